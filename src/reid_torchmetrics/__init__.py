@@ -1,0 +1,24 @@
+"""Evaluation of re-identification and image retrieval next to TorchMetrics and Lightning."""
+
+from importlib.metadata import version
+
+from reid_torchmetrics.metrics._embedding_metric import EmbeddingMetric
+from reid_torchmetrics.metrics.reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics, ReIDMINP
+
+__version__ = version("reid-torchmetrics")
+
+CMC = ReIDCMC
+MeanAP = ReIDMeanAP
+MINP = ReIDMINP
+
+__all__ = [
+    "CMC",
+    "MINP",
+    "EmbeddingMetric",
+    "MeanAP",
+    "ReIDCMC",
+    "ReIDCMCCurve",
+    "ReIDMINP",
+    "ReIDMeanAP",
+    "ReIDMetrics",
+]

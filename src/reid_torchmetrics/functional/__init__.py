@@ -1,0 +1,1 @@
+"""The functional layer: torch and arithmetic only, no state, no process groups."""

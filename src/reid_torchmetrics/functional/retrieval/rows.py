@@ -1,0 +1,66 @@
+"""Embeddings as they come: in batches, with rows to leave out, too large to be copied as a whole."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from itertools import accumulate, pairwise
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+WALK_BYTES = 16 << 20  # rows are read in pieces of this size
+
+
+class Rows:
+    """Embeddings that may lie in several blocks, some rows left out: read in ranges, never concatenated as a whole."""
+
+    def __init__(self, blocks: Sequence[Float[Tensor, "_ dim"]], kept: Int[Tensor, " kept"] | None = None) -> None:
+        """Take the rows `kept` (ascending positions, None for all) of the concatenation of at least one block."""
+        self._blocks = [block.detach() for block in blocks]
+        self._kept = kept
+        self._starts = [0, *accumulate(map(len, blocks))]
+        self.size = self._starts[-1] if kept is None else len(kept)
+        self.dimension = blocks[0].shape[1]
+        self.device = blocks[0].device
+        self.dtype = reduce(torch.promote_types, (block.dtype for block in blocks), torch.float32)
+
+    def whole(self, dtype: torch.dtype) -> Tensor | None:
+        """All rows as one tensor of `dtype` where that costs nothing, else None."""
+        untouched = self._kept is None and len(self._blocks) == 1 and self._blocks[0].dtype == dtype
+        return self._blocks[0] if untouched else None
+
+    def read(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "rows dim"]:
+        """A range of rows."""
+        whole = self.whole(dtype)
+        if whole is not None:
+            return whole[rows]
+        parts = self._range(rows) if self._kept is None else self._selection(self._kept[rows])
+        none = torch.empty((0, self.dimension), dtype=dtype, device=self.device)
+        return torch.cat([none, *(part.to(dtype) for part in parts)])
+
+    def walk(self, dtype: torch.dtype) -> Iterator[Float[Tensor, "rows dim"]]:
+        """All rows, in pieces of bounded size."""
+        step = max(1, WALK_BYTES // (self.dimension * dtype.itemsize))
+        for first in range(0, self.size, step):
+            yield self.read(slice(first, min(first + step, self.size)), dtype)
+
+    def _range(self, rows: slice) -> list[Tensor]:
+        first = bisect_right(self._starts, rows.start) - 1
+        last = bisect_left(self._starts, rows.stop)
+        pieces = zip(self._blocks[first:last], self._starts[first:last], strict=True)
+        return [block[max(0, rows.start - start) : rows.stop - start] for block, start in pieces]
+
+    def _selection(self, positions: Tensor) -> list[Tensor]:
+        edges = torch.searchsorted(positions, torch.tensor(self._starts, device=positions.device)).tolist()
+        pieces = zip(self._blocks, self._starts, pairwise(edges), strict=False)
+        return [block[positions[low:high] - start] for block, start, (low, high) in pieces if low < high]
+
+
+def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"]:
+    """Positions of the rows that hold NaN or infinity; looks closely only at rows whose sum is not finite."""
+    embeddings = embeddings.detach()
+    suspects = (~embeddings.sum(1).isfinite()).nonzero()[:, 0]
+    return suspects[~embeddings[suspects].isfinite().all(1)]

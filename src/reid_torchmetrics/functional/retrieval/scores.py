@@ -1,0 +1,111 @@
+"""Scores of query-gallery pairs, any tile of them on demand: computed from embeddings, or given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval.rows import WALK_BYTES, Rows
+from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, prepare
+
+
+class Scores(Protocol):
+    """What the counting engine needs to know of scores: their size, dtype and device, and any tile of them."""
+
+    argument: str
+    """the user's argument that the scores come from, for error messages"""
+    num_queries: int
+    num_gallery: int
+    dtype: torch.dtype
+    device: torch.device
+
+    def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
+
+
+class EmbeddingScores:
+    """Scores of embeddings; at most `max_bytes` of gallery rows are held in prepared form."""
+
+    argument = "similarity"
+
+    def __init__(self, query: Rows, gallery: Rows, *, similarity: str | CustomSimilarity, max_bytes: int) -> None:
+        """Prepare a similarity: its name in `SIMILARITIES` or a function."""
+        self.num_queries, self.num_gallery = query.size, gallery.size
+        self.dtype, self.device = torch.promote_types(query.dtype, gallery.dtype), gallery.device
+        self._query, self._gallery = query, gallery
+        self._form = prepare(similarity, gallery, self.dtype)
+        row_bytes = gallery.dimension * self.dtype.itemsize
+        self._panel_rows = max(1, min(max_bytes, WALK_BYTES) // row_bytes)
+        self._keeps_prepared = gallery.size * row_bytes <= max_bytes
+        self._prepared: dict[tuple[int, int], Tensor] = {}
+
+    def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
+        with _full_precision(self.device):
+            query = self._form.query(self._query.read(rows, self.dtype))
+            for panel in self._panels(columns):
+                part = out[:, panel.start - columns.start : panel.stop - columns.start]
+                self._form.score(query, self._panel(panel), panel, part)
+
+    def _panels(self, columns: slice) -> list[slice]:
+        whole = not self._form.rewrites_gallery and self._gallery.whole(self.dtype) is not None
+        return [columns] if whole else equal_ranges(columns, self._panel_rows)
+
+    def _panel(self, panel: slice) -> Tensor:
+        key = (panel.start, panel.stop)
+        if key in self._prepared:
+            return self._prepared[key]
+        block = self._form.gallery(self._gallery.read(panel, self.dtype))
+        if self._keeps_prepared:
+            self._prepared[key] = block
+        return block
+
+
+class GivenScores:
+    """Scores that the user computed; read tile by tile and never written to."""
+
+    argument = "scores"
+
+    def __init__(self, scores: Float[Tensor, "queries gallery"], *, kept: Int[Tensor, " kept"] | None) -> None:
+        self._scores = scores.detach()
+        self._kept = kept
+        self.num_queries = len(scores)
+        self.num_gallery = scores.shape[1] if kept is None else len(kept)
+        self.dtype = torch.promote_types(torch.float32, scores.dtype)
+        self.device = scores.device
+
+    def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Copy a tile into `out`."""
+        if self._kept is None:
+            out.copy_(self._scores[rows, columns])
+        else:
+            out.copy_(self._scores[rows][:, self._kept[columns]])
+
+
+def equal_ranges(columns: slice, width: int) -> list[slice]:
+    """Cover `columns` by ranges of one width; the last overlaps its neighbour.
+
+    Matrix products of one shape give identical rows identical scores, so a tie stays a tie across the ranges.
+    """
+    width = min(width, columns.stop - columns.start)
+    if width <= 0:
+        return []
+    starts = [*range(columns.start, columns.stop - width, width), columns.stop - width]
+    return [slice(start, start + width) for start in starts]
+
+
+@contextmanager
+def _full_precision(device: torch.device) -> Iterator[None]:
+    """Keep autocast and the reduced-precision matrix products that training asks for away from scores."""
+    before = torch.get_float32_matmul_precision()
+    with torch.autocast(device.type, enabled=False):
+        try:
+            torch.set_float32_matmul_precision("highest")
+            yield
+        finally:
+            torch.set_float32_matmul_precision(before)

@@ -1,0 +1,1 @@
+"""Stateful metrics: the only part that knows TorchMetrics and process groups."""

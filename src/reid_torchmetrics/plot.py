@@ -1,0 +1,39 @@
+"""Pictures of plain results; matplotlib is imported when something is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> tuple[Figure, Axes]:
+    """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
+
+    The identification rate in percent over the rank, drawn into `ax` if given. Returns the figure and its axes.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    import matplotlib.pyplot as plt  # noqa: PLC0415 - a large import that evaluation does not need
+    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
+
+    if ax is None:
+        _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    named = curves if isinstance(curves, Mapping) else {"": curves}
+    for name, curve in named.items():
+        percent = 100 * curve.detach().cpu().double().reshape(-1)
+        ranks = range(1, len(percent) + 1)
+        label = f"{name}  (rank-1 {percent[0]:.1f} %)".strip()
+        ax.plot(ranks, percent.numpy(), marker="o", markersize=3, label=label)
+    ax.set(xlabel="rank", ylabel="identification rate (%)", title="Cumulative matching characteristic")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_ylim(top=101)
+    ax.grid(alpha=0.3)
+    ax.legend(loc="lower right")
+    return ax.get_figure(root=True), ax
