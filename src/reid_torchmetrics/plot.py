@@ -9,10 +9,10 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 
-def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> tuple[Figure, Axes]:
+def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
     """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
 
     The identification rate in percent over the rank, drawn into `ax` if given. Returns the figure and its axes.
@@ -36,4 +36,4 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
     ax.set_ylim(top=101)
     ax.grid(alpha=0.3)
     ax.legend(loc="lower right")
-    return ax.get_figure(root=True), ax
+    return ax.figure, ax

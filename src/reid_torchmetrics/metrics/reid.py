@@ -139,9 +139,9 @@ class ReIDCMCCurve(EmbeddingMetric):
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Draw the curve, or those given; returns the figure and its axes. Needs matplotlib."""
         curves = self.compute() if val is None else val
-        if not isinstance(curves, Tensor):
-            curves = {f"step {step}": curve for step, curve in enumerate(curves)}
-        return plot_cmc(curves, ax=ax)
+        if isinstance(curves, Tensor):
+            return plot_cmc(curves, ax=ax)
+        return plot_cmc({f"step {step}": curve for step, curve in enumerate(curves)}, ax=ax)
 
 
 class ReIDMetrics(MetricCollection):

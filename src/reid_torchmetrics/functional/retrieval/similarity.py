@@ -132,7 +132,7 @@ def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
     norm = torch.linalg.vector_norm(block, dim=1)
     extreme = ~((norm > _SAFE_NORM) & (norm < 1 / _SAFE_NORM))
     if not bool(extreme.any()):
-        return norm.reciprocal()
+        return torch.reciprocal(norm)
     inverse = 1 / norm.double()
     inverse[extreme] = 1 / torch.linalg.vector_norm(block[extreme].double(), dim=1)
     return torch.where(inverse.isfinite(), inverse, 0).clamp_(max=torch.finfo(block.dtype).max).to(block.dtype)
