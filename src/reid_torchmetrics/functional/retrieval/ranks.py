@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -75,16 +75,16 @@ class PositiveRanks:
 def rank_positives(
     query: Float[Tensor, "queries dim"],
     gallery: Float[Tensor, "gallery dim"],
-    query_identities: Int[Tensor, " queries"],
-    gallery_identities: Int[Tensor, " gallery"],
-    query_cameras: Int[Tensor, " queries"] | None = None,
-    gallery_cameras: Int[Tensor, " gallery"] | None = None,
+    query_identities: Integer[Tensor, " queries"],
+    gallery_identities: Integer[Tensor, " gallery"],
+    query_cameras: Integer[Tensor, " queries"] | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
     *,
     similarity: str | CustomSimilarity = "cosine",
     same_camera: str = "same_identity",
     junk_identities: Collection[int] = (-1,),
     ties: str = "pessimistic",
-    self_index: Int[Tensor, " queries"] | None = None,
+    self_index: Integer[Tensor, " queries"] | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> PositiveRanks:
     """Rank every query's positives in the gallery by the similarity of embeddings.
@@ -134,15 +134,15 @@ def rank_positives(
 @torch.no_grad()
 def rank_positives_from_scores(
     scores: Float[Tensor, "queries gallery"],
-    query_identities: Int[Tensor, " queries"],
-    gallery_identities: Int[Tensor, " gallery"],
-    query_cameras: Int[Tensor, " queries"] | None = None,
-    gallery_cameras: Int[Tensor, " gallery"] | None = None,
+    query_identities: Integer[Tensor, " queries"],
+    gallery_identities: Integer[Tensor, " gallery"],
+    query_cameras: Integer[Tensor, " queries"] | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
     *,
     same_camera: str = "same_identity",
     junk_identities: Collection[int] = (-1,),
     ties: str = "pessimistic",
-    self_index: Int[Tensor, " queries"] | None = None,
+    self_index: Integer[Tensor, " queries"] | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> PositiveRanks:
     """Rank every query's positives by given scores, higher is closer; a distance matrix enters as `-distances`.

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -126,14 +126,14 @@ class Relevance:
 
 
 def find_relevance(
-    query_identities: Int[Tensor, " queries"],
-    gallery_identities: Int[Tensor, " gallery"],
-    query_cameras: Int[Tensor, " queries"] | None = None,
-    gallery_cameras: Int[Tensor, " gallery"] | None = None,
+    query_identities: Integer[Tensor, " queries"],
+    gallery_identities: Integer[Tensor, " gallery"],
+    query_cameras: Integer[Tensor, " queries"] | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
     *,
     same_camera: str = "same_identity",
     junk_identities: Collection[int] = (-1,),
-    self_index: Int[Tensor, " queries"] | None = None,
+    self_index: Integer[Tensor, " queries"] | None = None,
 ) -> Relevance:
     """Prepare labels for ranking: which gallery items are positive, negative or junk for every query.
 
@@ -176,6 +176,7 @@ def find_relevance(
 
 def _identity_runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Where every query's label starts in the sorted gallery, how often it occurs, and the sorting order."""
+    query_labels = query_labels.contiguous()  # searchsorted warns otherwise
     ordered, order = gallery_labels.sort(stable=True)
     start = torch.searchsorted(ordered, query_labels)
     return start, torch.searchsorted(ordered, query_labels, right=True) - start, order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.retrieval.rows import WALK_BYTES, Rows
 from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, prepare
 
 
+@runtime_checkable
 class Scores(Protocol):
     """What the counting engine needs to know of scores: their size, dtype and device, and any tile of them."""
 

@@ -18,16 +18,20 @@ from reid_torchmetrics.functional.retrieval.rows import Rows
 CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 """A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
 
+_FAR = 4  # squared distance of the mean from the origin, over the spread, beyond which embeddings are moved
 _SAFE_NORM = 1e-15  # between this and its inverse, squares stay far from the limits of float32
 
 
 class Dot:
     """Inner product q . g."""
 
-    rewrites_gallery = False
-
     def __init__(self, gallery: Rows, dtype: torch.dtype) -> None:
         """Collect what the similarity needs to know of the whole gallery; scores are of `dtype`."""
+
+    @property
+    def rewrites_gallery(self) -> bool:
+        """Whether `gallery` returns anything but its argument."""
+        return False
 
     def query(self, block: Tensor) -> Tensor:
         """Queries as `score` takes them."""
@@ -39,7 +43,7 @@ class Dot:
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
-        torch.mm(query, gallery.T, out=out)
+        _product(query, gallery, out)
 
 
 class Cosine(Dot):
@@ -66,42 +70,52 @@ class Cosine(Dot):
 class Euclidean(Dot):
     """Minus half the squared distance, up to a constant of the query: q . g - |g|^2 / 2.
 
-    Both sides are moved to the gallery's mean first, which leaves distances as they are and keeps the expansion from
-    cancelling when all embeddings lie far from the origin.
+    Where the embeddings lie far from the origin both sides are moved to the gallery's mean first: distances stay as
+    they are and the expansion does not cancel. Elsewhere nothing is moved, so that integers and codes stay exact.
     """
 
-    rewrites_gallery = True
-
     def __init__(self, gallery: Rows, dtype: torch.dtype) -> None:
-        """Find the gallery's mean."""
+        """Find the gallery's mean, and whether it is far from the origin."""
         total = torch.zeros(gallery.dimension, dtype=torch.float64, device=gallery.device)
+        squares = total.sum()
         for block in gallery.walk(dtype):
             total += block.sum(0, dtype=torch.float64)
-        self._mean = (total / max(1, gallery.size)).to(dtype)
+            squares += _squared_norm(block).sum()
+        mean = total / max(1, gallery.size)
+        spread = squares / max(1, gallery.size) - mean.square().sum()
+        self._mean = mean.to(dtype) if bool(mean.square().sum() > _FAR * spread) else None
+
+    @property
+    def rewrites_gallery(self) -> bool:
+        """Whether the gallery is moved."""
+        return self._mean is not None
 
     def query(self, block: Tensor) -> Tensor:
-        """Queries relative to the gallery's mean."""
-        return block - self._mean
+        """Queries relative to the origin of the distances."""
+        return block if self._mean is None else block - self._mean
 
     def gallery(self, block: Tensor) -> Tensor:
-        """Gallery items relative to the gallery's mean."""
-        return block - self._mean
+        """Gallery items relative to the origin of the distances."""
+        return self.query(block)
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
-        norm = torch.linalg.vector_norm(gallery, dim=1, dtype=torch.float64)
-        torch.addmm(norm.square().mul(-0.5).to(out.dtype), query, gallery.T, out=out)
+        _product(query, gallery, out)
+        out.sub_((_squared_norm(gallery) / 2).to(out.dtype))
 
 
 class Custom(Dot):
     """A user's function of a block of queries and a block of gallery items."""
 
-    rewrites_gallery = True  # bounds the blocks that the function is given
-
     def __init__(self, gallery: Rows, dtype: torch.dtype, function: CustomSimilarity) -> None:
         """Remember the function."""
         super().__init__(gallery, dtype)
         self._function = function
+
+    @property
+    def rewrites_gallery(self) -> bool:
+        """Say so, in order to bound the blocks that the function is given."""
+        return True
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write what the user's function returns into `out`."""
@@ -125,6 +139,22 @@ def prepare(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtyp
     if callable(similarity):
         return Custom(gallery, dtype, similarity)
     return SIMILARITIES[similarity](gallery, dtype)
+
+
+def _product(query: Tensor, gallery: Tensor, out: Tensor) -> None:
+    """Write q . g into `out`, equal for equal rows of the gallery.
+
+    Matrix products are, products of one vector with a matrix are not: their last digits depend on the row's place.
+    """
+    if len(query) == 1:
+        out.copy_(torch.mm(query.repeat(2, 1), gallery.T)[:1])
+    else:
+        torch.mm(query, gallery.T, out=out)
+
+
+def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
+    """|x|^2 per row, in float64."""
+    return torch.linalg.vector_norm(block, dim=1, dtype=torch.float64).square()
 
 
 def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:

@@ -127,9 +127,9 @@ class Tiles:
         rows = max_bytes // max(1, per_score * num_gallery + per_positives)
         if rows >= min(_FEWEST_ROWS, num_queries):
             return max(1, min(rows, num_queries)), num_gallery
-        most = max_bytes // (2 * max(per_score, per_positives))
-        rows = max(1, min(_MOST_ROWS, num_queries, most))
-        return rows, max(1, min(num_gallery, (max_bytes - rows * per_positives) // (rows * per_score)))
+        half = max_bytes // 2  # for the scores of a panel; the other half is for the positives
+        rows = max(1, min(_MOST_ROWS, num_queries, half // max(per_score, per_positives)))
+        return rows, max(1, min(num_gallery, half // (rows * per_score)))
 
     def _bytes_per_score(self) -> int:
         size = self._scores.dtype.itemsize

@@ -1,0 +1,206 @@
+"""Person re-identification with Lightning from end to end: train a network, log mAP and CMC, print and plot them.
+
+    python examples/lightning_module.py                      # drawn pedestrians: nothing to download, under a minute
+    python examples/lightning_module.py --market1501 DIR     # the same on a Market-1501 folder
+    tensorboard --logdir reid_example_output
+
+All that concerns the metrics is in three methods of `ReIDModule`: `__init__` makes them, `validation_step` fills them
+and `on_validation_epoch_end` logs them. The data set gives two validation loaders, first queries and then gallery.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lightning
+import torch
+from contact_sheet import contact_sheet
+from embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
+from lightning.pytorch.loggers import TensorBoardLogger
+from market1501 import read_market1501
+from pedestrians import draw_pedestrians
+from person_dataset import IdentitySampler, PersonDataset, Sample, Splits
+from torch import Tensor
+from torch.nn import functional
+from torch.utils.data import DataLoader, DistributedSampler
+
+from reid_torchmetrics import ReIDCMCCurve, ReIDMetrics
+from reid_torchmetrics.plot import plot_cmc
+
+if TYPE_CHECKING:
+    from lightning.pytorch.utilities.types import OptimizerLRScheduler
+
+Batch = tuple[Tensor, Tensor, Tensor, Tensor]  # pictures, identities, cameras, numbers in the data set
+
+
+class ReIDModule(lightning.LightningModule):
+    """Trained as a classifier of the people in the training set, validated as a search for people it never saw."""
+
+    train_identities: Tensor
+    cmc: Tensor
+
+    def __init__(self, train_identities: Tensor, *, learning_rate: float = 2e-3) -> None:
+        """Make the network and the metrics; `train_identities` are the people to classify, sorted."""
+        super().__init__()
+        self.network = EmbeddingNetwork(len(train_identities))
+        self.learning_rate = learning_rate
+        self.register_buffer("train_identities", train_identities)
+
+        self.val_metrics = ReIDMetrics(ranks=(1, 5, 10), prefix="val/")
+        self.val_cmc = ReIDCMCCurve(max_rank=20)
+
+    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:  # noqa: ARG002
+        """Embed a batch and hand it to the metrics; loader 0 gives the queries and loader 1 the gallery."""
+        images, identities, cameras, index = batch
+        embeddings = self.network(images)
+        is_query = dataloader_idx == 0
+        self.val_metrics.update(embeddings, identities, cameras, is_query=is_query, index=index)
+        self.val_cmc.update(embeddings, identities, cameras, is_query=is_query, index=index)
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the numbers, which Lightning computes and resets, and the curve, which is a picture and no number."""
+        self.log_dict(self.val_metrics, prog_bar=True)
+
+        self.cmc = self.val_cmc.compute().cpu()
+        self.val_cmc.reset()
+        if isinstance(self.logger, TensorBoardLogger) and self.trainer.is_global_zero:
+            figure, _ = plot_cmc({f"after {self.global_step} steps": self.cmc})
+            self.logger.experiment.add_figure("val/cmc", figure, self.global_step)
+
+    def training_step(self, batch: Batch) -> Tensor:
+        """Classify after the neck, pull positives and push negatives before it."""
+        images, identities, _, _ = batch
+        labels = torch.searchsorted(self.train_identities, identities)
+        features = self.network.features(augment(images))
+        logits = self.network.classify(self.network.neck(features))
+        loss = functional.cross_entropy(logits, labels, label_smoothing=0.1) + batch_hard_triplet_loss(features, labels)
+        self.log("train/loss", loss, prog_bar=True)
+        return loss
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """AdamW, with a learning rate that rises and falls once."""
+        optimizer = torch.optim.AdamW(self.parameters(), lr=self.learning_rate, weight_decay=5e-4)
+        num_steps = int(self.trainer.estimated_stepping_batches)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.learning_rate, total_steps=num_steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+class ReIDData(lightning.LightningDataModule):
+    """The loaders of a data set: one for training, two for validation."""
+
+    def __init__(self, splits: Splits, *, seed: int, num_workers: int) -> None:
+        """Load from `splits`."""
+        super().__init__()
+        self.splits = splits
+        self.seed = seed
+        self.num_workers = num_workers
+
+    def train_dataloader(self) -> DataLoader[Sample]:
+        """Give batches of 16 people with 4 pictures each; every process draws its own."""
+        sampler = IdentitySampler(self.splits.train, seed=self.seed + self.trainer.global_rank)
+        return DataLoader(self.splits.train, batch_sampler=sampler, num_workers=self.num_workers)
+
+    def val_dataloader(self) -> list[DataLoader[Sample]]:
+        """Give the queries, then the gallery."""
+        return [self._evaluation_loader(self.splits.query), self._evaluation_loader(self.splits.gallery)]
+
+    def _evaluation_loader(self, dataset: PersonDataset) -> DataLoader[Sample]:
+        # With several processes this sampler repeats a few pictures, so that all have as many: the metrics count each
+        # picture once nevertheless, because `validation_step` gives them its `index`.
+        world_size, rank = self.trainer.world_size, self.trainer.global_rank
+        sampler: DistributedSampler[Sample] = DistributedSampler(dataset, world_size, rank, shuffle=False)
+        return DataLoader(dataset, batch_size=256, sampler=sampler, num_workers=self.num_workers)
+
+
+def main() -> None:
+    """Validate the untrained network, train it, validate it once more; show both."""
+    options = parse_options()
+    quieten_lightning()
+    lightning.seed_everything(options.seed, workers=True, verbose=False)
+    if options.market1501:
+        splits = read_market1501(options.market1501)
+    else:
+        splits = draw_pedestrians(options.train_identities, options.test_identities, seed=options.seed)
+    data = ReIDData(splits, seed=options.seed, num_workers=options.workers)
+    model = ReIDModule(splits.train.identities.unique())
+    trainer = make_trainer(options)
+
+    results, curves = {}, {}
+    trainer.validate(model, data, verbose=False)
+    results["before training"], curves["before training"] = dict(trainer.callback_metrics), model.cmc
+    trainer.fit(model, data)
+    results["after training"], curves["after training"] = dict(trainer.callback_metrics), model.cmc
+    if trainer.is_global_zero:
+        contact_sheet(splits).save(options.output / "samples.png")
+        plot_cmc(curves)[0].savefig(options.output / "cmc.png", dpi=150)
+        print_results(results, options.output)
+
+
+def quieten_lightning() -> None:
+    """Leave the progress bar and true warnings."""
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    # Pictures that lie in memory need no worker processes; for those that do not there is `--workers`.
+    warnings.filterwarnings("ignore", message=".*does not have many workers")
+    # Between some versions of Lightning and PyTorch, and nothing that this script could change.
+    warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
+
+
+def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
+    """Make a trainer that writes into `options.output` only."""
+    return lightning.Trainer(
+        max_epochs=options.epochs,
+        accelerator=options.accelerator,
+        devices=options.devices,
+        default_root_dir=options.output,
+        logger=TensorBoardLogger(options.output, name="tensorboard"),
+        log_every_n_steps=1,
+        num_sanity_val_steps=0,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+        use_distributed_sampler=False,
+    )
+
+
+def print_results(results: dict[str, dict[str, Tensor]], output: Path) -> None:
+    """Print a line per validation, in per cent, and say where the pictures are."""
+    titles = {
+        "val/map": "mAP",
+        "val/minp": "mINP",
+        "val/rank_1": "rank-1",
+        "val/rank_5": "rank-5",
+        "val/rank_10": "rank-10",
+    }
+    print(f"\n{'per cent':<16}" + "".join(f"{title:>9}" for title in titles.values()))
+    for name, values in results.items():
+        print(f"{name:<16}" + "".join(f"{100 * values[key].item():>9.1f}" for key in titles))
+    print(f"\nCMC curves:  {output / 'cmc.png'}\nSamples:     {output / 'samples.png'}")
+    print(f"Logs:        tensorboard --logdir {output}")
+
+
+def parse_options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--market1501", type=Path, metavar="DIR", help="train on this Market-1501 folder")
+    parser.add_argument(
+        "--train-identities", type=int, default=100, metavar="N", help="people drawn for training (100)"
+    )
+    parser.add_argument("--test-identities", type=int, default=100, metavar="N", help="people drawn for the test (100)")
+    parser.add_argument("--epochs", type=int, default=12, metavar="N", help="default 12")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    parser.add_argument(
+        "--output", type=Path, default=Path("reid_example_output"), metavar="DIR", help="default %(default)s"
+    )
+    parser.add_argument("--accelerator", default="auto", help="as for lightning.Trainer")
+    parser.add_argument("--devices", type=int, default=1, metavar="N", help="number of processes")
+    parser.add_argument(
+        "--workers", type=int, default=0, metavar="N", help="processes that read pictures, for each loader"
+    )
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

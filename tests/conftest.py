@@ -1,0 +1,26 @@
+"""Runs the functional layer under its own shape annotations, and sets the search of Hypothesis."""
+
+from collections.abc import Iterator
+
+import hypothesis
+import jaxtyping
+import pytest
+import torch
+
+jaxtyping.install_import_hook("reid_torchmetrics.functional", "beartype.beartype")
+
+hypothesis.settings.register_profile("suite", deadline=None, max_examples=150, derandomize=True)
+hypothesis.settings.load_profile("suite")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(20240917)
+
+
+@pytest.fixture
+def unannotated() -> Iterator[None]:
+    """Let bad input reach the argument checks: a user has no annotations executed before them."""
+    jaxtyping.config.update("jaxtyping_disable", True)  # noqa: FBT003
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)  # noqa: FBT003

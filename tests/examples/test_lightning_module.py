@@ -1,0 +1,66 @@
+"""The whole script, at a reduced size, as its user starts it."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+import reid_torchmetrics
+
+pytest.importorskip("lightning")
+event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "lightning_module.py"
+LOGGED = {"val/map", "val/minp", "val/rank_1", "val/rank_5", "val/rank_10"}
+
+
+def run_script(folder: Path, *options: str) -> str:
+    """Run the script with `folder` as the working directory and give what it printed."""
+    package = str(Path(reid_torchmetrics.__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": package, "PYTHONIOENCODING": "utf-8", "MPLBACKEND": "agg"}
+    command = [sys.executable, str(SCRIPT), "--epochs", "1", "--accelerator", "cpu", "--output", "written", *options]
+    finished = subprocess.run(  # noqa: S603
+        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=120, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def check_table(printed: str) -> None:
+    """Look for the results, before and after training, in per cent."""
+    assert re.search(r"^per cent +mAP +mINP +rank-1 +rank-5 +rank-10$", printed, re.MULTILINE)
+    for name in ("before training", "after training"):
+        line = re.search(rf"^{name}((?: +\d+\.\d){{5}})$", printed, re.MULTILINE)
+        assert line, printed
+        assert all(0 <= float(value) <= 100 for value in line[1].split())
+
+
+def check_files(folder: Path) -> None:
+    """Look for the pictures and the logs, and for anything written where it was not asked for."""
+    for name in ("cmc.png", "samples.png"):
+        with Image.open(folder / "written" / name) as image:
+            assert min(image.size) > 100
+    logs = [event_accumulator.EventAccumulator(str(file)) for file in folder.glob("written/tensorboard/*/events.*")]
+    tags = [log.Reload().Tags() for log in logs]
+    assert LOGGED.issubset(tag for tag_lists in tags for tag in tag_lists["scalars"])
+    assert "val/cmc" in {tag for tag_lists in tags for tag in tag_lists["images"]}
+
+
+def test_the_script_runs_on_drawn_pedestrians(tmp_path: Path) -> None:
+    printed = run_script(tmp_path, "--train-identities", "16", "--test-identities", "8")
+    check_table(printed)
+    check_files(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["written"]
+
+
+def test_the_script_runs_on_a_market1501_folder(tmp_path: Path, market_folder: Path) -> None:
+    before = sorted(market_folder.rglob("*"))
+    printed = run_script(tmp_path, "--market1501", str(market_folder))
+    check_table(printed)
+    check_files(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["market", "written"]
+    assert sorted(market_folder.rglob("*")) == before

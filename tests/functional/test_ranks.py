@@ -1,0 +1,191 @@
+"""The ranks of positives: equal to the slow reference, and unchanged by everything that must not matter."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval import PositiveRanks, rank_positives, rank_positives_from_scores
+from tests.strategies import Problem, problems
+
+TINY = 64  # bytes: a few scores at a time
+
+
+def ranks_of(problem: Problem, **options) -> PositiveRanks:
+    return rank_positives_from_scores(problem.scores, *problem.labels, **(problem.options | options))
+
+
+def as_lists(ranks: PositiveRanks) -> tuple[list[list[int]], list[int]]:
+    groups = ranks.rank.split(ranks.num_positives.tolist())
+    return [group.tolist() for group in groups], ranks.num_candidates.tolist()
+
+
+@given(problems())
+def test_ranks_are_those_of_the_slow_reference(problem):
+    expected = problem.reference()
+    assert as_lists(ranks_of(problem)) == (expected.ranks, expected.num_candidates)
+
+
+@given(problems(), st.sampled_from([1, TINY, 3 * TINY, 1000]))
+def test_the_memory_bound_changes_nothing(problem, max_bytes):
+    assert as_lists(ranks_of(problem, max_bytes=max_bytes)) == as_lists(ranks_of(problem))
+
+
+@given(problems(), st.randoms(use_true_random=False))
+def test_the_order_of_queries_changes_nothing_but_their_order(problem, random):
+    order = random.sample(range(len(problem.scores)), len(problem.scores))
+    chosen = torch.tensor(order, dtype=torch.int64)
+    ranks, candidates = as_lists(ranks_of(problem))
+    expected = [ranks[q] for q in order], [candidates[q] for q in order]
+    assert as_lists(ranks_of(problem.with_queries(chosen))) == expected
+
+
+@given(problems(ties=("pessimistic", "optimistic")), st.randoms(use_true_random=False))
+def test_the_order_of_the_gallery_changes_nothing(problem, random):
+    order = torch.tensor(random.sample(range(problem.scores.shape[1]), problem.scores.shape[1]), dtype=torch.int64)
+    assert as_lists(ranks_of(problem.with_gallery_order(order))) == as_lists(ranks_of(problem))
+
+
+@given(problems())
+def test_a_monotone_rescaling_of_scores_changes_nothing(problem):
+    assert as_lists(ranks_of(problem)) == as_lists(
+        rank_positives_from_scores(problem.scores.double() / 1024 - 7, *problem.labels, **problem.options)
+    )
+
+
+@given(problems(), st.integers(0, 7))
+def test_blocks_of_queries_append(problem, cut):
+    queries = torch.arange(len(problem.scores))
+    blocks = [ranks_of(problem.with_queries(part)) for part in (queries[:cut], queries[cut:])]
+    assert as_lists(PositiveRanks.concatenate(blocks)) == as_lists(ranks_of(problem))
+
+
+@given(problems(), st.integers(1, 9))
+def test_splitting_ranks_into_blocks_and_appending_them_changes_nothing(problem, size):
+    ranks = ranks_of(problem)
+    blocks = list(ranks.split(size))
+    assert sum(block.num_queries for block in blocks) == ranks.num_queries
+    assert not blocks or as_lists(PositiveRanks.concatenate(blocks)) == as_lists(ranks)
+
+
+@given(problems(), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
+def test_scores_of_any_floating_dtype_are_ranked(problem, dtype):
+    exact = problem.scores.clamp(max=100)  # exact in every dtype
+    expected = rank_positives_from_scores(exact, *problem.labels, **problem.options)
+    found = rank_positives_from_scores(exact.to(dtype), *problem.labels, **problem.options)
+    assert as_lists(found) == as_lists(expected)
+
+
+def test_given_scores_are_not_written_to():
+    scores = torch.randn(3, 8)
+    before = scores.clone()
+    rank_positives_from_scores(scores, torch.tensor([1, 2, 3]), torch.arange(8) % 4)
+    assert torch.equal(scores, before)
+
+
+@pytest.mark.parametrize(("ties", "expected"), [("pessimistic", [4]), ("optimistic", [1]), ("stable", [2])])
+def test_a_tie_policy_decides_who_goes_first(ties, expected):
+    ranks = rank_positives_from_scores(
+        torch.zeros(1, 4), torch.tensor([1]), torch.tensor([0, 1, 0, 0]), ties=ties
+    )
+    assert ranks.rank.tolist() == expected
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+@pytest.mark.parametrize("max_bytes", [TINY, 10**6])
+def test_infinite_scores_are_ordinary_scores(ties, max_bytes):
+    low, high = -math.inf, math.inf
+    scores = torch.tensor([[low, low, high, 0.0, low, high]])
+    gallery = torch.tensor([5, 1, 5, 1, 1, 1])  # positives at -inf and inf, tied with negatives
+    expected = {"pessimistic": [2, 6], "optimistic": [1, 4], "stable": [1, 4]}[ties]
+    found = rank_positives_from_scores(scores, torch.tensor([5]), gallery, ties=ties, max_bytes=max_bytes)
+    assert found.rank.tolist() == expected
+
+
+def test_positives_by_the_thousand_are_ranked_like_one_or_none():
+    identities = torch.arange(3000) % 3
+    embeddings = torch.randint(-9, 10, (3000, 4)).float()
+    embeddings[:, 0] += identities
+    queries = torch.tensor([0, 1, 2, 17])
+    ranks = rank_positives(
+        embeddings[queries], embeddings, identities[queries], identities, self_index=queries, similarity="dot"
+    )
+    assert ranks.num_positives.tolist() == [999] * 4
+    scores = embeddings[queries].double() @ embeddings.double().T
+    for q, block in enumerate(ranks.split(1)):
+        same = identities == identities[queries[q]]
+        same[queries[q]] = False
+        negative = scores[q][identities != identities[queries[q]]]
+        best_first = scores[q][same].sort(descending=True).values
+        above = (negative >= best_first[:, None]).sum(1)
+        assert torch.equal(block.rank, above + torch.arange(1, 1000))
+
+
+def test_a_gallery_of_one_item_is_ranked():
+    one = torch.ones(1, 2)
+    ranks = rank_positives(one, one, torch.tensor([3]), torch.tensor([3]))
+    assert (ranks.rank.tolist(), ranks.num_candidates.tolist()) == ([1], [1])
+
+
+def test_an_empty_gallery_and_no_queries_have_no_ranks():
+    empty, none = torch.empty(0, 2), torch.empty(0, dtype=torch.int64)
+    without_gallery = rank_positives(torch.ones(1, 2), empty, torch.tensor([3]), none)
+    assert (without_gallery.rank.tolist(), without_gallery.num_positives.tolist()) == ([], [0])
+    without_queries = rank_positives(empty, torch.ones(1, 2), none, torch.tensor([3]))
+    assert without_queries.num_queries == 0
+
+
+def test_identities_that_float32_cannot_tell_apart_stay_apart():
+    query, gallery = torch.tensor([2**24]), torch.tensor([2**24 + 1, 2**24, 2**24 + 1])
+    ranks = rank_positives(torch.ones(1, 1), torch.ones(3, 1), query, gallery, ties="optimistic")
+    assert ranks.num_positives.tolist() == [1]
+
+
+def test_a_query_never_meets_itself_by_position_and_not_by_score():
+    embeddings = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])  # 0 and 1 are exact duplicates
+    identities = torch.tensor([1, 1, 2])
+    ranks = rank_positives(embeddings, embeddings, identities, identities, self_index=torch.arange(3))
+    assert ranks.num_candidates.tolist() == [2, 2, 2]
+    assert as_lists(ranks)[0] == [[1], [1], []]
+
+
+def test_a_query_of_a_junk_identity_has_no_positives():
+    ranks = rank_positives(torch.ones(1, 2), torch.ones(2, 2), torch.tensor([-1]), torch.tensor([-1, 4]))
+    assert (ranks.num_positives.tolist(), ranks.num_candidates.tolist()) == ([0], [1])
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int16, torch.int32])
+def test_labels_of_any_integer_dtype_are_taken(dtype):
+    identities = torch.tensor([1, 2, 1], dtype=dtype)
+    ranks = rank_positives(torch.eye(3), torch.eye(3), identities, identities, identities, identities.flip(0))
+    assert ranks.rank.dtype == torch.int64
+
+
+def test_ranks_need_not_come_from_the_engine():
+    ranks = PositiveRanks(torch.tensor([1, 3, 2]), torch.tensor([2, 0, 1]), torch.tensor([5, 5, 5]))
+    assert as_lists(ranks) == ([[1, 3], [], [2]], [5, 5, 5])
+
+
+def count_sorted(monkeypatch) -> list[int]:
+    """Sizes of the score tiles that are sorted from now on."""
+    from reid_torchmetrics.functional.retrieval import tiles  # noqa: PLC0415 - patched where it is used
+
+    sizes: list[int] = []
+    sort_rows = tiles.sort_rows
+
+    def counted(values: Tensor, **options) -> Tensor:
+        sizes.append(values.numel() * values.element_size())
+        return sort_rows(values, **options)
+
+    monkeypatch.setattr(tiles, "sort_rows", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("max_bytes", [2000, 20000, 10**6])
+def test_no_more_than_the_memory_bound_of_scores_is_held(monkeypatch, max_bytes):
+    sizes = count_sorted(monkeypatch)
+    rank_positives_from_scores(torch.randn(40, 900), torch.arange(40), torch.arange(900), max_bytes=max_bytes)
+    assert max(sizes) <= max_bytes

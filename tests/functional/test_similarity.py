@@ -1,0 +1,133 @@
+"""Similarities of embeddings: every dtype and layout, exact ties, and precision that training does not touch."""
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision, mean_over_queries, rank_positives
+from tests.reference.retrieval import evaluate, similarity
+
+NAMES = ("cosine", "euclidean", "dot")
+
+
+def labelled(num_queries: int = 9, num_gallery: int = 40, dimension: int = 8):
+    query, gallery = torch.randn(num_queries, dimension), torch.randn(num_gallery, dimension)
+    return query, gallery, torch.arange(num_queries) % 4, torch.arange(num_gallery) % 5
+
+
+def same(first: PositiveRanks, second: PositiveRanks) -> bool:
+    return torch.equal(first.rank, second.rank) and torch.equal(first.num_positives, second.num_positives)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("max_bytes", [300, 10**7])
+def test_ranks_by_similarity_are_those_of_the_slow_reference(name, dtype, max_bytes):
+    query, gallery, *identities = labelled()
+    query, gallery = query.to(dtype), gallery.to(dtype)
+    scores = similarity(query.double().numpy(), gallery.double().numpy(), name)
+    expected = evaluate(scores, *(labels.tolist() for labels in identities))
+    found = rank_positives(query, gallery, *identities, similarity=name, max_bytes=max_bytes)
+    assert found.rank.tolist() == sum(expected.ranks, [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_junk_in_the_gallery_does_not_shift_scores(name):
+    query, gallery, query_identities, gallery_identities = labelled()
+    with_junk = torch.cat([torch.full((3, 8), 9.0), gallery])
+    identities = torch.cat([torch.full((3,), -1), gallery_identities])
+    expected = rank_positives(query, gallery, query_identities, gallery_identities, similarity=name)
+    assert same(rank_positives(query, with_junk, query_identities, identities, similarity=name), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_strided_embeddings_are_read_as_they_are(name):
+    query, gallery, *identities = labelled()
+    expected = rank_positives(query, gallery, *identities, similarity=name)
+    strided_query = query.T.contiguous().T
+    strided_gallery = torch.stack([gallery, gallery], dim=2)[:, :, 1]
+    assert same(rank_positives(strided_query, strided_gallery, *identities, similarity=name), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_collapsed_model_scores_as_low_as_the_identities_allow(name):
+    embeddings = torch.full((1, 37), 0.123).repeat(501, 1)
+    identities = torch.arange(501) // 3
+    for max_bytes in (4000, 10**7):
+        ranks = rank_positives(
+            embeddings, embeddings, identities, identities, self_index=torch.arange(501), similarity=name,
+            max_bytes=max_bytes,
+        )  # fmt: skip
+        assert ranks.rank.tolist() == [499, 500] * 501
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("max_bytes", [20_000, 64_000, 10**7])
+def test_equal_gallery_items_tie_exactly_whatever_the_tiles(name, max_bytes):
+    for num_queries, num_gallery in ((1, 397), (5, 397), (9, 64), (17, 101)):
+        query, gallery = torch.randn(num_queries, 37), torch.randn(3, 37).repeat(num_gallery, 1)
+        identities = torch.arange(len(gallery)) % 5
+        ranks = rank_positives(query, gallery, torch.zeros(num_queries).long(), identities, similarity=name,
+                               ties="optimistic", max_bytes=max_bytes)  # fmt: skip
+        # of three levels of equal items, each holds its share of positives, and they come first in it
+        shares = [int((identities[level::3] == 0).sum()) for level in range(3)]
+        for block in ranks.split(1):
+            starts = (block.rank[1:] - block.rank[:-1] > 1).sum() + 1
+            assert block.rank[0] == 1
+            assert starts <= 3
+            assert block.num_positives.item() == sum(shares)
+
+
+def test_a_zero_vector_has_cosine_zero_with_everything():
+    query, gallery = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 0.0], [0.5, 1.0], [-1.0, 0.5]])
+    ranks = rank_positives(query, gallery, torch.tensor([1]), torch.tensor([1, 2, 3]))
+    assert ranks.rank.tolist() == [2]
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e25])
+def test_cosine_does_not_depend_on_the_length_of_float32_vectors(scale):
+    query, gallery, *identities = labelled()
+    expected = rank_positives(query, gallery, *identities)
+    assert same(rank_positives(query * scale, gallery * scale, *identities), expected)
+
+
+def test_euclidean_similarity_does_not_depend_on_the_origin():
+    query, gallery, *identities = labelled(num_gallery=200)
+    expected = rank_positives(query, gallery, *identities, similarity="euclidean")
+    moved = rank_positives(query + 4096, gallery + 4096, *identities, similarity="euclidean")
+    found, wanted = (mean_over_queries(average_precision(ranks)) for ranks in (moved, expected))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-3)  # float32 keeps 3 decimals of x + 4096
+
+
+@pytest.mark.parametrize("max_bytes", [200, 2000, 10**7])
+def test_a_function_of_two_blocks_is_a_similarity(max_bytes):
+    query, gallery, *identities = labelled()
+    expected = rank_positives(query, gallery, *identities, similarity="euclidean")
+    found = rank_positives(
+        query, gallery, *identities, similarity=lambda q, g: -torch.cdist(q, g), max_bytes=max_bytes
+    )
+    assert same(found, expected)
+
+
+def test_embeddings_that_require_gradients_or_are_inference_tensors_are_ranked():
+    query, gallery, *identities = labelled()
+    expected = rank_positives(query, gallery, *identities)
+    assert same(rank_positives(query.requires_grad_(), gallery, *identities), expected)
+    with torch.inference_mode():
+        inside = rank_positives(query.clone(), gallery.clone(), *identities)
+        kept = gallery.clone()
+    assert same(inside, expected)
+    assert same(rank_positives(query, kept, *identities), expected)
+
+
+def test_autocast_and_reduced_precision_do_not_touch_scores():
+    query, gallery, *identities = labelled(num_gallery=400, dimension=64)
+    expected = rank_positives(query, gallery, *identities)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = rank_positives(query, gallery, *identities)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert same(found, expected)

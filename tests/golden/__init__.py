@@ -1,0 +1,1 @@
+"""Recorded outputs of other evaluators and labels of benchmarks; `README.md` says where each comes from."""

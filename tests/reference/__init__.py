@@ -1,0 +1,1 @@
+"""Slow, obvious references, written from the definitions and not from the package."""

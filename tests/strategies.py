@@ -1,0 +1,97 @@
+"""Retrieval problems for Hypothesis, biased to what breaks evaluators: ties, junk, empties, one-item galleries."""
+
+from dataclasses import dataclass, replace
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from tests.reference.retrieval import Evaluation, evaluate
+
+TIES = ("pessimistic", "optimistic", "stable")
+SAME_CAMERA = ("same_identity", "all", "keep")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Scores and labels of queries and gallery, and the options that decide the ranks."""
+
+    scores: Tensor
+    query_identities: Tensor
+    gallery_identities: Tensor
+    query_cameras: Tensor | None
+    gallery_cameras: Tensor | None
+    self_index: Tensor | None
+    same_camera: str
+    junk_identities: tuple[int, ...]
+    ties: str
+
+    @property
+    def labels(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        return self.query_identities, self.gallery_identities, self.query_cameras, self.gallery_cameras
+
+    @property
+    def options(self) -> dict[str, object]:
+        names = ("same_camera", "junk_identities", "ties", "self_index")
+        return {name: getattr(self, name) for name in names}
+
+    def reference(self) -> Evaluation:
+        cameras = [None if labels is None else labels.tolist() for labels in self.labels[2:]]
+        return evaluate(
+            self.scores.double().numpy(),
+            self.query_identities.tolist(),
+            self.gallery_identities.tolist(),
+            *cameras,
+            **(self.options | {"self_index": None if self.self_index is None else self.self_index.tolist()}),
+        )
+
+    def with_queries(self, chosen: Tensor) -> "Problem":
+        return replace(
+            self,
+            scores=self.scores[chosen],
+            query_identities=self.query_identities[chosen],
+            query_cameras=None if self.query_cameras is None else self.query_cameras[chosen],
+            self_index=None if self.self_index is None else self.self_index[chosen],
+        )
+
+    def with_gallery_order(self, order: Tensor) -> "Problem":
+        place = order.argsort()
+        self_index = self.self_index
+        if self_index is not None and len(order):
+            self_index = torch.where(self_index >= 0, place[self_index], -1)
+        return replace(
+            self,
+            scores=self.scores[:, order],
+            gallery_identities=self.gallery_identities[order],
+            gallery_cameras=None if self.gallery_cameras is None else self.gallery_cameras[order],
+            self_index=self_index,
+        )
+
+
+@st.composite
+def problems(draw, *, ties=TIES, max_gallery=24) -> Problem:
+    """A problem of few identities, cameras and score levels, with or without cameras and leave-one-out."""
+    num_queries, num_gallery = draw(st.integers(0, 7)), draw(st.integers(0, max_gallery))
+    identities = st.integers(-1, draw(st.sampled_from([0, 1, 4])))
+    gallery = [(draw(identities), draw(st.integers(0, 2))) for _ in range(num_gallery)]
+    positions = st.integers(-1, num_gallery - 1) if draw(st.booleans()) else st.just(-1)
+    own = [draw(positions) for _ in range(num_queries)]
+    queries = [gallery[p] if p >= 0 else (draw(identities), draw(st.integers(0, 2))) for p in own]
+    levels = draw(st.sampled_from([1, 3, 1000]))
+    scores = torch.tensor([[draw(st.integers(0, levels)) for _ in gallery] for _ in queries], dtype=torch.float32)
+    has_cameras = draw(st.booleans())
+    return Problem(
+        scores=scores.reshape(num_queries, num_gallery),
+        query_identities=_column(queries, 0),
+        gallery_identities=_column(gallery, 0),
+        query_cameras=_column(queries, 1) if has_cameras else None,
+        gallery_cameras=_column(gallery, 1) if has_cameras else None,
+        self_index=torch.tensor(own, dtype=torch.int64) if draw(st.booleans()) or max(own, default=-1) >= 0 else None,
+        same_camera=draw(st.sampled_from(SAME_CAMERA)),
+        junk_identities=draw(st.sampled_from([(-1,), (), (-1, 0)])),
+        ties=draw(st.sampled_from(ties)),
+    )
+
+
+def _column(rows, place) -> Tensor:
+    return torch.tensor([row[place] for row in rows], dtype=torch.int64)
