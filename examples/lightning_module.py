@@ -26,7 +26,7 @@ from pedestrians import draw_pedestrians
 from person_dataset import IdentitySampler, PersonDataset, Sample, Splits
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader
 
 from reid_torchmetrics import ReIDCMCCurve, ReIDMetrics
 from reid_torchmetrics.plot import plot_cmc
@@ -67,7 +67,7 @@ class ReIDModule(lightning.LightningModule):
 
         self.cmc = self.val_cmc.compute().cpu()
         self.val_cmc.reset()
-        if isinstance(self.logger, TensorBoardLogger) and self.trainer.is_global_zero:
+        if isinstance(self.logger, TensorBoardLogger):
             figure, _ = plot_cmc({f"after {self.global_step} steps": self.cmc})
             self.logger.experiment.add_figure("val/cmc", figure, self.global_step)
 
@@ -100,8 +100,8 @@ class ReIDData(lightning.LightningDataModule):
         self.num_workers = num_workers
 
     def train_dataloader(self) -> DataLoader[Sample]:
-        """Give batches of 16 people with 4 pictures each; every process draws its own."""
-        sampler = IdentitySampler(self.splits.train, seed=self.seed + self.trainer.global_rank)
+        """Give batches of 16 people with 4 pictures each."""
+        sampler = IdentitySampler(self.splits.train, seed=self.seed)
         return DataLoader(self.splits.train, batch_sampler=sampler, num_workers=self.num_workers)
 
     def val_dataloader(self) -> list[DataLoader[Sample]]:
@@ -109,11 +109,7 @@ class ReIDData(lightning.LightningDataModule):
         return [self._evaluation_loader(self.splits.query), self._evaluation_loader(self.splits.gallery)]
 
     def _evaluation_loader(self, dataset: PersonDataset) -> DataLoader[Sample]:
-        # With several processes this sampler repeats a few pictures, so that all have as many: the metrics count each
-        # picture once nevertheless, because `validation_step` gives them its `index`.
-        world_size, rank = self.trainer.world_size, self.trainer.global_rank
-        sampler: DistributedSampler[Sample] = DistributedSampler(dataset, world_size, rank, shuffle=False)
-        return DataLoader(dataset, batch_size=256, sampler=sampler, num_workers=self.num_workers)
+        return DataLoader(dataset, batch_size=256, num_workers=self.num_workers)
 
 
 def main() -> None:
@@ -134,10 +130,9 @@ def main() -> None:
     results["before training"], curves["before training"] = dict(trainer.callback_metrics), model.cmc
     trainer.fit(model, data)
     results["after training"], curves["after training"] = dict(trainer.callback_metrics), model.cmc
-    if trainer.is_global_zero:
-        contact_sheet(splits).save(options.output / "samples.png")
-        plot_cmc(curves)[0].savefig(options.output / "cmc.png", dpi=150)
-        print_results(results, options.output)
+    contact_sheet(splits).save(options.output / "samples.png")
+    plot_cmc(curves)[0].savefig(options.output / "cmc.png", dpi=150)
+    print_results(results, options.output)
 
 
 def quieten_lightning() -> None:
@@ -154,14 +149,13 @@ def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
     return lightning.Trainer(
         max_epochs=options.epochs,
         accelerator=options.accelerator,
-        devices=options.devices,
+        devices=1,
         default_root_dir=options.output,
         logger=TensorBoardLogger(options.output, name="tensorboard"),
         log_every_n_steps=1,
         num_sanity_val_steps=0,
         enable_checkpointing=False,
         enable_model_summary=False,
-        use_distributed_sampler=False,
     )
 
 
@@ -195,7 +189,6 @@ def parse_options() -> argparse.Namespace:
         "--output", type=Path, default=Path("reid_example_output"), metavar="DIR", help="default %(default)s"
     )
     parser.add_argument("--accelerator", default="auto", help="as for lightning.Trainer")
-    parser.add_argument("--devices", type=int, default=1, metavar="N", help="number of processes")
     parser.add_argument(
         "--workers", type=int, default=0, metavar="N", help="processes that read pictures, for each loader"
     )

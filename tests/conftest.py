@@ -18,6 +18,13 @@ def _seed() -> None:
     torch.manual_seed(20240917)
 
 
+@pytest.fixture(autouse=True)
+def _nothing_ranked_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    from reid_torchmetrics.metrics import _ranking  # noqa: PLC0415 - after the hook
+
+    monkeypatch.setattr(_ranking, "_last", _ranking.RankingCache())
+
+
 @pytest.fixture
 def unannotated() -> Iterator[None]:
     """Let bad input reach the argument checks: a user has no annotations executed before them."""

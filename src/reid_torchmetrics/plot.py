@@ -21,7 +21,6 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
         ModuleNotFoundError: matplotlib is not installed.
     """
     import matplotlib.pyplot as plt  # noqa: PLC0415 - a large import that evaluation does not need
-    from matplotlib.ticker import MaxNLocator  # noqa: PLC0415
 
     if ax is None:
         _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
@@ -32,8 +31,14 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
         label = f"{name}  (rank-1 {percent[0]:.1f} %)".strip()
         ax.plot(ranks, percent.numpy(), marker="o", markersize=3, label=label)
     ax.set(xlabel="rank", ylabel="identification rate (%)", title="Cumulative matching characteristic")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.set_xticks(_rank_ticks(max(len(curve.reshape(-1)) for curve in named.values())))
     ax.set_ylim(top=101)
     ax.grid(alpha=0.3)
     ax.legend(loc="lower right")
     return ax.figure, ax
+
+
+def _rank_ticks(max_rank: int) -> list[int]:
+    """Rank 1, which is the most read, and some ten round ranks."""
+    step = 1 if max_rank <= 10 else 5 * max(1, max_rank // 50)
+    return [1, *range(step if step > 1 else 2, max_rank + 1, step)]

@@ -77,14 +77,20 @@ def test_the_tie_policies_differ_on_these_scores() -> None:
 
 
 @pytest.mark.parametrize("name", ["cosine", "euclidean"])
-def test_measures_of_real_scores_are_those_of_the_slow_reference(name: str) -> None:
-    ranks = rank_positives(*embeddings(), *labels(), similarity=name)
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
+def test_measures_of_real_scores_are_those_of_the_slow_reference(
+    name: str, dtype: torch.dtype, tolerance: float
+) -> None:
+    # Scores in float32 may put two of the 15,913 candidates that nearly tie the other way round: 2e-6 of the mean.
+    query, gallery = embeddings()
+    ranks = rank_positives(query.to(dtype), gallery.to(dtype), *labels(), similarity=name)
     expected = reference(name, embeddings())
     for rule, values in expected.average_precision.items():
-        assert float(mean_over_queries(average_precision(ranks, rule=rule))) == pytest.approx(np.mean(values), abs=1e-6)
+        found = float(mean_over_queries(average_precision(ranks, rule=rule)))
+        assert found == pytest.approx(np.mean(values), abs=tolerance)
     penalty = mean_over_queries(inverse_negative_penalty(ranks))
-    assert float(penalty) == pytest.approx(np.mean(expected.inverse_negative_penalty), abs=1e-6)
-    assert cmc_curve(ranks, max_rank=50).tolist() == pytest.approx(expected.cmc(50), abs=1e-6)
+    assert float(penalty) == pytest.approx(np.mean(expected.inverse_negative_penalty), abs=tolerance)
+    assert cmc_curve(ranks, max_rank=50).tolist() == pytest.approx(expected.cmc(50), abs=1e-12)
 
 
 def test_cosine_is_the_default() -> None:

@@ -88,9 +88,7 @@ def test_given_scores_are_not_written_to():
 
 @pytest.mark.parametrize(("ties", "expected"), [("pessimistic", [4]), ("optimistic", [1]), ("stable", [2])])
 def test_a_tie_policy_decides_who_goes_first(ties, expected):
-    ranks = rank_positives_from_scores(
-        torch.zeros(1, 4), torch.tensor([1]), torch.tensor([0, 1, 0, 0]), ties=ties
-    )
+    ranks = rank_positives_from_scores(torch.zeros(1, 4), torch.tensor([1]), torch.tensor([0, 1, 0, 0]), ties=ties)
     assert ranks.rank.tolist() == expected
 
 

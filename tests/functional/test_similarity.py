@@ -102,9 +102,7 @@ def test_euclidean_similarity_does_not_depend_on_the_origin():
 def test_a_function_of_two_blocks_is_a_similarity(max_bytes):
     query, gallery, *identities = labelled()
     expected = rank_positives(query, gallery, *identities, similarity="euclidean")
-    found = rank_positives(
-        query, gallery, *identities, similarity=lambda q, g: -torch.cdist(q, g), max_bytes=max_bytes
-    )
+    found = rank_positives(query, gallery, *identities, similarity=lambda q, g: -torch.cdist(q, g), max_bytes=max_bytes)
     assert same(found, expected)
 
 

@@ -4,18 +4,17 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import EmbeddingMetric, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMINP
-from reid_torchmetrics.functional.retrieval import PositiveRanks, mean_over_queries
+from reid_torchmetrics.functional.retrieval import PositiveRanks
 from tests.reference.retrieval import Evaluation, evaluate, similarity
 
 
-class MeanFirstRank(EmbeddingMetric):
-    """A measure of a user's own."""
+class WorstRank(EmbeddingMetric):
+    """A measure of a user's own, which raises where there are no ranks."""
 
     higher_is_better = False
 
     def summarise(self, ranks: PositiveRanks) -> Tensor:
-        first = ranks.rank[ranks.num_positives.cumsum(0) - ranks.num_positives]
-        return mean_over_queries(first.double())
+        return ranks.rank.max()
 
 
 CLASSES = {
@@ -25,7 +24,7 @@ CLASSES = {
     "cmc": ReIDCMC,
     "cmc_5": lambda **options: ReIDCMC(top_k=5, **options),
     "curve": lambda **options: ReIDCMCCurve(max_rank=7, **options),
-    "own": MeanFirstRank,
+    "own": WorstRank,
 }
 
 
@@ -38,7 +37,7 @@ def expected(name: str, reference: Evaluation) -> list[float]:
         "cmc": lambda: reference.cmc(1),
         "cmc_5": lambda: reference.cmc(5)[-1:],
         "curve": lambda: reference.cmc(7),
-        "own": lambda: _mean(reference.first_rank),
+        "own": lambda: [max(sum(reference.ranks, []))],
     }
     return values[name]()
 
@@ -48,7 +47,7 @@ def batches(num_queries: int = 12, num_gallery: int = 50, size: int = 8, seed: i
     generator = torch.Generator().manual_seed(seed)
     total = num_queries + num_gallery
     identities = torch.arange(total) % 5
-    identities[num_queries :: 11] = -1
+    identities[num_queries::11] = -1
     data = {
         "embeddings": torch.randn(total, 6, generator=generator) + 0.4 * identities[:, None],
         "identities": identities,
@@ -67,7 +66,9 @@ def reference_of(given: list[dict], **options) -> Evaluation:
     sides = []
     for role in (True, False):
         own = [batch for batch in given if batch["is_query"] is role]
-        sides.append({name: torch.cat([batch[name] for batch in own]) for name in ("embeddings", "identities", "cameras")})
+        sides.append(
+            {name: torch.cat([batch[name] for batch in own]) for name in ("embeddings", "identities", "cameras")}
+        )
     query, gallery = sides
     scores = similarity(query["embeddings"].numpy(), gallery["embeddings"].numpy())
     labels = [side[name].tolist() for name in ("identities", "cameras") for side in (query, gallery)]

@@ -50,7 +50,9 @@ def test_samples_after_compute_are_added_to_those_before(name):
 
 
 @EVERY_CLASS
-@pytest.mark.parametrize("copy", [deepcopy, lambda metric: metric.clone(), lambda metric: pickle.loads(pickle.dumps(metric))])
+@pytest.mark.parametrize(
+    "copy", [deepcopy, lambda metric: metric.clone(), lambda metric: pickle.loads(pickle.dumps(metric))]
+)
 def test_copies_hold_the_samples_and_go_their_own_way(name, copy):
     given = batches()
     metric = fed(CLASSES[name](), given[:5])

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.counting import TIE_POLICIES
@@ -18,6 +16,7 @@ from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 from reid_torchmetrics.functional.retrieval.ranks import DEFAULT_MAX_BYTES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, check_similarity
+from reid_torchmetrics.metrics._growing_states import GrowingStates, own, own_shared
 from reid_torchmetrics.metrics._ranking import (
     GALLERY,
     QUERY,
@@ -27,8 +26,10 @@ from reid_torchmetrics.metrics._ranking import (
     rank_samples,
 )
 
+_ONE_HIT = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64))
 
-class EmbeddingMetric(Metric):
+
+class EmbeddingMetric(GrowingStates):
     """Base of the metrics over query and gallery embeddings; a measure of one's own is a subclass with `summarise`.
 
     `update` checks a batch and stores it, nothing else; `compute` ranks all samples, once for all metrics that hold
@@ -43,6 +44,7 @@ class EmbeddingMetric(Metric):
         ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
             item that came first.
         empty_target_action: what a query without positives counts in a mean: "skip", "neg" (0), "pos" (1), "error".
+            Where no query has a positive, as in Lightning's sanity check, the value is NaN whatever is chosen here.
         max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time.
         kwargs: see `torchmetrics.Metric`.
 
@@ -87,13 +89,12 @@ class EmbeddingMetric(Metric):
         self.options = RankingOptions(similarity, same_camera, tuple(sorted(junk_identities)), ties)
         self.empty_target_action = empty_target_action
         self.max_bytes = max_bytes
-        self._before_forward: dict[str, list[Tensor]] | None = None
         for name in ("embeddings", "identities", "roles", "cameras", "index"):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
     @abstractmethod
     def summarise(self, ranks: PositiveRanks) -> Tensor:
-        """The metric's value, given the ranks of the positives of all queries."""
+        """The metric's value, given the ranks of the positives of all queries, of which at least one has some."""
 
     def update(
         self,
@@ -120,17 +121,21 @@ class EmbeddingMetric(Metric):
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
         self._check_batch(embeddings, identities, cameras, is_query, index)
-        self.embeddings.append(_own(embeddings))
-        self.identities.append(_own(identities).long())
+        self.embeddings.append(own_shared(embeddings))
+        self.identities.append(own(identities).long())
         self.roles.append(_roles(is_query, len(embeddings), embeddings.device))
         if cameras is not None:
-            self.cameras.append(_own(cameras).long())
+            self.cameras.append(own(cameras).long())
         if index is not None:
-            self.index.append(_own(index).long())
+            self.index.append(own(index).long())
 
     def compute(self) -> Tensor:
         """Rank all samples and summarise the ranks; NaN and one warning where no query can be evaluated."""
-        return self.summarise(self._ranking().ranks).to(self.device, self.dtype)
+        ranking = self._ranking()
+        if ranking.counts.valid:
+            return self.summarise(ranking.ranks).to(self.device, self.dtype)
+        shape = self.summarise(_ONE_HIT).shape  # `summarise` need not cope with no ranks at all
+        return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
 
     def results(self) -> RetrievalResults:
         """One value per query, in the order in which the queries came, with the reasons where there is none."""
@@ -146,12 +151,6 @@ class EmbeddingMetric(Metric):
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
         return self._plot(val, ax)
 
-    def reset(self) -> None:
-        """Forget all samples."""
-        for name in self._defaults:  # the base class empties lists in place, also those that a collection shares
-            setattr(self, name, [])
-        super().reset()
-
     def _ranking(self) -> Ranking:
         total, device = sum(map(len, self.embeddings)), self._samples_device()
         samples = Samples(
@@ -161,7 +160,7 @@ class EmbeddingMetric(Metric):
             cameras=_joined("cameras", self.cameras, total, device) if self.cameras else None,
             index=_joined("index", self.index, total, device) if self.index else None,
         )
-        return rank_samples(samples, self.options, max_bytes=self.max_bytes, warn=self._before_forward is None)
+        return rank_samples(samples, self.options, max_bytes=self.max_bytes, warn=self.states_before_forward is None)
 
     def _samples_device(self) -> torch.device:
         """Where samples are ranked: where they are, but for MPS, which has no float64."""
@@ -188,55 +187,12 @@ class EmbeddingMetric(Metric):
         self._check_against_earlier_batches(embeddings, cameras, index)
 
     def _check_against_earlier_batches(self, embeddings: Tensor, cameras: Tensor | None, index: Tensor | None) -> None:
-        held = self._before_forward or self._copy_state_dict()
+        held = self.states_before_forward or self._copy_state_dict()
         if held["embeddings"]:
             before = held["embeddings"][-1].shape[1]
             _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
             _checks.given_throughout("cameras", given=cameras is not None, given_before=bool(held["cameras"]))
             _checks.given_throughout("index", given=index is not None, given_before=bool(held["index"]))
-
-    # What follows adapts the base class to states that only ever grow, and are large.
-
-    def _copy_state_dict(self) -> dict[str, Any]:
-        """Copy the lists, not the tensors: the base class copies everything seen so far at each `forward`."""
-        return {name: list(getattr(self, name)) for name in self._defaults}
-
-    def _forward_reduce_state_update(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate one batch and append it; the base class loses what it holds if the batch is refused."""
-        flags = ("_update_count", "_computed", "_to_sync", "_should_unsync", "_enable_grad", "compute_on_cpu")
-        before = {name: getattr(self, name) for name in flags}
-        self._before_forward = self._copy_state_dict()
-        try:
-            return super()._forward_reduce_state_update(*args, **kwargs)
-        except Exception:
-            for name, value in (before | self._before_forward).items():
-                setattr(self, name, value)
-            raise
-        finally:
-            self._before_forward = None
-
-    def _move_list_states_to_cpu(self) -> None:
-        """Move what the last batches added; the base class walks over all batches at each update."""
-        for name in self._defaults:
-            held = getattr(self, name)
-            for place in reversed(range(len(held))):
-                if held[place].device.type == "cpu":
-                    break
-                held[place] = held[place].cpu()
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ()) -> torch.nn.Module:
-        """Move or cast the states, but integers are never cast, and `compute_on_cpu` keeps states where they are.
-
-        Lightning calls `.to(device)` at every `log`: where nothing would change, no batch is visited.
-        """
-        if self.compute_on_cpu or not self._would_change(fn):
-            return super()._apply(fn, exclude_state=tuple(self._defaults))
-        return super()._apply(_FloatsOnly(fn), exclude_state=exclude_state)
-
-    def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
-        kinds = {(block.dtype, block.device) for block in self.embeddings}
-        probes = [torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds]
-        return any(fn(probe).dtype != probe.dtype or fn(probe).device != probe.device for probe in probes)
 
     def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
         """Refuse to gather the embeddings of several processes."""
@@ -246,47 +202,6 @@ class EmbeddingMetric(Metric):
                 f"`{type(self).__name__}.compute` does not combine several processes yet; got {num_processes}. Evaluate"
                 " on one process, or pass `sync_on_compute=False` for the value of each process's own samples."
             )
-
-    def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
-        """Undo `sync`; the states were never replaced, so a collection's members keep sharing their lists."""
-        if should_unsync and self._is_synced:
-            self._cache = {name: getattr(self, name) for name in self._defaults}
-        super().unsync(should_unsync)
-
-    @contextmanager
-    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """As in the base class, but an exception inside leaves the metric unsynced and usable."""
-        try:
-            with super().sync_context(*args, **kwargs):
-                yield
-        except BaseException:
-            if self._is_synced:
-                self.unsync()
-            raise
-
-    __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
-
-
-class _FloatsOnly:
-    """A function for floating point tensors; of integers it only takes the device."""
-
-    def __init__(self, fn: Callable[[Tensor], Tensor]) -> None:
-        self._fn = fn
-
-    def __call__(self, values: Tensor) -> Tensor:
-        if values.is_floating_point():
-            return self._fn(values)
-        return values.to(self._fn(torch.empty(0, device=values.device)).device)
-
-    def __str__(self) -> str:
-        return str(self._fn)  # the base class recognises casts by it
-
-
-def _own(values: Tensor) -> Tensor:
-    """A tensor to keep: a view is cloned, so that the batch that it is a part of does not stay alive."""
-    values = values.detach()
-    is_view = values.untyped_storage().nbytes() > values.numel() * values.element_size()
-    return values.clone() if is_view else values
 
 
 def _roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:

@@ -183,6 +183,8 @@ class ReIDMetrics(MetricCollection):
         }
         members |= {f"rank_{rank}": ReIDCMC(top_k=rank, **options) for rank in ranks}
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
+        for name in members:  # the base class sorts by name: rank_10 before rank_5
+            self._modules[name] = self._modules.pop(name)
 
     def results(self) -> RetrievalResults:
         """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""

@@ -18,7 +18,6 @@ from reid_torchmetrics.functional.retrieval.rows import Rows
 CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 """A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
 
-_FAR = 4  # squared distance of the mean from the origin, over the spread, beyond which embeddings are moved
 _SAFE_NORM = 1e-15  # between this and its inverse, squares stay far from the limits of float32
 
 
@@ -70,32 +69,35 @@ class Cosine(Dot):
 class Euclidean(Dot):
     """Minus half the squared distance, up to a constant of the query: q . g - |g|^2 / 2.
 
-    Where the embeddings lie far from the origin both sides are moved to the gallery's mean first: distances stay as
-    they are and the expansion does not cancel. Elsewhere nothing is moved, so that integers and codes stay exact.
+    Both sides are moved by about the gallery's mean first: distances stay as they are, and the expansion does not
+    cancel where embeddings lie far from the origin. "About" is the mean rounded to a power of two near the spread of
+    the coordinates, so that integers and codes stay exact, and ties among them too.
     """
 
     def __init__(self, gallery: Rows, dtype: torch.dtype) -> None:
-        """Find the gallery's mean, and whether it is far from the origin."""
+        """Find the gallery's mean and spread."""
         total = torch.zeros(gallery.dimension, dtype=torch.float64, device=gallery.device)
         squares = total.sum()
         for block in gallery.walk(dtype):
             total += block.sum(0, dtype=torch.float64)
             squares += _squared_norm(block).sum()
         mean = total / max(1, gallery.size)
-        spread = squares / max(1, gallery.size) - mean.square().sum()
-        self._mean = mean.to(dtype) if bool(mean.square().sum() > _FAR * spread) else None
+        variance = squares / max(1, gallery.size) - mean.square().sum()
+        grid = torch.exp2((variance / gallery.dimension).clamp(min=torch.finfo(dtype).tiny).log2().div(2).round())
+        origin = (mean / grid).round() * grid
+        self._origin = origin.to(dtype) if bool(origin.any()) else None
 
     @property
     def rewrites_gallery(self) -> bool:
         """Whether the gallery is moved."""
-        return self._mean is not None
+        return self._origin is not None
 
     def query(self, block: Tensor) -> Tensor:
-        """Queries relative to the origin of the distances."""
-        return block if self._mean is None else block - self._mean
+        """Queries as seen from the new origin."""
+        return block if self._origin is None else block - self._origin
 
     def gallery(self, block: Tensor) -> Tensor:
-        """Gallery items relative to the origin of the distances."""
+        """Gallery items as seen from the new origin."""
         return self.query(block)
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
@@ -154,7 +156,8 @@ def _product(query: Tensor, gallery: Tensor, out: Tensor) -> None:
 
 def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
     """|x|^2 per row, in float64."""
-    return torch.linalg.vector_norm(block, dim=1, dtype=torch.float64).square()
+    norm: Tensor = torch.linalg.vector_norm(block, dim=1, dtype=torch.float64)
+    return norm.square()
 
 
 def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:

@@ -1,0 +1,134 @@
+"""Adapts `torchmetrics.Metric` to states that are lists of batches: they only ever grow, and they are large.
+
+What the base class does to list states at every step (copy them for `forward`, walk over them in `.to`) costs more
+the longer the epoch. The hooks below were tried on torchmetrics 1.4 to 1.9.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+
+_FORWARD_FLAGS = ("_update_count", "_computed", "_to_sync", "_should_unsync", "_enable_grad", "compute_on_cpu")
+
+
+class GrowingStates(Metric):
+    """A metric all of whose states are lists of tensors that `update` appends to."""
+
+    states_before_forward: dict[str, list[Tensor]] | None = None
+    """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        for name in self._defaults:  # the base class empties lists in place, also those that a collection shares
+            setattr(self, name, [])
+        super().reset()
+
+    def _copy_state_dict(self) -> dict[str, Any]:
+        """Copy the lists, not the tensors: the base class copies everything seen so far at each `forward`."""
+        return {name: list(getattr(self, name)) for name in self._defaults}
+
+    def _forward_reduce_state_update(self, *args: Any, **kwargs: Any) -> Any:
+        """Evaluate one batch and append it; the base class loses what it holds if the batch is refused."""
+        before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
+        self.states_before_forward = self._copy_state_dict()
+        try:
+            return super()._forward_reduce_state_update(*args, **kwargs)
+        except Exception:
+            for name, value in (before | self.states_before_forward).items():
+                setattr(self, name, value)
+            raise
+        finally:
+            self.states_before_forward = None
+
+    def _move_list_states_to_cpu(self) -> None:
+        """Move what the last batches added; the base class walks over all batches at each update."""
+        for name in self._defaults:
+            held = getattr(self, name)
+            for place in reversed(range(len(held))):
+                if held[place].device.type == "cpu":
+                    break
+                held[place] = held[place].cpu()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ()) -> torch.nn.Module:
+        """Move or cast the states, but integers are never cast, and `compute_on_cpu` keeps states where they are.
+
+        Lightning calls `.to(device)` at every `log`: where nothing would change, no batch is visited.
+        """
+        if self.compute_on_cpu or not self._would_change(fn):
+            return super()._apply(fn, exclude_state=tuple(self._defaults))
+        return super()._apply(_FloatsOnly(fn), exclude_state=exclude_state)
+
+    def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
+        kinds = {(block.dtype, block.device) for name in self._defaults for block in getattr(self, name)}
+        probes = [torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds]
+        return any(fn(probe).dtype != probe.dtype or fn(probe).device != probe.device for probe in probes)
+
+    def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
+        """Undo `sync`; the states were never replaced, so a collection's members keep sharing their lists."""
+        if should_unsync and self._is_synced:
+            self._cache = {name: getattr(self, name) for name in self._defaults}
+        super().unsync(should_unsync)
+
+    @contextmanager
+    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """As in the base class, but an exception inside leaves the metric unsynced and usable."""
+        try:
+            with super().sync_context(*args, **kwargs):
+                yield
+        except BaseException:
+            if self._is_synced:
+                self.unsync()
+            raise
+
+    __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
+
+
+class _FloatsOnly:
+    """A function for floating point tensors; of integers it only takes the device."""
+
+    def __init__(self, fn: Callable[[Tensor], Tensor]) -> None:
+        self._fn = fn
+
+    def __call__(self, values: Tensor) -> Tensor:
+        if values.is_floating_point():
+            return self._fn(values)
+        return values.to(self._fn(torch.empty(0, device=values.device)).device)
+
+    def __str__(self) -> str:
+        return str(self._fn)  # the base class recognises casts by it
+
+
+class _SharedOwner:
+    """Gives every metric that is fed the same batch the same tensor, so that they hold, and rank, it once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[weakref.ref[Tensor], int, weakref.ref[Tensor]] | None = None
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """A tensor to keep, as the function `own` makes it."""
+        if values.is_inference():  # keeps no count of changes in place
+            return own(values)
+        if self._last is not None:
+            source, version, owned = self._last[0](), self._last[1], self._last[2]()
+            if source is values and version == values._version and owned is not None:  # noqa: SLF001 - no public name
+                return owned
+        kept = own(values)
+        self._last = (weakref.ref(values), values._version, weakref.ref(kept))  # noqa: SLF001
+        return kept
+
+
+own_shared = _SharedOwner()
+
+
+def own(values: Tensor) -> Tensor:
+    """A tensor to keep: a view is cloned, so that the batch that it is a part of does not stay alive."""
+    values = values.detach()
+    is_view = values.untyped_storage().nbytes() > values.numel() * values.element_size()
+    return values.clone() if is_view else values

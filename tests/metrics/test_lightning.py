@@ -1,0 +1,117 @@
+"""In a LightningModule: `self.log`, `self.log_dict`, sanity check, two loaders, two epochs, one ranking each."""
+
+import warnings
+
+import lightning
+import pytest
+import torch
+from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.loggers import CSVLogger
+from torch.utils.data import DataLoader, TensorDataset
+
+from reid_torchmetrics import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.metrics import _ranking
+from tests.metrics.samples import batches, fed
+
+
+class Module(lightning.LightningModule):
+    """Embeds with a layer that does nothing, so that the values are known."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(6, 6)
+        torch.nn.init.eye_(self.layer.weight)
+        torch.nn.init.zeros_(self.layer.bias)
+        self.val_map = ReIDMeanAP()
+        self.val_cmc = ReIDCMC(top_k=1)
+        self.metrics = ReIDMetrics(ranks=(1, 5), prefix="val/")
+        self.curve = ReIDCMCCurve(max_rank=5)
+        self.seen = []
+
+    def training_step(self, batch):
+        return 0 * self.layer(batch[0]).sum()
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        embeddings, identities, cameras = batch
+        for metric in (self.val_map, self.val_cmc, self.metrics, self.curve):
+            metric.update(self.layer(embeddings), identities, cameras, is_query=dataloader_idx == 0)
+        if dataloader_idx == 1:
+            self.log("val_map", self.val_map, add_dataloader_idx=False)
+
+    def on_validation_epoch_end(self):
+        self.log("val_cmc", self.val_cmc)
+        self.log_dict(self.metrics)
+        self.seen.append(self.curve.compute())
+        self.curve.reset()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.0)
+
+
+def loaders(size: int = 8) -> list[DataLoader]:
+    found = []
+    for role in (True, False):
+        own = [batch for batch in batches() if batch["is_query"] is role]
+        names = ("embeddings", "identities", "cameras")
+        data = TensorDataset(*(torch.cat([batch[name] for batch in own]) for name in names))
+        found.append(DataLoader(data, batch_size=size))
+    return found
+
+
+def trainer(folder, **options) -> lightning.Trainer:
+    return lightning.Trainer(
+        max_epochs=2, accelerator="cpu", logger=CSVLogger(folder), enable_progress_bar=False,
+        enable_model_summary=False, log_every_n_steps=1, **options,
+    )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _quiet():
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*does not have many workers")
+        warnings.filterwarnings("ignore", message=".*LeafSpec")
+        warnings.filterwarnings("ignore", message=".*No query can be evaluated")
+        warnings.filterwarnings("ignore", message=".*exists and is not empty")
+        yield
+
+
+@pytest.fixture
+def num_rankings(monkeypatch):
+    calls = []
+    count_ranks = _ranking.count_ranks
+    monkeypatch.setattr(_ranking, "count_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))
+    return calls
+
+
+def test_fit_logs_the_values_after_a_sanity_check_of_queries_alone(tmp_path, num_rankings):
+    model = Module()
+    checkpoint = ModelCheckpoint(tmp_path, monitor="val_map", mode="max", filename="{val_map:.4f}")
+    run = trainer(tmp_path, callbacks=[checkpoint], num_sanity_val_steps=1)
+    run.fit(model, loaders()[1], loaders())
+
+    logged = run.callback_metrics
+    assert logged["val_map"] == pytest.approx(fed(ReIDMeanAP(), batches()).compute())
+    assert logged["val_cmc"] == logged["val/rank_1"] == fed(ReIDCMC(), batches()).compute()
+    assert logged["val/map"] == logged["val_map"]
+    assert torch.equal(model.seen[-1], fed(ReIDCMCCurve(max_rank=5), batches()).compute())
+    assert torch.equal(model.seen[-1], model.seen[-2])
+    assert f"{logged['val_map']:.4f}" in checkpoint.best_model_path
+
+
+def test_each_validation_ranks_once_for_all_metrics(tmp_path, num_rankings):
+    trainer(tmp_path, num_sanity_val_steps=0).fit(Module(), loaders()[1], loaders())
+    assert len(num_rankings) == 2  # two epochs
+
+
+def test_validate_in_inference_mode_gives_the_same(tmp_path):
+    (values, _), *_ = [trainer(tmp_path).validate(Module(), loaders(), verbose=False)]
+    assert values["val/map"] == pytest.approx(float(fed(ReIDMeanAP(), batches()).compute()))
+
+
+def test_bfloat16_autocast_of_the_trainer_does_not_change_the_ranking_of_given_embeddings(tmp_path):
+    run = trainer(tmp_path, precision="bf16-mixed")
+    values = run.validate(Module(), loaders(), verbose=False)[0]
+    rounded = batches()
+    for batch in rounded:
+        batch["embeddings"] = batch["embeddings"].bfloat16()
+    assert values["val/map"] == pytest.approx(float(fed(ReIDMeanAP(), rounded).compute()), abs=1e-6)

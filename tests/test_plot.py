@@ -1,0 +1,60 @@
+"""Pictures: what is drawn is what was given."""
+
+from collections.abc import Iterator
+
+import matplotlib as mpl
+import pytest
+import torch
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt  # noqa: E402 - after the choice of the backend
+
+from reid_torchmetrics import ReIDCMCCurve  # noqa: E402
+from reid_torchmetrics.plot import plot_cmc  # noqa: E402
+from tests.metrics.samples import batches, fed  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+def test_a_curve_is_drawn_in_percent_over_the_rank():
+    figure, axes = plot_cmc(torch.tensor([0.25, 0.5, 1.0]))
+    (line,) = axes.lines
+    assert list(line.get_xdata()) == [1, 2, 3]
+    assert list(line.get_ydata()) == [25, 50, 100]
+    assert figure is axes.figure
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["(rank-1 25.0 %)"]
+
+
+def test_several_curves_are_named():
+    _, axes = plot_cmc({"before": torch.tensor([0.1, 0.2]), "after": torch.tensor([0.8, 0.9])})
+    names = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert names == ["before  (rank-1 10.0 %)", "after  (rank-1 80.0 %)"]
+
+
+@pytest.mark.parametrize("length", [1, 2, 10, 11, 20, 50, 100, 500])
+def test_rank_1_has_a_tick_and_there_are_not_too_many(length):
+    _, axes = plot_cmc(torch.linspace(0.5, 1, length))
+    ticks = [int(tick) for tick in axes.get_xticks()]
+    assert ticks[0] == 1
+    assert ticks == sorted(set(ticks))
+    assert len(ticks) <= 12
+    assert ticks[-1] <= length
+
+
+def test_a_curve_is_drawn_into_given_axes():
+    _, axes = plt.subplots()
+    assert plot_cmc(torch.tensor([0.5]), ax=axes)[1] is axes
+
+
+def test_a_metric_draws_its_own_curve_or_the_curves_that_it_is_given():
+    metric = fed(ReIDCMCCurve(max_rank=4), batches())
+    curve = metric.compute()
+    _, axes = metric.plot()
+    assert list(axes.lines[0].get_ydata()) == pytest.approx((100 * curve.double()).tolist())
+    _, axes = metric.plot([curve, curve])
+    assert len(axes.lines) == 2
