@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from person_dataset import DISTRACTOR, JUNK, PersonDataset, Splits
 from PIL import Image, ImageDraw
 from torch import Tensor
+
+from person_dataset import DISTRACTOR, JUNK, PersonDataset, Splits
 
 NUM_PEOPLE = 8
 NUM_COLUMNS = 12

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 
 import lightning
 import torch
-from contact_sheet import contact_sheet
-from embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
 from lightning.pytorch.loggers import TensorBoardLogger
-from market1501 import read_market1501
-from pedestrians import draw_pedestrians
-from person_dataset import IdentitySampler, PersonDataset, Sample, Splits
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
+from contact_sheet import contact_sheet
+from embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
+from market1501 import read_market1501
+from pedestrians import draw_pedestrians
+from person_dataset import IdentitySampler, PersonDataset, Sample, Splits
 from reid_torchmetrics import ReIDCMCCurve, ReIDMetrics
 from reid_torchmetrics.plot import plot_cmc
 
@@ -53,7 +53,7 @@ class ReIDModule(lightning.LightningModule):
         self.val_metrics = ReIDMetrics(ranks=(1, 5, 10), prefix="val/")
         self.val_cmc = ReIDCMCCurve(max_rank=20)
 
-    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:  # noqa: ARG002
+    def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Embed a batch and hand it to the metrics; loader 0 gives the queries and loader 1 the gallery."""
         images, identities, cameras, index = batch
         embeddings = self.network(images)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from person_dataset import PersonDataset, Splits
 from PIL import Image
+
+from person_dataset import PersonDataset, Splits
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from pedestrian_figure import CLOTHES, VIEWS, Colour, Framing, pick, pick_colour
 from PIL import Image, ImageDraw, ImageFilter
+
+from pedestrian_figure import CLOTHES, VIEWS, Colour, Framing, pick, pick_colour
 
 WIDTH, HEIGHT = 32, 64
 OVERSAMPLING = 2  # Pillow draws with hard edges: draw twice as large, then average.

@@ -28,6 +28,6 @@ def _nothing_ranked_before(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def unannotated() -> Iterator[None]:
     """Let bad input reach the argument checks: a user has no annotations executed before them."""
-    jaxtyping.config.update("jaxtyping_disable", True)  # noqa: FBT003
+    jaxtyping.config.update("jaxtyping_disable", True)
     yield
-    jaxtyping.config.update("jaxtyping_disable", False)  # noqa: FBT003
+    jaxtyping.config.update("jaxtyping_disable", False)

@@ -8,11 +8,11 @@ import torch
 
 mpl.use("Agg")
 
-from matplotlib import pyplot as plt  # noqa: E402 - after the choice of the backend
+from matplotlib import pyplot as plt
 
-from reid_torchmetrics import ReIDCMCCurve  # noqa: E402
-from reid_torchmetrics.plot import plot_cmc  # noqa: E402
-from tests.metrics.samples import batches, fed  # noqa: E402
+from reid_torchmetrics import ReIDCMCCurve
+from reid_torchmetrics.plot import plot_cmc
+from tests.metrics.samples import batches, fed
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
 
 

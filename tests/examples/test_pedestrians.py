@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+
 from pedestrians import draw_pedestrians
 from person_dataset import DISTRACTOR, JUNK, IdentitySampler, Splits
 

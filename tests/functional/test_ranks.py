@@ -1,6 +1,7 @@
 """The ranks of positives: equal to the slow reference, and unchanged by everything that must not matter."""
 
 import math
+from unittest import mock
 
 import pytest
 import torch
@@ -8,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import PositiveRanks, rank_positives, rank_positives_from_scores
+from reid_torchmetrics.functional.retrieval import (
+    PositiveRanks,
+    counting,
+    rank_positives,
+    rank_positives_from_scores,
+    tiles,
+)
 from tests.strategies import Problem, problems
 
 TINY = 64  # bytes: a few scores at a time
@@ -32,6 +39,23 @@ def test_ranks_are_those_of_the_slow_reference(problem):
 @given(problems(), st.sampled_from([1, TINY, 3 * TINY, 1000]))
 def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert as_lists(ranks_of(problem, max_bytes=max_bytes)) == as_lists(ranks_of(problem))
+
+
+@given(problems(), st.sampled_from([TINY, 10**6]))
+def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_bytes):
+    with mock.patch.multiple(counting, _WIDE=1, _FEW=2, _SERIAL_SORT=1):
+        found = as_lists(ranks_of(problem, max_bytes=max_bytes))
+    assert found == as_lists(ranks_of(problem))
+
+
+@pytest.mark.parametrize("noise", [0.1, 3.0])
+def test_a_wide_gallery_is_ranked_by_a_good_model_and_by_a_bad_one(noise):
+    identities = torch.arange(9000) % 900
+    scores = -(identities[:40, None] != identities).float() + noise * torch.randn(40, 9000)
+    ranks = rank_positives_from_scores(scores, identities[:40], identities)
+    for q, block in enumerate(ranks.split(1)):
+        order = scores[q].argsort(descending=True)
+        assert block.rank.tolist() == ((identities[order] == q).nonzero()[:, 0] + 1).tolist()
 
 
 @given(problems(), st.randoms(use_true_random=False))
@@ -169,8 +193,6 @@ def test_ranks_need_not_come_from_the_engine():
 
 def count_sorted(monkeypatch) -> list[int]:
     """Sizes of the score tiles that are sorted from now on."""
-    from reid_torchmetrics.functional.retrieval import tiles  # noqa: PLC0415 - patched where it is used
-
     sizes: list[int] = []
     sort_rows = tiles.sort_rows
 

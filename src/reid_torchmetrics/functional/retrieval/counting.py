@@ -6,6 +6,7 @@ known by number, so a genuine score of minus infinity still counts. Thresholds a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -22,6 +23,9 @@ TIE_POLICIES = {
 }
 
 _SERIAL_SORT = 1 << 16  # below this many values, starting threads costs more than sorting
+_WIDE = 4096  # columns from which on it may pay to look for the values above a floor before sorting them
+_FEW = 0.1  # share of values above the floor up to which it does
+_SAMPLE_STEP = 61  # every so many columns are looked at to estimate that share
 _ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 32 bytes
 
 
@@ -74,30 +78,51 @@ def _negatives_before_in_order(scores: Tensor, removed: Tensor, thresholds: Tens
     return before.gather(1, places)
 
 
-def sort_rows(values: Float[Tensor, "rows columns"], *, argument: str) -> Float[Tensor, "rows columns"]:
+def sort_rows(
+    values: Float[Tensor, "rows columns"], *, argument: str, floor: Float[Tensor, " rows"] | None = None
+) -> Float[Tensor, "rows columns"]:
     """Sort every row ascending; on the CPU in place.
 
-    NumPy's sort of values is vectorised and releases the GIL; torch's always carries indices along.
+    Values below a row's `floor` need no place: they may come out as minus infinity, which spares most of the sorting
+    where few values are above it. NumPy's sort of values is vectorised and releases the GIL; torch's always carries
+    indices along.
 
     Raises:
         ValueError: a score is NaN; `argument` names where the scores come from.
     """
-    if values.device.type == "cpu":
-        _sort_in_threads(values.numpy())
-    else:
+    if values.device.type != "cpu":
         values = values.sort(dim=1).values
+    elif floor is None or not _are_few_above(values, floor):
+        _in_threads(_sort, values.numpy())
+    else:
+        _in_threads(_sort_above, values.numpy(), floor.numpy())
     _checks.no_nan(argument, found=bool(values[:, -1:].isnan().any()))  # NaN sorts to the end
     return values
 
 
-def _sort_in_threads(array: np.ndarray) -> None:
-    threads = min(torch.get_num_threads(), len(array))
-    if threads < 2 or array.size < _SERIAL_SORT:
-        array.sort(axis=1)
+def _are_few_above(values: Tensor, floor: Tensor) -> bool:
+    """Whether it pays to look for the values above the floor first, judged by a sample of the columns."""
+    sample = values[:, ::_SAMPLE_STEP]
+    return values.shape[1] >= _WIDE and bool((sample >= floor[:, None]).double().mean() < _FEW)
+
+
+def _in_threads(function: Callable[..., None], *arrays: np.ndarray) -> None:
+    """Apply `function` to ranges of the rows of all arrays."""
+    threads = min(torch.get_num_threads(), len(arrays[0]))
+    if threads < 2 or arrays[0].size < _SERIAL_SORT:
+        function(*arrays)
         return
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(_sort_in_place, np.array_split(array, threads)))
+        list(pool.map(function, *(np.array_split(array, threads) for array in arrays)))
 
 
-def _sort_in_place(rows: np.ndarray) -> None:
+def _sort(rows: np.ndarray) -> None:
     rows.sort(axis=1)
+
+
+def _sort_above(rows: np.ndarray, floor: np.ndarray) -> None:
+    for row, lowest in zip(rows, floor, strict=True):
+        above = row[~(row < lowest)]  # NaN stays, to be found
+        above.sort()
+        row.fill(-np.inf)
+        row[len(row) - len(above) :] = above

@@ -31,6 +31,17 @@ class TileRanks(NamedTuple):
     num_candidates: Int[Tensor, " queries"]
 
 
+class _Positives(NamedTuple):
+    """The positives of a tile's queries, best first, then padding."""
+
+    scores: Float[Tensor, "queries padded"]
+    """minus infinity at padding"""
+    columns: Int[Tensor, "queries padded"]
+    """in the order of the scores under "stable" only"""
+    lowest: Float[Tensor, " queries"]
+    """score of the last positive; infinity for a query without positives"""
+
+
 class Tiles:
     """One retrieval problem, cut so that a tile and what it takes to rank it stay within `max_bytes`."""
 
@@ -54,26 +65,26 @@ class Tiles:
         num_positives = tile.positive.sum(1)
         before = torch.zeros_like(tile.columns)
         if bool(num_positives.any()):
-            scores, columns = self._positives(rows, tile)
+            positives = self._positives(rows, tile)
             counted = 0
             for panel in self._panels:
                 values, removed = self._negatives(rows, tile, panel, counted)
-                before += self._count(values, removed, scores, columns - panel.start)
+                before += self._count(values, removed, positives, panel)
                 counted = panel.stop
         ordinal = torch.arange(1, before.shape[1] + 1, device=before.device)
         return TileRanks((before + ordinal)[ordinal <= num_positives[:, None]], num_positives, tile.num_candidates)
 
-    def _positives(self, rows: slice, tile: TileRelevance) -> tuple[Tensor, Tensor]:
-        """Scores of the positives, best first, then padding; and their columns, which only "stable" needs in order."""
+    def _positives(self, rows: slice, tile: TileRelevance) -> _Positives:
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
         for panel in self._panels:
             values = self._fill(rows, panel)
             inside, local = _locate(tile.columns, panel)
             scores = torch.where(inside & tile.positive, values.gather(1, local), scores)
+        _checks.no_nan(self._scores.argument, found=bool(scores.isnan().any()))
+        lowest = scores.where(tile.positive, torch.inf).amin(1)
         if self._ties == "stable":
-            _checks.no_nan(self._scores.argument, found=bool(scores.isnan().any()))
-            return _best_first(scores, tile)
-        return sort_rows(scores, argument=self._scores.argument).flip(1), tile.columns
+            return _Positives(*_best_first(scores, tile), lowest)
+        return _Positives(sort_rows(scores, argument=self._scores.argument).flip(1), tile.columns, lowest)
 
     def _negatives(
         self, rows: slice, tile: TileRelevance, panel: slice, counted: int
@@ -101,14 +112,16 @@ class Tiles:
         self,
         values: Float[Tensor, "queries columns"],
         removed: Tensor,
-        scores: Float[Tensor, "queries padded"],
-        places: Int[Tensor, "queries padded"],
+        positives: _Positives,
+        panel: slice,
     ) -> Int[Tensor, "queries padded"]:
         """Count a panel's negatives before each positive."""
+        argument = self._scores.argument
         if self._ties == "stable":
-            return negatives_before(values, removed, scores, places, argument=self._scores.argument)
-        ordered = sort_rows(values, argument=self._scores.argument)
-        return negatives_above(ordered, removed, scores, or_tied=self._ties == "pessimistic")
+            places = positives.columns - panel.start
+            return negatives_before(values, removed, positives.scores, places, argument=argument)
+        ordered = sort_rows(values, argument=argument, floor=positives.lowest)
+        return negatives_above(ordered, removed, positives.scores, or_tied=self._ties == "pessimistic")
 
     def _fill(self, rows: slice, panel: slice) -> Float[Tensor, "queries columns"]:
         values = self._view(rows, panel)

@@ -1,0 +1,76 @@
+"""Claim: at MSMT17's size, evaluation needs at most 300 MB over the embeddings.
+
+    python benchmarks/peak_memory.py
+
+11,659 queries x 82,161 gallery items of dimension 256, float32; a distance matrix alone would take 3.8 GB. Each way
+of evaluation runs in a process of its own, whose peak (VmHWM, so Linux only) is compared with what it held before.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+from problems import claim, msmt17_size
+
+from reid_torchmetrics import ReIDMetrics
+from reid_torchmetrics.functional.retrieval import average_precision, rank_positives
+
+LIMIT = 300
+BATCH = 64
+
+
+def by_function() -> None:
+    """Two tensors of embeddings."""
+    problem = msmt17_size(256)
+    small(*problem)
+    before = resident("VmRSS")
+    average_precision(rank_positives(*problem))
+    print(resident("VmHWM") - before)
+
+
+def by_metric() -> None:
+    """A metric that was fed by batches."""
+    query, gallery, *labels = msmt17_size(256)
+    small(query, gallery, *labels)
+    metrics = ReIDMetrics()
+    for side, embeddings in enumerate((query, gallery)):
+        parts = zip(*(values.split(BATCH) for values in (embeddings, labels[side], labels[2 + side])), strict=True)
+        for part in parts:
+            metrics.update(*(values.clone() for values in part), is_query=side == 0)
+    del query, gallery, embeddings, parts, part
+    before = resident("VmRSS")
+    metrics.compute()
+    print(resident("VmHWM") - before)
+
+
+def small(*problem: torch.Tensor) -> None:
+    """Run once on little, so that libraries are loaded and threads started before anything is measured."""
+    average_precision(rank_positives(*(values[:300] for values in problem)))
+    with Path("/proc/self/clear_refs").open("w") as reset:
+        reset.write("5")  # sets VmHWM back to VmRSS
+
+
+def resident(kind: str) -> float:
+    """Resident memory of this process in MB, now (VmRSS) or at most (VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(kind)) / 1024
+
+
+def main() -> None:
+    """Measure both ways; exit with 1 if one needs more."""
+    holds = []
+    for way in (by_function, by_metric):
+        command = [sys.executable, __file__, way.__name__]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        holds.append(claim(f"MB over the embeddings, {way.__doc__.rstrip('.').lower()}", float(done.stdout), LIMIT))
+    sys.exit(0 if all(holds) else 1)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        {"by_function": by_function, "by_metric": by_metric}[sys.argv[1]]()
+    else:
+        main()

@@ -1,0 +1,48 @@
+"""Runs what CI runs: `nox` for everything, `nox -s lint` for a part, `--no-venv` in an environment that has it all."""
+
+import nox
+
+nox.options.sessions = ["lint", "types", "package", "tests"]
+
+
+def install(session: nox.Session) -> None:
+    """The development environment, in the versions that the project is tested with."""
+    if session.virtualenv.is_sandboxed:
+        session.install("-c", "constraints.txt", "-e", ".[dev]")
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Lint and formatting."""
+    install(session)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Types of the package."""
+    install(session)
+    session.run("mypy")
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Source distribution and wheel."""
+    install(session)
+    session.run("python", "-m", "build", "--outdir", session.create_tmp())
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """The suite."""
+    install(session)
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """The claims of `benchmarks/`; each script exits with 1 if one fails. Wants an idle machine."""
+    install(session)
+    for script in ("ranking_speed", "peak_memory", "step_cost"):
+        session.run("python", f"benchmarks/{script}.py")
