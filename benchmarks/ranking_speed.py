@@ -72,9 +72,8 @@ def main() -> None:
                 assert np.allclose(sorted_by_query(problem), [mean_ap, rank_1], atol=1e-5)  # noqa: S101
                 pair = {name: lambda f=f, p=problem: f(p) for name, f in (("sort", sorted_by_query), ("rank", ranked))}
                 seconds = interleaved(pair, repeats=3)
-                print(
-                    f"         sorting every query costs {median_ratio(seconds['sort'], seconds['rank']):.0f} times as much"
-                )
+                factor = median_ratio(seconds["sort"], seconds["rank"])
+                print(f"         sorting every query costs {factor:.1f} times as much")
     sys.exit(0 if all(holds) else 1)
 
 
