@@ -25,8 +25,8 @@ BATCH = 64
 def by_function() -> None:
     """Two tensors of embeddings."""
     problem = msmt17_size(256)
-    small(*problem)
-    before = resident("VmRSS")
+    warm_up(*problem)
+    before = reset_peak()
     average_precision(rank_positives(*problem))
     print(resident("VmHWM") - before)
 
@@ -34,23 +34,28 @@ def by_function() -> None:
 def by_metric() -> None:
     """A metric that was fed by batches."""
     query, gallery, *labels = msmt17_size(256)
-    small(query, gallery, *labels)
+    warm_up(query, gallery, *labels)
     metrics = ReIDMetrics()
     for side, embeddings in enumerate((query, gallery)):
         parts = zip(*(values.split(BATCH) for values in (embeddings, labels[side], labels[2 + side])), strict=True)
         for part in parts:
             metrics.update(*(values.clone() for values in part), is_query=side == 0)
     del query, gallery, embeddings, parts, part
-    before = resident("VmRSS")
+    before = reset_peak()
     metrics.compute()
     print(resident("VmHWM") - before)
 
 
-def small(*problem: torch.Tensor) -> None:
+def warm_up(*problem: torch.Tensor) -> None:
     """Run once on little, so that libraries are loaded and threads started before anything is measured."""
     average_precision(rank_positives(*(values[:300] for values in problem)))
+
+
+def reset_peak() -> float:
+    """Set VmHWM back to VmRSS, and return it."""
     with Path("/proc/self/clear_refs").open("w") as reset:
-        reset.write("5")  # sets VmHWM back to VmRSS
+        reset.write("5")
+    return resident("VmRSS")
 
 
 def resident(kind: str) -> float:

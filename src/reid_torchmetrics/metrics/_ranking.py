@@ -138,9 +138,9 @@ def _rank(samples: Samples, options: RankingOptions, max_bytes: int) -> Ranking:
     relevance = _relevance(samples, query, gallery, options)
     kept = gallery if relevance.kept is None else gallery[relevance.kept]
     scores = EmbeddingScores(
-        _rows(blocks, query), _rows(blocks, kept), similarity=options.similarity, max_bytes=max_bytes // 2
+        _rows(blocks, query), _rows(blocks, kept), similarity=options.similarity, max_bytes=max_bytes
     )
-    ranks = count_ranks(scores, relevance, ties=options.ties, max_bytes=max_bytes // 4)
+    ranks = count_ranks(scores, relevance, ties=options.ties)
     counts = relevance.counts(ranks.num_positives)
     return Ranking(ranks, counts, None if counts.valid else _no_query_reason(counts, len(gallery)))
 

@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_rel
 from reid_torchmetrics.functional.retrieval.rows import Rows, non_finite_rows
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, GivenScores, Scores
 from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity
-from reid_torchmetrics.functional.retrieval.tiles import TileRanks, Tiles
+from reid_torchmetrics.functional.retrieval.tiles import Tiles
 
 DEFAULT_MAX_BYTES = 256 << 20
 
@@ -125,10 +125,8 @@ def rank_positives(
         self_index=self_index,
     )
     _checks.positive_int("max_bytes", max_bytes)
-    scores = EmbeddingScores(
-        Rows([query]), Rows([gallery], relevance.kept), similarity=similarity, max_bytes=max_bytes // 2
-    )
-    return count_ranks(scores, relevance, ties=ties, max_bytes=max_bytes // 4)
+    scores = EmbeddingScores(Rows([query]), Rows([gallery], relevance.kept), similarity=similarity, max_bytes=max_bytes)
+    return count_ranks(scores, relevance, ties=ties)
 
 
 @torch.no_grad()
@@ -162,16 +160,23 @@ def rank_positives_from_scores(
         self_index=self_index,
     )
     _checks.positive_int("max_bytes", max_bytes)
-    return count_ranks(GivenScores(scores, kept=relevance.kept), relevance, ties=ties, max_bytes=max_bytes)
+    return count_ranks(GivenScores(scores, kept=relevance.kept, max_bytes=max_bytes), relevance, ties=ties)
 
 
-def count_ranks(scores: Scores, relevance: Relevance, *, ties: str, max_bytes: int) -> PositiveRanks:
-    """Rank the positives of all queries, tile by tile; at most `max_bytes` of scores are held."""
+def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveRanks:
+    """Rank the positives of all queries, tile by tile; at most `scores.max_bytes` of scores are held."""
     _checks.one_of("ties", ties, TIE_POLICIES)
-    tiles = Tiles(scores, relevance, ties=ties, max_bytes=max_bytes)
-    none = torch.empty(0, dtype=torch.int64, device=scores.device)
-    ranked = [TileRanks(none, none, none), *(tiles.rank(rows) for rows in tiles.rows())]
-    return PositiveRanks(*(torch.cat(parts) for parts in zip(*ranked, strict=True)))
+    tiles = Tiles(scores, relevance, ties=ties)
+    # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
+    rank = torch.empty(int(relevance.run_length.sum()), dtype=torch.int64, device=scores.device)
+    num_positives, num_candidates = torch.zeros_like(relevance.run_length), torch.zeros_like(relevance.run_length)
+    filled = 0
+    for rows in tiles.rows():
+        tile = tiles.rank(rows)
+        num_positives[rows], num_candidates[rows] = tile.num_positives, tile.num_candidates
+        rank[filled : filled + len(tile.rank)] = tile.rank
+        filled += len(tile.rank)
+    return PositiveRanks(rank[:filled], num_positives, num_candidates)
 
 
 def _check_embeddings(query: Tensor, gallery: Tensor) -> None:

@@ -20,6 +20,8 @@ class Scores(Protocol):
 
     argument: str
     """the user's argument that the scores come from, for error messages"""
+    max_bytes: int
+    """bound on the scores that are held at a time"""
     num_queries: int
     num_gallery: int
     dtype: torch.dtype
@@ -30,7 +32,7 @@ class Scores(Protocol):
 
 
 class EmbeddingScores:
-    """Scores of embeddings; at most `max_bytes` of gallery rows are held in prepared form."""
+    """Scores of embeddings; scores and prepared gallery rows together stay within `max_bytes`."""
 
     argument = "similarity"
 
@@ -41,8 +43,10 @@ class EmbeddingScores:
         self._query, self._gallery = query, gallery
         self._form = prepare(similarity, gallery, self.dtype)
         row_bytes = gallery.dimension * self.dtype.itemsize
-        self._panel_rows = max(1, min(max_bytes, WALK_BYTES) // row_bytes)
-        self._keeps_prepared = gallery.size * row_bytes <= max_bytes
+        self._panel_rows = max(1, min(max_bytes // 4, WALK_BYTES) // row_bytes)
+        self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
+        # Rows that are prepared anew for every tile want large tiles; otherwise a quarter is as fast as more.
+        self.max_bytes = max_bytes // (4 if self._keeps_prepared or self._is_whole() else 2)
         self._prepared: dict[tuple[int, int], Tensor] = {}
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
@@ -54,8 +58,11 @@ class EmbeddingScores:
                 self._form.score(query, self._panel(panel), panel, part)
 
     def _panels(self, columns: slice) -> list[slice]:
-        whole = not self._form.rewrites_gallery and self._gallery.whole(self.dtype) is not None
-        return [columns] if whole else equal_ranges(columns, self._panel_rows)
+        return [columns] if self._is_whole() else equal_ranges(columns, self._panel_rows)
+
+    def _is_whole(self) -> bool:
+        """Whether the gallery can be used as it is."""
+        return not self._form.rewrites_gallery and self._gallery.whole(self.dtype) is not None
 
     def _panel(self, panel: slice) -> Tensor:
         key = (panel.start, panel.stop)
@@ -72,7 +79,11 @@ class GivenScores:
 
     argument = "scores"
 
-    def __init__(self, scores: Float[Tensor, "queries gallery"], *, kept: Int[Tensor, " kept"] | None) -> None:
+    def __init__(
+        self, scores: Float[Tensor, "queries gallery"], *, kept: Int[Tensor, " kept"] | None, max_bytes: int
+    ) -> None:
+        """Take the columns `kept` of `scores`, all of them if None."""
+        self.max_bytes = max_bytes
         self._scores = scores.detach()
         self._kept = kept
         self.num_queries = len(scores)

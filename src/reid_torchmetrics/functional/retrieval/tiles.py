@@ -43,14 +43,14 @@ class _Positives(NamedTuple):
 
 
 class Tiles:
-    """One retrieval problem, cut so that a tile and what it takes to rank it stay within `max_bytes`."""
+    """One retrieval problem, cut so that a tile and what it takes to rank it stay within `scores.max_bytes`."""
 
-    def __init__(self, scores: Scores, relevance: Relevance, *, ties: str, max_bytes: int) -> None:
+    def __init__(self, scores: Scores, relevance: Relevance, *, ties: str) -> None:
         """Choose the number of queries and the width of the panels, and reserve the scores of one panel."""
         self._scores = scores
         self._relevance = relevance
         self._ties = ties
-        self._num_rows, width = self._cut(max_bytes)
+        self._num_rows, width = self._cut(scores.max_bytes)
         self._panels = equal_ranges(slice(0, scores.num_gallery), width)
         self._buffer = torch.empty(self._num_rows * width, dtype=scores.dtype, device=scores.device)
 
