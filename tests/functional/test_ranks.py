@@ -48,6 +48,13 @@ def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_
     assert found == as_lists(ranks_of(problem))
 
 
+@given(problems(), st.sampled_from([TINY, 10**6]))
+def test_sorting_by_torch_as_on_other_devices_changes_nothing(problem, max_bytes):
+    with mock.patch.object(counting, "_is_numpy", return_value=False):
+        found = as_lists(ranks_of(problem, max_bytes=max_bytes))
+    assert found == as_lists(ranks_of(problem))
+
+
 @pytest.mark.parametrize("noise", [0.1, 3.0])
 def test_a_wide_gallery_is_ranked_by_a_good_model_and_by_a_bad_one(noise):
     identities = torch.arange(9000) % 900

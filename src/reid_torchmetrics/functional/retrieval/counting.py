@@ -90,7 +90,7 @@ def sort_rows(
     Raises:
         ValueError: a score is NaN; `argument` names where the scores come from.
     """
-    if values.device.type != "cpu":
+    if not _is_numpy(values):
         values = values.sort(dim=1).values
     elif floor is None or not _are_few_above(values, floor):
         _in_threads(_sort, values.numpy())
@@ -98,6 +98,10 @@ def sort_rows(
         _in_threads(_sort_above, values.numpy(), floor.numpy())
     _checks.no_nan(argument, found=bool(values[:, -1:].isnan().any()))  # NaN sorts to the end
     return values
+
+
+def _is_numpy(values: Tensor) -> bool:
+    return values.device.type == "cpu"
 
 
 def _are_few_above(values: Tensor, floor: Tensor) -> bool:
