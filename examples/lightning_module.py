@@ -116,7 +116,7 @@ def main() -> None:
     """Validate the untrained network, train it, validate it once more; show both."""
     options = parse_options()
     quieten_lightning()
-    lightning.seed_everything(options.seed, workers=True, verbose=False)
+    lightning.seed_everything(options.seed, workers=True)
     if options.market1501:
         splits = read_market1501(options.market1501)
     else:
@@ -137,7 +137,8 @@ def main() -> None:
 
 def quieten_lightning() -> None:
     """Leave the progress bar and true warnings."""
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    for part in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(part).setLevel(logging.WARNING)
     # Pictures that lie in memory need no worker processes; for those that do not there is `--workers`.
     warnings.filterwarnings("ignore", message=".*does not have many workers")
     # Between some versions of Lightning and PyTorch, and nothing that this script could change.

@@ -1,5 +1,8 @@
 """Similarities of embeddings: every dtype and layout, exact ties, and precision that training does not touch."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -129,3 +132,19 @@ def test_autocast_and_reduced_precision_do_not_touch_scores():
     finally:
         torch.set_float32_matmul_precision(before)
     assert same(found, expected)
+
+
+NEWER_INTERFACE = """
+import torch
+from reid_torchmetrics.functional.retrieval import rank_positives
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+rank_positives(torch.randn(6, 4), torch.randn(6, 4), torch.arange(6) % 3, torch.arange(6) % 3)
+print(torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision)
+"""
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="older PyTorch")
+def test_a_precision_chosen_through_the_newer_interface_is_left_as_it_was():
+    done = subprocess.run([sys.executable, "-c", NEWER_INTERFACE], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["tf32", "bf16"]

@@ -154,7 +154,7 @@ class EmbeddingMetric(GrowingStates):
     def _ranking(self) -> Ranking:
         total, device = sum(map(len, self.embeddings)), self._samples_device()
         samples = Samples(
-            embeddings=[block.to(device) for block in self.embeddings],
+            embeddings=list(self.embeddings),
             identities=_joined("identities", self.identities, total, device),
             roles=_joined("roles", self.roles, total, device),
             cameras=_joined("cameras", self.cameras, total, device) if self.cameras else None,
@@ -187,7 +187,7 @@ class EmbeddingMetric(GrowingStates):
         self._check_against_earlier_batches(embeddings, cameras, index)
 
     def _check_against_earlier_batches(self, embeddings: Tensor, cameras: Tensor | None, index: Tensor | None) -> None:
-        held = self.states_before_forward or self._copy_state_dict()
+        held = self.states_before_forward or {name: getattr(self, name) for name in self._defaults}
         if held["embeddings"]:
             before = held["embeddings"][-1].shape[1]
             _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)

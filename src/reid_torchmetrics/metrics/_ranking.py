@@ -41,7 +41,10 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a metric, in the order in which they came: embeddings in batches, labels as one tensor each."""
+    """The samples of a metric, in the order in which they came: embeddings in batches, labels as one tensor each.
+
+    They are ranked on the device of the labels.
+    """
 
     embeddings: list[Tensor]
     identities: Tensor
@@ -131,7 +134,7 @@ def _rank(samples: Samples, options: RankingOptions, max_bytes: int) -> Ranking:
     counted = samples.counted()
     query = (counted & (samples.roles & QUERY > 0)).nonzero()[:, 0]
     gallery = (counted & (samples.roles & GALLERY > 0)).nonzero()[:, 0]
-    blocks = samples.embeddings or [torch.empty((0, 1), device=query.device)]
+    blocks = [block.to(query.device) for block in samples.embeddings] or [torch.empty((0, 1), device=query.device)]
     bad = _non_finite(blocks)
     if len(bad):
         return _unranked(query, _non_finite_reason(bad, samples))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -114,10 +114,25 @@ def equal_ranges(columns: slice, width: int) -> list[slice]:
 @contextmanager
 def _full_precision(device: torch.device) -> Iterator[None]:
     """Keep autocast and the reduced-precision matrix products that training asks for away from scores."""
-    before = torch.get_float32_matmul_precision()
     with torch.autocast(device.type, enabled=False):
-        try:
+        if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # before PyTorch 2.9
+            before = torch.get_float32_matmul_precision()
             torch.set_float32_matmul_precision("highest")
+            try:
+                yield
+            finally:
+                torch.set_float32_matmul_precision(before)
+            return
+        # Setting each backend works whichever of PyTorch's two interfaces the user chose; asking for both fails.
+        backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
+        chosen = [backend.fp32_precision for backend in backends]
+        _set_precision(backends, ["ieee", "ieee"])
+        try:
             yield
         finally:
-            torch.set_float32_matmul_precision(before)
+            _set_precision(backends, chosen)
+
+
+def _set_precision(backends: Sequence[Any], values: Sequence[str]) -> None:
+    for backend, value in zip(backends, values, strict=True):
+        backend.fp32_precision = value
