@@ -24,7 +24,7 @@ NAN, INF = float("nan"), float("inf")
 
 FUNCTIONAL = [
     (lambda: rank_positives([1.0], X, ID, ID), TypeError, "`query` must be a tensor; got list."),
-    (lambda: rank_positives(X.long(), X, ID, ID), TypeError, "`query` must have a floating point dtype; got torch.int64."),
+    (lambda: rank_positives(X.long(), X, ID, ID), TypeError, "`query` must have a floating point dtype of 16 to 64 bits; got torch.int64."),
     (lambda: rank_positives(X[0], X, ID, ID), ValueError, "`query` must have shape [N, D]; got [3]."),
     (lambda: rank_positives(X, X[:, :0], ID, ID), ValueError, "`gallery` must have at least one dimension per sample; got [3, 0]."),
     (lambda: rank_positives(X, X[:, :2], ID, ID), ValueError, "`query` and `gallery` must have the same embedding dimension; got 3 and 2."),
@@ -43,7 +43,7 @@ FUNCTIONAL = [
     (lambda: rank_positives(X, X, ID, ID, similarity=lambda q, g: q @ g.T * NAN), ValueError, "`similarity` must give scores that can be ordered; got NaN."),
     (lambda: rank_positives(X, X, ID, ID, same_camera="drop"), ValueError, "`same_camera` must be one of 'same_identity', 'all', 'keep'; got 'drop'."),
     (lambda: rank_positives(X, X, ID, ID, ties="random"), ValueError, "`ties` must be one of 'pessimistic', 'optimistic', 'stable'; got 'random'."),
-    (lambda: rank_positives(X, X, ID, ID, junk_identities=-1), TypeError, "`junk_identities` must be an iterable of ints; got int."),
+    (lambda: rank_positives(X, X, ID, ID, junk_identities=-1), TypeError, "`junk_identities` must be a collection of ints; got int."),
     (lambda: rank_positives(X, X, ID, ID, junk_identities=(0.5,)), TypeError, "`junk_identities` must hold ints only; got 0.5."),
     (lambda: rank_positives(X, X, ID, ID, max_bytes=0), ValueError, "`max_bytes` must be at least 1; got 0."),
     (lambda: rank_positives(X, X, ID, ID, max_bytes=1e9), TypeError, "`max_bytes` must be an int; got float."),
@@ -67,7 +67,7 @@ METRICS = [
     (lambda: ReIDMeanAP(same_camera="drop"), ValueError, "`same_camera` must be one of 'same_identity', 'all', 'keep'; got 'drop'."),
     (lambda: ReIDMeanAP(ties="random"), ValueError, "`ties` must be one of 'pessimistic', 'optimistic', 'stable'; got 'random'."),
     (lambda: ReIDMeanAP(empty_target_action="zero"), ValueError, "`empty_target_action` must be one of 'skip', 'neg', 'pos', 'error'; got 'zero'."),
-    (lambda: ReIDMeanAP(junk_identities="-1"), TypeError, "`junk_identities` must be an iterable of ints; got str."),
+    (lambda: ReIDMeanAP(junk_identities="-1"), TypeError, "`junk_identities` must be a collection of ints; got str."),
     (lambda: ReIDMeanAP(max_bytes=-5), ValueError, "`max_bytes` must be at least 1; got -5."),
     (lambda: ReIDCMC(top_k=0), ValueError, "`top_k` must be at least 1; got 0."),
     (lambda: ReIDCMC(top_k=True), TypeError, "`top_k` must be an int; got bool."),
@@ -80,7 +80,7 @@ METRICS = [
 
 UPDATES = [
     ({"embeddings": [1.0]}, TypeError, "`embeddings` must be a tensor; got list."),
-    ({"embeddings": X.long()}, TypeError, "`embeddings` must have a floating point dtype; got torch.int64."),
+    ({"embeddings": X.long()}, TypeError, "`embeddings` must have a floating point dtype of 16 to 64 bits; got torch.int64."),
     ({"embeddings": X[0]}, ValueError, "`embeddings` must have shape [N, D]; got [3]."),
     ({"embeddings": torch.ones(3, 5)}, ValueError, "`embeddings` and `embeddings of earlier batches` must have the same embedding dimension; got 5 and 3."),
     ({"identities": ID[:2]}, ValueError, "`identities` must have shape [3]; got [2]."),

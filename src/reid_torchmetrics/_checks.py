@@ -6,12 +6,13 @@ type or dtype, `ValueError` for a wrong value or shape.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 import torch
 from torch import Tensor
 
+_FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
 
@@ -41,20 +42,24 @@ def positive_ints(argument: str, values: object) -> None:
 
 
 def integers(argument: str, values: object) -> None:
-    """Raise unless `values` is an iterable of ints (possibly empty)."""
-    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Iterable):
-        raise TypeError(f"`{argument}` must be an iterable of ints; got {_kind(values)}.")
+    """Raise unless `values` is a collection of ints (possibly empty) that fit int64."""
+    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Collection):
+        raise TypeError(f"`{argument}` must be a collection of ints; got {_kind(values)}.")
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"`{argument}` must hold ints only; got {value!r}.")
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"`{argument}` must hold ints that fit int64; got {value}.")
 
 
 def floating_matrix(argument: str, value: object, columns: str) -> None:
     """Raise unless `value` is a 2-D floating point tensor of at least one column; `columns` names the second axis."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
-    if not value.is_floating_point():
-        raise TypeError(f"`{argument}` must have a floating point dtype; got {value.dtype}.")
+    if value.dtype not in _FLOATING_DTYPES:
+        raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
+    if value.layout != torch.strided:
+        raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
     if value.ndim != 2:
         raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {_shape(value)}.")
 

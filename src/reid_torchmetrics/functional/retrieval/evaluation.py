@@ -32,7 +32,7 @@ def summarise_queries(ranks: PositiveRanks, counts: QueryCounts, *, rule: str = 
         average_precision=average_precision(ranks, rule=rule),
         inverse_negative_penalty=inverse_negative_penalty(ranks),
         first_rank=first_rank(ranks),
-        num_positives=ranks.num_positives,
-        num_candidates=ranks.num_candidates,
+        num_positives=ranks.num_positives.clone(),  # ranks may be shared
+        num_candidates=ranks.num_candidates.clone(),
         counts=counts,
     )

@@ -97,7 +97,7 @@ def rank_positives(
         query_cameras: cameras of the queries; None together with `gallery_cameras` means that no camera rule applies.
         gallery_cameras: cameras of the gallery.
         similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
-            items [g, D] that returns scores [q, g], higher is closer.
+            items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
             "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
         junk_identities: gallery items of these identities are dropped for every query.
@@ -111,7 +111,7 @@ def rank_positives(
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
-        ValueError: shapes, devices or options that do not fit, embeddings or scores that are NaN or infinite.
+        ValueError: shapes, devices or options that do not fit, embeddings that are not finite, scores that are NaN.
     """
     _check_embeddings(query, gallery)
     _check_lengths(len(query), len(gallery), query_identities, gallery_identities)

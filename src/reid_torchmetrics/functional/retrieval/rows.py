@@ -62,5 +62,7 @@ class Rows:
 def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"]:
     """Positions of the rows that hold NaN or infinity; looks closely only at rows whose sum is not finite."""
     embeddings = embeddings.detach()
-    suspects = (~embeddings.sum(1).isfinite()).nonzero()[:, 0]
-    return suspects[~embeddings[suspects].isfinite().all(1)]
+    total = embeddings.sum(1, dtype=torch.promote_types(embeddings.dtype, torch.float32))
+    suspects = (~total.isfinite()).nonzero()[:, 0]
+    parts = suspects.split(max(1, WALK_BYTES // (embeddings.shape[1] * embeddings.element_size())))
+    return torch.cat([part[~embeddings[part].isfinite().all(1)] for part in parts])

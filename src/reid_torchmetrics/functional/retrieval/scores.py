@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.rows import WALK_BYTES, Rows
-from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, prepare
+from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, is_extreme, prepare
 
 
 @runtime_checkable
@@ -40,6 +40,8 @@ class EmbeddingScores:
         """Prepare a similarity: its name in `SIMILARITIES` or a function."""
         self.num_queries, self.num_gallery = query.size, gallery.size
         self.dtype, self.device = torch.promote_types(query.dtype, gallery.dtype), gallery.device
+        if not callable(similarity) and (is_extreme(query, self.dtype) or is_extreme(gallery, self.dtype)):
+            self.dtype = torch.float64
         self._query, self._gallery = query, gallery
         self._form = prepare(similarity, gallery, self.dtype)
         row_bytes = gallery.dimension * self.dtype.itemsize

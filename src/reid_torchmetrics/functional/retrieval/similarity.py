@@ -19,6 +19,7 @@ CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 """A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
 
 _SAFE_NORM = 1e-15  # between this and its inverse, squares stay far from the limits of float32
+_SQUARED_AT_A_TIME = 1 << 20  # values
 
 
 class Dot:
@@ -75,7 +76,7 @@ class Euclidean(Dot):
     """
 
     def __init__(self, gallery: Rows, dtype: torch.dtype) -> None:
-        """Find the gallery's mean and spread."""
+        """Find the gallery's mean and spread, then every item's norm as seen from the new origin."""
         total = torch.zeros(gallery.dimension, dtype=torch.float64, device=gallery.device)
         squares = total.sum()
         for block in gallery.walk(dtype):
@@ -86,6 +87,9 @@ class Euclidean(Dot):
         grid = torch.exp2((variance / gallery.dimension).clamp(min=torch.finfo(dtype).tiny).log2().div(2).round())
         origin = (mean / grid).round() * grid
         self._origin = origin.to(dtype) if bool(origin.any()) else None
+        none = torch.empty(0, dtype=torch.float64, device=gallery.device)
+        norms = torch.cat([none, *(_squared_norm(self.gallery(block)) for block in gallery.walk(dtype))])
+        self._half_squared_norm = (norms / 2).to(dtype)
 
     @property
     def rewrites_gallery(self) -> bool:
@@ -103,7 +107,7 @@ class Euclidean(Dot):
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
         _product(query, gallery, out)
-        out.sub_((_squared_norm(gallery) / 2).to(out.dtype))
+        out.sub_(self._half_squared_norm[columns])
 
 
 class Custom(Dot):
@@ -155,17 +159,23 @@ def _product(query: Tensor, gallery: Tensor, out: Tensor) -> None:
 
 
 def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
-    """|x|^2 per row, in float64."""
-    norm: Tensor = torch.linalg.vector_norm(block, dim=1, dtype=torch.float64)
-    return norm.square()
+    """|x|^2 per row, in float64, a few rows at a time; exact for integers."""
+    parts = block.split(max(1, _SQUARED_AT_A_TIME // block.shape[1]))
+    return torch.cat([part.double().square().sum(1) for part in parts])
 
 
 def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
-    """1 / |x| per row, 0 for a zero vector; in float64 where squares in the block's dtype might overflow or vanish."""
+    """1 / |x| per row, 0 for a zero vector."""
     norm = torch.linalg.vector_norm(block, dim=1)
-    extreme = ~((norm > _SAFE_NORM) & (norm < 1 / _SAFE_NORM))
-    if not bool(extreme.any()):
-        return torch.reciprocal(norm)
-    inverse = 1 / norm.double()
-    inverse[extreme] = 1 / torch.linalg.vector_norm(block[extreme].double(), dim=1)
-    return torch.where(inverse.isfinite(), inverse, 0).clamp_(max=torch.finfo(block.dtype).max).to(block.dtype)
+    return torch.where(norm > 0, 1 / norm, 0)
+
+
+def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
+    """Whether squares of embeddings may overflow or vanish in float32."""
+    return any(_is_extreme(block) for block in rows.walk(dtype))
+
+
+def _is_extreme(block: Float[Tensor, "rows dim"]) -> bool:
+    norm = torch.linalg.vector_norm(block, dim=1)
+    suspects = block[~((norm > _SAFE_NORM) & (norm < 1 / _SAFE_NORM))]  # zero vectors are no trouble
+    return bool(suspects.any())
