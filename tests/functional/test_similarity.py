@@ -93,6 +93,38 @@ def test_cosine_does_not_depend_on_the_length_of_float32_vectors(scale):
     assert same(rank_positives(query * scale, gallery * scale, *identities), expected)
 
 
+@pytest.mark.parametrize("name", ["euclidean", "dot"])
+@pytest.mark.parametrize("scale", [1e-43, 1e-25, 1e20])
+def test_ranks_do_not_depend_on_the_unit_of_float32_vectors(name, scale):
+    query, gallery, *identities = (values.round() if values.is_floating_point() else values for values in labelled())
+    expected = rank_positives(query, gallery, *identities, similarity=name)
+    assert same(rank_positives(query * scale, gallery * scale, *identities, similarity=name), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+def test_integers_keep_exact_ties_in_euclidean_distance(dtype, ties):
+    query, gallery = torch.randint(0, 4, (9, 4)), torch.randint(0, 4, (80, 4))
+    identities = torch.arange(9) % 4, torch.arange(80) % 5
+    squared = (query[:, None] - gallery).square().sum(2)
+    expected = evaluate(-squared.double().numpy(), *(labels.tolist() for labels in identities), ties=ties)
+    found = rank_positives(query.to(dtype), gallery.to(dtype), *identities, similarity="euclidean", ties=ties)
+    assert found.rank.tolist() == sum(expected.ranks, [])
+
+
+def test_large_float16_embeddings_are_finite():
+    query, gallery = torch.full((2, 512), 300.0).half(), torch.full((5, 512), 300.0).half()  # sums overflow
+    ranks = rank_positives(query, gallery, torch.tensor([0, 1]), torch.arange(5) % 2)
+    assert ranks.rank.tolist() == [3, 4, 5, 4, 5]
+
+
+def test_a_similarity_may_have_parameters():
+    weight = torch.nn.Parameter(torch.eye(8))
+    query, gallery, *identities = labelled()
+    found = rank_positives(query, gallery, *identities, similarity=lambda q, g: (q @ weight) @ g.T)
+    assert same(found, rank_positives(query, gallery, *identities, similarity="dot"))
+
+
 def test_euclidean_similarity_does_not_depend_on_the_origin():
     query, gallery, *identities = labelled(num_gallery=200)
     expected = rank_positives(query, gallery, *identities, similarity="euclidean")

@@ -1,10 +1,12 @@
 """What the embedding metrics do beyond the contract: roles, repetitions, undefined results, one ranking, and costs."""
 
+import contextlib
 import gc
 import warnings
 import weakref
 from unittest import mock
 
+import numpy as np
 import pytest
 import torch
 from torchmetrics import MetricCollection
@@ -13,6 +15,7 @@ import reid_torchmetrics
 from reid_torchmetrics import (
     CMC,
     MINP,
+    EmbeddingMetric,
     MeanAP,
     ReIDCMC,
     ReIDCMCCurve,
@@ -82,6 +85,16 @@ def test_samples_that_a_sampler_repeated_count_once(roles):
     assert twice.results().num_candidates.tolist() == once.results().num_candidates.tolist()
 
 
+def test_a_sample_of_both_roles_that_comes_again_as_a_query_counts_once():
+    embeddings, identities, numbers = torch.randn(6, 4), torch.arange(6) % 2, torch.arange(6)
+    once, twice = ReIDMeanAP(), ReIDMeanAP()
+    for metric in (once, twice):
+        metric.update(embeddings, identities, index=numbers)
+    twice.update(embeddings[:2], identities[:2], is_query=True, index=numbers[:2])
+    assert twice.compute() == once.compute()
+    assert twice.results().counts.total == 6
+
+
 # undefined results
 
 
@@ -140,9 +153,18 @@ def test_non_finite_embeddings_are_named_by_their_index_where_it_is_known():
     assert "first at `index` [71])" in problem_of(metric)
 
 
-def test_a_metric_without_samples_is_nan():
-    with pytest.warns(UserWarning, match="No query can be evaluated"), pytest.warns(UserWarning, match="before the"):
-        assert ReIDMeanAP().compute().isnan()
+def test_every_metric_without_samples_is_nan_and_says_so():
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="No query can be"), pytest.warns(UserWarning, match="before the"):
+            assert ReIDMeanAP().compute().isnan()
+
+
+def test_every_epoch_without_a_valid_query_is_explained():
+    given, metric, other = batches()[:1], ReIDMeanAP(), ReIDMINP()
+    fed(other, given)  # keeps the embeddings, and so the ranking, alive
+    for _ in range(2):
+        assert "No query" in problem_of(fed(metric, given))
+        metric.reset()
 
 
 def test_forward_does_not_warn_but_compute_does():
@@ -167,6 +189,30 @@ def test_queries_without_positives_count_as_the_user_says():
     assert fed(ReIDMeanAP(empty_target_action="neg"), given).compute() == pytest.approx(skipped * 9 / 12)
     with pytest.raises(ValueError, match="allows no query without a positive; got 3 of 12"):
         fed(ReIDMeanAP(empty_target_action="error"), given).compute()
+
+
+def test_merging_is_seen_by_the_next_compute():
+    given = batches()
+    metric = fed(ReIDMeanAP(), given[:4])
+    metric.compute()
+    metric.merge_state(fed(ReIDMeanAP(), given[4:]))
+    assert metric.compute() == pytest.approx(fed(ReIDMeanAP(), given).compute())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"embeddings": torch.ones(2, 9)}, "must have the same embedding dimension; got 9 and 6"),
+        ({"cameras": None}, "`cameras` must be given for all samples or for none; got it for 8 of 10"),
+    ],
+)
+def test_samples_that_do_not_fit_together_are_refused_when_they_were_merged(change, message):
+    metric, other = fed(ReIDMeanAP(), batches()[:1]), ReIDMeanAP()
+    cameras = torch.zeros(2).long()
+    other.update(**({"embeddings": torch.ones(2, 6), "identities": torch.arange(2), "cameras": cameras} | change))
+    other.merge_state(metric)
+    with pytest.raises(ValueError, match=message):
+        other.compute()
 
 
 # results
@@ -262,6 +308,43 @@ def test_other_samples_or_options_are_ranked_anew(rankings):
     assert rankings.call_count == 4
 
 
+def test_metrics_with_two_sets_of_options_take_turns(rankings):
+    kinds = {"a": {}, "b": {"similarity": "euclidean"}}
+    collection = MetricCollection(
+        {
+            f"{part}_{kind}": cls(**kinds[kind])
+            for part, cls in (("cmc", ReIDCMC), ("map", ReIDMeanAP))
+            for kind in kinds
+        }
+    )
+    fed(collection, batches()).compute()
+    assert rankings.call_count == 2
+
+
+def test_a_similarity_that_has_learned_since_ranks_anew_but_once(rankings):
+    weight = torch.nn.Parameter(torch.ones(6))
+    options = {"similarity": lambda query, gallery: (query * weight) @ gallery.T}
+    given = batches()
+    before = fed(MetricCollection([ReIDMeanAP(**options), ReIDMINP(**options)]), given)
+    value = before.compute()["ReIDMeanAP"]
+    assert rankings.call_count == 1
+    with torch.no_grad():
+        weight[1:] = 0
+    assert fed(ReIDMeanAP(**options), given).compute() != value
+    assert rankings.call_count == 2
+
+
+def test_what_a_metric_does_to_its_ranks_stays_with_it():
+    class Clamped(EmbeddingMetric):
+        def summarise(self, ranks):
+            return ranks.rank.clamp_(max=3).double().mean()
+
+    given = batches()
+    fed(Clamped(), given).compute()
+    fed(ReIDMeanAP(), given).results().num_positives.zero_()
+    assert fed(ReIDMINP(), given).compute() == pytest.approx(expected("minp", reference_of(given))[0], abs=1e-6)
+
+
 def test_embeddings_that_were_changed_in_place_are_ranked_anew(rankings):
     given = batches()
     first, second = fed(ReIDMeanAP(), given), fed(ReIDMeanAP(), given)
@@ -274,7 +357,7 @@ def test_embeddings_that_were_changed_in_place_are_ranked_anew(rankings):
 def test_the_ranking_is_forgotten_with_the_samples():
     metric = fed(ReIDMeanAP(), batches())
     metric.compute()
-    ranks = weakref.ref(_ranking._last._entry.ranking)
+    ranks = weakref.ref(_ranking._last._entries[0].ranking)
     del metric
     gc.collect()
     assert ranks() is None
@@ -296,6 +379,16 @@ def test_a_view_is_cloned_so_that_its_batch_does_not_stay_alive():
     metric.update(batch[:4], torch.arange(100)[:4], index=torch.arange(100)[96:])
     for held in (metric.embeddings, metric.identities, metric.index):
         assert held[0].untyped_storage().nbytes() == held[0].numel() * held[0].element_size()
+
+
+def test_a_view_of_a_buffer_that_is_filled_again_is_cloned_again():
+    buffer = np.zeros((8, 4), np.float32)
+    view = torch.from_numpy(buffer)[:4]
+    metric = ReIDMeanAP()
+    for value in (1, 2, 3):
+        buffer[:] = value  # which torch does not notice
+        metric.update(view, torch.arange(4))
+    assert [float(block[0, 0]) for block in metric.embeddings] == [1, 2, 3]
 
 
 def test_forward_copies_no_sample_that_it_has_seen():
@@ -322,12 +415,14 @@ def test_forward_of_a_collection_after_update_loses_nothing():
     assert metrics.compute() == fed(ReIDMetrics(), given).compute()
 
 
-def test_forward_that_fails_loses_nothing():
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("dist_sync_on_step", [False, True])
+def test_forward_that_fails_loses_nothing(error, dist_sync_on_step):
     given = batches()
-    metric = fed(ReIDMeanAP(similarity=lambda q, g: q @ g.T), given)
+    metric = fed(ReIDMeanAP(dist_sync_on_step=dist_sync_on_step), given)
     expected_value = metric.compute()
-    with mock.patch.object(ReIDMeanAP, "summarise", side_effect=RuntimeError("out of memory")):
-        with pytest.raises(RuntimeError, match="out of memory"):
+    with mock.patch.object(ReIDMeanAP, "summarise", side_effect=error("stopped")):
+        with pytest.raises(error, match="stopped"):
             metric(**given[0])
     assert metric.compute() == expected_value
 
@@ -335,9 +430,15 @@ def test_forward_that_fails_loses_nothing():
 # processes
 
 
+@contextlib.contextmanager
+def process_group(size: int):
+    with mock.patch.multiple("torch.distributed", is_initialized=lambda: True, get_world_size=lambda _: size):
+        yield
+
+
 def test_several_processes_are_refused_until_they_are_supported():
     metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
-    with mock.patch("torch.distributed.get_world_size", return_value=2):
+    with process_group(2):
         for method in (metric.compute, metric.results):
             with pytest.raises(NotImplementedError, match="does not combine several processes yet; got 2"):
                 method()
@@ -346,9 +447,15 @@ def test_several_processes_are_refused_until_they_are_supported():
     )
 
 
+def test_a_synchronisation_without_a_process_group_is_refused():
+    metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
+    with pytest.raises(NotImplementedError, match="got no process group"):
+        metric.compute()
+
+
 def test_a_group_of_one_process_computes():
     metrics = fed(ReIDMetrics(distributed_available_fn=lambda: True), batches())
-    with mock.patch("torch.distributed.get_world_size", return_value=1):
+    with process_group(1):
         values = metrics.compute()
         assert values == fed(ReIDMetrics(), batches()).compute()
         assert not any(metric._is_synced for metric in metrics.values(copy_state=False))
@@ -357,7 +464,7 @@ def test_a_group_of_one_process_computes():
 
 def test_an_exception_in_compute_leaves_the_metric_usable():
     metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
-    with mock.patch("torch.distributed.get_world_size", return_value=1):
+    with process_group(1):
         with mock.patch.object(_ranking, "count_ranks", side_effect=RuntimeError("out of memory")):
             with pytest.raises(RuntimeError, match="out of memory"):
                 metric.compute()

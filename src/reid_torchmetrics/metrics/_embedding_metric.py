@@ -24,9 +24,8 @@ from reid_torchmetrics.metrics._ranking import (
     RankingOptions,
     Samples,
     rank_samples,
+    tick,
 )
-
-_ONE_HIT = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64))
 
 
 class EmbeddingMetric(GrowingStates):
@@ -89,6 +88,7 @@ class EmbeddingMetric(GrowingStates):
         self.options = RankingOptions(similarity, same_camera, tuple(sorted(junk_identities)), ties)
         self.empty_target_action = empty_target_action
         self.max_bytes = max_bytes
+        self._last_update = -1
         for name in ("embeddings", "identities", "roles", "cameras", "index"):
             self.add_state(name, default=[], dist_reduce_fx="cat")
 
@@ -107,6 +107,8 @@ class EmbeddingMetric(GrowingStates):
     ) -> None:
         """Check and store a batch.
 
+        Embeddings are kept by reference, views of a larger tensor are cloned: do not write to them before `compute`.
+
         Args:
             embeddings: float [N, D].
             identities: int [N].
@@ -114,13 +116,15 @@ class EmbeddingMetric(GrowingStates):
             is_query: True for a batch of queries, False for a batch of gallery items, a bool mask [N] for a mixed
                 batch; None (leave-one-out): every sample is a query and, for all others, a gallery item.
             index: int [N], the sample's number in its data set, in every batch or in none. Of samples with the same
-                number and role the first counts, so that repetitions by a distributed sampler do not.
+                number the first counts, among queries and among gallery items, so that repetitions by a distributed
+                sampler do not.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
         self._check_batch(embeddings, identities, cameras, is_query, index)
+        self._last_update = tick()
         self.embeddings.append(own_shared(embeddings))
         self.identities.append(own(identities).long())
         self.roles.append(_roles(is_query, len(embeddings), embeddings.device))
@@ -134,7 +138,8 @@ class EmbeddingMetric(GrowingStates):
         ranking = self._ranking()
         if ranking.counts.valid:
             return self.summarise(ranking.ranks).to(self.device, self.dtype)
-        shape = self.summarise(_ONE_HIT).shape  # `summarise` need not cope with no ranks at all
+        one_hit = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64, device=ranking.ranks.rank.device))
+        shape = self.summarise(one_hit).shape  # `summarise` need not cope with no ranks at all
         return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
 
     def results(self) -> RetrievalResults:
@@ -152,6 +157,8 @@ class EmbeddingMetric(GrowingStates):
         return self._plot(val, ax)
 
     def _ranking(self) -> Ranking:
+        for block in self.embeddings:
+            _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", self.embeddings[0].shape[1])
         total, device = sum(map(len, self.embeddings)), self._samples_device()
         samples = Samples(
             embeddings=list(self.embeddings),
@@ -159,6 +166,7 @@ class EmbeddingMetric(GrowingStates):
             roles=_joined("roles", self.roles, total, device),
             cameras=_joined("cameras", self.cameras, total, device) if self.cameras else None,
             index=_joined("index", self.index, total, device) if self.index else None,
+            time=self._last_update,
         )
         return rank_samples(samples, self.options, max_bytes=self.max_bytes, warn=self.states_before_forward is None)
 
@@ -196,12 +204,16 @@ class EmbeddingMetric(GrowingStates):
 
     def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
         """Refuse to gather the embeddings of several processes."""
-        num_processes = torch.distributed.get_world_size(process_group or self.process_group)
-        if num_processes > 1:
-            raise NotImplementedError(
-                f"`{type(self).__name__}.compute` does not combine several processes yet; got {num_processes}. Evaluate"
-                " on one process, or pass `sync_on_compute=False` for the value of each process's own samples."
-            )
+        came = "no process group"
+        if torch.distributed.is_initialized():
+            num_processes = torch.distributed.get_world_size(process_group or self.process_group)
+            if num_processes == 1:
+                return
+            came = str(num_processes)
+        raise NotImplementedError(
+            f"`{type(self).__name__}.compute` does not combine several processes yet; got {came}. Evaluate on one"
+            " process, or pass `sync_on_compute=False` for the value of each process's own samples."
+        )
 
 
 def _roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:

@@ -15,7 +15,16 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-_FORWARD_FLAGS = ("_update_count", "_computed", "_to_sync", "_should_unsync", "_enable_grad", "compute_on_cpu")
+_FORWARD_FLAGS = (
+    "_update_count",
+    "_computed",
+    "_to_sync",
+    "_should_unsync",
+    "_enable_grad",
+    "_is_synced",
+    "_cache",
+    "compute_on_cpu",
+)
 
 
 class GrowingStates(Metric):
@@ -34,18 +43,23 @@ class GrowingStates(Metric):
         """Copy the lists, not the tensors: the base class copies everything seen so far at each `forward`."""
         return {name: list(getattr(self, name)) for name in self._defaults}
 
-    def _forward_reduce_state_update(self, *args: Any, **kwargs: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Evaluate one batch and append it; the base class loses what it holds if the batch is refused."""
         before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
         self.states_before_forward = self._copy_state_dict()
         try:
-            return super()._forward_reduce_state_update(*args, **kwargs)
-        except Exception:
+            return super().forward(*args, **kwargs)
+        except BaseException:
             for name, value in (before | self.states_before_forward).items():
                 setattr(self, name, value)
             raise
         finally:
             self.states_before_forward = None
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add another metric's samples; the base class goes on giving the value computed before."""
+        super().merge_state(incoming_state)
+        self._computed = None
 
     def _move_list_states_to_cpu(self) -> None:
         """Move what the last batches added; the base class walks over all batches at each update."""
@@ -66,7 +80,8 @@ class GrowingStates(Metric):
         return super()._apply(_FloatsOnly(fn), exclude_state=exclude_state)
 
     def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
-        kinds = {(block.dtype, block.device) for name in self._defaults for block in getattr(self, name)}
+        lists = [held for held in (getattr(self, name) for name in self._defaults) if held]
+        kinds = {(block.dtype, block.device) for held in lists for block in (held[0], held[-1])}
         probes = [torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds]
         return any(fn(probe).dtype != probe.dtype or fn(probe).device != probe.device for probe in probes)
 
@@ -117,7 +132,8 @@ class _SharedOwner:
             return own(values)
         if self._last is not None:
             source, version, owned = self._last[0](), self._last[1], self._last[2]()
-            if source is values and version == values._version and owned is not None:  # noqa: SLF001 - no public name
+            is_last = source is values and version == values._version  # noqa: SLF001 - no public name
+            if is_last and owned is not None and _has_values_of(owned, values):
                 return owned
         kept = own(values)
         self._last = (weakref.ref(values), values._version, weakref.ref(kept))  # noqa: SLF001
@@ -125,6 +141,11 @@ class _SharedOwner:
 
 
 own_shared = _SharedOwner()
+
+
+def _has_values_of(owned: Tensor, values: Tensor) -> bool:
+    """Whether a tensor is still what `own` would make: NumPy, for one, writes without counting versions."""
+    return owned.data_ptr() == values.data_ptr() or torch.equal(owned, values)
 
 
 def own(values: Tensor) -> Tensor:

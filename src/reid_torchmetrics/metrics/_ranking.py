@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,89 +53,127 @@ class Samples:
     roles: Tensor
     cameras: Tensor | None
     index: Tensor | None
+    time: int
+    """when the last of them came, by `tick`"""
 
     def labels(self) -> list[Tensor | None]:
         """Everything but the embeddings."""
         return [self.identities, self.roles, self.cameras, self.index]
 
-    def counted(self) -> Tensor:
-        """Mask of the samples that count: of those that share `index` and role, the first."""
-        if self.index is None:
-            return torch.ones_like(self.roles, dtype=torch.bool)
-        keys = torch.stack([self.index, self.roles.long()], dim=1)
-        _, group = keys.unique(dim=0, return_inverse=True)
-        order = group.argsort(stable=True)
-        repeated = torch.zeros_like(self.roles, dtype=torch.bool)
-        repeated[order[1:]] = group[order[1:]] == group[order[:-1]]
-        return ~repeated
+    def positions(self, role: int) -> Tensor:
+        """Positions of the samples of a role; of those that share `index`, the first."""
+        positions = (self.roles & role > 0).nonzero()[:, 0]
+        if self.index is None or not len(positions):
+            return positions
+        numbers, order = self.index[positions].sort(stable=True)
+        is_first = torch.ones_like(numbers, dtype=torch.bool)
+        is_first[1:] = numbers[1:] != numbers[:-1]
+        return positions[order[is_first].sort().values]
+
+
+_clock = itertools.count()
+
+
+def tick() -> int:
+    """The next moment: orders updates and rankings."""
+    return next(_clock)
 
 
 class RankingCache:
-    """The last ranking, for every metric that holds the same samples.
+    """The last rankings, for every metric that holds the same samples.
 
     Metrics of a collection, or separate attributes that are fed the same batches, hold the same embeddings: the same
-    tensors, or others over the same memory, or equal copies of a view. The entry lives no longer than the embeddings
+    tensors, or others over the same memory, or equal copies of a view. An entry lives no longer than the embeddings
     that it was computed from, which it holds weakly.
     """
 
-    def __init__(self) -> None:
-        self._entry: _Entry | None = None
+    def __init__(self, size: int = 4) -> None:
+        """Hold `size` rankings: metrics with other options may take turns."""
+        self._size = size
+        self._entries: list[_Entry] = []
 
-    def find(self, samples: Samples, options: RankingOptions) -> Ranking | None:
-        """The last ranking if it is that of these samples and options."""
-        entry = self._entry
-        if entry is None or entry.options != options or not _all_equal(entry.labels, samples.labels()):
-            return None
-        if len(entry.embeddings) != len(samples.embeddings):
-            return None
-        return entry.ranking if all(map(_is_same, entry.embeddings, samples.embeddings)) else None
+    def find(self, samples: Samples, options: RankingOptions) -> _Entry | None:
+        """The entry of these samples and options, if there is one."""
+        return next((entry for entry in list(self._entries) if entry.is_of(samples, options)), None)
 
-    def keep(self, samples: Samples, options: RankingOptions, ranking: Ranking) -> None:
+    def keep(self, samples: Samples, options: RankingOptions, ranking: Ranking) -> _Entry:
         """Remember a ranking."""
-        held = [(weakref.ref(block, self._forget), _version(block)) for block in samples.embeddings]
-        self._entry = _Entry(options, samples.labels(), held, ranking)
+        entry = _Entry(options, samples.labels(), ranking, tick())
+        forget = functools.partial(self._forget, weakref.ref(entry))
+        entry.embeddings = [_Held.of(block, forget) for block in samples.embeddings]
+        if samples.embeddings:  # nothing would end the entry's life otherwise
+            self._entries = [entry, *self._entries][: self._size]
+        return entry
 
-    def warn_once(self) -> None:
-        """Say why the remembered ranking has nothing to average, unless that was said before."""
-        if self._entry is not None and self._entry.ranking.problem and not self._entry.warned:
-            self._entry.warned = True
-            rank_zero_warn(self._entry.ranking.problem)
-
-    def _forget(self, _: object) -> None:
-        self._entry = None
+    def _forget(self, entry: weakref.ref[_Entry], _: object) -> None:
+        self._entries = [other for other in self._entries if other is not entry()]
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Held:
+    """A tensor that is held weakly, with its version, so that a change in place is noticed."""
+
+    block: weakref.ref[Tensor]
+    version: int
+
+    @classmethod
+    def of(cls, block: Tensor, forget: Callable[[object], None] | None = None) -> _Held:
+        return cls(weakref.ref(block, forget), _version(block))
+
+    def is_same(self, block: Tensor) -> bool:
+        """Whether `block` is the tensor as it was held, or has its memory or its values."""
+        known = self.block()
+        if known is None or _version(known) != self.version:
+            return False
+        return known is block or _same_memory(known, block) or _equal(known, block)
+
+
 class _Entry:
-    options: RankingOptions
-    labels: list[Tensor | None]
-    embeddings: list[tuple[weakref.ref[Tensor], int]]
-    """each with its version, so that a change in place is noticed"""
-    ranking: Ranking
-    warned: bool = False
+    def __init__(self, options: RankingOptions, labels: list[Tensor | None], ranking: Ranking, time: int) -> None:
+        self.ranking = ranking
+        self.embeddings: list[_Held] = []
+        self._options = options
+        self._labels = labels
+        self._time = time
+        self._warned: int | None = None
+        self._ranks = [_Held.of(values) for values in vars(ranking.ranks).values()]
+
+    def is_of(self, samples: Samples, options: RankingOptions) -> bool:
+        """Whether this is the ranking of these samples and options."""
+        if options != self._options or len(self.embeddings) != len(samples.embeddings):
+            return False
+        if callable(options.similarity) and samples.time > self._time:
+            return False  # a function may have learned since
+        unwritten = all(map(_Held.is_same, self._ranks, vars(self.ranking.ranks).values()))
+        same_labels = all(map(_equal_or_none, self._labels, samples.labels()))
+        return unwritten and same_labels and all(map(_Held.is_same, self.embeddings, samples.embeddings))
+
+    def warn_once(self, samples: Samples) -> None:
+        """Say why there is nothing to average, unless that was said since the samples came."""
+        if self.ranking.problem and (self._warned is None or samples.time > self._warned):
+            self._warned = tick()
+            rank_zero_warn(self.ranking.problem)
 
 
 _last = RankingCache()
 
 
+@torch.no_grad()
 def rank_samples(samples: Samples, options: RankingOptions, *, max_bytes: int, warn: bool) -> Ranking:
     """Rank the samples of a metric, or find that another metric has ranked them already.
 
     Where nothing can be ranked, no query has a positive; `warn` says why, once per ranking.
     """
-    ranking = _last.find(samples, options)
-    if ranking is None:
-        ranking = _rank(samples, options, max_bytes)
-        _last.keep(samples, options, ranking)
+    entry = _last.find(samples, options)
+    if entry is None:
+        entry = _last.keep(samples, options, _rank(samples, options, max_bytes))
     if warn:
-        _last.warn_once()
-    return ranking
+        entry.warn_once(samples)
+    return entry.ranking
 
 
 def _rank(samples: Samples, options: RankingOptions, max_bytes: int) -> Ranking:
-    counted = samples.counted()
-    query = (counted & (samples.roles & QUERY > 0)).nonzero()[:, 0]
-    gallery = (counted & (samples.roles & GALLERY > 0)).nonzero()[:, 0]
+    query, gallery = samples.positions(QUERY), samples.positions(GALLERY)
     blocks = [block.to(query.device) for block in samples.embeddings] or [torch.empty((0, 1), device=query.device)]
     bad = _non_finite(blocks)
     if len(bad):
@@ -208,13 +248,6 @@ def _version(block: Tensor) -> int:
     return 0 if block.is_inference() else block._version  # noqa: SLF001 - there is no public name for it
 
 
-def _is_same(held: tuple[weakref.ref[Tensor], int], block: Tensor) -> bool:
-    known, version = held[0](), held[1]
-    if known is None or _version(known) != version:
-        return False
-    return known is block or _same_memory(known, block) or _equal(known, block)
-
-
 def _same_memory(first: Tensor, second: Tensor) -> bool:
     return first.data_ptr() == second.data_ptr() and _layout(first) == _layout(second)
 
@@ -227,8 +260,5 @@ def _equal(first: Tensor, second: Tensor) -> bool:
     return first.dtype == second.dtype and first.device == second.device and torch.equal(first, second)
 
 
-def _all_equal(first: Sequence[Tensor | None], second: Sequence[Tensor | None]) -> bool:
-    if len(first) != len(second):
-        return False
-    pairs = zip(first, second, strict=True)
-    return all(a is b or (a is not None and b is not None and _equal(a, b)) for a, b in pairs)
+def _equal_or_none(first: Tensor | None, second: Tensor | None) -> bool:
+    return first is second or (first is not None and second is not None and _equal(first, second))
