@@ -1,0 +1,142 @@
+"""States that only grow: what a step costs, and that nothing is lost in forward, merging, moving and processes."""
+
+import contextlib
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import (
+    ReIDMeanAP,
+    ReIDMetrics,
+)
+from reid_torchmetrics.metrics import _ranking
+from tests.metrics.samples import batches, fed
+
+
+def test_update_keeps_the_tensors_that_it_is_given():
+    embeddings = torch.randn(4, 3)
+    metric = ReIDMeanAP()
+    metric.update(embeddings, torch.arange(4))
+    assert metric.embeddings[0].data_ptr() == embeddings.data_ptr()
+
+
+def test_a_view_is_cloned_so_that_its_batch_does_not_stay_alive():
+    batch = torch.randn(100, 3)
+    metric = ReIDMeanAP()
+    metric.update(batch[:4], torch.arange(100)[:4], index=torch.arange(100)[96:])
+    for held in (metric.embeddings, metric.identities, metric.index):
+        assert held[0].untyped_storage().nbytes() == held[0].numel() * held[0].element_size()
+
+
+def test_a_view_of_a_buffer_that_is_filled_again_is_cloned_again():
+    buffer = np.zeros((8, 4), np.float32)
+    view = torch.from_numpy(buffer)[:4]
+    metric = ReIDMeanAP()
+    for value in (1, 2, 3):
+        buffer[:] = value  # which torch does not notice
+        metric.update(view, torch.arange(4))
+    assert [float(block[0, 0]) for block in metric.embeddings] == [1, 2, 3]
+
+
+def test_forward_copies_no_sample_that_it_has_seen():
+    metric = ReIDMeanAP()
+    for batch in batches():
+        metric(**batch)
+    held = [block.data_ptr() for block in metric.embeddings]
+    metric(**batches()[0])
+    assert [block.data_ptr() for block in metric.embeddings[:-1]] == held
+
+
+def test_a_move_to_where_the_samples_are_visits_none_of_them():
+    metric = fed(ReIDMeanAP(), batches())
+    held = metric.embeddings
+    metric.to("cpu")
+    assert metric.embeddings is held
+
+
+def test_forward_of_a_collection_after_update_loses_nothing():
+    given = batches()
+    metrics = fed(ReIDMetrics(), given[:3])
+    for batch in given[3:]:
+        metrics(**batch)
+    assert metrics.compute() == fed(ReIDMetrics(), given).compute()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("dist_sync_on_step", [False, True])
+def test_forward_that_fails_loses_nothing(error, dist_sync_on_step):
+    given = batches()
+    metric = fed(ReIDMeanAP(dist_sync_on_step=dist_sync_on_step), given)
+    expected_value = metric.compute()
+    with mock.patch.object(ReIDMeanAP, "summarise", side_effect=error("stopped")):
+        with pytest.raises(error, match="stopped"):
+            metric(**given[0])
+    assert metric.compute() == expected_value
+
+
+def test_merging_is_seen_by_the_next_compute():
+    given = batches()
+    metric = fed(ReIDMeanAP(), given[:4])
+    metric.compute()
+    metric.merge_state(fed(ReIDMeanAP(), given[4:]))
+    assert metric.compute() == pytest.approx(fed(ReIDMeanAP(), given).compute())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"embeddings": torch.ones(2, 9)}, "must have the same embedding dimension; got 9 and 6"),
+        ({"cameras": None}, "`cameras` must be given for all samples or for none; got it for 8 of 10"),
+    ],
+)
+def test_samples_that_do_not_fit_together_are_refused_when_they_were_merged(change, message):
+    metric, other = fed(ReIDMeanAP(), batches()[:1]), ReIDMeanAP()
+    cameras = torch.zeros(2).long()
+    other.update(**({"embeddings": torch.ones(2, 6), "identities": torch.arange(2), "cameras": cameras} | change))
+    other.merge_state(metric)
+    with pytest.raises(ValueError, match=message):
+        other.compute()
+
+
+@contextlib.contextmanager
+def process_group(size: int):
+    with mock.patch.multiple("torch.distributed", is_initialized=lambda: True, get_world_size=lambda _: size):
+        yield
+
+
+def test_several_processes_are_refused_until_they_are_supported():
+    metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
+    with process_group(2):
+        for method in (metric.compute, metric.results):
+            with pytest.raises(NotImplementedError, match="does not combine several processes yet; got 2"):
+                method()
+    assert fed(ReIDMeanAP(sync_on_compute=False), batches()).compute() == pytest.approx(
+        fed(ReIDMeanAP(), batches()).compute()
+    )
+
+
+def test_a_synchronisation_without_a_process_group_is_refused():
+    metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
+    with pytest.raises(NotImplementedError, match="got no process group"):
+        metric.compute()
+
+
+def test_a_group_of_one_process_computes():
+    metrics = fed(ReIDMetrics(distributed_available_fn=lambda: True), batches())
+    with process_group(1):
+        values = metrics.compute()
+        assert values == fed(ReIDMetrics(), batches()).compute()
+        assert not any(metric._is_synced for metric in metrics.values(copy_state=False))
+        assert fed(metrics, batches(seed=2)[3:]).compute() != values
+
+
+def test_an_exception_in_compute_leaves_the_metric_usable():
+    metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
+    with process_group(1):
+        with mock.patch.object(_ranking, "count_ranks", side_effect=RuntimeError("out of memory")):
+            with pytest.raises(RuntimeError, match="out of memory"):
+                metric.compute()
+        assert not metric._is_synced
+        assert metric.compute() == fed(ReIDMeanAP(), batches()).compute()

@@ -1,0 +1,146 @@
+"""Metrics that hold the same samples rank them once, and never use a ranking of others."""
+
+import gc
+import weakref
+from unittest import mock
+
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+from reid_torchmetrics import (
+    EmbeddingMetric,
+    ReIDCMC,
+    ReIDCMCCurve,
+    ReIDMeanAP,
+    ReIDMetrics,
+    ReIDMINP,
+)
+from reid_torchmetrics.metrics import _ranking
+from tests.metrics.samples import batches, expected, fed, reference_of
+
+
+@pytest.fixture
+def rankings(monkeypatch):
+    """Counts how often samples are ranked."""
+    counter = mock.Mock(wraps=_ranking.count_ranks)
+    monkeypatch.setattr(_ranking, "count_ranks", counter)
+    return counter
+
+
+def test_a_collection_ranks_once(rankings):
+    metrics = fed(ReIDMetrics(ranks=(1, 5)), batches())
+    metrics.compute()
+    metrics.results()
+    assert rankings.call_count == 1
+    fed(metrics, batches(seed=1)).compute()
+    assert rankings.call_count == 2
+
+
+def test_a_collection_of_ones_own_ranks_once(rankings):
+    collection = MetricCollection([ReIDMeanAP(), ReIDMINP(), ReIDCMC(), ReIDCMCCurve()])
+    fed(collection, batches()).compute()
+    assert rankings.call_count == 1
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_separate_metrics_that_are_fed_the_same_batches_rank_once(rankings, view):
+    given = batches()
+    if view:  # of a larger storage, which is cloned, but once for all metrics
+        for batch in given:
+            batch["embeddings"] = torch.cat([batch["embeddings"]] * 2, dim=1)[:, :6]
+    metrics = [ReIDMeanAP(), ReIDMINP(), ReIDCMC()]
+    for batch in given:
+        for metric in metrics:
+            metric.update(**batch)
+    values = [metric.compute() for metric in metrics]
+    assert rankings.call_count == 1
+    assert len({metric.embeddings[0].data_ptr() for metric in metrics}) == 1
+    assert values == [fed(kind(), batches()).compute() for kind in (ReIDMeanAP, ReIDMINP, ReIDCMC)]
+
+
+def test_a_metric_that_is_reset_leaves_the_ranking_to_the_others(rankings):
+    curve, metrics = ReIDCMCCurve(), ReIDMetrics()
+    for batch in batches():
+        curve.update(**batch)
+        metrics.update(**batch)
+    curve.compute()
+    curve.reset()
+    metrics.compute()
+    assert rankings.call_count == 1
+
+
+def test_inference_mode_ranks_once_too(rankings):
+    with torch.inference_mode():
+        given = batches()
+        metrics = [fed(ReIDMeanAP(), given), fed(ReIDMINP(), given)]
+        for metric in metrics:
+            metric.compute()
+    assert rankings.call_count == 1
+
+
+def test_other_samples_or_options_are_ranked_anew(rankings):
+    fed(ReIDMeanAP(), batches()).compute()
+    fed(ReIDMeanAP(ties="optimistic"), batches()).compute()
+    other = batches()
+    other[0]["identities"][0] += 1
+    fed(ReIDMeanAP(ties="optimistic"), other).compute()
+    other = batches()
+    other[0]["embeddings"][0] += 1
+    fed(ReIDMeanAP(ties="optimistic"), other).compute()
+    assert rankings.call_count == 4
+
+
+def test_metrics_with_two_sets_of_options_take_turns(rankings):
+    kinds = {"a": {}, "b": {"similarity": "euclidean"}}
+    collection = MetricCollection(
+        {
+            f"{part}_{kind}": cls(**kinds[kind])
+            for part, cls in (("cmc", ReIDCMC), ("map", ReIDMeanAP))
+            for kind in kinds
+        }
+    )
+    fed(collection, batches()).compute()
+    assert rankings.call_count == 2
+
+
+def test_a_similarity_that_has_learned_since_ranks_anew_but_once(rankings):
+    weight = torch.nn.Parameter(torch.ones(6))
+    options = {"similarity": lambda query, gallery: (query * weight) @ gallery.T}
+    given = batches()
+    before = fed(MetricCollection([ReIDMeanAP(**options), ReIDMINP(**options)]), given)
+    value = before.compute()["ReIDMeanAP"]
+    assert rankings.call_count == 1
+    with torch.no_grad():
+        weight[1:] = 0
+    assert fed(ReIDMeanAP(**options), given).compute() != value
+    assert rankings.call_count == 2
+
+
+def test_what_a_metric_does_to_its_ranks_stays_with_it():
+    class Clamped(EmbeddingMetric):
+        def summarise(self, ranks):
+            return ranks.rank.clamp_(max=3).double().mean()
+
+    given = batches()
+    fed(Clamped(), given).compute()
+    fed(ReIDMeanAP(), given).results().num_positives.zero_()
+    assert fed(ReIDMINP(), given).compute() == pytest.approx(expected("minp", reference_of(given))[0], abs=1e-6)
+
+
+def test_embeddings_that_were_changed_in_place_are_ranked_anew(rankings):
+    given = batches()
+    first, second = fed(ReIDMeanAP(), given), fed(ReIDMeanAP(), given)
+    first.compute()
+    given[0]["embeddings"].neg_()
+    assert second.compute() == fed(ReIDMeanAP(), given).compute()
+    assert rankings.call_count == 2
+
+
+def test_the_ranking_is_forgotten_with_the_samples():
+    metric = fed(ReIDMeanAP(), batches())
+    metric.compute()
+    ranks = weakref.ref(_ranking._last._entries[0].ranking)
+    del metric
+    gc.collect()
+    assert ranks() is None
