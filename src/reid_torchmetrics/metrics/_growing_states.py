@@ -1,7 +1,7 @@
 """Adapts `torchmetrics.Metric` to states that are lists of batches: they only ever grow, and they are large.
 
 What the base class does to list states at every step (copy them for `forward`, walk over them in `.to`) costs more
-the longer the epoch. The hooks below were tried on torchmetrics 1.4 to 1.9.
+the longer the epoch. The hooks below were tried on torchmetrics 1.6 and 1.9.
 """
 
 from __future__ import annotations

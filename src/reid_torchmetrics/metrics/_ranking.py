@@ -117,7 +117,8 @@ class _Held:
     version: int
 
     @classmethod
-    def of(cls, block: Tensor, forget: Callable[[object], None] | None = None) -> _Held:
+    def of(cls, block: Tensor, forget: Callable[[object], None]) -> _Held:
+        """Hold `block`, and call `forget` when it is gone."""
         return cls(weakref.ref(block, forget), _version(block))
 
     def is_same(self, block: Tensor) -> bool:
@@ -129,6 +130,8 @@ class _Held:
 
 
 class _Entry:
+    """A ranking and what it was computed from."""
+
     def __init__(self, options: RankingOptions, labels: list[Tensor | None], ranking: Ranking, time: int) -> None:
         self.ranking = ranking
         self.embeddings: list[_Held] = []
@@ -136,7 +139,7 @@ class _Entry:
         self._labels = labels
         self._time = time
         self._warned: int | None = None
-        self._ranks = [_Held.of(values) for values in vars(ranking.ranks).values()]
+        self._versions = self._rank_versions()
 
     def is_of(self, samples: Samples, options: RankingOptions) -> bool:
         """Whether this is the ranking of these samples and options."""
@@ -144,15 +147,19 @@ class _Entry:
             return False
         if callable(options.similarity) and samples.time > self._time:
             return False  # a function may have learned since
-        unwritten = all(map(_Held.is_same, self._ranks, vars(self.ranking.ranks).values()))
+        if self._versions != self._rank_versions():
+            return False  # somebody wrote to the ranks
         same_labels = all(map(_equal_or_none, self._labels, samples.labels()))
-        return unwritten and same_labels and all(map(_Held.is_same, self.embeddings, samples.embeddings))
+        return same_labels and all(map(_Held.is_same, self.embeddings, samples.embeddings))
 
     def warn_once(self, samples: Samples) -> None:
         """Say why there is nothing to average, unless that was said since the samples came."""
         if self.ranking.problem and (self._warned is None or samples.time > self._warned):
             self._warned = tick()
             rank_zero_warn(self.ranking.problem)
+
+    def _rank_versions(self) -> list[int]:
+        return [_version(values) for values in vars(self.ranking.ranks).values()]
 
 
 _last = RankingCache()

@@ -71,8 +71,8 @@ class Euclidean(Dot):
     """Minus half the squared distance, up to a constant of the query: q . g - |g|^2 / 2.
 
     Both sides are moved by about the gallery's mean first: distances stay as they are, and the expansion does not
-    cancel where embeddings lie far from the origin. "About" is the mean rounded to a power of two near the spread of
-    the coordinates, so that integers and codes stay exact, and ties among them too.
+    cancel where embeddings lie far from the origin. "About" is the mean rounded to multiples of a power of two near
+    the spread of the coordinates, so that integers and codes stay exact, and ties among them too.
     """
 
     def __init__(self, gallery: Rows, dtype: torch.dtype) -> None:

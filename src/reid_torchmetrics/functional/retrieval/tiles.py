@@ -75,6 +75,7 @@ class Tiles:
         return TileRanks((before + ordinal)[ordinal <= num_positives[:, None]], num_positives, tile.num_candidates)
 
     def _positives(self, rows: slice, tile: TileRelevance) -> _Positives:
+        """Read the scores of the positives; one panel is left filled for `_negatives`."""
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
         for panel in self._panels:
             values = self._fill(rows, panel)
