@@ -1,5 +1,7 @@
 """Evaluation of re-identification and image retrieval next to TorchMetrics and Lightning."""
 
+from reid_torchmetrics.data import UnpaddedDistributedSampler
+from reid_torchmetrics.metrics._distributed import DistributedMetricError
 from reid_torchmetrics.metrics._embedding_metric import EmbeddingMetric
 from reid_torchmetrics.metrics.reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics, ReIDMINP
 
@@ -12,6 +14,7 @@ MINP = ReIDMINP
 __all__ = [
     "CMC",
     "MINP",
+    "DistributedMetricError",
     "EmbeddingMetric",
     "MeanAP",
     "ReIDCMC",
@@ -19,4 +22,5 @@ __all__ = [
     "ReIDMINP",
     "ReIDMeanAP",
     "ReIDMetrics",
+    "UnpaddedDistributedSampler",
 ]

@@ -1,11 +1,11 @@
 """States that only grow: what a step costs, and that nothing is lost in forward, merging, moving and processes."""
 
-import contextlib
 from unittest import mock
 
 import numpy as np
 import pytest
 import torch
+from torch import distributed
 
 from reid_torchmetrics import (
     ReIDMeanAP,
@@ -100,43 +100,35 @@ def test_samples_that_do_not_fit_together_are_refused_when_they_were_merged(chan
         other.compute()
 
 
-@contextlib.contextmanager
-def process_group(size: int):
-    with mock.patch.multiple("torch.distributed", is_initialized=lambda: True, get_world_size=lambda _: size):
-        yield
-
-
-def test_several_processes_are_refused_until_they_are_supported():
-    metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
-    with process_group(2):
-        for method in (metric.compute, metric.results):
-            with pytest.raises(NotImplementedError, match="does not combine several processes yet; got 2"):
-                method()
-    assert fed(ReIDMeanAP(sync_on_compute=False), batches()).compute() == pytest.approx(
-        fed(ReIDMeanAP(), batches()).compute()
-    )
+@pytest.fixture
+def process_group(tmp_path):
+    """A process group of this process alone."""
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
 
 
 def test_a_synchronisation_without_a_process_group_is_refused():
     metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
-    with pytest.raises(NotImplementedError, match="got no process group"):
+    with pytest.raises(RuntimeError, match="combined over processes only after"):
         metric.compute()
+    assert not metric._is_synced
 
 
+@pytest.mark.usefixtures("process_group")
 def test_a_group_of_one_process_computes():
-    metrics = fed(ReIDMetrics(distributed_available_fn=lambda: True), batches())
-    with process_group(1):
-        values = metrics.compute()
-        assert values == fed(ReIDMetrics(), batches()).compute()
-        assert not any(metric._is_synced for metric in metrics.values(copy_state=False))
-        assert fed(metrics, batches(seed=2)[3:]).compute() != values
+    metrics = fed(ReIDMetrics(), batches())
+    values = metrics.compute()
+    assert values == fed(ReIDMetrics(sync_on_compute=False), batches()).compute()
+    assert not any(metric._is_synced for metric in metrics.values(copy_state=False))
+    assert fed(metrics, batches(seed=2)[3:]).compute() != values
 
 
+@pytest.mark.usefixtures("process_group")
 def test_an_exception_in_compute_leaves_the_metric_usable():
-    metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
-    with process_group(1):
-        with mock.patch.object(_ranking, "count_ranks", side_effect=RuntimeError("out of memory")):
-            with pytest.raises(RuntimeError, match="out of memory"):
-                metric.compute()
-        assert not metric._is_synced
-        assert metric.compute() == fed(ReIDMeanAP(), batches()).compute()
+    metric = fed(ReIDMeanAP(), batches())
+    with mock.patch.object(_ranking, "count_ranks", side_effect=RuntimeError("out of memory")):
+        with pytest.raises(RuntimeError, match="out of memory"):
+            metric.compute()
+    assert not metric._is_synced
+    assert metric.compute() == fed(ReIDMeanAP(sync_on_compute=False), batches()).compute()

@@ -16,7 +16,7 @@ from reid_torchmetrics import (
     ReIDMetrics,
     ReIDMINP,
 )
-from reid_torchmetrics.metrics import _ranking
+from reid_torchmetrics.metrics import _ranking, _ranking_cache
 from tests.metrics.samples import batches, expected, fed, reference_of
 
 
@@ -140,7 +140,7 @@ def test_embeddings_that_were_changed_in_place_are_ranked_anew(rankings):
 def test_the_ranking_is_forgotten_with_the_samples():
     metric = fed(ReIDMeanAP(), batches())
     metric.compute()
-    ranks = weakref.ref(_ranking._last._entries[0].ranking)
+    ranks = weakref.ref(_ranking_cache.rankings._entries[0].ranking)
     del metric
     gc.collect()
     assert ranks() is None

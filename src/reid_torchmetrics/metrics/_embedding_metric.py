@@ -17,15 +17,13 @@ from reid_torchmetrics.functional.retrieval.ranks import DEFAULT_MAX_BYTES, Posi
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, check_similarity
 from reid_torchmetrics.metrics._growing_states import GrowingStates, own, own_shared
-from reid_torchmetrics.metrics._ranking import (
-    GALLERY,
-    QUERY,
-    Ranking,
-    RankingOptions,
-    Samples,
-    rank_samples,
-    tick,
-)
+from reid_torchmetrics.metrics._ranking import rank_samples
+from reid_torchmetrics.metrics._ranking_cache import Ranking, RankingOptions, tick
+from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
+from reid_torchmetrics.metrics._sharded_ranking import rank_together
+
+_NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
+"""attributes of a metric that do not decide its value"""
 
 
 class EmbeddingMetric(GrowingStates):
@@ -89,8 +87,11 @@ class EmbeddingMetric(GrowingStates):
         self.empty_target_action = empty_target_action
         self.max_bytes = max_bytes
         self._last_update = -1
-        for name in ("embeddings", "identities", "roles", "cameras", "index"):
-            self.add_state(name, default=[], dist_reduce_fx="cat")
+        self._refused: Exception | None = None
+        self.add_growing_state("embeddings", torch.empty((0, 0)))
+        self.add_growing_state("roles", torch.empty(0, dtype=torch.int8))
+        for name in ("identities", "cameras", "index"):
+            self.add_growing_state(name, torch.empty(0, dtype=torch.int64))
 
     @abstractmethod
     def summarise(self, ranks: PositiveRanks) -> Tensor:
@@ -123,24 +124,42 @@ class EmbeddingMetric(GrowingStates):
             TypeError: an argument of the wrong type or dtype.
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
-        self._check_batch(embeddings, identities, cameras, is_query, index)
+        try:
+            self._check_batch(embeddings, identities, cameras, is_query, index)
+        except (TypeError, ValueError) as error:
+            self._refused = type(error)(*error.args)  # without the traceback, which would keep the batch alive
+            raise
+        labels = {"identities": identities, "cameras": cameras, "index": index}
+        batch = {name: own(values).long() for name, values in labels.items() if values is not None}
+        batch["roles"] = _roles(is_query, len(embeddings), embeddings.device)
+        batch["embeddings"] = own_shared(embeddings)
         self._last_update = tick()
-        self.embeddings.append(own_shared(embeddings))
-        self.identities.append(own(identities).long())
-        self.roles.append(_roles(is_query, len(embeddings), embeddings.device))
-        if cameras is not None:
-            self.cameras.append(own(cameras).long())
-        if index is not None:
-            self.index.append(own(index).long())
+        for name, values in batch.items():
+            getattr(self, name).append(values)
 
     def compute(self) -> Tensor:
-        """Rank all samples and summarise the ranks; NaN and one warning where no query can be evaluated."""
+        """Rank all samples and summarise the ranks; NaN and one warning where no query can be evaluated.
+
+        Raises:
+            DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
+                same metric or the same kind of samples.
+        """
         ranking = self._ranking()
+        if self._group is None:
+            return self._value(ranking)
+        return self._group.together(lambda: self._value(ranking))
+
+    def _value(self, ranking: Ranking) -> Tensor:
         if ranking.counts.valid:
             return self.summarise(ranking.ranks).to(self.device, self.dtype)
         one_hit = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64, device=ranking.ranks.rank.device))
         shape = self.summarise(one_hit).shape  # `summarise` need not cope with no ranks at all
         return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        super().reset()
+        self._refused = None
 
     def results(self) -> RetrievalResults:
         """One value per query, in the order in which the queries came, with the reasons where there is none."""
@@ -157,10 +176,25 @@ class EmbeddingMetric(GrowingStates):
         return self._plot(val, ax)
 
     def _ranking(self) -> Ranking:
+        warn = self.states_before_forward is None
+        if self._group is None:
+            return rank_samples(self._samples(), self.options, max_bytes=self.max_bytes, warn=warn)
+        return rank_together(
+            self._group, self._accepted_samples, self.options, self._settings(), max_bytes=self.max_bytes, warn=warn
+        )
+
+    def _accepted_samples(self) -> Samples:
+        """The samples; raises the error of `update`, once, if a batch is missing because it was refused."""
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
+        return self._samples()
+
+    def _samples(self) -> Samples:
         for block in self.embeddings:
             _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", self.embeddings[0].shape[1])
         total, device = sum(map(len, self.embeddings)), self._samples_device()
-        samples = Samples(
+        return Samples(
             embeddings=list(self.embeddings),
             identities=_joined("identities", self.identities, total, device),
             roles=_joined("roles", self.roles, total, device),
@@ -168,7 +202,14 @@ class EmbeddingMetric(GrowingStates):
             index=_joined("index", self.index, total, device) if self.index else None,
             time=self._last_update,
         )
-        return rank_samples(samples, self.options, max_bytes=self.max_bytes, warn=self.states_before_forward is None)
+
+    def _settings(self) -> str:
+        """The class and the options that decide the value, as text that is the same on all ranks."""
+        options = {name: value for name, value in vars(self).items() if isinstance(value, (str, int, float, tuple))}
+        options = {name: value for name, value in options.items() if not name.startswith("_")}
+        options |= vars(self.options) | {"similarity": _name(self.options.similarity)}
+        listed = [f"{name}={options[name]!r}" for name in sorted(options.keys() - _NEUTRAL)]
+        return f"{type(self).__name__}({', '.join(listed)})"
 
     def _samples_device(self) -> torch.device:
         """Where samples are ranked: where they are, but for MPS, which has no float64."""
@@ -202,19 +243,6 @@ class EmbeddingMetric(GrowingStates):
             _checks.given_throughout("cameras", given=cameras is not None, given_before=bool(held["cameras"]))
             _checks.given_throughout("index", given=index is not None, given_before=bool(held["index"]))
 
-    def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
-        """Refuse to gather the embeddings of several processes."""
-        came = "no process group"
-        if torch.distributed.is_initialized():
-            num_processes = torch.distributed.get_world_size(process_group or self.process_group)
-            if num_processes == 1:
-                return
-            came = str(num_processes)
-        raise NotImplementedError(
-            f"`{type(self).__name__}.compute` does not combine several processes yet; got {came}. Evaluate on one"
-            " process, or pass `sync_on_compute=False` for the value of each process's own samples."
-        )
-
 
 def _roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
     if isinstance(is_query, Tensor):
@@ -228,3 +256,11 @@ def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.
     joined = torch.cat([none, *(batch.to(device) for batch in batches)])
     _checks.given_for_all(argument, len(joined), total)
     return joined
+
+
+def _name(similarity: Any) -> str:
+    """A name or, of a function, where it was defined: its address differs between processes."""
+    if isinstance(similarity, str):
+        return similarity
+    named = similarity if hasattr(similarity, "__qualname__") else type(similarity)
+    return f"{named.__module__}.{named.__qualname__}"

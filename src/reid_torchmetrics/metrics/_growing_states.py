@@ -14,6 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torchmetrics import Metric
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from reid_torchmetrics.metrics._distributed import Group
 
 _FORWARD_FLAGS = (
     "_update_count",
@@ -28,10 +31,25 @@ _FORWARD_FLAGS = (
 
 
 class GrowingStates(Metric):
-    """A metric all of whose states are lists of tensors that `update` appends to."""
+    """A metric all of whose states are lists of tensors that `update` appends to.
 
+    They are added by `add_growing_state`. Syncing gathers none of them: `compute` is to combine the ranks of `_group`.
+    """
+
+    _group: Group | None = None
+    """the processes that share the samples, while they are several and the metric is synced"""
+    _states_before_sync: dict[str, Any] | None = None
     states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._empty_states: dict[str, Tensor] = {}
+
+    def add_growing_state(self, name: str, empty: Tensor) -> None:
+        """Add a state; `empty` has no rows, and the dtype and number of axes of what will be appended."""
+        self.add_state(name, default=[], dist_reduce_fx="cat")
+        self._empty_states[name] = empty
 
     def reset(self) -> None:
         """Forget all samples."""
@@ -85,10 +103,29 @@ class GrowingStates(Metric):
         probes = [torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds]
         return any(fn(probe).dtype != probe.dtype or fn(probe).device != probe.device for probe in probes)
 
+    def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
+        """Remember who shares the samples; only a user's own `dist_sync_fn` gathers them."""
+        self._states_before_sync = {name: getattr(self, name) for name in self._defaults}
+        process_group = process_group or self.process_group
+        if self.dist_sync_fn is None and dist_sync_fn in (None, gather_all_tensors):
+            group = Group(process_group, self.device)
+            self._group = group if group.size > 1 else None
+            return
+        gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
+        for name, parts in gathered.items():
+            listed = [parts] if isinstance(parts, Tensor) else parts
+            setattr(self, name, [part for part in listed if len(part)])
+
+    def _whole(self, name: str) -> Tensor:
+        """A state as one tensor, also if there is nothing in it: every rank must have something to gather."""
+        held = getattr(self, name)
+        return torch.cat(held) if held else self._empty_states[name].to(self.device)
+
     def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
-        """Undo `sync`; the states were never replaced, so a collection's members keep sharing their lists."""
+        """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""
         if should_unsync and self._is_synced:
-            self._cache = {name: getattr(self, name) for name in self._defaults}
+            self._cache = self._states_before_sync
+            self._states_before_sync = self._group = None
         super().unsync(should_unsync)
 
     @contextmanager

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics import _checks
 
@@ -26,7 +27,7 @@ _SERIAL_SORT = 1 << 16  # below this many values, starting threads costs more th
 _WIDE = 4096  # columns from which on it may pay to look for the values above a floor before sorting them
 _FEW = 0.1  # share of values above the floor up to which it does
 _SAMPLE_STEP = 61  # every so many columns are looked at to estimate that share
-_ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 32 bytes
+_ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
 
 
 def negatives_above(
@@ -51,8 +52,9 @@ def negatives_before(
 ) -> Int[Tensor, "queries padded"]:
     """Count the negatives before each threshold when equal scores keep their column order.
 
-    `places` are the columns of the thresholds, which may lie outside the panel. Only rows in which a negative of the
-    panel ties with a threshold of the panel are put in order: without ties this costs two binary searches.
+    `places` are the numbers of columns before the thresholds, which may lie outside the panel or between its columns.
+    Only rows in which a negative of the panel ties with a threshold of the panel are put in order: without ties this
+    costs two binary searches.
     """
     ordered, num_removed, width = sort_rows(scores.clone(), argument=argument), removed.sum(1), scores.shape[1]
     above = negatives_above(ordered, num_removed, thresholds, or_tied=False)
@@ -67,15 +69,14 @@ def negatives_before(
 
 
 def _negatives_before_in_order(scores: Tensor, removed: Tensor, thresholds: Tensor, places: Tensor) -> Tensor:
-    """Put the thresholds back at their places and order whole rows; right for the thresholds that lie inside."""
-    width = scores.shape[1]
-    padded = torch.cat([scores, scores.new_full((len(scores), 1), -torch.inf)], dim=1)
-    places = torch.where((places >= 0) & (places < width), places, width)  # the rest goes to the padding column
-    padded.scatter_(1, places, thresholds)
-    order = padded[:, :width].argsort(dim=1, descending=True, stable=True)
-    negatives_so_far = (~removed).gather(1, order).cumsum(1)
-    before = torch.zeros_like(padded, dtype=torch.int64).scatter_(1, order, negatives_so_far)
-    return before.gather(1, places)
+    """Put whole rows in order and look up the thresholds; right for those that tie with a score of their row."""
+    falling, columns = scores.sort(dim=1, descending=True, stable=True)
+    rising = falling.neg_()
+    # What orders a row strictly is the score, as the place of the first score like it, and then the column.
+    order = torch.searchsorted(rising, rising) * (scores.shape[1] + 1) + columns
+    wanted = torch.searchsorted(rising, -thresholds) * (scores.shape[1] + 1) + places
+    negatives_so_far = functional.pad((~removed).gather(1, columns).cumsum(1), (1, 0))
+    return negatives_so_far.gather(1, torch.searchsorted(order, wanted))
 
 
 def sort_rows(

@@ -106,12 +106,21 @@ class Relevance:
             return None
         return self.query_cameras[rows, None] == self.gallery_cameras[None, columns]
 
-    def counts(self, num_positives: Int[Tensor, " queries"]) -> QueryCounts:
-        """How many queries are valid, and why the others are not; `num_positives` as `PositiveRanks` holds it."""
-        own = 0 if self.own_column is None else (self.own_column >= 0).long()
-        others = self.run_length - own
-        absent = ~self.is_junk & (others == 0)
-        lost = ~self.is_junk & (others > 0) & (num_positives == 0)
+    @property
+    def num_others(self) -> Int[Tensor, " queries"]:
+        """Kept gallery items of each query's identity that are not the query itself."""
+        return self.run_length if self.own_column is None else self.run_length - (self.own_column >= 0).long()
+
+    def counts(
+        self, num_positives: Int[Tensor, " queries"], num_others: Int[Tensor, " queries"] | None = None
+    ) -> QueryCounts:
+        """How many queries are valid, and why the others are not; `num_positives` as `PositiveRanks` holds it.
+
+        Where this is a part of a gallery, `num_others` is the sum of that property over all parts.
+        """
+        num_others = self.num_others if num_others is None else num_others
+        absent = ~self.is_junk & (num_others == 0)
+        lost = ~self.is_junk & (num_others > 0) & (num_positives == 0)
         numbers = (num_positives > 0, self.is_junk, absent, lost)
         return QueryCounts(self.num_queries, *(int(number.sum()) for number in numbers))
 

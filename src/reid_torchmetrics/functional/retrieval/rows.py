@@ -18,9 +18,10 @@ class Rows:
     """Embeddings that may lie in several blocks, some rows left out: read in ranges, never concatenated as a whole."""
 
     def __init__(self, blocks: Sequence[Float[Tensor, "_ dim"]], kept: Int[Tensor, " kept"] | None = None) -> None:
-        """Take the rows `kept` (ascending positions, None for all) of the concatenation of at least one block."""
+        """Take the rows `kept` (positions in any order, None for all) of the concatenation of at least one block."""
         self._blocks = [block.detach() for block in blocks]
         self._kept = kept
+        self._is_ascending = kept is None or bool((kept[1:] > kept[:-1]).all())
         self._starts = [0, *accumulate(map(len, blocks))]
         self.size = self._starts[-1] if kept is None else len(kept)
         self.dimension = blocks[0].shape[1]
@@ -37,15 +38,22 @@ class Rows:
         whole = self.whole(dtype)
         if whole is not None:
             return whole[rows]
-        parts = self._range(rows) if self._kept is None else self._selection(self._kept[rows])
-        none = torch.empty((0, self.dimension), dtype=dtype, device=self.device)
-        return torch.cat([none, *(part.to(dtype) for part in parts)])
+        if self._kept is None:
+            return self._joined(self._range(rows), dtype)
+        if self._is_ascending:
+            return self._joined(self._selection(self._kept[rows]), dtype)
+        positions, order = self._kept[rows].sort()
+        return self._joined(self._selection(positions), dtype)[order.argsort()]
 
     def walk(self, dtype: torch.dtype) -> Iterator[Float[Tensor, "rows dim"]]:
         """All rows, in pieces of bounded size."""
         step = max(1, WALK_BYTES // (self.dimension * dtype.itemsize))
         for first in range(0, self.size, step):
             yield self.read(slice(first, min(first + step, self.size)), dtype)
+
+    def _joined(self, parts: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
+        none = torch.empty((0, self.dimension), dtype=dtype, device=self.device)
+        return torch.cat([none, *(part.to(dtype) for part in parts)])
 
     def _range(self, rows: slice) -> list[Tensor]:
         first = bisect_right(self._starts, rows.start) - 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
@@ -11,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.rows import WALK_BYTES, Rows
-from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, is_extreme, prepare
+from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, is_extreme, prepare, survey
 
 
 @runtime_checkable
@@ -36,14 +37,25 @@ class EmbeddingScores:
 
     argument = "similarity"
 
-    def __init__(self, query: Rows, gallery: Rows, *, similarity: str | CustomSimilarity, max_bytes: int) -> None:
-        """Prepare a similarity: its name in `SIMILARITIES` or a function."""
+    def __init__(
+        self,
+        query: Rows,
+        gallery: Rows,
+        *,
+        similarity: str | CustomSimilarity,
+        max_bytes: int,
+        dtype: torch.dtype | None = None,
+        sums: Float[Tensor, " sums"] | None = None,
+    ) -> None:
+        """Prepare a similarity: its name in `SIMILARITIES` or a function.
+
+        Where `gallery` is a part of a larger one, the whole's `score_dtype` and `survey` make scores comparable.
+        """
         self.num_queries, self.num_gallery = query.size, gallery.size
-        self.dtype, self.device = torch.promote_types(query.dtype, gallery.dtype), gallery.device
-        if not callable(similarity) and (is_extreme(query, self.dtype) or is_extreme(gallery, self.dtype)):
-            self.dtype = torch.float64
+        self.dtype, self.device = dtype or score_dtype(similarity, query, gallery), gallery.device
         self._query, self._gallery = query, gallery
-        self._form = prepare(similarity, gallery, self.dtype)
+        sums = survey(similarity, gallery, self.dtype) if sums is None else sums
+        self._form = prepare(similarity, gallery, self.dtype, sums)
         row_bytes = gallery.dimension * self.dtype.itemsize
         self._panel_rows = max(1, min(max_bytes // 4, WALK_BYTES) // row_bytes)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
@@ -99,6 +111,14 @@ class GivenScores:
             out.copy_(self._scores[rows, columns])
         else:
             out.copy_(self._scores[rows][:, self._kept[columns]])
+
+
+def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
+    """The dtype of scores: that of the embeddings, or float64 where their squares would leave the range of float32."""
+    dtype = functools.reduce(torch.promote_types, (part.dtype for part in rows))
+    if not callable(similarity) and any(is_extreme(part, dtype) for part in rows):
+        return torch.float64
+    return dtype
 
 
 def equal_ranges(columns: slice, width: int) -> list[slice]:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.rows import Rows
@@ -20,13 +21,19 @@ CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 
 _SAFE_NORM = 1e-15  # between this and its inverse, squares stay far from the limits of float32
 _SQUARED_AT_A_TIME = 1 << 20  # values
+_LANES = 48  # a multiple of the widths of the kernels of matrix products: 4, 8, 12, 16, 24
 
 
 class Dot:
     """Inner product q . g."""
 
-    def __init__(self, gallery: Rows, dtype: torch.dtype) -> None:
-        """Collect what the similarity needs to know of the whole gallery; scores are of `dtype`."""
+    @staticmethod
+    def survey(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
+        """Sums over the gallery that `__init__` wants; those of the parts of a gallery add up."""
+        return torch.empty(0, dtype=torch.float64, device=gallery.device)
+
+    def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
+        """Prepare for a gallery, or for a part of one whose whole is surveyed; scores are of `dtype`."""
 
     @property
     def rewrites_gallery(self) -> bool:
@@ -52,7 +59,7 @@ class Cosine(Dot):
     Dividing the scores by |g| spares a normalised copy of the gallery.
     """
 
-    def __init__(self, gallery: Rows, dtype: torch.dtype) -> None:
+    def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
         none = torch.empty(0, dtype=dtype, device=gallery.device)
         self._inverse_norm = torch.cat([none, *map(_inverse_norm, gallery.walk(dtype))])
@@ -75,15 +82,21 @@ class Euclidean(Dot):
     the spread of the coordinates, so that integers and codes stay exact, and ties among them too.
     """
 
-    def __init__(self, gallery: Rows, dtype: torch.dtype) -> None:
-        """Find the gallery's mean and spread, then every item's norm as seen from the new origin."""
-        total = torch.zeros(gallery.dimension, dtype=torch.float64, device=gallery.device)
-        squares = total.sum()
+    @staticmethod
+    def survey(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
+        """Sum of all items per coordinate, sum of all squares, number of items."""
+        sums = torch.zeros(gallery.dimension + 2, dtype=torch.float64, device=gallery.device)
         for block in gallery.walk(dtype):
-            total += block.sum(0, dtype=torch.float64)
-            squares += _squared_norm(block).sum()
-        mean = total / max(1, gallery.size)
-        variance = squares / max(1, gallery.size) - mean.square().sum()
+            sums[:-2] += block.sum(0, dtype=torch.float64)
+            sums[-2] += _squared_norm(block).sum()
+        sums[-1] = gallery.size
+        return sums
+
+    def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
+        """Find the origin, then every item's norm as seen from there."""
+        num_items = survey[-1].clamp(min=1)
+        mean = survey[:-2] / num_items
+        variance = survey[-2] / num_items - mean.square().sum()
         grid = torch.exp2((variance / gallery.dimension).clamp(min=torch.finfo(dtype).tiny).log2().div(2).round())
         origin = (mean / grid).round() * grid
         self._origin = origin.to(dtype) if bool(origin.any()) else None
@@ -113,9 +126,11 @@ class Euclidean(Dot):
 class Custom(Dot):
     """A user's function of a block of queries and a block of gallery items."""
 
-    def __init__(self, gallery: Rows, dtype: torch.dtype, function: CustomSimilarity) -> None:
+    def __init__(
+        self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"], function: CustomSimilarity
+    ) -> None:
         """Remember the function."""
-        super().__init__(gallery, dtype)
+        super().__init__(gallery, dtype, survey)
         self._function = function
 
     @property
@@ -139,23 +154,38 @@ def check_similarity(similarity: object) -> None:
         _checks.one_of("similarity", similarity, SIMILARITIES)
 
 
-def prepare(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype) -> Dot:
-    """The similarity's form for one gallery; scores are of `dtype`."""
+def survey(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
+    """What `prepare` must know of a whole gallery, as sums: those of the parts of a gallery add up."""
     check_similarity(similarity)
+    form = Custom if callable(similarity) else SIMILARITIES[similarity]
+    return form.survey(gallery, dtype)
+
+
+def prepare(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype, sums: Float[Tensor, " sums"]) -> Dot:
+    """The similarity's form for one gallery, or for a part of the gallery whose survey is `sums`."""
     if callable(similarity):
-        return Custom(gallery, dtype, similarity)
-    return SIMILARITIES[similarity](gallery, dtype)
+        return Custom(gallery, dtype, sums, similarity)
+    return SIMILARITIES[similarity](gallery, dtype, sums)
 
 
 def _product(query: Tensor, gallery: Tensor, out: Tensor) -> None:
-    """Write q . g into `out`, equal for equal rows of the gallery.
+    """Write q . g in `out`: a score that depends on the query and the item, not on the item's place or company.
 
-    Matrix products are, products of one vector with a matrix are not: their last digits depend on the row's place.
+    Matrix products add up in one order as long as no kernel meets an edge, where it is another one (seen with MKL on
+    AMD, for instance), and unlike products with one vector. So the items are taken in multiples of `_LANES`.
     """
     if len(query) == 1:
-        out.copy_(torch.mm(query.repeat(2, 1), gallery.T)[:1])
-    else:
-        torch.mm(query, gallery.T, out=out)
+        pair = out.new_empty((2, len(gallery)))
+        _product(query.repeat(2, 1), gallery, pair)
+        out.copy_(pair[:1])
+        return
+    rest = len(gallery) % _LANES
+    whole = len(gallery) - rest
+    if whole:
+        torch.mm(query, gallery[:whole].T, out=out[:, :whole])
+    if rest:
+        last = gallery[-_LANES:] if whole else functional.pad(gallery, (0, 0, _LANES - rest, 0))
+        out[:, whole:] = torch.mm(query, last.T)[:, -rest:]
 
 
 def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:

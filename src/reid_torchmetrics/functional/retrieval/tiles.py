@@ -31,26 +31,43 @@ class TileRanks(NamedTuple):
     num_candidates: Int[Tensor, " queries"]
 
 
-class _Positives(NamedTuple):
+class Positives(NamedTuple):
     """The positives of a tile's queries, best first, then padding."""
 
     scores: Float[Tensor, "queries padded"]
     """minus infinity at padding"""
-    columns: Int[Tensor, "queries padded"]
-    """in the order of the scores under "stable" only"""
+    places: Int[Tensor, "queries padded"]
+    """kept gallery items that come before the positive in the gallery; in step with the scores under "stable" only"""
     lowest: Float[Tensor, " queries"]
     """score of the last positive; infinity for a query without positives"""
 
 
 class Tiles:
-    """One retrieval problem, cut so that a tile and what it takes to rank it stay within `scores.max_bytes`."""
+    """One retrieval problem, cut so that a tile and what it takes to rank it stay within `scores.max_bytes`.
 
-    def __init__(self, scores: Scores, relevance: Relevance, *, ties: str) -> None:
-        """Choose the number of queries and the width of the panels, and reserve the scores of one panel."""
+    `rank` ranks a tile. Where the gallery is a part of a larger one, its two halves are used: `read` gives the scores
+    of this part's positives and `count` counts this part's negatives before the positives of all parts.
+    """
+
+    def __init__(
+        self,
+        scores: Scores,
+        relevance: Relevance,
+        *,
+        ties: str,
+        longest_run: int | None = None,
+        num_rows: int | None = None,
+    ) -> None:
+        """Choose the width of the panels, and reserve the scores of one panel.
+
+        `num_rows` is the number of queries a tile, `queries_per_tile` unless given, and `longest_run` the largest
+        number of gallery items that share a query's identity, in all parts of the gallery.
+        """
         self._scores = scores
         self._relevance = relevance
         self._ties = ties
-        self._num_rows, width = self._cut(scores.max_bytes)
+        fitting, width = _cut(scores, relevance.longest_run if longest_run is None else longest_run, ties)
+        self._num_rows = num_rows or fitting
         self._panels = equal_ranges(slice(0, scores.num_gallery), width)
         self._buffer = torch.empty(self._num_rows * width, dtype=scores.dtype, device=scores.device)
 
@@ -65,27 +82,30 @@ class Tiles:
         num_positives = tile.positive.sum(1)
         before = torch.zeros_like(tile.columns)
         if bool(num_positives.any()):
-            positives = self._positives(rows, tile)
-            counted = 0
-            for panel in self._panels:
-                values, removed = self._negatives(rows, tile, panel, counted)
-                before += self._count(values, removed, positives, panel)
-                counted = panel.stop
+            positives = best_first(self.read(rows, tile), tile.columns, tile.positive, ties=self._ties)
+            before = self.count(rows, tile, positives)
         ordinal = torch.arange(1, before.shape[1] + 1, device=before.device)
         return TileRanks((before + ordinal)[ordinal <= num_positives[:, None]], num_positives, tile.num_candidates)
 
-    def _positives(self, rows: slice, tile: TileRelevance) -> _Positives:
-        """Read the scores of the positives; one panel is left filled for `_negatives`."""
+    def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
+        """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`."""
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
         for panel in self._panels:
             values = self._fill(rows, panel)
             inside, local = _locate(tile.columns, panel)
             scores = torch.where(inside & tile.positive, values.gather(1, local), scores)
         _checks.no_nan(self._scores.argument, found=bool(scores.isnan().any()))
-        lowest = scores.where(tile.positive, torch.inf).amin(1)
-        if self._ties == "stable":
-            return _Positives(*_best_first(scores, tile), lowest)
-        return _Positives(sort_rows(scores, argument=self._scores.argument).flip(1), tile.columns, lowest)
+        return scores
+
+    def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "queries padded"]:
+        """Count the negatives before each positive; right after `read` of the same queries."""
+        before = torch.zeros(positives.scores.shape, dtype=torch.int64, device=positives.scores.device)
+        counted = 0
+        for panel in self._panels:
+            values, removed = self._negatives(rows, tile, panel, counted)
+            before += self._count(values, removed, positives, panel)
+            counted = panel.stop
+        return before
 
     def _negatives(
         self, rows: slice, tile: TileRelevance, panel: slice, counted: int
@@ -113,13 +133,13 @@ class Tiles:
         self,
         values: Float[Tensor, "queries columns"],
         removed: Tensor,
-        positives: _Positives,
+        positives: Positives,
         panel: slice,
     ) -> Int[Tensor, "queries padded"]:
         """Count a panel's negatives before each positive."""
         argument = self._scores.argument
         if self._ties == "stable":
-            places = positives.columns - panel.start
+            places = positives.places - panel.start
             return negatives_before(values, removed, positives.scores, places, argument=argument)
         ordered = sort_rows(values, argument=argument, floor=positives.lowest)
         return negatives_above(ordered, removed, positives.scores, or_tied=self._ties == "pessimistic")
@@ -133,39 +153,56 @@ class Tiles:
         shape = (rows.stop - rows.start, panel.stop - panel.start)
         return self._buffer[: shape[0] * shape[1]].view(shape)
 
-    def _cut(self, max_bytes: int) -> tuple[int, int]:
-        """Queries per tile and gallery columns per panel."""
-        num_queries, num_gallery = self._scores.num_queries, self._scores.num_gallery
-        per_score = self._bytes_per_score()
-        per_positives = _BYTES_PER_POSITIVE * self._relevance.longest_run
-        rows = max_bytes // max(1, per_score * num_gallery + per_positives)
-        if rows >= min(_FEWEST_ROWS, num_queries):
-            return max(1, min(rows, num_queries)), num_gallery
-        half = max_bytes // 2  # for the scores of a panel; the other half is for the positives
-        rows = max(1, min(_MOST_ROWS, num_queries, half // max(per_score, per_positives)))
-        return rows, max(1, min(num_gallery, half // (rows * per_score)))
 
-    def _bytes_per_score(self) -> int:
-        size = self._scores.dtype.itemsize
-        if self._scores.device.type != "cpu":
-            size += _BYTES_PER_SORTED
-        if self._ties == "stable":
-            size += self._scores.dtype.itemsize + 1
-        return size
+def queries_per_tile(scores: Scores, longest_run: int, *, ties: str) -> int:
+    """Queries whose scores and positives fit `scores.max_bytes`, with up to `longest_run` positives each."""
+    return _cut(scores, longest_run, ties)[0]
+
+
+def best_first(
+    scores: Float[Tensor, "queries padded"],
+    places: Int[Tensor, "queries padded"],
+    positive: Bool[Tensor, "queries padded"],
+    *,
+    ties: str,
+) -> Positives:
+    """Sort the scores of the positives of each query; what is not `positive` goes behind them, as padding.
+
+    Under "stable", equal scores keep the order of their places.
+    """
+    lowest = scores.where(positive, torch.inf).amin(1)
+    scores = scores.where(positive, -torch.inf)
+    if ties != "stable":
+        return Positives(scores.sort(dim=1, descending=True).values, places, lowest)
+    # Padding is last even after positives that score minus infinity; its place is -1, which is none.
+    order = places.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
+    scores, places = scores.gather(1, order), places.where(positive, -1).gather(1, order)
+    scores, order = scores.sort(dim=1, descending=True, stable=True)
+    return Positives(scores, places.gather(1, order), lowest)
+
+
+def _cut(scores: Scores, longest_run: int, ties: str) -> tuple[int, int]:
+    """Queries per tile and gallery columns per panel."""
+    per_score = _bytes_per_score(scores, ties)
+    per_positives = _BYTES_PER_POSITIVE * longest_run
+    rows = scores.max_bytes // max(1, per_score * scores.num_gallery + per_positives)
+    if rows >= min(_FEWEST_ROWS, scores.num_queries):
+        return max(1, min(rows, scores.num_queries)), scores.num_gallery
+    half = scores.max_bytes // 2  # for the scores of a panel; the other half is for the positives
+    rows = max(1, min(_MOST_ROWS, scores.num_queries, half // max(per_score, per_positives)))
+    return rows, max(1, min(scores.num_gallery, half // (rows * per_score)))
+
+
+def _bytes_per_score(scores: Scores, ties: str) -> int:
+    size = scores.dtype.itemsize
+    if scores.device.type != "cpu":
+        size += _BYTES_PER_SORTED
+    if ties == "stable":
+        size += scores.dtype.itemsize + 1
+    return size
 
 
 def _locate(columns: Tensor, panel: slice) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:
     """Which gallery columns lie in a panel, and where; what lies outside gets some place inside."""
     inside = (columns >= panel.start) & (columns < panel.stop)
     return inside, (columns - panel.start).clamp_(0, panel.stop - panel.start - 1)
-
-
-def _best_first(scores: Tensor, tile: TileRelevance) -> tuple[Tensor, Tensor]:
-    """Scores and columns of the positives in the order of the scores, equal ones in that of the gallery.
-
-    Padding follows, even after positives that score minus infinity; its column is -1, which is no place.
-    """
-    real_first = (~tile.positive).long().argsort(dim=1, stable=True)
-    scores, order = scores.gather(1, real_first).sort(dim=1, descending=True, stable=True)
-    columns = tile.columns.where(tile.positive, -1)
-    return scores, columns.gather(1, real_first).gather(1, order)

@@ -1,0 +1,168 @@
+"""Count the ranks of positives against a gallery of which each rank has a part, tile of queries by tile of queries.
+
+For a tile, every rank reads the scores of its own positives, all get those of all (by a sum into a buffer in which
+every rank has places of its own), every rank counts its own negatives before each, and the counts are summed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval.ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, TileRelevance
+from reid_torchmetrics.functional.retrieval.scores import Scores
+from reid_torchmetrics.functional.retrieval.tiles import Positives, Tiles, best_first, queries_per_tile
+from reid_torchmetrics.metrics._distributed import Group
+
+_GATHERED = 1 << 22  # run lengths that are gathered at a time
+
+
+@dataclass(frozen=True)
+class Shard:
+    """All queries against one rank's part of the gallery."""
+
+    scores: Scores
+    relevance: Relevance
+    places: Tensor | None
+    """of the kept items in the order of the whole gallery, ascending; under "stable" only"""
+    ties: str
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """Where each rank puts the scores of gallery items with a query's identity, among those of all ranks.
+
+    A query has one slot for each such item, whether junk or positive; they follow each other in the order of the ranks.
+    """
+
+    before: Tensor
+    """slots of lower ranks, int64 [queries]"""
+    total: Tensor
+    """slots of all ranks, int64 [queries]"""
+
+    @classmethod
+    def agree(cls, group: Group, own: Tensor) -> _Slots:
+        """Exchange how many items each rank has for each query."""
+        before, total = torch.zeros_like(own), torch.zeros_like(own)
+        step = max(1, _GATHERED // group.size)
+        for first in range(0, len(own), step):
+            lengths = group.gather(own[first : first + step].int()).to(own.device)
+            before[first : first + step] = lengths[: group.rank].sum(0)
+            total[first : first + step] = lengths.sum(0)
+        return cls(before, total)
+
+    @property
+    def longest(self) -> int:
+        """The most slots of one query."""
+        return int(self.total.max()) if len(self.total) else 0
+
+
+def count_ranks_together(group: Group, shard: Shard) -> tuple[PositiveRanks, QueryCounts]:
+    """Rank the positives of all queries among the parts of all ranks; every rank gets all of it."""
+    slots = _Slots.agree(group, shard.relevance.run_length)
+    fitting = group.together(lambda: queries_per_tile(shard.scores, slots.longest, ties=shard.ties))
+    table = group.gather(torch.tensor([fitting, shard.relevance.num_kept]))
+    num_rows, num_gallery = int(table[:, 0].min()), int(table[:, 1].sum())
+    counting = group.together(lambda: _Counting(group, shard, slots, num_rows, num_gallery))
+    for rows in counting.tiles.rows():
+        counting.rank(rows)
+    return counting.results()
+
+
+class _Counting:
+    """The state of counting: buffers for a tile, and what is known of all queries."""
+
+    _tile: TileRelevance
+
+    def __init__(self, group: Group, shard: Shard, slots: _Slots, num_rows: int, num_gallery: int) -> None:
+        """Reserve what is needed, so that memory runs out here if it does."""
+        self._group, self._shard, self._slots = group, shard, slots
+        self._device = shard.scores.device
+        self.tiles = Tiles(shard.scores, shard.relevance, ties=shard.ties, longest_run=slots.longest, num_rows=num_rows)
+        self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self.tiles.rows()}
+        most = 1 + max(self._num_slots.values(), default=0)
+        self._scores = torch.empty(most, dtype=shard.scores.dtype, device=group.device)
+        self._places = torch.empty(most if shard.ties == "stable" else 1, dtype=torch.int64, device=group.device)
+        count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
+        self._counts = torch.empty(most, dtype=count_dtype, device=group.device)
+        self._rank = torch.empty(sum(self._num_slots.values()), dtype=torch.int64, device=self._device)
+        self._filled = 0
+        self._num_positives = torch.zeros_like(slots.total)
+        self._num_candidates = torch.zeros_like(slots.total)
+
+    def rank(self, rows: slice) -> None:
+        """Rank the positives of the queries `rows`."""
+        group = self._group
+        num_slots = self._num_slots[rows.start]
+        scores = group.sum(self._scores[: num_slots + 1], lambda out: self._read(rows, out))
+        places = self._places[:0]
+        if self._shard.ties == "stable":
+            places = group.sum(self._places[: num_slots + 1], lambda out: self._read_places(rows, out))
+        positives = group.together(lambda: self._merge(rows, scores, places))
+        if positives is not None:  # on all ranks or on none: they merged the same scores
+            num_found = int(self._num_positives[rows].sum())
+            before = group.sum(self._counts[: num_found + 1], lambda out: self._count(rows, positives, out))
+            group.together(lambda: self._store(rows, before))
+
+    def results(self) -> tuple[PositiveRanks, QueryCounts]:
+        """The ranks, once all tiles are done."""
+        num_queries, relevance = len(self._num_positives), self._shard.relevance
+
+        def fill(out: Tensor) -> None:
+            out[:num_queries] = self._num_candidates
+            out[num_queries:] = relevance.num_others
+
+        buffer = torch.empty(2 * num_queries + 1, dtype=torch.int64, device=self._group.device)
+        totals = self._group.sum(buffer, fill).to(self._device)
+        num_candidates, num_others = totals[:num_queries].clone(), totals[num_queries:]
+        ranks = PositiveRanks(self._rank[: self._filled], self._num_positives, num_candidates)
+        return ranks, relevance.counts(self._num_positives, num_others)
+
+    def _read(self, rows: slice, out: Tensor) -> None:
+        """Put the scores of own positives into own slots, and NaN for own junk; nothing into the others' slots."""
+        self._tile = tile = self._shard.relevance.tile(rows)
+        self._num_candidates[rows] = tile.num_candidates
+        own = self.tiles.read(rows, tile).masked_fill(~tile.positive, torch.nan)
+        self._put(rows, own, out)
+
+    def _read_places(self, rows: slice, out: Tensor) -> None:
+        assert self._shard.places is not None  # noqa: S101 - for the type checker
+        self._put(rows, self._shard.places[self._tile.columns], out)
+
+    def _put(self, rows: slice, own: Tensor, out: Tensor) -> None:
+        total = self._slots.total[rows]
+        first = total.cumsum(0) - total + self._slots.before[rows]
+        slots = first[:, None] + torch.arange(own.shape[1], device=own.device)
+        out.zero_()
+        out[slots[self._tile.same_identity].to(out.device)] = own[self._tile.same_identity].to(out.device)
+
+    def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> Positives | None:
+        """The positives of all ranks, best first; None if there are none."""
+        total = self._slots.total[rows]
+        is_slot = torch.arange(int(total.max()), device=self._device) < total[:, None]
+        padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
+        padded[is_slot] = scores.to(self._device)
+        positive = ~padded.isnan()
+        self._num_positives[rows] = positive.sum(1)
+        if not bool(positive.any()):
+            return None
+        columns = torch.zeros_like(padded, dtype=torch.int64)
+        if self._shard.places is not None:
+            columns[is_slot] = torch.searchsorted(self._shard.places, places.to(self._device))
+        return best_first(padded, columns, positive, ties=self._shard.ties)
+
+    def _count(self, rows: slice, positives: Positives, out: Tensor) -> None:
+        before = self.tiles.count(rows, self._tile, positives)
+        out.copy_(before[self._is_positive(rows, before.shape[1])])
+
+    def _store(self, rows: slice, before: Tensor) -> None:
+        is_positive = self._is_positive(rows, int(self._num_positives[rows].max()))
+        ordinals = torch.arange(1, is_positive.shape[1] + 1, device=self._device).expand_as(is_positive)[is_positive]
+        self._rank[self._filled : self._filled + len(before)] = ordinals + before.to(self._device)
+        self._filled += len(before)
+
+    def _is_positive(self, rows: slice, width: int) -> Tensor:
+        return torch.arange(1, width + 1, device=self._device) <= self._num_positives[rows, None]
