@@ -32,6 +32,9 @@ class EmbeddingMetric(GrowingStates):
     `update` checks a batch and stores it, nothing else; `compute` ranks all samples, once for all metrics that hold
     the same samples, and hands the ranks to `summarise`.
 
+    On several processes each keeps the samples that it was given. `compute` ranks them as one set, moves only queries,
+    scores of positives and counts, and has the same value on all ranks; all ranks must call it.
+
     Args:
         similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
             items [g, D] that returns scores [q, g], higher is closer.
@@ -39,7 +42,7 @@ class EmbeddingMetric(GrowingStates):
             "all" drops every item of the query's camera, "keep" drops nothing. Without cameras nothing is dropped.
         junk_identities: gallery items of these identities are dropped for every query.
         ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
-            item that came first.
+            item that comes first by `index`, or that came first, rank by rank, where there is no `index`.
         empty_target_action: what a query without positives counts in a mean: "skip", "neg" (0), "pos" (1), "error".
             Where no query has a positive, as in Lightning's sanity check, the value is NaN whatever is chosen here.
         max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time.
@@ -117,8 +120,8 @@ class EmbeddingMetric(GrowingStates):
             is_query: True for a batch of queries, False for a batch of gallery items, a bool mask [N] for a mixed
                 batch; None (leave-one-out): every sample is a query and, for all others, a gallery item.
             index: int [N], the sample's number in its data set, in every batch or in none. Of samples with the same
-                number the first counts, among queries and among gallery items, so that repetitions by a distributed
-                sampler do not.
+                number the first counts, among queries and among gallery items of all ranks, so that repetitions by a
+                distributed sampler do not.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
@@ -162,7 +165,10 @@ class EmbeddingMetric(GrowingStates):
         self._refused = None
 
     def results(self) -> RetrievalResults:
-        """One value per query, in the order in which the queries came, with the reasons where there is none."""
+        """One value per query, with the reasons where there is none; the same on all ranks.
+
+        The queries are in the order of `index` where it is given, else in that in which they came, rank by rank.
+        """
         with self.sync_context(
             dist_sync_fn=self.dist_sync_fn,
             should_sync=self._to_sync and not self._is_synced,

@@ -74,6 +74,20 @@ class GrowingStates(Metric):
         finally:
             self.states_before_forward = None
 
+    @property
+    def update_called(self) -> bool:
+        """Whether there may be samples, of which other ranks have their share: one without is no mistake to warn of."""
+        is_distributed = self.distributed_available_fn
+        return super().update_called or (self._to_sync and callable(is_distributed) and bool(is_distributed()))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Take the samples of a checkpoint; the base class appends later batches to the checkpoint's own lists."""
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        for name in self._defaults:
+            setattr(self, name, list(getattr(self, name)))
+        self._computed = None
+        self._update_count = max(self._update_count, *(len(getattr(self, name)) for name in self._defaults))
+
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's samples; the base class goes on giving the value computed before."""
         super().merge_state(incoming_state)

@@ -65,8 +65,12 @@ def rank_together(
     Raises:
         DistributedMetricError: an error on some rank, or metrics or samples that differ between ranks.
     """
-    samples = group.together(collect)
-    entries = _ranking_cache.rankings.find(samples, options, group.members)[:_MOST_ENTRIES]
+
+    def look() -> tuple[Samples, list[Entry]]:
+        samples = collect()
+        return samples, _ranking_cache.rankings.find(samples, options, group.members)[:_MOST_ENTRIES]
+
+    samples, entries = group.together(look)
     held = _agree_on_samples(group, samples, settings, [entry.number for entry in entries])
     found = [entry for entry in entries if entry.number == held.ranking]
     if not found:

@@ -1,0 +1,207 @@
+"""An error on one rank is an error on all, within seconds, and the metric can be used afterwards."""
+
+import functools
+import time
+from unittest import mock
+
+import pytest
+import torch
+from torch import distributed
+
+from reid_torchmetrics import DistributedMetricError, ReIDCMC, ReIDMeanAP, ReIDMINP
+from reid_torchmetrics.functional.retrieval import tiles
+from reid_torchmetrics.metrics import _samples, _sharded_counting, _sharded_ranking
+from tests.metrics.samples import batches, fed, reference_of
+
+SECONDS = 5
+GIVEN = batches()
+
+
+def message_of(compute) -> str:
+    """The message that `compute` raises on this rank, in time, after which all ranks can still talk to each other."""
+    started = time.monotonic()
+    try:
+        value = compute()
+    except DistributedMetricError as error:
+        message = str(error)
+    else:
+        message = f"no error but {value}"
+    assert time.monotonic() - started < SECONDS
+    together = torch.ones(1)
+    distributed.all_reduce(together)
+    assert together == distributed.get_world_size()
+    return message
+
+
+def fails_then_works(rank: int, size: int, place: str) -> tuple[str, float]:
+    """The message while the last rank fails, and the value afterwards."""
+    metric = fed(ReIDMeanAP(max_bytes=2000), GIVEN[rank::size])
+    with PLACES[place]() if rank == size - 1 else mock.MagicMock():
+        message = message_of(metric.compute)
+    assert not metric._is_synced
+    return message, float(metric.compute())
+
+
+def out_of_memory(*places) -> mock._patch:
+    """Let a function of the package run out of memory."""
+    return mock.patch.object(*places, side_effect=torch.OutOfMemoryError("simulated"))
+
+
+def late_out_of_memory() -> mock._patch:
+    """Let the third tile run out of memory."""
+    original, calls = tiles.Tiles.read, []
+
+    def read(*args):
+        calls.append(args)
+        if len(calls) == 3:
+            raise torch.OutOfMemoryError("simulated")
+        return original(*args)
+
+    return mock.patch.object(tiles.Tiles, "read", read)
+
+
+PLACES = {
+    "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_samples"),
+    "looking for what is not finite": functools.partial(out_of_memory, _samples.Samples, "non_finite"),
+    "dropping repeated samples": functools.partial(out_of_memory, _samples.Samples, "positions"),
+    "sharing queries": functools.partial(out_of_memory, _sharded_ranking._Queries, "__init__"),
+    "labels": functools.partial(out_of_memory, _sharded_ranking, "find_relevance"),
+    "surveying the gallery": functools.partial(out_of_memory, _sharded_ranking, "survey"),
+    "preparing scores": functools.partial(out_of_memory, _sharded_ranking, "EmbeddingScores"),
+    "planning tiles": functools.partial(out_of_memory, _sharded_counting, "queries_per_tile"),
+    "reserving memory": functools.partial(out_of_memory, _sharded_counting, "Tiles"),
+    "scoring": functools.partial(out_of_memory, tiles.Tiles, "read"),
+    "scoring later": late_out_of_memory,
+    "putting positives together": functools.partial(out_of_memory, _sharded_counting, "best_first"),
+    "counting": functools.partial(out_of_memory, tiles.Tiles, "count"),
+    "keeping ranks": functools.partial(out_of_memory, _sharded_counting._Counting, "_store"),
+    "summarising": functools.partial(out_of_memory, ReIDMeanAP, "summarise"),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_rank_that_runs_out_of_memory_fails_on_all(ranks, place, size):
+    expected = torch.tensor(reference_of(GIVEN).average_precision["rectangle"]).nanmean()
+    for message, value in ranks.run(size, fails_then_works, place):
+        assert message == f"rank {size - 1}: OutOfMemoryError: simulated"
+        assert value == pytest.approx(float(expected), abs=1e-6)
+
+
+def refuses_a_batch(rank: int, size: int) -> tuple[str, float]:
+    metric = fed(ReIDMeanAP(), GIVEN[rank::size])
+    if rank == 1:
+        with pytest.raises(ValueError, match="identities"):
+            metric.update(torch.ones(3, 6), torch.ones(2).long(), torch.ones(3).long())
+    return message_of(metric.compute), float(metric.compute())
+
+
+def test_a_batch_that_one_rank_refused_is_an_error_on_all_when_they_compute(ranks):
+    expected = torch.tensor(reference_of(GIVEN).average_precision["rectangle"]).nanmean()
+    for message, value in ranks.run(3, refuses_a_batch):
+        assert message == "rank 1: ValueError: `identities` must have shape [3]; got [2]."
+        assert value == pytest.approx(float(expected), abs=1e-6)
+
+
+def refuses_a_batch_then_resets(rank: int, size: int) -> float:
+    metric = ReIDMeanAP()
+    if rank == 1:
+        with pytest.raises(TypeError):
+            metric(torch.ones(3, 6), [1, 2, 3])
+    metric.reset()
+    return float(fed(metric, GIVEN[rank::size]).compute())
+
+
+def test_a_refused_batch_is_forgotten_with_the_others(ranks):
+    values = ranks.run(2, refuses_a_batch_then_resets)
+    assert values[0] == values[1] > 0
+
+
+def nan_similarity(query, gallery):
+    return torch.full((len(query), len(gallery)), torch.nan)
+
+
+def differs(rank: int, size: int, kind: str) -> str:
+    """What is said when rank 1 has another metric or other samples than rank 0."""
+    other = rank == 1
+    metric = {
+        "ties": lambda: ReIDMeanAP(ties="optimistic" if other else "stable"),
+        "similarity": lambda: ReIDMeanAP(similarity=nan_similarity if other else "cosine"),
+        "rule": lambda: ReIDMeanAP(rule="trapezoid" if other else "rectangle"),
+        "top_k": lambda: ReIDCMC(top_k=1 + rank),
+        "class": lambda: ReIDMINP() if other else ReIDMeanAP(),
+        "junk": lambda: ReIDMeanAP(junk_identities=(-1, 0) if other else (-1,)),
+        "empty": lambda: ReIDMeanAP(empty_target_action="neg" if other else "skip"),
+    }.get(kind, ReIDMeanAP)()
+    for batch in GIVEN[rank::size]:
+        given = dict(batch)
+        if other and kind == "dimension":
+            given["embeddings"] = given["embeddings"][:, :4]
+        if other and kind == "cameras":
+            del given["cameras"]
+        if other and kind == "index":
+            given["index"] = torch.arange(len(given["identities"]))
+        metric.update(**given)
+    return message_of(metric.compute)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("ties", ["same class and options", "rank 0: ReIDMeanAP(", "ties='stable'", "ties='optimistic'"]),
+        ("similarity", ["similarity='cosine'", "similarity='tests.distributed.test_errors.nan_similarity'"]),
+        ("rule", ["rule='rectangle'", "rule='trapezoid'"]),
+        ("top_k", ["top_k=1", "top_k=2"]),
+        ("class", ["rank 0: ReIDMeanAP(", "rank 1: ReIDMINP("]),
+        ("junk", ["junk_identities=(-1,)", "junk_identities=(-1, 0)"]),
+        ("empty", ["empty_target_action='skip'", "empty_target_action='neg'"]),
+        ("dimension", ["same embedding dimension; got rank 0: 6; rank 1: 4."]),
+        ("cameras", ["same use of `cameras`; got rank 0: given; rank 1: not given."]),
+        ("index", ["same use of `index`; got rank 0: not given; rank 1: given."]),
+    ],
+)
+def test_metrics_or_samples_that_differ_between_ranks_are_an_error_on_all(ranks, kind, said):
+    messages = ranks.run(2, differs, kind)
+    assert messages[0] == messages[1]
+    for part in said:
+        assert part in messages[0]
+
+
+def fails_alike(rank: int, size: int) -> str:
+    metric = fed(ReIDMeanAP(similarity=nan_similarity), GIVEN[rank::size])
+    with pytest.raises(ValueError, match="must give scores that can be ordered; got NaN") as caught:
+        metric.compute()
+    return type(caught.value).__name__
+
+
+def test_an_error_that_all_ranks_meet_is_raised_as_it_is(ranks):
+    assert ranks.run(2, fails_alike) == ["ValueError", "ValueError"]
+
+
+def error_in_sync_context(rank: int, size: int) -> tuple[bool, float]:
+    metric = fed(ReIDMeanAP(), GIVEN[rank::size])
+    with pytest.raises(KeyError):
+        with metric.sync_context():
+            raise KeyError
+    return metric._is_synced, float(metric.compute())
+
+
+def test_an_error_in_a_sync_context_leaves_the_metric_unsynced(ranks):
+    outcomes = ranks.run(2, error_in_sync_context)
+    assert outcomes[0] == outcomes[1]
+    assert not outcomes[0][0]
+
+
+def without_this_rank(rank: int, size: int) -> str:
+    group = distributed.new_group([0])
+    metric = fed(ReIDMeanAP(process_group=group), GIVEN)
+    if rank == 0:
+        return str(float(metric.compute()))
+    with pytest.raises(ValueError, match="`process_group` must contain the process") as caught:
+        metric.compute()
+    assert not metric._is_synced
+    return str(caught.value)
+
+
+def test_a_process_outside_of_the_group_is_told_so(ranks):
+    ranks.run(2, without_this_rank)
