@@ -77,6 +77,19 @@ def test_a_metric_goes_on_accumulating_after_compute(ranks):
         assert value == pytest.approx(mean_ap(seen), abs=1e-6)
 
 
+def grows_unevenly(rank: int, size: int) -> list[float]:
+    """Between two computes only rank 0 gets a batch; TorchMetrics' rank 1 would go on with the value at hand."""
+    metric = fed(ReIDMeanAP(compute_with_cache=False), GIVEN[rank:-1:size])
+    values = [float(metric.compute())]
+    fed(metric, GIVEN[-1:] if rank == 0 else [])
+    return [*values, float(metric.compute())]
+
+
+def test_without_a_cache_ranks_that_got_nothing_compute_with_the_others(ranks):
+    expected = [mean_ap(GIVEN[:-1]), mean_ap(GIVEN)]
+    assert ranks.run(2, grows_unevenly) == [pytest.approx(expected, abs=1e-6)] * 2
+
+
 def steps(rank: int, size: int) -> tuple[list[float], float]:
     metric = ReIDMeanAP(dist_sync_on_step=True)
     generator = torch.Generator().manual_seed(rank)

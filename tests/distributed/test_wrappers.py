@@ -57,7 +57,7 @@ def test_wrappers_and_composition_combine_the_ranks(ranks):
 def saves(rank: int, size: int) -> bytes:
     """The checkpoint of a rank in the middle of an epoch, which goes on afterwards."""
     metrics = ReIDMetrics()
-    metrics.persistent(True)  # noqa: FBT003 - TorchMetrics' signature
+    metrics.persistent(True)
     fed(metrics, GIVEN[:5][rank::size])
     metrics.compute()
     file = io.BytesIO()
@@ -91,7 +91,7 @@ def test_an_epoch_is_resumed_on_any_number_of_ranks(ranks, saving, resuming):
 
 def test_a_checkpoint_does_not_change_when_the_epoch_goes_on():
     metric = ReIDMeanAP()
-    metric.persistent(True)  # noqa: FBT003 - TorchMetrics' signature
+    metric.persistent(True)
     state = fed(metric, GIVEN[:4]).state_dict()
     resumed = [ReIDMeanAP(), ReIDMeanAP()]
     for other in resumed:

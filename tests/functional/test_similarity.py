@@ -7,6 +7,9 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision, mean_over_queries, rank_positives
+from reid_torchmetrics.functional.retrieval.rows import Rows
+from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores
+from reid_torchmetrics.functional.retrieval.similarity import survey
 from tests.reference.retrieval import evaluate, similarity
 
 NAMES = ("cosine", "euclidean", "dot")
@@ -180,3 +183,26 @@ print(torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp
 def test_a_precision_chosen_through_the_newer_interface_is_left_as_it_was():
     done = subprocess.run([sys.executable, "-c", NEWER_INTERFACE], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["tf32", "bf16"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_score_depends_on_the_query_and_the_item_alone(name, dtype):
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(9, 37, dtype=dtype, generator=generator)
+    gallery = torch.randn(150, 37, dtype=dtype, generator=generator)
+    sums = survey(name, Rows([gallery]), dtype)
+
+    def scores(rows: slice, columns: torch.Tensor) -> torch.Tensor:
+        given = EmbeddingScores(
+            Rows([query]), Rows([gallery[columns]]), similarity=name, max_bytes=10**6, dtype=dtype, sums=sums
+        )
+        out = torch.empty(rows.stop - rows.start, len(columns), dtype=dtype)
+        given.fill(out, rows, slice(0, len(columns)))
+        return out
+
+    expected = scores(slice(0, 9), torch.arange(150))
+    for size in [*range(1, 60), 95, 96, 97, 149, 150, 500, 501]:
+        columns = torch.randint(0, 150, (size,), generator=generator)
+        for rows in (slice(0, 9), slice(3, 4)):
+            assert torch.equal(scores(rows, columns), expected[rows][:, columns])
