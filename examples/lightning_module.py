@@ -2,10 +2,12 @@
 
     python examples/lightning_module.py                      # drawn pedestrians: nothing to download, under a minute
     python examples/lightning_module.py --market1501 DIR     # the same on a Market-1501 folder
+    python examples/lightning_module.py --devices 2          # on two GPUs; with --accelerator cpu in two processes
     tensorboard --logdir reid_example_output
 
 All that concerns the metrics is in three methods of `ReIDModule`: `__init__` makes them, `validation_step` fills them
-and `on_validation_epoch_end` logs them. The data set gives two validation loaders, first queries and then gallery.
+and `on_validation_epoch_end` logs them. The data set gives two validation loaders, first queries and then gallery. On
+several devices the metrics are the same code and the same numbers: `compute` ranks the samples of all processes.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ import torch
 from lightning.pytorch.loggers import TensorBoardLogger
 from torch import Tensor
 from torch.nn import functional
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, DistributedSampler
 
 from contact_sheet import contact_sheet
 from embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
@@ -65,11 +67,15 @@ class ReIDModule(lightning.LightningModule):
         """Log the numbers, which Lightning computes and resets, and the curve, which is a picture and no number."""
         self.log_dict(self.val_metrics, prog_bar=True)
 
-        self.cmc = self.val_cmc.compute().cpu()
+        self.cmc = self.val_cmc.compute().cpu()  # in all processes, which wait for each other here
         self.val_cmc.reset()
-        if isinstance(self.logger, TensorBoardLogger):
+        if self.trainer.is_global_zero and isinstance(self.logger, TensorBoardLogger):
             figure, _ = plot_cmc({f"after {self.global_step} steps": self.cmc})
             self.logger.experiment.add_figure("val/cmc", figure, self.global_step)
+
+    def on_fit_start(self) -> None:
+        """Augment differently on every device: all were seeded alike, to start from the same weights."""
+        torch.manual_seed(torch.initial_seed() + self.global_rank)
 
     def training_step(self, batch: Batch) -> Tensor:
         """Classify after the neck, pull positives and push negatives before it."""
@@ -83,14 +89,16 @@ class ReIDModule(lightning.LightningModule):
 
     def configure_optimizers(self) -> OptimizerLRScheduler:
         """AdamW, with a learning rate that rises and falls once."""
-        optimizer = torch.optim.AdamW(self.parameters(), lr=self.learning_rate, weight_decay=5e-4)
+        # On N devices a step is over N batches, and an epoch has a Nth of the steps.
+        peak = self.learning_rate * self.trainer.world_size
+        optimizer = torch.optim.AdamW(self.parameters(), lr=peak, weight_decay=5e-4)
         num_steps = int(self.trainer.estimated_stepping_batches)
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.learning_rate, total_steps=num_steps)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, peak, total_steps=num_steps)
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
 
 class ReIDData(lightning.LightningDataModule):
-    """The loaders of a data set: one for training, two for validation."""
+    """The loaders of a data set: one for training, two for validation; every device has its share of the pictures."""
 
     def __init__(self, splits: Splits, *, seed: int, num_workers: int) -> None:
         """Load from `splits`."""
@@ -100,8 +108,9 @@ class ReIDData(lightning.LightningDataModule):
         self.num_workers = num_workers
 
     def train_dataloader(self) -> DataLoader[Sample]:
-        """Give batches of 16 people with 4 pictures each."""
-        sampler = IdentitySampler(self.splits.train, seed=self.seed)
+        """Give batches of 16 people with 4 pictures each, others to every device."""
+        num_devices, rank = self.trainer.world_size, self.trainer.global_rank
+        sampler = IdentitySampler(self.splits.train, num_devices=num_devices, seed=self.seed + rank)
         return DataLoader(self.splits.train, batch_sampler=sampler, num_workers=self.num_workers)
 
     def val_dataloader(self) -> list[DataLoader[Sample]]:
@@ -109,11 +118,16 @@ class ReIDData(lightning.LightningDataModule):
         return [self._evaluation_loader(self.splits.query), self._evaluation_loader(self.splits.gallery)]
 
     def _evaluation_loader(self, dataset: PersonDataset) -> DataLoader[Sample]:
-        return DataLoader(dataset, batch_size=256, num_workers=self.num_workers)
+        # Repeats some pictures, so that all devices have equally many; by their `index` the metrics count them once.
+        sampler = DistributedSampler(dataset, self.trainer.world_size, self.trainer.global_rank, shuffle=False)
+        return DataLoader(dataset, batch_size=256, sampler=sampler, num_workers=self.num_workers)
 
 
 def main() -> None:
-    """Validate the untrained network, train it, validate it once more; show both."""
+    """Validate the untrained network, train it, validate it once more; show both.
+
+    On several devices Lightning starts this script once more for each of them, so that all do the same up to the end.
+    """
     options = parse_options()
     quieten_lightning()
     lightning.seed_everything(options.seed, workers=True)
@@ -130,9 +144,15 @@ def main() -> None:
     results["before training"], curves["before training"] = dict(trainer.callback_metrics), model.cmc
     trainer.fit(model, data)
     results["after training"], curves["after training"] = dict(trainer.callback_metrics), model.cmc
-    contact_sheet(splits).save(options.output / "samples.png")
-    plot_cmc(curves)[0].savefig(options.output / "cmc.png", dpi=150)
-    print_results(results, options.output)
+    if trainer.is_global_zero:
+        show(splits, results, curves, options.output)
+
+
+def show(splits: Splits, results: dict[str, dict[str, Tensor]], curves: dict[str, Tensor], output: Path) -> None:
+    """Save the pictures and print the numbers."""
+    contact_sheet(splits).save(output / "samples.png")
+    plot_cmc(curves)[0].savefig(output / "cmc.png", dpi=150)
+    print_results(results, output)
 
 
 def quieten_lightning() -> None:
@@ -150,7 +170,9 @@ def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
     return lightning.Trainer(
         max_epochs=options.epochs,
         accelerator=options.accelerator,
-        devices=1,
+        devices=options.devices,
+        strategy="ddp" if options.devices > 1 else "auto",
+        use_distributed_sampler=False,  # `ReIDData` does it: Lightning cannot share out the batches of IdentitySampler
         default_root_dir=options.output,
         logger=TensorBoardLogger(options.output, name="tensorboard"),
         log_every_n_steps=1,
@@ -190,6 +212,7 @@ def parse_options() -> argparse.Namespace:
         "--output", type=Path, default=Path("reid_example_output"), metavar="DIR", help="default %(default)s"
     )
     parser.add_argument("--accelerator", default="auto", help="as for lightning.Trainer")
+    parser.add_argument("--devices", type=int, default=1, metavar="N", help="train and validate on N at once (1)")
     parser.add_argument(
         "--workers", type=int, default=0, metavar="N", help="processes that read pictures, for each loader"
     )

@@ -51,14 +51,25 @@ class Splits(NamedTuple):
 class IdentitySampler(Sampler[list[int]]):
     """Batches of P identities with K pictures each, so that every picture meets positives and negatives."""
 
-    def __init__(self, dataset: PersonDataset, *, num_identities: int = 16, num_pictures: int = 4, seed: int) -> None:
-        """Draw batches of `num_identities` times `num_pictures`; an epoch draws about as many pictures as there are."""
+    def __init__(
+        self,
+        dataset: PersonDataset,
+        *,
+        num_identities: int = 16,
+        num_pictures: int = 4,
+        num_devices: int = 1,
+        seed: int,
+    ) -> None:
+        """Draw batches of `num_identities` times `num_pictures`.
+
+        In an epoch the samplers of all devices, each with another seed, draw about as many pictures as there are.
+        """
         self.members = [
             (dataset.identities == identity).nonzero().flatten() for identity in dataset.identities.unique()
         ]
         self.num_identities = num_identities
         self.num_pictures = num_pictures
-        self.num_batches = max(1, len(dataset) // (num_identities * num_pictures))
+        self.num_batches = max(1, len(dataset) // (num_identities * num_pictures * num_devices))
         self.generator = torch.Generator().manual_seed(seed)
 
     def __len__(self) -> int:

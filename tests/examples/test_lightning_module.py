@@ -30,6 +30,12 @@ def run_script(folder: Path, *options: str) -> str:
     return finished.stdout
 
 
+def line_of(printed: str, name: str) -> str:
+    """The only line that begins with `name`."""
+    (line,) = re.findall(rf"^{name}.*$", printed, re.MULTILINE)
+    return line
+
+
 def check_table(printed: str) -> None:
     """Look for the results, before and after training, in per cent."""
     assert re.search(r"^per cent +mAP +mINP +rank-1 +rank-5 +rank-10$", printed, re.MULTILINE)
@@ -64,3 +70,24 @@ def test_the_script_runs_on_a_market1501_folder(tmp_path: Path, market_folder: P
     check_files(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["market", "written"]
     assert sorted(market_folder.rglob("*")) == before
+
+
+def test_two_processes_print_the_numbers_of_one_before_training(tmp_path: Path, market_folder: Path) -> None:
+    # There are 9 queries: a sampler repeats one, so that each process has 5.
+    folders = [tmp_path / "one", tmp_path / "two"]
+    for folder in folders:
+        folder.mkdir()
+    one, two = (
+        run_script(folder, "--market1501", str(market_folder), "--devices", devices)
+        for folder, devices in zip(folders, "12", strict=True)
+    )
+    assert line_of(two, "before training") == line_of(one, "before training")
+    check_table(two)
+
+
+def test_of_two_processes_one_prints_and_writes(tmp_path: Path) -> None:
+    printed = run_script(tmp_path, "--train-identities", "16", "--test-identities", "3", "--devices", "2")
+    check_table(printed)
+    check_files(tmp_path)
+    assert printed.count("per cent") == 1
+    assert [path.name for path in tmp_path.glob("written/tensorboard/*")] == ["version_0"]

@@ -78,6 +78,13 @@ def test_a_batch_of_the_sampler_has_k_pictures_of_each_of_p_people(splits: Split
         assert len(set(batch)) == 12
 
 
+def test_the_samplers_of_two_devices_share_an_epoch_and_draw_other_batches(splits: Splits) -> None:
+    samplers = [IdentitySampler(splits.train, num_identities=3, num_devices=2, seed=rank) for rank in (0, 1)]
+    assert [len(sampler) for sampler in samplers] == [2, 2]  # of 60 // (3 * 4) == 5
+    first, second = map(list, samplers)
+    assert all(batch not in second for batch in first)
+
+
 def test_the_sampler_repeats_pictures_of_somebody_with_fewer_than_k(splits: Splits) -> None:
     (batch, *_) = IdentitySampler(splits.query, num_identities=2, num_pictures=6, seed=0)
     _, counts = torch.tensor(batch).unique(return_counts=True)

@@ -183,8 +183,8 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor) -> None:
     """Write q . g in `out`: a score that depends on the query and the item alone, not on their places or company.
 
     Matrix products add up in one order as long as no kernel meets an edge of the matrix or an odd address, where it is
-    another one (seen with MKL on AMD). So they are taken in blocks of `_ROWS` and `_LANES`, the last overlapping the one
-    before; blocks that stay in the cache are faster besides.
+    another one (seen with MKL on AMD). So they are taken in blocks of `_ROWS` and `_LANES`, the last overlapping the
+    one before; blocks that stay in the cache are faster besides.
     """
     num_queries, num_items = len(query), len(gallery)
     if num_queries % _ROWS:
