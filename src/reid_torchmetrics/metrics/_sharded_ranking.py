@@ -117,7 +117,7 @@ def _agree_on_samples(group: Group, samples: Samples, settings: str, known: list
 
 def _rank(group: Group, samples: Samples, held: _Held, options: RankingOptions, max_bytes: int) -> Ranking:
     samples = group.together(lambda: _with_a_block(samples, held))
-    dtype, bad = _agree_on_values(group, samples, options)
+    bad = _non_finite(group, samples)
     if not held.has_index:
         _padding.warn_if_padded(group, samples)
     query, gallery = (_first_of_each(group, samples, role) for role in (QUERY, GALLERY))
@@ -126,6 +126,7 @@ def _rank(group: Group, samples: Samples, held: _Held, options: RankingOptions, 
         return unranked(sum(sizes[0]), samples.device, bad.reason())
     queries = _share_queries(group, samples, query, sizes[0], held)
     part = group.together(lambda: _Part.of(samples, queries, query, gallery, sum(sizes[2][: group.rank]), options))
+    dtype = _score_dtype(group, samples.rows(query), part.gallery, options)
     sums = group.together(lambda: survey(options.similarity, part.gallery, dtype).to(group.device))
     sums = _total(group, sums).to(samples.device)
     scores = group.together(
@@ -157,20 +158,21 @@ def _with_a_block(samples: Samples, held: _Held) -> Samples:
     )
 
 
-def _agree_on_values(group: Group, samples: Samples, options: RankingOptions) -> tuple[torch.dtype, NonFinite]:
-    """The dtype of scores, which depends on the largest embeddings, and the embeddings that are not finite."""
-
-    def look() -> tuple[int, NonFinite]:
-        return _DTYPES.index(score_dtype(options.similarity, samples.rows())), NonFinite.of(samples)
-
-    dtype, bad = group.together(look)
+def _non_finite(group: Group, samples: Samples) -> NonFinite:
+    """The embeddings of all ranks that are not finite; the first of them are those of one rank."""
+    bad = group.together(lambda: NonFinite.of(samples))
     first = [*bad.first, *[0] * (5 - len(bad.first))]
-    table = group.gather(torch.tensor([dtype, *bad[:4], len(bad.first), *first])).tolist()
-    total, found, queries, gallery = (sum(row[column] for row in table) for column in range(1, 5))
-    source = next((rank for rank, row in enumerate(table) if row[2]), 0)
+    table = group.gather(torch.tensor([*bad[:4], len(bad.first), *first])).tolist()
+    total, found, queries, gallery = (sum(row[column] for row in table) for column in range(4))
+    source = next((rank for rank, row in enumerate(table) if row[1]), 0)
     place = bad.numbered_by if samples.index is not None else f"{bad.numbered_by} of rank {source}"
-    first = table[source][6 : 6 + table[source][5]]
-    return _promoted(_DTYPES[row[0]] for row in table), NonFinite(total, found, queries, gallery, first, place)
+    return NonFinite(total, found, queries, gallery, table[source][5 : 5 + table[source][4]], place)
+
+
+def _score_dtype(group: Group, query: Rows, gallery: Rows, options: RankingOptions) -> torch.dtype:
+    """The dtype of scores, which depends on the largest embeddings, wherever they are."""
+    own = group.together(lambda: score_dtype(options.similarity, query, gallery))
+    return _promoted(_DTYPES[code] for code in group.gather(torch.tensor([_DTYPES.index(own)]))[:, 0].tolist())
 
 
 def _first_of_each(group: Group, samples: Samples, role: int) -> Tensor:

@@ -46,10 +46,10 @@ class Rows:
         return self._joined(self._selection(positions), dtype)[order.argsort()]
 
     def walk(self, dtype: torch.dtype) -> Iterator[Float[Tensor, "rows dim"]]:
-        """All rows, in pieces of bounded size."""
+        """All rows, in contiguous pieces of bounded size: sums of strided rows may differ in their last digit."""
         step = max(1, WALK_BYTES // (self.dimension * dtype.itemsize))
         for first in range(0, self.size, step):
-            yield self.read(slice(first, min(first + step, self.size)), dtype)
+            yield self.read(slice(first, min(first + step, self.size)), dtype).contiguous()
 
     def _joined(self, parts: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
         none = torch.empty((0, self.dimension), dtype=dtype, device=self.device)

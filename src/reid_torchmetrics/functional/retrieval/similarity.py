@@ -67,7 +67,7 @@ class Cosine(Dot):
 
     def query(self, block: Tensor) -> Tensor:
         """Queries of norm 1."""
-        return block * _inverse_norm(block)[:, None]
+        return block * _inverse_norm(block.contiguous())[:, None]
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write cosines into `out`."""
@@ -187,15 +187,14 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor) -> None:
     one before; blocks that stay in the cache are faster besides.
     """
     num_queries, num_items = len(query), len(gallery)
-    if num_queries % _ROWS:
-        query = functional.pad(query, (0, 0, 0, -num_queries % _ROWS))
+    query = functional.pad(query, (0, 0, 0, -num_queries % _ROWS)) if num_queries % _ROWS else query.contiguous()
     width = min(_BLOCK, num_items + -num_items % _LANES)
     block = out.new_empty((len(query), width))
     for first in range(0, num_items, width):
         stop = min(first + width, num_items)
         start = max(0, stop - width)
         items = functional.pad(gallery, (0, 0, 0, width - num_items)) if num_items < width else gallery[start:stop]
-        torch.mm(query, items.T, out=block)
+        torch.mm(query, items.contiguous().T, out=block)
         out[:, first:stop] = block[:num_queries, first - start : stop - start]
 
 

@@ -1,0 +1,122 @@
+"""What the benchmark of the cost over processes computes: samples that any process can make, and metrics of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from problems import market1501, msmt17_size
+from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+from torchmetrics.utilities import dim_zero_cat
+
+from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMINP
+from reid_torchmetrics.functional.retrieval import (
+    PositiveRanks,
+    average_precision,
+    cmc_at,
+    inverse_negative_penalty,
+    mean_over_queries,
+    rank_positives,
+)
+
+BATCH = 64
+LABELS = {"market1501": lambda: market1501(1, 0.0)[2:], "msmt17": lambda: msmt17_size(1)[2:]}
+IDENTITIES, CAMERAS = 3060, 15
+"""more than there are"""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Samples that are the same whichever process makes them."""
+
+    labels: str
+    """a key of `LABELS`"""
+    dimension: int
+    noise: float
+    num_queries: int | None = None
+    num_gallery: int | None = None
+
+    def sides(self) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+        """Identities and cameras of gallery and queries."""
+        query_identities, gallery_identities, query_cameras, gallery_cameras = LABELS[self.labels]()
+        query = spread(len(query_identities), self.num_queries)
+        gallery = spread(len(gallery_identities), self.num_gallery)
+        return (gallery_identities[gallery], gallery_cameras[gallery]), (query_identities[query], query_cameras[query])
+
+    def batches(self, rank: int, size: int) -> Iterator[tuple[bool, Tensor, Tensor, Tensor]]:
+        """The batches of one process: whether it is one of queries, embeddings, identities, cameras."""
+        generator = torch.Generator().manual_seed(1 << 40)
+        of_identity = torch.randn(IDENTITIES, self.dimension, generator=generator)
+        of_camera = 0.5 * torch.randn(CAMERAS, self.dimension, generator=generator)
+        for is_query, (identities, cameras) in enumerate(self.sides()):
+            for numbers in torch.arange(rank, len(identities), size).split(BATCH):
+                seeds = (2 * numbers + is_query).tolist()
+                own = [torch.randn(self.dimension, generator=generator.manual_seed(seed)) for seed in seeds]
+                identity, camera = identities[numbers], cameras[numbers]
+                embeddings = of_identity[identity] + of_camera[camera] + self.noise * torch.stack(own)
+                yield bool(is_query), embeddings, identity, camera
+
+    def count(self) -> tuple[int, int, int]:
+        """Numbers of queries, gallery items and positives: items of a query's identity from other cameras."""
+        gallery, query = (torch.stack(side) for side in self.sides())
+        of_identity = gallery[0].bincount(minlength=IDENTITIES)[query[0]]
+        kind = (CAMERAS * gallery[0] + gallery[1]).bincount(minlength=IDENTITIES * CAMERAS)[
+            CAMERAS * query[0] + query[1]
+        ]
+        return query.shape[1], gallery.shape[1], int((of_identity - kind).sum())
+
+
+def spread(total: int, number: int | None) -> Tensor:
+    """Positions of some of `total` items, at equal distances; None for all of them."""
+    number = total if number is None else number
+    return torch.arange(number) * total // number
+
+
+class Gathered(Metric):
+    """What a metric over embeddings is by default: TorchMetrics gathers its states, and every process ranks them."""
+
+    full_state_update = False
+
+    def __init__(self, measure: Callable[[PositiveRanks], Tensor]) -> None:
+        super().__init__()
+        self.measure = measure
+        for name in ("embeddings", "identities", "cameras", "roles"):
+            self.add_state(name, default=[], dist_reduce_fx="cat")
+
+    def update(self, embeddings: Tensor, identities: Tensor, cameras: Tensor, *, is_query: bool) -> None:
+        """Store a batch."""
+        self.embeddings.append(embeddings)
+        self.identities.append(identities)
+        self.cameras.append(cameras)
+        self.roles.append(torch.full_like(identities, is_query))
+
+    def compute(self) -> Tensor:
+        """Rank everything."""
+        is_query = dim_zero_cat(self.roles).bool()
+        states = (dim_zero_cat(state) for state in (self.embeddings, self.identities, self.cameras))
+        problem = [state[mask] for state in states for mask in (is_query, ~is_query)]
+        return mean_over_queries(self.measure(rank_positives(*problem)))
+
+
+def first_hit(ranks: PositiveRanks) -> Tensor:
+    """Whether the best candidate is a positive."""
+    return cmc_at(ranks, 1)
+
+
+MEASURES = {"map": average_precision, "rank_1": first_hit, "minp": inverse_negative_penalty}
+WAYS: dict[str, Callable[[], MetricCollection]] = {
+    "ours": lambda: MetricCollection({"map": ReIDMeanAP()}),
+    "default": lambda: MetricCollection({"map": Gathered(average_precision)}),
+    "ours, 3 metrics": lambda: MetricCollection({"map": ReIDMeanAP(), "rank_1": ReIDCMC(), "minp": ReIDMINP()}),
+    "default, 3 metrics": lambda: MetricCollection({name: Gathered(measure) for name, measure in MEASURES.items()}),
+}
+
+
+def fed(way: str, problem: Problem, rank: int, size: int) -> MetricCollection:
+    """The metrics of one process, after an epoch."""
+    metrics = WAYS[way]()
+    for is_query, *batch in problem.batches(rank, size):
+        metrics.update(*batch, is_query=is_query)
+    return metrics

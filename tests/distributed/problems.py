@@ -1,0 +1,167 @@
+"""Retrieval problems spread over ranks at random, biased to ties, junk, repeated samples and ranks without samples."""
+
+import random
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import EmbeddingMetric
+from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES, PositiveRanks
+from tests.reference.retrieval import Evaluation, evaluate, similarity
+from tests.strategies import SAME_CAMERA, TIES
+
+
+class RawRanks(EmbeddingMetric):
+    """Computes the ranks of all positives of all queries."""
+
+    def summarise(self, ranks: PositiveRanks) -> Tensor:
+        return ranks.rank.double()
+
+
+def minus_taxi_distance(query: Tensor, gallery: Tensor) -> Tensor:
+    """A similarity of a user's own."""
+    return -(query[:, None] - gallery[None]).abs().sum(2)
+
+
+SIMILARITIES = ("cosine", "euclidean", "dot", minus_taxi_distance)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Samples of one data set, in the order of `index`, and who of the ranks sees which of them."""
+
+    embeddings: Tensor
+    identities: Tensor
+    cameras: Tensor | None
+    is_query: Tensor | None
+    index: Tensor | None
+    seen: list[list[int]]
+    """positions, for every rank"""
+    options: dict[str, object] = field(default_factory=dict)
+    max_bytes: tuple[int, ...] = (DEFAULT_MAX_BYTES,)
+    """of the ranks, in turn"""
+    batch_size: int = 1000
+    dtypes: tuple[torch.dtype | None, ...] = (None,)
+    """of the embeddings of the ranks, in turn"""
+    column_major: tuple[bool, ...] = (False,)
+    """whether the embeddings of the ranks are, in turn; only what ranks do together"""
+
+    def together(self, rank: int, **options: object) -> RawRanks:
+        """The metric of a rank."""
+        metric = RawRanks(max_bytes=self.max_bytes[rank % len(self.max_bytes)], **self.options, **options)
+        metric = self._fed(metric, self.seen[rank], self._dtype(rank))
+        if self.column_major[rank % len(self.column_major)]:
+            metric.embeddings = [block.T.contiguous().T for block in metric.embeddings]
+        return metric
+
+    def alone(self, **options: object) -> RawRanks:
+        """The metric of a process that sees what all ranks see, rank by rank."""
+        metric = RawRanks(max_bytes=self.max_bytes[0], sync_on_compute=False, **self.options, **options)
+        for rank, positions in enumerate(self.seen):
+            self._fed(metric, positions, self._dtype(rank))
+        return metric
+
+    def reference(self) -> Evaluation:
+        """What the slow reference says."""
+        query, gallery = (torch.arange(len(self.identities)) for _ in range(2))
+        if self.is_query is not None:
+            query, gallery = (side.nonzero()[:, 0] for side in (self.is_query, ~self.is_query))
+        cameras = [None] * 2 if self.cameras is None else [self.cameras[side] for side in (query, gallery)]
+        labels = [self.identities[query], self.identities[gallery], *cameras]
+        decisive = {name: self.options[name] for name in ("same_camera", "junk_identities", "ties")}
+        itself = None if self.is_query is not None else query
+        return evaluate(self._scores(query, gallery), *labels, self_index=itself, **decisive)
+
+    def _scores(self, query: Tensor, gallery: Tensor):
+        pair = self.embeddings[query].double(), self.embeddings[gallery].double()
+        function = self.options["similarity"]
+        if callable(function):
+            return function(*pair).numpy()
+        if not len(query):
+            return torch.empty(0, len(gallery)).numpy()
+        return similarity(*(side.numpy() for side in pair), function)
+
+    def _dtype(self, rank: int) -> torch.dtype:
+        return self.dtypes[rank % len(self.dtypes)] or self.embeddings.dtype
+
+    def _fed(self, metric: RawRanks, positions: list[int], dtype: torch.dtype) -> RawRanks:
+        for first in range(0, len(positions), self.batch_size):
+            part = torch.tensor(positions[first : first + self.batch_size])
+            metric.update(
+                self.embeddings[part].to(dtype),
+                self.identities[part],
+                None if self.cameras is None else self.cameras[part],
+                is_query=None if self.is_query is None else self.is_query[part],
+                index=None if self.index is None else self.index[part],
+            )
+        return metric
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The ranks of a metric, and of how many positives and candidates."""
+
+    rank: list[int] | None
+    """None where there is none"""
+    num_positives: list[int]
+    num_candidates: list[int]
+
+    @classmethod
+    def of(cls, metric: RawRanks) -> "Outcome":
+        """What a metric says; every rank must ask."""
+        value, results = metric.compute().reshape(-1).tolist(), metric.results()
+        rank = [int(number) for number in value] if results.counts.valid else None
+        return cls(rank, results.num_positives.tolist(), results.num_candidates.tolist())
+
+    @classmethod
+    def expected(cls, reference: Evaluation) -> "Outcome":
+        """What the slow reference says."""
+        num_positives = [len(found) for found in reference.ranks]
+        return cls(sum(reference.ranks, []) or None, num_positives, reference.num_candidates)
+
+
+def problem(seed: int, size: int) -> Problem:
+    """A small problem of integer embeddings, whose scores are exact and often equal."""
+    draw, generator = random.Random(seed), torch.Generator().manual_seed(seed)  # noqa: S311 - no secret
+    total, function = draw.randint(0, 24), draw.choice(SIMILARITIES)
+    dimension = draw.choice([4, 16]) if function == "cosine" else draw.randint(1, 5)
+    levels = draw.choice([1, 1, 3])
+    embeddings = torch.randint(-levels, levels + 1, (total, dimension), generator=generator).float()
+    if function == "cosine":  # norms that are powers of two keep cosines exact
+        scale = torch.randint(0, 3, (total, 1), generator=generator)
+        embeddings = (2 * (embeddings > 0) - 1) * scale.float().exp2() * (scale < draw.choice([2, 3]))
+    identities = torch.randint(-1, draw.choice([1, 2, 5]), (total,), generator=generator)
+    is_query = torch.rand(total, generator=generator) < draw.choice([0.2, 0.5])
+    numbers = torch.randperm(1000, generator=generator)[:total].sort().values - draw.choice([0, 500])
+    return Problem(
+        embeddings=embeddings,
+        identities=identities,
+        cameras=torch.randint(0, 3, (total,), generator=generator) if draw.random() < 0.6 else None,
+        is_query=is_query if draw.random() < 0.6 else None,
+        index=numbers,
+        seen=_dealt(draw, total, size),
+        options={
+            "similarity": function,
+            "same_camera": draw.choice(SAME_CAMERA),
+            "junk_identities": draw.choice([(-1,), (), (-1, 0)]),
+            "ties": draw.choice(TIES),
+        },
+        max_bytes=tuple(
+            draw.choice([1, 200, 5000, 5000, DEFAULT_MAX_BYTES, DEFAULT_MAX_BYTES])
+            for _ in range(draw.choice([1, size]))
+        ),
+        batch_size=draw.choice([1, 3, 1000]),
+    )
+
+
+def _dealt(draw: random.Random, total: int, size: int) -> list[list[int]]:
+    """Every position to some rank, in no order; some to several ranks, and often none to some rank."""
+    active = draw.sample(range(size), draw.randint(1, size))
+    seen: list[list[int]] = [[] for _ in range(size)]
+    for position in range(total):
+        for _ in range(draw.choice([1] * 8 + [2, 3])):
+            seen[draw.choice(active)].append(position)
+    for positions in seen:
+        draw.shuffle(positions)
+    return seen

@@ -1,0 +1,169 @@
+"""The ranks of positives are exactly those of one process with all samples, also where scores tie."""
+
+import itertools
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES
+from tests.distributed.problems import Outcome, Problem, problem
+from tests.strategies import TIES
+
+NAMED = ("cosine", "euclidean", "dot")
+
+
+def outcomes_of(rank, size, problems):
+    """What the ranks find together and, on the first, what one process finds alone."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        together = [Outcome.of(given.together(rank)) for given in problems]
+        alone = [Outcome.of(given.alone()) for given in problems] if rank == 0 else []
+    return together, alone
+
+
+def differing(ranks, size, problems, wanted=None):
+    """Where some rank, or one process, does not find what is wanted; by default that is what one process finds."""
+    by_rank = ranks.run(size, outcomes_of, problems)
+    found = {f"rank {rank}": together for rank, (together, _) in enumerate(by_rank)} | {"alone": by_rank[0][1]}
+    wanted = found["alone"] if wanted is None else wanted
+    return [
+        f"{who}, problem {number}: {problems[number].options}, max_bytes={problems[number].max_bytes}"
+        for who, outcomes in found.items()
+        for number, outcome in enumerate(outcomes)
+        if outcome != wanted[number]
+    ]
+
+
+def spread(embeddings, parts, similarity, ties="pessimistic", *, leave_one_out=False, seed=0, **fields):
+    """A problem of these embeddings; `parts` are the numbers of samples of each rank."""
+    total, generator = len(embeddings), torch.Generator().manual_seed(seed)
+    order = torch.randperm(total, generator=generator)
+    is_query = torch.rand(total, generator=generator) < 0.25
+    return Problem(
+        embeddings=embeddings,
+        identities=torch.arange(total) % 7,
+        cameras=None,
+        is_query=None if leave_one_out else is_query,
+        index=torch.arange(total),
+        seen=[part.tolist() for part in order.split(parts)],
+        options={"similarity": similarity, "same_camera": "keep", "junk_identities": (), "ties": ties},
+        **fields,
+    )
+
+
+def repeated(total, dimension, *, distinct=12, seed=0):
+    """Random embeddings, each several times: their scores are not exact, but equal."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(distinct, dimension, generator=generator, dtype=torch.float64)
+    return rows[torch.randint(0, distinct, (total,), generator=generator)]
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_ranks_are_those_of_one_process_and_of_the_reference(ranks, size):
+    problems = [problem(1000 * size + seed, size) for seed in range(35)]
+    wanted = [Outcome.expected(given.reference()) for given in problems]
+    assert not differing(ranks, size, problems, wanted)
+
+
+def test_without_index_the_order_is_that_of_the_ranks(ranks):
+    problems = [replace(problem(seed, 3), index=None) for seed in range(20)]
+    assert not differing(ranks, 3, problems)
+
+
+def test_a_collapsed_model_has_the_ranks_of_one_process(ranks):
+    parts = [1, 101, 399]
+    rows = [torch.full((501, 37), 0.1), torch.full((501, 512), 0.1), repeated(501, 512, distinct=1).float()]
+    problems = [
+        spread(embeddings, parts, similarity, ties, leave_one_out=True)
+        for embeddings, similarity, ties in itertools.product(rows, NAMED, TIES)
+    ]
+    constant = {given.options["ties"]: replace(given, embeddings=torch.ones(501, 1)) for given in problems}
+    by_ties = {ties: Outcome.expected(given.reference()) for ties, given in constant.items()}
+    assert not differing(ranks, 3, problems, [by_ties[given.options["ties"]] for given in problems])
+
+
+@pytest.mark.parametrize("dimension", [5, 512])
+def test_equal_embeddings_tie_wherever_they_are(ranks, dimension):
+    embeddings = repeated(100, dimension).float()
+    max_bytes = (DEFAULT_MAX_BYTES, 5000, 60_000)
+    cases = itertools.product(([49, 50, 1], [3, 1, 96]), NAMED, TIES, (max_bytes[:1], max_bytes))
+    problems = [spread(embeddings, parts, name, ties, max_bytes=memory) for parts, name, ties, memory in cases]
+    assert not differing(ranks, 3, problems)
+
+
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        (torch.float16,),
+        (torch.bfloat16,),
+        (torch.float64,),
+        (torch.float32, torch.float64),
+        (torch.float64, torch.float32, torch.float32),
+        (torch.float16, torch.bfloat16),
+        (torch.bfloat16, torch.float32, torch.float16),
+    ],
+    ids=str,
+)
+def test_every_dtype_and_mixtures_of_them_are_like_one_process(ranks, dtypes):
+    embeddings = repeated(60, 37)
+    problems = [
+        spread(embeddings, [11, 29, 20], similarity, ties, leave_one_out=leave_one_out, dtypes=dtypes)
+        for similarity, ties, leave_one_out in itertools.product(NAMED, TIES, (False, True))
+    ]
+    assert not differing(ranks, 3, problems)
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e-25])
+def test_extreme_embeddings_on_one_rank_are_like_one_process(ranks, scale):
+    problems = []
+    for similarity, ties in itertools.product(NAMED, TIES):
+        given = spread(repeated(60, 8).float(), [20, 25, 15], similarity, ties)
+        given.embeddings[given.seen[1]] *= scale
+        problems.append(given)
+    wanted = [Outcome.of(given.alone()) for given in problems]
+    assert not differing(ranks, 3, problems, wanted)
+
+
+@pytest.mark.parametrize("distance", [1e3, 1e5])
+def test_distances_far_from_the_origin_are_exact(ranks, distance):
+    problems = []
+    for ties, leave_one_out, seed in itertools.product(TIES, (False, True), range(3)):
+        codes = torch.randint(-4, 5, (60, 6), generator=torch.Generator().manual_seed(seed)) / 4
+        # A rank of its own for what lies on one side: its mean is far from that of the whole gallery.
+        far = spread((codes + distance).float(), [20, 1, 39], "euclidean", ties, leave_one_out=leave_one_out, seed=seed)
+        far.seen[2].sort(key=lambda position, row=far.embeddings: float(row[position, 0]))
+        problems.append(far)
+    wanted = [Outcome.expected(given.reference()) for given in problems]
+    assert not differing(ranks, 3, problems, wanted)
+
+
+def test_clusters_far_apart_on_ranks_of_their_own_are_like_the_reference(ranks):
+    problems = []
+    for ties in TIES:
+        given = spread(torch.randint(-4, 5, (60, 6)).float(), [30, 30], "euclidean", ties)
+        given.embeddings[given.seen[0]] += 256  # squares stay exact in float32
+        problems.append(given)
+    wanted = [Outcome.expected(given.reference()) for given in problems]
+    assert not differing(ranks, 2, problems, wanted)
+
+
+def test_the_layout_of_a_ranks_embeddings_changes_nothing(ranks):
+    embeddings = repeated(100, 2048).float()
+    problems = [
+        spread(embeddings, [40, 60], similarity, ties, leave_one_out=True, column_major=(False, True))
+        for similarity, ties in itertools.product(NAMED, TIES)
+    ]
+    assert not differing(ranks, 2, problems)
+
+
+def test_an_extreme_junk_item_changes_nothing(ranks):
+    problems = []
+    for seed in range(10):
+        rows = torch.randint(-2, 3, (60, 5), generator=torch.Generator().manual_seed(seed)).float()
+        given = spread(rows, [30, 30], "cosine")
+        given.identities[-1], given.is_query[-1], given.embeddings[-1] = -1, False, 1e25
+        given.options["junk_identities"] = (-1,)
+        problems.append(given)
+    assert not differing(ranks, 2, problems)

@@ -1,0 +1,85 @@
+"""However samples are dealt out, every rank computes what the slow reference says of all of them, each counted once."""
+
+import warnings
+
+import pytest
+
+from tests.distributed.shards import PADDED, SHARDINGS, loaders, reference_of
+from tests.metrics.samples import CLASSES, expected
+
+CASES = [(sharding, True) for sharding in SHARDINGS] + [
+    (name, False) for name in ("contiguous", "uneven", "empty_first")
+]
+
+
+def compute_all(rank, size, roles):
+    return {case: _compute(rank, size, roles, *case) for case in CASES}
+
+
+def _compute(rank, size, roles, sharding, index):
+    metrics = {name: kind() for name, kind in CLASSES.items()}
+    for loader in loaders(roles):
+        for batch in loader.batches(SHARDINGS[sharding](len(loader), size)[rank], index=index):
+            for metric in metrics.values():
+                metric.update(**batch)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The ``compute`` method", UserWarning)
+        warnings.filterwarnings("error", "All ranks hold", UserWarning)
+        values = {name: metric.compute().reshape(-1).tolist() for name, metric in metrics.items()}
+        results = vars(metrics["map"].results())
+    counts = vars(results.pop("counts"))
+    return values | {name: column.tolist() for name, column in results.items()} | {"counts": list(counts.items())}
+
+
+def _expected(size, roles, sharding, index):
+    given = loaders(roles)
+    dealt = [SHARDINGS[sharding](len(loader), size) for loader in given]
+    rank_by_rank = [sum(parts, []) for parts in dealt]
+    reference, counts = reference_of(given, None if index else rank_by_rank)
+    return {name: expected(name, reference) for name in CLASSES} | {
+        "average_precision": reference.average_precision["rectangle"],
+        "inverse_negative_penalty": reference.inverse_negative_penalty,
+        "first_rank": reference.first_rank,
+        "num_positives": [len(found) for found in reference.ranks],
+        "num_candidates": reference.num_candidates,
+        "counts": list(counts.items()),
+    }
+
+
+def _differ(actual, wanted):
+    if actual.keys() != wanted.keys():
+        return sorted(actual.keys() ^ wanted.keys())
+    same = {
+        name: wanted[name] if name == "counts" else pytest.approx(wanted[name], abs=1e-6, nan_ok=True)
+        for name in wanted
+    }
+    return [name for name in wanted if actual[name] != same[name]]
+
+
+@pytest.mark.parametrize("roles", ["two_loaders", "mixed", "leave_one_out"])
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_every_rank_computes_what_the_reference_says_of_all_samples(ranks, size, roles):
+    outcomes = ranks.run(size, compute_all, roles)
+    wanted = {case: _expected(size, roles, *case) for case in CASES}
+    wrong = {
+        f"rank {rank}, {sharding}, {'with' if index else 'without'} index": differing
+        for rank, outcome in enumerate(outcomes)
+        for sharding, index in CASES
+        if (differing := _differ(outcome[sharding, index], wanted[sharding, index]))
+    }
+    assert not wrong
+
+
+def test_the_problem_has_queries_of_every_kind():
+    for roles in ("two_loaders", "mixed", "leave_one_out"):
+        _, counts = reference_of(loaders(roles))
+        assert all(counts[name] for name in counts.keys() - {"not_ranked"}), counts
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_every_sharding_deals_out_every_sample(size):
+    for name, sharding in SHARDINGS.items():
+        dealt = sharding(67, size)
+        assert len(dealt) == size
+        assert sorted(set(sum(dealt, []))) == list(range(67))
+        assert (len(sum(dealt, [])) > 67) == (name in PADDED and size > 1)
