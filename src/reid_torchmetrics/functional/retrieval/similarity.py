@@ -188,12 +188,13 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor) -> None:
     """
     num_queries, num_items = len(query), len(gallery)
     query = functional.pad(query, (0, 0, 0, -num_queries % _ROWS)) if num_queries % _ROWS else query.contiguous()
-    width = min(_BLOCK, num_items + -num_items % _LANES)
-    block = out.new_empty((len(query), width))
-    for first in range(0, num_items, width):
-        stop = min(first + width, num_items)
+    buffer = out.new_empty(len(query) * min(_BLOCK, num_items + _LANES))
+    for first in range(0, num_items, _BLOCK):
+        stop = min(first + _BLOCK, num_items)
+        width = stop - first + (first - stop) % _LANES
         start = max(0, stop - width)
         items = functional.pad(gallery, (0, 0, 0, width - num_items)) if num_items < width else gallery[start:stop]
+        block = buffer[: len(query) * width].view(len(query), width)
         torch.mm(query, items.contiguous().T, out=block)
         out[:, first:stop] = block[:num_queries, first - start : stop - start]
 
