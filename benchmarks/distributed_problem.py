@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -114,9 +114,9 @@ WAYS: dict[str, Callable[[], MetricCollection]] = {
 }
 
 
-def fed(way: str, problem: Problem, rank: int, size: int) -> MetricCollection:
+def feed(metrics: MetricCollection, batches: Iterable[tuple[bool, Tensor, Tensor, Tensor]]) -> MetricCollection:
     """The metrics of one process, after an epoch."""
-    metrics = WAYS[way]()
-    for is_query, *batch in problem.batches(rank, size):
+    metrics.reset()
+    for is_query, *batch in batches:
         metrics.update(*batch, is_query=is_query)
     return metrics

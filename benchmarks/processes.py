@@ -95,10 +95,14 @@ class Traffic:
         return 0 if src == distributed.get_rank() else tensor.nbytes
 
 
-def measured(work: Callable[[], Result]) -> tuple[Result, Cost]:
-    """Do work that all processes do, from when all are ready, and say what it cost this one."""
+def measured(work: Callable[[], Result], *, trim: bool = False) -> tuple[Result, Cost]:
+    """Do work that all processes do, from when all are ready, and say what it cost this one.
+
+    What the allocator has kept hides a part of the peak; `trim` gives it back, which costs seconds later.
+    """
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what the allocator kept would hide a part of the peak
+    if trim:
+        ctypes.CDLL(None).malloc_trim(0)
     if distributed.is_initialized():
         distributed.barrier()
     traffic, before = Traffic(), reset_peak()

@@ -22,7 +22,7 @@ CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 _SAFE_NORM = 1e-15  # between this and its inverse, squares stay far from the limits of float32
 _SQUARED_AT_A_TIME = 1 << 20  # values
 _ROWS, _LANES = 8, 48  # multiples of the sizes of the kernels of matrix products: 4 and 8; 4, 8, 12, 16 and 24
-_BLOCK = 42 * _LANES
+_BLOCK = 21 * _LANES
 
 
 class Dot:

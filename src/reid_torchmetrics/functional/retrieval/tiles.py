@@ -20,7 +20,8 @@ from reid_torchmetrics.functional.retrieval.scores import Scores, equal_ranges
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort, which other devices than the CPU need
 _FEWEST_ROWS = 8  # with fewer queries a tile, the matrix product costs more than computing every score twice
-_MOST_ROWS = 256  # queries a tile where every score is computed twice
+_MOST_ROWS = 1024  # with more queries a tile, memory is only touched for the first time
+_MOST_ROWS_TWICE = 256  # queries a tile where every score is computed twice
 
 
 class TileRanks(NamedTuple):
@@ -187,9 +188,9 @@ def _cut(scores: Scores, longest_run: int, ties: str) -> tuple[int, int]:
     per_positives = _BYTES_PER_POSITIVE * longest_run
     rows = scores.max_bytes // max(1, per_score * scores.num_gallery + per_positives)
     if rows >= min(_FEWEST_ROWS, scores.num_queries):
-        return max(1, min(rows, scores.num_queries)), scores.num_gallery
+        return max(1, min(rows, _MOST_ROWS, scores.num_queries)), scores.num_gallery
     half = scores.max_bytes // 2  # for the scores of a panel; the other half is for the positives
-    rows = max(1, min(_MOST_ROWS, scores.num_queries, half // max(per_score, per_positives)))
+    rows = max(1, min(_MOST_ROWS_TWICE, scores.num_queries, half // max(per_score, per_positives)))
     return rows, max(1, min(scores.num_gallery, half // (rows * per_score)))
 
 

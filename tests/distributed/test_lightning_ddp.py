@@ -1,0 +1,116 @@
+"""Lightning on two processes: what all of them log is what one process computes with the same weights."""
+
+import math
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import reid_torchmetrics
+from reid_torchmetrics import ReIDMetrics
+from tests.distributed import lightning_run
+
+REPOSITORY = Path(__file__).parents[2]
+TIMEOUT = 90
+
+
+class Run:
+    """The script's end: what each process saved, and what both wrote to stderr."""
+
+    def __init__(self, folder: Path, problem: str) -> None:
+        command = [sys.executable, "-m", lightning_run.__name__, str(folder), problem]
+        environment = os.environ | {
+            "PYTHONPATH": str(Path(reid_torchmetrics.__file__).parents[1]),
+            "OMP_NUM_THREADS": "1",
+        }
+        finished = subprocess.run(
+            command,
+            cwd=REPOSITORY,
+            env=environment,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=TIMEOUT,
+            check=False,
+        )
+        assert finished.returncode == 0, finished.stderr
+        self.stderr = finished.stderr
+        self.ranks = [torch.load(folder / f"rank_{rank}.pt") for rank in range(2)]
+
+    def validations(self) -> list[dict]:
+        return [validation for rank in self.ranks for validation in rank["validations"]]
+
+
+@pytest.fixture(scope="module")
+def padded(tmp_path_factory) -> Run:
+    return Run(tmp_path_factory.mktemp("padded"), "padded")
+
+
+@pytest.fixture(scope="module")
+def unpadded(tmp_path_factory) -> Run:
+    return Run(tmp_path_factory.mktemp("unpadded"), "unpadded")
+
+
+def of_one_process(weight: torch.Tensor, num_samples: int) -> dict[str, float]:
+    """The values of all samples once, embedded with `weight`."""
+    metrics = ReIDMetrics(ranks=(1, 5), prefix="val/each/")
+    given = lightning_run.samples(num_samples)
+    metrics.update(
+        torch.nn.functional.linear(given["inputs"], weight),
+        given["identities"],
+        given["cameras"],
+        is_query=given["is_query"],
+    )
+    values = {name: float(value) for name, value in metrics.compute().items()}
+    return values | {"val/map": values["val/each/map"]}
+
+
+def check_values(run: Run, num_samples: int) -> None:
+    """Compare two epochs and a validation afterwards, on two processes."""
+    assert len(run.validations()) == 2 * 3
+    for validation in run.validations():
+        assert validation["logged"] == pytest.approx(of_one_process(validation["weight"], num_samples), abs=1e-6)
+    maps = [[validation["logged"]["val/map"] for validation in rank["validations"]] for rank in run.ranks]
+    assert maps[0] == maps[1]
+    assert abs(maps[0][0] - maps[0][1]) > 1e-3  # or two epochs would test no more than one
+    assert maps[0][1] == maps[0][2]
+
+
+def check_warnings(run: Run) -> None:
+    """Look for advice on synchronisation and on repeated samples; the sanity check alone had nothing to rank."""
+    assert not re.search("sync|count twice", run.stderr), run.stderr
+    assert run.stderr.count("No query can be evaluated") == 1
+    assert all(len(rank["sanity_checks"]) == 1 and math.isnan(rank["sanity_checks"][0]) for rank in run.ranks)
+
+
+def check_checkpoint(run: Run) -> None:
+    """Compare the checkpoint with what was logged when it was written."""
+    by_epoch = run.ranks[0]["validations"][:2]
+    best = max(by_epoch, key=lambda validation: validation["logged"]["val/map"])
+    for rank in run.ranks:
+        assert rank["best"]["score"] == best["logged"]["val/map"]
+    weights = torch.load(run.ranks[0]["best"]["path"], weights_only=False)["state_dict"]
+    assert torch.equal(weights["layer.weight"], best["weight"])
+
+
+def test_with_samplers_of_lightning_and_an_index_every_epoch_logs_the_values_of_one_process(padded: Run) -> None:
+    assert [validation["num_samples"] for validation in padded.validations()] == [7 + 20] * 6  # of 13 + 39
+    check_values(padded, num_samples=52)
+
+
+def test_without_padding_uneven_processes_log_the_values_of_one_process(unpadded: Run) -> None:
+    assert [validation["num_samples"] for validation in unpadded.validations()] == [26] * 3 + [25] * 3
+    check_values(unpadded, num_samples=51)
+
+
+@pytest.mark.parametrize("problem", ["padded", "unpadded"])
+def test_the_best_checkpoint_is_that_of_the_highest_logged_map(problem: str, request) -> None:
+    check_checkpoint(request.getfixturevalue(problem))
+
+
+@pytest.mark.parametrize("problem", ["padded", "unpadded"])
+def test_nothing_warns_but_the_sanity_check_that_has_no_positives(problem: str, request) -> None:
+    check_warnings(request.getfixturevalue(problem))
