@@ -44,5 +44,5 @@ def tests(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """The claims of `benchmarks/`; each script exits with 1 if one fails. Wants an idle machine."""
     install(session)
-    for script in ("ranking_speed", "peak_memory", "step_cost"):
+    for script in ("ranking_speed", "peak_memory", "step_cost", "distributed_cost"):
         session.run("python", f"benchmarks/{script}.py")
