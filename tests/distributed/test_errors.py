@@ -10,7 +10,7 @@ from torch import distributed
 
 from reid_torchmetrics import DistributedMetricError, ReIDCMC, ReIDMeanAP, ReIDMINP
 from reid_torchmetrics.functional.retrieval import tiles
-from reid_torchmetrics.metrics import _samples, _sharded_counting, _sharded_ranking
+from reid_torchmetrics.metrics import _samples, _sharded_counting, _sharded_ranking, _sharded_samples
 from tests.metrics.samples import batches, fed, reference_of
 
 SECONDS = 5
@@ -64,7 +64,7 @@ PLACES = {
     "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_samples"),
     "looking for what is not finite": functools.partial(out_of_memory, _samples.Samples, "non_finite"),
     "dropping repeated samples": functools.partial(out_of_memory, _samples.Samples, "positions"),
-    "sharing queries": functools.partial(out_of_memory, _sharded_ranking._Queries, "__init__"),
+    "sharing queries": functools.partial(out_of_memory, _sharded_samples.Queries, "__init__"),
     "labels": functools.partial(out_of_memory, _sharded_ranking, "find_relevance"),
     "surveying the gallery": functools.partial(out_of_memory, _sharded_ranking, "survey"),
     "preparing scores": functools.partial(out_of_memory, _sharded_ranking, "EmbeddingScores"),

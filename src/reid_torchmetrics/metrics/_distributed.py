@@ -80,13 +80,27 @@ class Group:
 
     def together(self, work: Callable[[], Result]) -> Result:
         """Do local work on every rank, and raise on all if it fails on one; see `agree`."""
+        return self.exchange(lambda: (work(), ()), 0)[0]
+
+    def exchange(
+        self, work: Callable[[], tuple[Result, Sequence[int]]], num_numbers: int
+    ) -> tuple[Result, list[list[int]]]:
+        """Do local work on every rank, and learn some numbers that come of it on all ranks.
+
+        Raises:
+            DistributedMetricError: the work failed on some rank; see `agree`.
+        """
+        done, error = None, None
         try:
-            result = work()
-        except Exception as caught:
-            self.agree(caught)
-            raise  # unreachable: `agree` raises
-        self.agree(None)
-        return result
+            done = work()
+        except Exception as caught:  # noqa: BLE001 - raised on all ranks
+            error = caught
+        numbers = done[1] if done else [0] * num_numbers
+        table = self.gather(torch.tensor([error is not None, *numbers])).tolist()
+        if done is None or any(failed for failed, *_ in table):
+            self.agree(error)
+        assert done is not None  # noqa: S101 - `agree` has raised
+        return done[0], [row[1:] for row in table]
 
     def agree(self, error: Exception | None) -> None:
         """Raise on every rank if there is an error on one.

@@ -9,12 +9,9 @@ Every step that may fail is a `Group.together`, so that an error on one rank is 
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import random
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,28 +21,23 @@ from reid_torchmetrics.functional.retrieval.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, score_dtype
 from reid_torchmetrics.functional.retrieval.similarity import survey
 from reid_torchmetrics.metrics import _padding, _ranking_cache
-from reid_torchmetrics.metrics._distributed import DistributedMetricError, Group
+from reid_torchmetrics.metrics._distributed import Group
 from reid_torchmetrics.metrics._ranking import NonFinite, no_query_reason, unranked
 from reid_torchmetrics.metrics._ranking_cache import Entry, Ranking, RankingOptions
 from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
 from reid_torchmetrics.metrics._sharded_counting import Shard, count_ranks_together
-
-_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_MOST_ENTRIES = 8  # rankings that a rank can offer for the samples at hand
-
-
-@dataclass(frozen=True)
-class _Held:
-    """What the ranks hold together."""
-
-    dimension: int
-    dtype: torch.dtype
-    has_cameras: bool
-    has_index: bool
-    ranking: int
-    """the number of a ranking of these samples that every rank remembers, or 0"""
-    next_number: int
-    """a number for a new ranking"""
+from reid_torchmetrics.metrics._sharded_samples import (
+    DTYPES,
+    MOST_RANKINGS,
+    NUM_STATUS,
+    Held,
+    Queries,
+    first_of_each,
+    held_together,
+    promoted,
+    share_queries,
+    status,
+)
 
 
 @torch.no_grad()
@@ -66,13 +58,14 @@ def rank_together(
         DistributedMetricError: an error on some rank, or metrics or samples that differ between ranks.
     """
 
-    def look() -> tuple[Samples, list[Entry]]:
+    def look() -> tuple[tuple[Samples, list[Entry]], list[int]]:
         samples = collect()
-        return samples, _ranking_cache.rankings.find(samples, options, group.members)[:_MOST_ENTRIES]
+        known = _ranking_cache.rankings.find(samples, options, group.members)[:MOST_RANKINGS]
+        return (samples, known), status(samples, settings, [entry.number for entry in known])
 
-    samples, entries = group.together(look)
-    held = _agree_on_samples(group, samples, settings, [entry.number for entry in entries])
-    found = [entry for entry in entries if entry.number == held.ranking]
+    (samples, known), table = group.exchange(look, NUM_STATUS)
+    held = held_together(group, table, settings)
+    found = [entry for entry in known if entry.number == held.ranking]
     if not found:
         ranking = _rank(group, samples, held, options, max_bytes)
         found = [Entry(ranking, samples, options, group.members, held.next_number)]
@@ -82,53 +75,17 @@ def rank_together(
     return found[0].ranking
 
 
-def _agree_on_samples(group: Group, samples: Samples, settings: str, known: list[int]) -> _Held:
-    """Compare what the ranks hold; every rank comes to the same conclusion, also that they do not fit together."""
-    digest = int.from_bytes(hashlib.sha256(settings.encode()).digest()[:7], "big")
-    status = [
-        digest,
-        random.SystemRandom().getrandbits(62) | 1,  # not torch's generator, whose state is the user's
-        samples.embeddings[0].shape[1] if samples.embeddings else 0,
-        _DTYPES.index(_promoted(block.dtype for block in samples.embeddings)),
-        int(samples.cameras is not None),
-        int(samples.index is not None),
-        *known,
-        *[0] * (_MOST_ENTRIES - len(known)),
-    ]
-    table = group.gather(torch.tensor(status)).tolist()
-    if len({row[0] for row in table}) > 1:
-        raise _differing("class and options", group.texts(settings))
-    filled = [row for row in table if row[2]] or table
-    if len({row[2] for row in filled}) > 1:
-        raise _differing("embedding dimension", [row[2] or "no samples" for row in table])
-    for column, argument in ((4, "cameras"), (5, "index")):
-        if len({row[column] for row in filled}) > 1:
-            raise _differing(f"use of `{argument}`", ["given" if row[column] else "not given" for row in table])
-    common = set.intersection(*({number for number in row[6:] if number} for row in table))
-    return _Held(
-        dimension=filled[0][2] or 1,
-        dtype=_promoted(_DTYPES[row[3]] for row in filled),
-        has_cameras=bool(filled[0][4]),
-        has_index=bool(filled[0][5]),
-        ranking=max(common, default=0),
-        next_number=table[0][1],
-    )
-
-
-def _rank(group: Group, samples: Samples, held: _Held, options: RankingOptions, max_bytes: int) -> Ranking:
-    samples = group.together(lambda: _with_a_block(samples, held))
-    bad = _non_finite(group, samples)
+def _rank(group: Group, samples: Samples, held: Held, options: RankingOptions, max_bytes: int) -> Ranking:
+    samples, bad = _examine(group, samples, held)
     if not held.has_index:
         _padding.warn_if_padded(group, samples)
-    query, gallery = (_first_of_each(group, samples, role) for role in (QUERY, GALLERY))
+    query, gallery = (_positions(group, samples, role) for role in (QUERY, GALLERY))
     sizes = group.gather(torch.tensor([len(query), len(gallery), len(samples)])).T.tolist()
     if bad.found:
         return unranked(sum(sizes[0]), samples.device, bad.reason())
-    queries = _share_queries(group, samples, query, sizes[0], held)
-    part = group.together(lambda: _Part.of(samples, queries, query, gallery, sum(sizes[2][: group.rank]), options))
-    dtype = _score_dtype(group, samples.rows(query), part.gallery, options)
-    sums = group.together(lambda: survey(options.similarity, part.gallery, dtype).to(group.device))
-    sums = _total(group, sums).to(samples.device)
+    queries = share_queries(group, samples, query, sizes[0], held)
+    part, dtype = _part(group, samples, queries, (query, gallery), sum(sizes[2][: group.rank]), options)
+    sums = _survey(group, part.gallery, dtype, options)
     scores = group.together(
         lambda: EmbeddingScores(
             part.query, part.gallery, similarity=options.similarity, max_bytes=max_bytes, dtype=dtype, sums=sums
@@ -138,98 +95,56 @@ def _rank(group: Group, samples: Samples, held: _Held, options: RankingOptions, 
     return Ranking(ranks, counts, None if counts.valid else no_query_reason(counts, sum(sizes[1])))
 
 
-def _total(group: Group, values: Tensor) -> Tensor:
-    def fill(out: Tensor) -> None:
-        out.copy_(values)
+def _examine(group: Group, samples: Samples, held: Held) -> tuple[Samples, NonFinite]:
+    """This rank's samples, and the embeddings of all ranks that are not finite; the first of them are of one rank."""
 
-    return group.sum(values.new_empty(len(values) + 1), fill)
+    def look() -> tuple[tuple[Samples, NonFinite], list[int]]:
+        complete = held.complete(samples)
+        bad = NonFinite.of(complete)
+        return (complete, bad), [*bad[:4], len(bad.first), *bad.first, *[0] * (5 - len(bad.first))]
 
-
-def _with_a_block(samples: Samples, held: _Held) -> Samples:
-    """The samples of a rank that may have none."""
-    if samples.embeddings:
-        return samples
-    none = torch.empty(0, dtype=torch.int64, device=samples.device)
-    return replace(
-        samples,
-        embeddings=[torch.empty((0, held.dimension), dtype=held.dtype, device=samples.device)],
-        cameras=none if held.has_cameras else None,
-        index=none if held.has_index else None,
-    )
-
-
-def _non_finite(group: Group, samples: Samples) -> NonFinite:
-    """The embeddings of all ranks that are not finite; the first of them are those of one rank."""
-    bad = group.together(lambda: NonFinite.of(samples))
-    first = [*bad.first, *[0] * (5 - len(bad.first))]
-    table = group.gather(torch.tensor([*bad[:4], len(bad.first), *first])).tolist()
+    (complete, bad), table = group.exchange(look, 10)
     total, found, queries, gallery = (sum(row[column] for row in table) for column in range(4))
     source = next((rank for rank, row in enumerate(table) if row[1]), 0)
-    place = bad.numbered_by if samples.index is not None else f"{bad.numbered_by} of rank {source}"
-    return NonFinite(total, found, queries, gallery, table[source][5 : 5 + table[source][4]], place)
+    place = bad.numbered_by if held.has_index else f"{bad.numbered_by} of rank {source}"
+    return complete, NonFinite(total, found, queries, gallery, table[source][5 : 5 + table[source][4]], place)
 
 
-def _score_dtype(group: Group, query: Rows, gallery: Rows, options: RankingOptions) -> torch.dtype:
-    """The dtype of scores, which depends on the largest embeddings, wherever they are."""
-    own = group.together(lambda: score_dtype(options.similarity, query, gallery))
-    return _promoted(_DTYPES[code] for code in group.gather(torch.tensor([_DTYPES.index(own)]))[:, 0].tolist())
-
-
-def _first_of_each(group: Group, samples: Samples, role: int) -> Tensor:
+def _positions(group: Group, samples: Samples, role: int) -> Tensor:
     """Positions of the samples of a role; one that a lower rank has too, by `index`, counts there."""
     positions, index = group.together(lambda: samples.positions(role)), samples.index
     if index is None:
         return positions
-    sizes = group.gather(torch.tensor([len(positions)]))[:, 0].tolist()
-
-    def prepare() -> tuple[Tensor, Tensor, Tensor]:
-        own = index[positions].to(group.device)
-        return own, torch.empty(max(sizes), dtype=torch.int64, device=group.device), torch.zeros_like(own).bool()
-
-    own, numbers, is_repeated = group.together(prepare)
-    for source, size in enumerate(sizes[:-1]):  # the last has none below it
-        part = numbers[:size]
-        if source == group.rank:
-            part.copy_(own)
-        group.broadcast(part, source)
-        if source < group.rank:
-            is_repeated = is_repeated | torch.isin(own, part)
-    return group.together(lambda: positions[~is_repeated.to(positions.device)])
+    is_first = first_of_each(group, group.together(lambda: index[positions]))
+    return group.together(lambda: positions[is_first])
 
 
-@dataclass(frozen=True)
-class _Queries:
-    """All queries, in the order of the ranks."""
+def _part(
+    group: Group,
+    samples: Samples,
+    queries: Queries,
+    positions: tuple[Tensor, Tensor],
+    num_before: int,
+    options: RankingOptions,
+) -> tuple[_Part, torch.dtype]:
+    """This rank's part, and the dtype of scores, which depends on the largest embeddings, wherever they are."""
 
-    embeddings: Tensor
-    labels: Tensor
-    """identity, camera, index: int64 [queries, 3]"""
-    own: slice
-    """those of this rank"""
+    def look() -> tuple[_Part, list[int]]:
+        part = _Part.of(samples, queries, *positions, num_before, options)
+        return part, [DTYPES.index(score_dtype(options.similarity, samples.rows(positions[0]), part.gallery))]
+
+    part, codes = group.exchange(look, 1)
+    return part, promoted(DTYPES[code] for (code,) in codes)
 
 
-def _share_queries(group: Group, samples: Samples, query: Tensor, sizes: list[int], held: _Held) -> _Queries:
-    first = sum(sizes[: group.rank])
+def _survey(group: Group, gallery: Rows, dtype: torch.dtype, options: RankingOptions) -> Tensor:
+    """What a similarity must know of the gallery of all ranks."""
+    own = group.together(lambda: survey(options.similarity, gallery, dtype).to(group.device))
 
-    def prepare() -> _Queries:
-        queries = _Queries(
-            torch.empty((sum(sizes), held.dimension), dtype=held.dtype, device=group.device),
-            torch.zeros((sum(sizes), 3), dtype=torch.int64, device=group.device),
-            slice(first, first + len(query)),
-        )
-        for column, labels in enumerate((samples.identities, samples.cameras, samples.index)):
-            if labels is not None:
-                queries.labels[queries.own, column] = labels[query].to(group.device)
-        filled = first
-        for piece in samples.rows(query).walk(held.dtype):
-            queries.embeddings[filled : filled + len(piece)] = piece
-            filled += len(piece)
-        return queries
+    def fill(out: Tensor) -> None:
+        out.copy_(own)
 
-    queries = group.together(prepare)
-    group.share(queries.labels, sizes)
-    group.share(queries.embeddings, sizes)
-    return queries
+    return group.sum(own.new_empty(len(own) + 1), fill).to(gallery.device) if len(own) else own.to(gallery.device)
 
 
 @dataclass(frozen=True)
@@ -246,7 +161,7 @@ class _Part:
     def of(
         cls,
         samples: Samples,
-        queries: _Queries,
+        queries: Queries,
         query: Tensor,
         gallery: Tensor,
         num_before: int,
@@ -278,12 +193,3 @@ class _Part:
             relevance,
             places if options.ties == "stable" else None,
         )
-
-
-def _promoted(dtypes: Iterable[torch.dtype]) -> torch.dtype:
-    return functools.reduce(torch.promote_types, dtypes, torch.float16)
-
-
-def _differing(what: str, values: Sequence[object]) -> DistributedMetricError:
-    listed = "; ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
-    return DistributedMetricError(f"All ranks must have the same {what}; got {listed}.")

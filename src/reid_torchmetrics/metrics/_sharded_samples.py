@@ -1,0 +1,156 @@
+"""Samples that are spread over ranks: what the ranks hold together, which of them count, and the queries of all."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.metrics._distributed import DistributedMetricError, Group
+from reid_torchmetrics.metrics._samples import Samples
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+MOST_RANKINGS = 8  # rankings that a rank can offer for the samples at hand
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the ranks hold together."""
+
+    dimension: int
+    dtype: torch.dtype
+    has_cameras: bool
+    has_index: bool
+    ranking: int
+    """the number of a ranking of these samples that every rank remembers, or 0"""
+    next_number: int
+    """a number for a new ranking"""
+
+    def complete(self, samples: Samples) -> Samples:
+        """The samples of a rank, which may have none, with all that those of the other ranks have."""
+        if samples.embeddings:
+            return samples
+        none = torch.empty(0, dtype=torch.int64, device=samples.device)
+        return replace(
+            samples,
+            embeddings=[torch.empty((0, self.dimension), dtype=self.dtype, device=samples.device)],
+            cameras=none if self.has_cameras else None,
+            index=none if self.has_index else None,
+        )
+
+
+NUM_STATUS = 6 + MOST_RANKINGS
+
+
+def status(samples: Samples, settings: str, rankings: Sequence[int]) -> list[int]:
+    """What a rank tells the others of its samples, of its metric's settings, and of the rankings that it remembers."""
+    return [
+        int.from_bytes(hashlib.sha256(settings.encode()).digest()[:7], "big"),
+        random.SystemRandom().getrandbits(62) | 1,  # not torch's generator, whose state is the user's
+        samples.embeddings[0].shape[1] if samples.embeddings else 0,
+        DTYPES.index(promoted(block.dtype for block in samples.embeddings)),
+        int(samples.cameras is not None),
+        int(samples.index is not None),
+        *rankings,
+        *[0] * (MOST_RANKINGS - len(rankings)),
+    ]
+
+
+def held_together(group: Group, table: list[list[int]], settings: str) -> Held:
+    """Compare the `status` of all ranks; every rank comes to the same conclusion.
+
+    Raises:
+        DistributedMetricError: settings, dimension or what is given differ between ranks.
+    """
+    if len({row[0] for row in table}) > 1:
+        raise _differing("class and options", group.texts(settings))
+    filled = [row for row in table if row[2]] or table
+    if len({row[2] for row in filled}) > 1:
+        raise _differing("embedding dimension", [row[2] or "no samples" for row in table])
+    for column, argument in ((4, "cameras"), (5, "index")):
+        if len({row[column] for row in filled}) > 1:
+            raise _differing(f"use of `{argument}`", ["given" if row[column] else "not given" for row in table])
+    common = set.intersection(*({number for number in row[6:] if number} for row in table))
+    return Held(
+        dimension=filled[0][2] or 1,
+        dtype=promoted(DTYPES[row[3]] for row in filled),
+        has_cameras=bool(filled[0][4]),
+        has_index=bool(filled[0][5]),
+        ranking=max(common, default=0),
+        next_number=table[0][1],
+    )
+
+
+def first_of_each(group: Group, numbers: Tensor) -> Tensor:
+    """Which of this rank's sample numbers no lower rank has, bool; each rank's own are distinct.
+
+    The numbers of one rank at a time are sent, so that no rank holds those of all.
+    """
+
+    def prepare() -> tuple[tuple[Tensor, Tensor], list[int]]:
+        own = numbers.to(group.device)
+        return (own, torch.ones_like(own, dtype=torch.bool)), [len(own)]
+
+    def compare_and_receive(lower: Tensor, size: int) -> Tensor:
+        """Strike out what a lower rank has, and make place for the numbers of the next."""
+        is_first.logical_and_(~torch.isin(own, lower))
+        return own.new_empty(size)
+
+    (own, is_first), sizes = group.exchange(prepare, 1)
+    lower = own[:0]
+    for source in range(group.size - 1):  # the last has none above it
+        part = group.together(functools.partial(compare_and_receive, lower, sizes[source][0]))
+        group.broadcast(own if source == group.rank else part, source)
+        lower = part if source < group.rank else own[:0]
+    group.together(functools.partial(compare_and_receive, lower, 0))
+    return is_first.to(numbers.device)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """All queries, in the order of the ranks."""
+
+    embeddings: Tensor
+    labels: Tensor
+    """identity, camera, index: int64 [queries, 3]"""
+    own: slice
+    """those of this rank"""
+
+
+def share_queries(group: Group, samples: Samples, query: Tensor, sizes: list[int], held: Held) -> Queries:
+    first = sum(sizes[: group.rank])
+
+    def prepare() -> Queries:
+        queries = Queries(
+            torch.empty((sum(sizes), held.dimension), dtype=held.dtype, device=group.device),
+            torch.zeros((sum(sizes), 3), dtype=torch.int64, device=group.device),
+            slice(first, first + len(query)),
+        )
+        for column, labels in enumerate((samples.identities, samples.cameras, samples.index)):
+            if labels is not None:
+                queries.labels[queries.own, column] = labels[query].to(group.device)
+        filled = first
+        for piece in samples.rows(query).walk(held.dtype):
+            queries.embeddings[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        return queries
+
+    queries = group.together(prepare)
+    group.share(queries.labels, sizes)
+    group.share(queries.embeddings, sizes)
+    return queries
+
+
+def promoted(dtypes: Iterable[torch.dtype]) -> torch.dtype:
+    """The smallest dtype that holds all of them, float16 at least."""
+    return functools.reduce(torch.promote_types, dtypes, torch.float16)
+
+
+def _differing(what: str, values: Sequence[object]) -> DistributedMetricError:
+    listed = "; ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
+    return DistributedMetricError(f"All ranks must have the same {what}; got {listed}.")
