@@ -162,7 +162,8 @@ class EmbeddingMetric(GrowingStates):
     def reset(self) -> None:
         """Forget all samples."""
         super().reset()
-        self._refused = None
+        if self.states_before_forward is None:  # `forward` resets, too
+            self._refused = None
 
     def results(self) -> RetrievalResults:
         """One value per query, with the reasons where there is none; the same on all ranks.

@@ -82,11 +82,12 @@ class GrowingStates(Metric):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Take the samples of a checkpoint; the base class appends later batches to the checkpoint's own lists."""
+        loaded = [name for name in self._defaults if prefix + name in state_dict]
         super()._load_from_state_dict(state_dict, prefix, *args)
-        for name in self._defaults:
+        for name in loaded:
             setattr(self, name, list(getattr(self, name)))
-        self._computed = None
-        self._update_count = max(self._update_count, *(len(getattr(self, name)) for name in self._defaults))
+            self._computed = None
+            self._update_count = max(self._update_count, len(getattr(self, name)))
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's samples; the base class goes on giving the value computed before."""
