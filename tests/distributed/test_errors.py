@@ -2,6 +2,7 @@
 
 import functools
 import time
+import warnings
 from unittest import mock
 
 import pytest
@@ -210,3 +211,69 @@ def without_this_rank(rank: int, size: int) -> str:
 
 def test_a_process_outside_of_the_group_is_told_so(ranks):
     ranks.run(2, without_this_rank)
+
+
+def steps_with_a_bad_batch(rank: int, size: int) -> list[str]:
+    metric, said = ReIDMeanAP(dist_sync_on_step=True), []
+    for step in range(4):
+        good = torch.randn(6, 4), torch.arange(6) % 2
+        batch = (torch.ones(6, 4), [1]) if (rank, step) == (1, 2) else good
+        said.append(message_of(lambda batch=batch: metric(*batch)))
+    said.append(message_of(metric.compute))
+    return said
+
+
+def test_a_batch_that_is_refused_in_a_synchronised_step_fails_that_step_on_all(ranks):
+    first, second = ranks.run(2, steps_with_a_bad_batch)
+    assert first == second
+    assert "rank 1: TypeError: `identities` must be a tensor; got list." in first[2]
+    assert all(text.startswith("no error") for number, text in enumerate(first) if number != 2)
+
+
+def unspeakable(query, gallery):
+    raise ValueError("a file named \udcff")
+
+
+class MuteError(Exception):
+    """An exception without a text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+def mute(query, gallery):
+    raise MuteError
+
+
+def cannot_be_said(rank: int, size: int) -> list[str]:
+    said = []
+    for failing in (unspeakable, mute):
+        metric = fed(ReIDMeanAP(similarity=failing), GIVEN[rank::size])
+        with mock.patch.object(metric, "options", metric.options):
+            if rank == 0:
+                metric.options = ReIDMeanAP().options
+            with mock.patch.object(metric, "_settings", return_value="the same"):
+                said.append(message_of(metric.compute))
+    return said
+
+
+def test_an_error_whose_text_cannot_be_sent_is_an_error_on_all(ranks):
+    for said in ranks.run(2, cannot_be_said):
+        assert said == ["rank 1: ValueError: a file named \\udcff", "rank 1: MuteError"]
+
+
+def warns(rank: int, size: int) -> tuple[str, str]:
+    """No query can be evaluated, then samples look repeated, while warnings are errors."""
+    warnings.simplefilter("error")
+    queries, repeated = ReIDMeanAP(), ReIDMeanAP()
+    queries.update(torch.randn(3, 4), torch.arange(3), is_query=True)
+    repeated.update(torch.ones(3, 4), torch.zeros(3).long())
+    said = message_of(queries.compute), message_of(repeated.compute)
+    warnings.resetwarnings()
+    return said
+
+
+def test_warnings_that_are_errors_are_errors_on_all(ranks):
+    for first, second in ranks.run(2, warns):
+        assert "rank 0: UserWarning: No query can be evaluated" in first
+        assert "rank 0: UserWarning: All ranks hold equally many samples" in second

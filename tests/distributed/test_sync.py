@@ -1,7 +1,9 @@
 """TorchMetrics' ways of synchronising keep their meaning, and none of them moves or copies the samples."""
 
 import copy
+import gc
 import pickle
+import weakref
 from unittest import mock
 
 import pytest
@@ -221,3 +223,33 @@ def copied_after_compute(rank: int, size: int) -> list[float]:
 def test_metrics_are_pickled_and_cloned_after_they_were_synchronised(ranks):
     for values in ranks.run(2, copied_after_compute):
         assert values == pytest.approx([mean_ap(GIVEN)] * 4, abs=1e-6)
+
+
+def forgets(rank: int, size: int) -> list[bool]:
+    """Whether samples are gone after a reset that follows a synchronised step, a reset while synced, a failed sync."""
+    gone = []
+    for way in ("step", "reset", "fail"):
+        metric = ReIDMeanAP(dist_sync_on_step=way == "step", sync_on_compute=way != "step")
+        embeddings = torch.randn(8, 4)
+        (metric if way == "step" else metric.update)(embeddings, torch.arange(8) % 3)
+        if way == "reset":
+            metric.sync()
+        if way == "fail":
+            metric.dist_sync_fn = mock.Mock(side_effect=ConnectionError)
+            with pytest.raises(ConnectionError):
+                metric.compute()
+            metric.dist_sync_fn = None
+        if way == "step":
+            assert float(metric.compute()) == float(metric.clone().compute())  # on this rank alone
+            pickle.loads(pickle.dumps(metric))
+        alive = weakref.ref(embeddings)
+        del embeddings
+        metric.reset()
+        gc.collect()
+        gone.append(alive() is None)
+        assert metric._group is None
+    return gone
+
+
+def test_samples_are_gone_after_a_reset(ranks):
+    assert ranks.run(2, forgets) == [[True] * 3] * 2

@@ -134,7 +134,7 @@ def test_embeddings_that_were_changed_in_place_are_ranked_anew(rankings):
     first.compute()
     given[0]["embeddings"].neg_()
     assert second.compute() == fed(ReIDMeanAP(), given).compute()
-    assert rankings.call_count == 2
+    assert rankings.call_count == 3  # the last came after the others were ranked
 
 
 def test_the_ranking_is_forgotten_with_the_samples():
@@ -144,3 +144,37 @@ def test_the_ranking_is_forgotten_with_the_samples():
     del metric
     gc.collect()
     assert ranks() is None
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_buffer_that_is_filled_anew_is_ranked_anew(inference):
+    given = batches()
+    values, kept = [], []
+    buffers = [batch["embeddings"].clone() for batch in given]
+    with torch.inference_mode(inference):
+        buffers = [buffer.clone() for buffer in buffers]
+        for sign in (1, 3):
+            metric = ReIDMeanAP()
+            for buffer, batch in zip(buffers, given, strict=True):
+                buffer.numpy()[:] = batch["embeddings"].numpy() ** sign
+                metric.update(**(batch | {"embeddings": buffer}))
+            values.append(metric.compute())
+            kept.append(metric)
+    cubes = [batch | {"embeddings": batch["embeddings"] ** 3} for batch in given]
+    assert values == [fed(ReIDMeanAP(), given).compute(), fed(ReIDMeanAP(), cubes).compute()]
+    assert values[0] != values[1]
+
+
+def test_members_of_a_collection_see_that_a_similarity_has_learned():
+    given, weight = batches(), torch.ones(6)
+
+    def learned(query, gallery):
+        return (query * weight) @ gallery.T
+
+    first = fed(ReIDMetrics(similarity=learned), given)
+    before = first.compute()
+    weight[:3] = -5
+    second = fed(ReIDMetrics(similarity=learned), given)
+    expected = {name: fed(ReIDMetrics(similarity=learned), given).compute()[name] for name in before}
+    _ranking_cache.rankings._entries.reverse()
+    assert second.compute() == expected != before

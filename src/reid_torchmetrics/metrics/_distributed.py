@@ -109,7 +109,7 @@ class Group:
             DistributedMetricError: ranks and messages of those that failed.
             Exception: the error itself, where all ranks failed in the same way.
         """
-        texts = self.texts("" if error is None else f"{type(error).__name__}: {error}")
+        texts = self.texts("" if error is None else _describe(error))
         if not any(texts):
             return
         if error is not None and len(set(texts)) == 1:
@@ -119,7 +119,8 @@ class Group:
 
     def texts(self, text: str) -> list[str]:
         """A text of every rank."""
-        encoded = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8) if text else torch.empty(0).byte()
+        data = bytearray(text.encode(errors="backslashreplace"))
+        encoded = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
         sizes = self.gather(torch.tensor([len(encoded)]))[:, 0].tolist()
         if not any(sizes):
             return [""] * self.size
@@ -129,13 +130,20 @@ class Group:
         return [bytes(part.tolist()).decode() for part in joined.split(sizes)]
 
 
+def _describe(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - its text is the user's code
+        return type(error).__name__
+
+
 def _device_of(process_group: Any, samples_device: torch.device) -> torch.device:
     """A device that the group's backend can use, by rules that have the same outcome on all ranks.
 
     Not by where the samples are: a rank without samples may have its metric elsewhere.
     """
-    backend = getattr(distributed, "get_backend_config", distributed.get_backend)(process_group)
-    if "nccl" not in str(backend) or not torch.cuda.is_available():
+    backend = str(getattr(distributed, "get_backend_config", distributed.get_backend)(process_group))
+    if "nccl" not in backend or "cpu" in backend or not torch.cuda.is_available():
         return torch.device("cpu")
     if samples_device.type == "cuda":
         return samples_device

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torchmetrics import Metric
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.counting import TIE_POLICIES
@@ -18,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, check_similarity
 from reid_torchmetrics.metrics._growing_states import GrowingStates, own, own_shared
 from reid_torchmetrics.metrics._ranking import rank_samples
-from reid_torchmetrics.metrics._ranking_cache import Ranking, RankingOptions, tick
+from reid_torchmetrics.metrics._ranking_cache import Ranking, RankingOptions, arrived, note_arrival
 from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
 from reid_torchmetrics.metrics._sharded_ranking import rank_together
 
@@ -33,7 +35,8 @@ class EmbeddingMetric(GrowingStates):
     the same samples, and hands the ranks to `summarise`.
 
     On several processes each keeps the samples that it was given. `compute` ranks them as one set, moves only queries,
-    scores of positives and counts, and has the same value on all ranks; all ranks must call it.
+    scores of positives and counts, and has the same value on all ranks; all ranks must call it. Metrics must be the
+    same on all ranks: the class and its public attributes that are numbers, strings or tuples are compared.
 
     Args:
         similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
@@ -89,7 +92,6 @@ class EmbeddingMetric(GrowingStates):
         self.options = RankingOptions(similarity, same_camera, tuple(sorted(junk_identities)), ties)
         self.empty_target_action = empty_target_action
         self.max_bytes = max_bytes
-        self._last_update = -1
         self._refused: Exception | None = None
         self.add_growing_state("embeddings", torch.empty((0, 0)))
         self.add_growing_state("roles", torch.empty(0, dtype=torch.int8))
@@ -129,16 +131,33 @@ class EmbeddingMetric(GrowingStates):
         """
         try:
             self._check_batch(embeddings, identities, cameras, is_query, index)
-        except (TypeError, ValueError) as error:
-            self._refused = type(error)(*error.args)  # without the traceback, which would keep the batch alive
+            labels = {"identities": identities, "cameras": cameras, "index": index}
+            batch = {name: own(values).long() for name, values in labels.items() if values is not None}
+            batch["roles"] = _roles(is_query, len(embeddings), embeddings.device)
+            batch["embeddings"] = own_shared(embeddings)
+        except Exception as error:
+            self._refused = copy.copy(error).with_traceback(None)  # a traceback would keep the batch alive
             raise
-        labels = {"identities": identities, "cameras": cameras, "index": index}
-        batch = {name: own(values).long() for name, values in labels.items() if values is not None}
-        batch["roles"] = _roles(is_query, len(embeddings), embeddings.device)
-        batch["embeddings"] = own_shared(embeddings)
-        self._last_update = tick()
+        note_arrival(batch["roles"])
         for name, values in batch.items():
             getattr(self, name).append(values)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Append a batch and evaluate it alone, together with those of the other ranks under `dist_sync_on_step`."""
+        try:
+            return super().forward(*args, **kwargs)
+        except Exception:
+            if self.dist_sync_on_step and self._refused is not None:  # the other ranks wait for this step's value
+                with self.sync_context():
+                    if self._group is not None:
+                        self._ranking()
+            raise
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add another metric's samples."""
+        super().merge_state(incoming_state)
+        if isinstance(incoming_state, EmbeddingMetric):
+            self._refused = self._refused or incoming_state._refused  # noqa: SLF001
 
     def compute(self) -> Tensor:
         """Rank all samples and summarise the ranks; NaN and one warning where no query can be evaluated.
@@ -187,7 +206,7 @@ class EmbeddingMetric(GrowingStates):
         if self._group is None:
             return rank_samples(self._samples(), self.options, max_bytes=self.max_bytes, warn=warn)
         return rank_together(
-            self._group, self._accepted_samples, self.options, self._settings(), max_bytes=self.max_bytes, warn=warn
+            self._group, self._accepted_samples, self.options, self._settings, max_bytes=self.max_bytes, warn=warn
         )
 
     def _accepted_samples(self) -> Samples:
@@ -207,7 +226,7 @@ class EmbeddingMetric(GrowingStates):
             roles=_joined("roles", self.roles, total, device),
             cameras=_joined("cameras", self.cameras, total, device) if self.cameras else None,
             index=_joined("index", self.index, total, device) if self.index else None,
-            time=self._last_update,
+            time=arrived(self.roles),
         )
 
     def _settings(self) -> str:

@@ -55,6 +55,7 @@ class GrowingStates(Metric):
         """Forget all samples."""
         for name in self._defaults:  # the base class empties lists in place, also those that a collection shares
             setattr(self, name, [])
+        self._states_before_sync = self._group = None
         super().reset()
 
     def _copy_state_dict(self) -> dict[str, Any]:
@@ -73,6 +74,8 @@ class GrowingStates(Metric):
             raise
         finally:
             self.states_before_forward = None
+            if not self._is_synced:  # the base class forgets a step's synchronisation without `unsync`
+                self._states_before_sync = self._group = None
 
     @property
     def update_called(self) -> bool:
@@ -120,13 +123,15 @@ class GrowingStates(Metric):
 
     def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
         """Remember who shares the samples; only a user's own `dist_sync_fn` gathers them."""
-        self._states_before_sync = {name: getattr(self, name) for name in self._defaults}
+        before = {name: getattr(self, name) for name in self._defaults}
         process_group = process_group or self.process_group
+        gathered = {}
         if self.dist_sync_fn is None and dist_sync_fn in (None, gather_all_tensors):
             group = Group(process_group, self.device)
             self._group = group if group.size > 1 else None
-            return
-        gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
+        else:
+            gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
+        self._states_before_sync = before
         for name, parts in gathered.items():
             listed = [parts] if isinstance(parts, Tensor) else parts
             setattr(self, name, [part for part in listed if len(part)])
@@ -153,6 +158,10 @@ class GrowingStates(Metric):
             if self._is_synced:
                 self.unsync()
             raise
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the processes, which cannot be pickled or copied."""
+        return super().__getstate__() | {"_group": None}
 
     __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
 

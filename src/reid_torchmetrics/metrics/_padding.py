@@ -22,8 +22,8 @@ def warn_if_padded(group: Group, samples: Samples) -> None:
     """
     ends = group.together(lambda: torch.stack([_ends(samples, role) for role in (QUERY, GALLERY)]))
     table = group.gather(ends)  # [ranks, roles, first and last, features]
-    if group.rank == 0 and _look_padded(table):
-        _say_so()
+    if _look_padded(table):
+        group.together(_say_so if group.rank == 0 else lambda: None)  # a warning may be an error
 
 
 def _ends(samples: Samples, role: int) -> Tensor:

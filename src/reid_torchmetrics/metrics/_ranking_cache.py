@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics.functional.retrieval.ranks import PositiveRanks
@@ -41,9 +42,22 @@ class Ranking:
 _clock = itertools.count()
 
 
+_arrivals: WeakIdKeyDictionary = WeakIdKeyDictionary()
+
+
 def tick() -> int:
     """The next moment: orders updates and rankings."""
     return next(_clock)
+
+
+def note_arrival(labels: Tensor) -> None:
+    """Remember that a batch came now, by a tensor that belongs to it alone, whichever metrics hold it."""
+    _arrivals[labels] = tick()
+
+
+def arrived(batches: Sequence[Tensor]) -> int:
+    """When the last of some batches came; -1 if nobody knows, as of samples from a checkpoint."""
+    return max((_arrivals.get(labels, -1) for labels in batches), default=-1)
 
 
 class RankingCache:
@@ -51,7 +65,7 @@ class RankingCache:
 
     Metrics of a collection, or separate attributes that are fed the same batches, hold the same embeddings: the same
     tensors, or others over the same memory, or equal copies of a view. An entry lives no longer than the embeddings
-    that it was computed from, which it holds weakly.
+    that it was computed from, which it holds weakly; one of a rank without any, until newer ones come.
     """
 
     def __init__(self, size: int = 4) -> None:
@@ -123,8 +137,8 @@ class Entry:
         """Whether this is the ranking of these samples and options."""
         if options != self._options or members != self.members or len(self.embeddings) != len(samples.embeddings):
             return False
-        if callable(options.similarity) and samples.time > self._time:
-            return False  # a function may have learned since
+        if samples.time > self._time:
+            return False  # a similarity may have learned since, or a buffer may have been filled anew
         if self._versions != self._rank_versions():
             return False  # somebody wrote to the ranks
         same_labels = all(map(_equal_or_none, self._labels, samples.labels))

@@ -26,7 +26,7 @@ class Samples:
     cameras: Tensor | None
     index: Tensor | None
     time: int
-    """when the last of them came, by `ranking_cache.tick`"""
+    """when the last of them came, by `_ranking_cache.arrived`"""
 
     def __len__(self) -> int:
         """Number of samples."""

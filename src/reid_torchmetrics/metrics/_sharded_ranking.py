@@ -45,33 +45,33 @@ def rank_together(
     group: Group,
     collect: Callable[[], Samples],
     options: RankingOptions,
-    settings: str,
+    describe: Callable[[], str],
     *,
     max_bytes: int,
     warn: bool,
 ) -> Ranking:
     """Rank the samples of all ranks, or find that they were ranked for another metric.
 
-    `collect` gives this rank's samples, and `settings` describes the metric, which must be the same on all ranks.
+    `collect` gives this rank's samples, and `describe` the metric as text, which must be the same on all ranks.
 
     Raises:
         DistributedMetricError: an error on some rank, or metrics or samples that differ between ranks.
     """
 
-    def look() -> tuple[tuple[Samples, list[Entry]], list[int]]:
-        samples = collect()
+    def look() -> tuple[tuple[Samples, list[Entry], str], list[int]]:
+        samples, settings = collect(), describe()
         known = _ranking_cache.rankings.find(samples, options, group.members)[:MOST_RANKINGS]
-        return (samples, known), status(samples, settings, [entry.number for entry in known])
+        return (samples, known, settings), status(samples, settings, [entry.number for entry in known])
 
-    (samples, known), table = group.exchange(look, NUM_STATUS)
+    (samples, known, settings), table = group.exchange(look, NUM_STATUS)
     held = held_together(group, table, settings)
     found = [entry for entry in known if entry.number == held.ranking]
     if not found:
         ranking = _rank(group, samples, held, options, max_bytes)
         found = [Entry(ranking, samples, options, group.members, held.next_number)]
         _ranking_cache.rankings.keep(found[0], samples)
-    if warn and group.rank == 0:
-        found[0].warn_once(samples, warnings.warn)
+    if warn and found[0].ranking.problem:  # on all ranks alike; a warning may be an error
+        group.together(lambda: found[0].warn_once(samples, warnings.warn) if group.rank == 0 else None)
     return found[0].ranking
 
 

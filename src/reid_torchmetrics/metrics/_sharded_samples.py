@@ -56,7 +56,7 @@ def status(samples: Samples, settings: str, rankings: Sequence[int]) -> list[int
         DTYPES.index(promoted(block.dtype for block in samples.embeddings)),
         int(samples.cameras is not None),
         int(samples.index is not None),
-        *rankings,
+        *rankings,  # the newest first
         *[0] * (MOST_RANKINGS - len(rankings)),
     ]
 
@@ -81,7 +81,7 @@ def held_together(group: Group, table: list[list[int]], settings: str) -> Held:
         dtype=promoted(DTYPES[row[3]] for row in filled),
         has_cameras=bool(filled[0][4]),
         has_index=bool(filled[0][5]),
-        ranking=max(common, default=0),
+        ranking=next((number for number in table[0][6:] if number in common), 0),
         next_number=table[0][1],
     )
 
