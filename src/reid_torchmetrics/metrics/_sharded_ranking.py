@@ -39,6 +39,8 @@ from reid_torchmetrics.metrics._sharded_samples import (
     status,
 )
 
+_PLACES_OF_A_RANK = 1 << 40  # more than it has samples: without `index` the gallery is in order rank by rank
+
 
 @torch.no_grad()
 def rank_together(
@@ -80,11 +82,11 @@ def _rank(group: Group, samples: Samples, held: Held, options: RankingOptions, m
     if not held.has_index:
         _padding.warn_if_padded(group, samples)
     query, gallery = (_positions(group, samples, role) for role in (QUERY, GALLERY))
-    sizes = group.gather(torch.tensor([len(query), len(gallery), len(samples)])).T.tolist()
+    num_queries, num_gallery = group.gather(torch.tensor([len(query), len(gallery)])).T.tolist()
     if bad.found:
-        return unranked(sum(sizes[0]), samples.device, bad.reason())
-    queries = share_queries(group, samples, query, sizes[0], held)
-    part, dtype = _part(group, samples, queries, (query, gallery), sum(sizes[2][: group.rank]), options)
+        return unranked(sum(num_queries), samples.device, bad.reason())
+    queries = share_queries(group, samples, query, num_queries, held)
+    part, dtype = _part(group, samples, queries, gallery, options)
     sums = _survey(group, part.gallery, dtype, options)
     scores = group.together(
         lambda: EmbeddingScores(
@@ -92,7 +94,7 @@ def _rank(group: Group, samples: Samples, held: Held, options: RankingOptions, m
         )
     )
     ranks, counts = count_ranks_together(group, Shard(scores, part.relevance, part.places, options.ties))
-    return Ranking(ranks, counts, None if counts.valid else no_query_reason(counts, sum(sizes[1])))
+    return Ranking(ranks, counts, None if counts.valid else no_query_reason(counts, sum(num_gallery)))
 
 
 def _examine(group: Group, samples: Samples, held: Held) -> tuple[Samples, NonFinite]:
@@ -120,18 +122,13 @@ def _positions(group: Group, samples: Samples, role: int) -> Tensor:
 
 
 def _part(
-    group: Group,
-    samples: Samples,
-    queries: Queries,
-    positions: tuple[Tensor, Tensor],
-    num_before: int,
-    options: RankingOptions,
+    group: Group, samples: Samples, queries: Queries, gallery: Tensor, options: RankingOptions
 ) -> tuple[_Part, torch.dtype]:
     """This rank's part, and the dtype of scores, which depends on the largest embeddings, wherever they are."""
 
     def look() -> tuple[_Part, list[int]]:
-        part = _Part.of(samples, queries, *positions, num_before, options)
-        return part, [DTYPES.index(score_dtype(options.similarity, samples.rows(positions[0]), part.gallery))]
+        part = _Part.of(samples, queries, gallery, options, rank=group.rank)
+        return part, [DTYPES.index(score_dtype(options.similarity, samples.rows(queries.positions), part.gallery))]
 
     part, codes = group.exchange(look, 1)
     return part, promoted(DTYPES[code] for (code,) in codes)
@@ -158,22 +155,14 @@ class _Part:
     """of the kept gallery items in the order of the whole gallery, under "stable" """
 
     @classmethod
-    def of(
-        cls,
-        samples: Samples,
-        queries: Queries,
-        query: Tensor,
-        gallery: Tensor,
-        num_before: int,
-        options: RankingOptions,
-    ) -> _Part:
-        """Take all queries, the positions of the own ones and of the gallery, and how many samples lower ranks have."""
+    def of(cls, samples: Samples, queries: Queries, gallery: Tensor, options: RankingOptions, *, rank: int) -> _Part:
+        """Take all queries and the positions of this rank's gallery items."""
         labels = queries.labels.to(samples.device)
         order = None if samples.index is None else labels[:, 2].argsort()
         if options.ties == "stable":
             gallery = samples.in_order(gallery)
         self_index = torch.full_like(labels[:, 0], -1)
-        self_index[queries.own] = samples.column_of(gallery, query)
+        self_index[queries.own] = samples.column_of(gallery, queries.positions)
         if order is not None:
             labels, self_index = labels[order], self_index[order]
         relevance = find_relevance(
@@ -186,7 +175,7 @@ class _Part:
             self_index=self_index if bool((self_index >= 0).any()) else None,
         )
         kept = gallery if relevance.kept is None else gallery[relevance.kept]
-        places = kept + num_before if samples.index is None else samples.index[kept]
+        places = kept + rank * _PLACES_OF_A_RANK if samples.index is None else samples.index[kept]
         return cls(
             Rows([queries.embeddings.to(samples.device)], order),
             samples.rows(kept),

@@ -120,6 +120,8 @@ class Queries:
     """identity, camera, index: int64 [queries, 3]"""
     own: slice
     """those of this rank"""
+    positions: Tensor
+    """the same among this rank's samples"""
 
 
 def share_queries(group: Group, samples: Samples, query: Tensor, sizes: list[int], held: Held) -> Queries:
@@ -130,6 +132,7 @@ def share_queries(group: Group, samples: Samples, query: Tensor, sizes: list[int
             torch.empty((sum(sizes), held.dimension), dtype=held.dtype, device=group.device),
             torch.zeros((sum(sizes), 3), dtype=torch.int64, device=group.device),
             slice(first, first + len(query)),
+            query,
         )
         for column, labels in enumerate((samples.identities, samples.cameras, samples.index)):
             if labels is not None:
