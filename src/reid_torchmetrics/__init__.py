@@ -1,9 +1,20 @@
 """Evaluation of re-identification and image retrieval next to TorchMetrics and Lightning."""
 
 from reid_torchmetrics.data import UnpaddedDistributedSampler
+from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import KReciprocal
+from reid_torchmetrics.functional.retrieval.reranking.query_expansion import QueryExpansion
 from reid_torchmetrics.metrics._distributed import DistributedMetricError
 from reid_torchmetrics.metrics._embedding_metric import EmbeddingMetric
-from reid_torchmetrics.metrics.reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics, ReIDMINP
+from reid_torchmetrics.metrics.reid import (
+    ReIDCMC,
+    ReIDCMCCurve,
+    ReIDMeanAP,
+    ReIDMeasure,
+    ReIDMetrics,
+    ReIDMINP,
+)
 
 __version__ = "0.1.0"
 
@@ -16,11 +27,16 @@ __all__ = [
     "MINP",
     "DistributedMetricError",
     "EmbeddingMetric",
+    "GalleryDraw",
+    "KReciprocal",
     "MeanAP",
+    "Protocol",
+    "QueryExpansion",
     "ReIDCMC",
     "ReIDCMCCurve",
     "ReIDMINP",
     "ReIDMeanAP",
+    "ReIDMeasure",
     "ReIDMetrics",
     "UnpaddedDistributedSampler",
 ]

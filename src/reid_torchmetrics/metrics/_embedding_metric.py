@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,20 +13,25 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.counting import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults, summarise_queries
-from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
-from reid_torchmetrics.functional.retrieval.ranks import DEFAULT_MAX_BYTES, PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
-from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, check_similarity
+from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_TIES, DrawnResults
+from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.protocols import find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarise
+from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
+from reid_torchmetrics.functional.retrieval.ranking.counting import TIE_POLICIES
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES
+from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity, check_similarity
+from reid_torchmetrics.functional.retrieval.reranking.postprocessing import Rerank, check_rerank
+from reid_torchmetrics.metrics._batches import check_against_earlier, check_batch, roles
 from reid_torchmetrics.metrics._growing_states import GrowingStates, own, own_shared
+from reid_torchmetrics.metrics._options import RankingOptions, describe_settings
 from reid_torchmetrics.metrics._ranking import rank_samples
-from reid_torchmetrics.metrics._ranking_cache import Ranking, RankingOptions, arrived, note_arrival
-from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
+from reid_torchmetrics.metrics._ranking_cache import Ranking, arrived, note_arrival
+from reid_torchmetrics.metrics._samples import Samples
 from reid_torchmetrics.metrics._sharded_ranking import rank_together
-
-_NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
-"""attributes of a metric that do not decide its value"""
 
 
 class EmbeddingMetric(GrowingStates):
@@ -38,16 +44,26 @@ class EmbeddingMetric(GrowingStates):
     scores of positives and counts, and has the same value on all ranks; all ranks must call it. Metrics must be the
     same on all ranks: the class and its public attributes that are numbers, strings or tuples are compared.
 
+    Options left at None are those of the protocol.
+
     Args:
+        protocol: the benchmark, by its name in `PROTOCOLS` or as a `Protocol`; the default is Market-1501 as today's
+            code bases compute it. One whose relevance comes as lists needs `functional.retrieval.evaluate`.
         similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
             items [g, D] that returns scores [q, g], higher is closer.
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
             "all" drops every item of the query's camera, "keep" drops nothing. Without cameras nothing is dropped.
+        camera_map: cameras that the camera rule takes for another one: {3: 2} says that 2 and 3 see the same place.
+        search_cameras: gallery items of other cameras are dropped for every query.
         junk_identities: gallery items of these identities are dropped for every query.
+        draw: a `GalleryDraw`: the value is the exact expectation over galleries that are drawn so.
         ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
-            item that comes first by `index`, or that came first, rank by rank, where there is no `index`.
+            item that comes first by `index`, or that came first, rank by rank, where there is no `index`; "grouped"
+            gives all the last of their ranks, "expected" is the mean over all orders.
         empty_target_action: what a query without positives counts in a mean: "skip", "neg" (0), "pos" (1), "error".
             Where no query has a positive, as in Lightning's sanity check, the value is NaN whatever is chosen here.
+        rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
+            `QueryExpansion(...)`. On several processes each gets all samples for it, and for drawn galleries.
         max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time.
         kwargs: see `torchmetrics.Metric`.
 
@@ -60,10 +76,14 @@ class EmbeddingMetric(GrowingStates):
     higher_is_better = True
     full_state_update = False
     plot_lower_bound = 0.0
-    plot_upper_bound = 1.0
+    plot_upper_bound: float | None = 1.0
 
-    rule = "rectangle"
-    """the rule of average precision in `results`"""
+    of_cmc = False
+    """whether the camera rule and the drawn galleries are those that the protocol has for the CMC"""
+    longest = 1
+    """the largest rank of a CMC"""
+    reported: tuple[str, ...] = ()
+    """what `results` holds besides what the protocol reports"""
 
     embeddings: list[Tensor]
     identities: list[Tensor]
@@ -74,33 +94,60 @@ class EmbeddingMetric(GrowingStates):
     def __init__(
         self,
         *,
+        protocol: str | Protocol = "market1501",
         similarity: str | CustomSimilarity = "cosine",
-        same_camera: str = "same_identity",
-        junk_identities: Collection[int] = (-1,),
+        same_camera: str | None = None,
+        camera_map: Mapping[int, int] | None = None,
+        search_cameras: Collection[int] | None = None,
+        junk_identities: Collection[int] | None = None,
+        draw: GalleryDraw | None = None,
         ties: str = "pessimistic",
-        empty_target_action: str = "skip",
+        empty_target_action: str | None = None,
+        rerank: Rerank | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         check_similarity(similarity)
-        _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
-        _checks.integers("junk_identities", junk_identities)
         _checks.one_of("ties", ties, TIE_POLICIES)
-        _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
         _checks.positive_int("max_bytes", max_bytes)
-        self.options = RankingOptions(similarity, same_camera, tuple(sorted(junk_identities)), ties)
-        self.empty_target_action = empty_target_action
-        self.max_bytes = max_bytes
+        check_rerank(rerank, similarity)
+        self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
+        self.protocol = find_protocol(protocol)
+        _checks.lists_given(self.protocol.name, needs_lists=self.protocol.needs_lists, given=False)
+        self._change(
+            same_camera=same_camera,
+            camera_map=camera_map,
+            search_cameras=search_cameras,
+            junk_identities=junk_identities,
+            draw=draw,
+            empty_target_action=empty_target_action,
+        )
         self._refused: Exception | None = None
         self.add_growing_state("embeddings", torch.empty((0, 0)))
         self.add_growing_state("roles", torch.empty(0, dtype=torch.int8))
         for name in ("identities", "cameras", "index"):
             self.add_growing_state(name, torch.empty(0, dtype=torch.int64))
 
+    def _change(self, **options: Any) -> None:
+        """Put options that are not None in the place of the protocol's."""
+        self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
+        if self._ranks_by(of_cmc=self.of_cmc).draw is not None:
+            _checks.one_of("ties", self.ties, DRAWN_TIES)
+            _checks.can_draw(type(self).__name__, can=type(self).summarise_drawn != EmbeddingMetric.summarise_drawn)
+
+    @property
+    def empty_target_action(self) -> str:
+        """What a query without positives counts in a mean."""
+        return self.protocol.empty_target_action
+
     @abstractmethod
     def summarise(self, ranks: PositiveRanks) -> Tensor:
         """The metric's value, given the ranks of the positives of all queries, of which at least one has some."""
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """The metric's value, given the expectations over drawn galleries; only where the protocol draws them."""
+        raise NotImplementedError
 
     def update(
         self,
@@ -130,10 +177,12 @@ class EmbeddingMetric(GrowingStates):
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
         try:
-            self._check_batch(embeddings, identities, cameras, is_query, index)
+            check_batch(embeddings, identities, cameras, is_query, index)
+            held = self.states_before_forward or {name: getattr(self, name) for name in self._defaults}
+            check_against_earlier(held, embeddings, cameras, index)
             labels = {"identities": identities, "cameras": cameras, "index": index}
             batch = {name: own(values).long() for name, values in labels.items() if values is not None}
-            batch["roles"] = _roles(is_query, len(embeddings), embeddings.device)
+            batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             batch["embeddings"] = own_shared(embeddings)
         except Exception as error:
             self._refused = copy.copy(error).with_traceback(None)  # a traceback would keep the batch alive
@@ -173,7 +222,9 @@ class EmbeddingMetric(GrowingStates):
 
     def _value(self, ranking: Ranking) -> Tensor:
         if ranking.counts.valid:
-            return self.summarise(ranking.ranks).to(self.device, self.dtype)
+            drawn = ranking.drawn
+            value = self.summarise(ranking.ranks) if drawn is None else self.summarise_drawn(drawn)
+            return value.to(self.device, self.dtype)
         one_hit = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64, device=ranking.ranks.rank.device))
         shape = self.summarise(one_hit).shape  # `summarise` need not cope with no ranks at all
         return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
@@ -194,19 +245,31 @@ class EmbeddingMetric(GrowingStates):
             should_sync=self._to_sync and not self._is_synced,
             should_unsync=not self._is_synced,
         ):
-            ranking = self._ranking()
-        return summarise_queries(ranking.ranks, ranking.counts, rule=self.rule)
+            ranking, of_cmc = self._ranking(of_cmc=False), self._ranking(of_cmc=True)
+        ranked = Ranked(ranking.ranks, of_cmc.ranks, of_cmc.drawn, ranking.counts)
+        protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self.reported))))
+        setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.labels[1] is not None)
+        return summarise(ranked, protocol, setup, max_rank=max(50, self.longest), labels=ranking.labels)
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
         return self._plot(val, ax)
 
-    def _ranking(self) -> Ranking:
+    def _mean(self, values: Tensor, drawn: DrawnResults | None = None) -> Tensor:
+        weight = drawn.weight if drawn is not None and self.protocol.queries_in_draw else None
+        return mean_over_queries(values, empty_target_action=self.empty_target_action, weight=weight)
+
+    def _ranks_by(self, *, of_cmc: bool) -> RankingOptions:
+        chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank}
+        return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self.longest, **chosen)
+
+    def _ranking(self, *, of_cmc: bool | None = None) -> Ranking:
+        options = self._ranks_by(of_cmc=self.of_cmc if of_cmc is None else of_cmc)
         warn = self.states_before_forward is None
         if self._group is None:
-            return rank_samples(self._samples(), self.options, max_bytes=self.max_bytes, warn=warn)
+            return rank_samples(self._samples(), options, max_bytes=self.max_bytes, warn=warn)
         return rank_together(
-            self._group, self._accepted_samples, self.options, self._settings, max_bytes=self.max_bytes, warn=warn
+            self._group, self._accepted_samples, options, self._settings, max_bytes=self.max_bytes, warn=warn
         )
 
     def _accepted_samples(self) -> Samples:
@@ -217,76 +280,21 @@ class EmbeddingMetric(GrowingStates):
         return self._samples()
 
     def _samples(self) -> Samples:
-        for block in self.embeddings:
-            _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", self.embeddings[0].shape[1])
-        total, device = sum(map(len, self.embeddings)), self._samples_device()
-        return Samples(
-            embeddings=list(self.embeddings),
-            identities=_joined("identities", self.identities, total, device),
-            roles=_joined("roles", self.roles, total, device),
-            cameras=_joined("cameras", self.cameras, total, device) if self.cameras else None,
-            index=_joined("index", self.index, total, device) if self.index else None,
-            time=arrived(self.roles),
-        )
+        states = {name: getattr(self, name) for name in self._defaults}
+        return Samples.joined(states, self._samples_device(), arrived(self.roles))
 
     def _settings(self) -> str:
         """The class and the options that decide the value, as text that is the same on all ranks."""
-        options = {name: value for name, value in vars(self).items() if isinstance(value, (str, int, float, tuple))}
-        options = {name: value for name, value in options.items() if not name.startswith("_")}
-        options |= vars(self.options) | {"similarity": _name(self.options.similarity)}
-        listed = [f"{name}={options[name]!r}" for name in sorted(options.keys() - _NEUTRAL)]
-        return f"{type(self).__name__}({', '.join(listed)})"
+        return describe_settings(type(self).__name__, vars(self), self._ranks_by(of_cmc=self.of_cmc))
+
+    def extra_repr(self) -> str:
+        """The options that decide the value."""
+        shown: dict[str, Any] = {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
+        if self.rerank is not None:
+            shown["rerank"] = self.rerank
+        return ", ".join(f"{name}={value!r}" for name, value in shown.items())
 
     def _samples_device(self) -> torch.device:
         """Where samples are ranked: where they are, but for MPS, which has no float64."""
         device = self.embeddings[-1].device if self.embeddings else self.device
         return torch.device("cpu") if device.type == "mps" else device
-
-    def _check_batch(
-        self,
-        embeddings: Tensor,
-        identities: Tensor,
-        cameras: Tensor | None,
-        is_query: bool | Tensor | None,
-        index: Tensor | None,
-    ) -> None:
-        _checks.embeddings("embeddings", embeddings)
-        length, device = len(embeddings), embeddings.device
-        _checks.integer_labels("identities", identities, length, device)
-        if cameras is not None:
-            _checks.integer_labels("cameras", cameras, length, device)
-        if is_query is not None and not isinstance(is_query, bool):
-            _checks.boolean_mask("is_query", is_query, length, device)
-        if index is not None:
-            _checks.integer_labels("index", index, length, device)
-        self._check_against_earlier_batches(embeddings, cameras, index)
-
-    def _check_against_earlier_batches(self, embeddings: Tensor, cameras: Tensor | None, index: Tensor | None) -> None:
-        held = self.states_before_forward or {name: getattr(self, name) for name in self._defaults}
-        if held["embeddings"]:
-            before = held["embeddings"][-1].shape[1]
-            _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
-            _checks.given_throughout("cameras", given=cameras is not None, given_before=bool(held["cameras"]))
-            _checks.given_throughout("index", given=index is not None, given_before=bool(held["index"]))
-
-
-def _roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
-    if isinstance(is_query, Tensor):
-        return torch.where(is_query, QUERY, GALLERY).to(torch.int8)
-    role = {None: QUERY | GALLERY, True: QUERY, False: GALLERY}[is_query]
-    return torch.full((length,), role, dtype=torch.int8, device=device)
-
-
-def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.device) -> Tensor:
-    none = torch.empty(0, dtype=torch.int64, device=device)
-    joined = torch.cat([none, *(batch.to(device) for batch in batches)])
-    _checks.given_for_all(argument, len(joined), total)
-    return joined
-
-
-def _name(similarity: Any) -> str:
-    """A name or, of a function, where it was defined: its address differs between processes."""
-    if isinstance(similarity, str):
-        return similarity
-    named = similarity if hasattr(similarity, "__qualname__") else type(similarity)
-    return f"{named.__module__}.{named.__qualname__}"

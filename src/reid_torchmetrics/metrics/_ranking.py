@@ -7,11 +7,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.ranks import PositiveRanks, count_ranks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, find_relevance
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores
+from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults, expect_draws
+from reid_torchmetrics.functional.retrieval.ranking.labels import find_relevance
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
+from reid_torchmetrics.functional.retrieval.ranking.relevance import QueryCounts, Relevance
+from reid_torchmetrics.functional.retrieval.ranking.scores import EmbeddingScores, Scores
+from reid_torchmetrics.functional.retrieval.reranking.postprocessing import rerank_embeddings
 from reid_torchmetrics.metrics import _ranking_cache
-from reid_torchmetrics.metrics._ranking_cache import Entry, Ranking, RankingOptions
+from reid_torchmetrics.metrics._options import RankingOptions
+from reid_torchmetrics.metrics._ranking_cache import Entry, Ranking
 from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
 
 
@@ -23,28 +28,63 @@ def rank_samples(samples: Samples, options: RankingOptions, *, max_bytes: int, w
     """
     entries = _ranking_cache.rankings.find(samples, options)
     if not entries:
-        entries = [Entry(_rank(samples, options, max_bytes), samples, options)]
+        entries = [Entry(rank_whole(samples, options, max_bytes), samples, options)]
         _ranking_cache.rankings.keep(entries[0], samples)
     if warn:
         entries[0].warn_once(samples)
     return entries[0].ranking
 
 
-def _rank(samples: Samples, options: RankingOptions, max_bytes: int) -> Ranking:
+def rank_whole(samples: Samples, options: RankingOptions, max_bytes: int) -> Ranking:
+    """Rank the samples, which are all that there are."""
+    samples.check_roles(leave_one_out=options.leave_one_out)
     query, gallery = samples.in_order(samples.positions(QUERY)), samples.positions(GALLERY)
-    if options.ties == "stable":
+    if options.ties == "stable" or options.needs_all_samples:
         gallery = samples.in_order(gallery)
     bad = NonFinite.of(samples)
     if bad.found:
         return unranked(len(query), samples.device, bad.reason())
     relevance = _relevance(samples, query, gallery, options)
-    kept = gallery if relevance.kept is None else gallery[relevance.kept]
-    scores = EmbeddingScores(
-        samples.rows(query), samples.rows(kept), similarity=options.similarity, max_bytes=max_bytes
-    )
+    scores = _scores(samples, query, gallery, relevance, options, max_bytes)
     ranks = count_ranks(scores, relevance, ties=options.ties)
     counts = relevance.counts(ranks.num_positives)
-    return Ranking(ranks, counts, None if counts.valid else no_query_reason(counts, len(gallery)))
+    problem = None if counts.valid else no_query_reason(counts, len(gallery))
+    return Ranking(ranks, counts, problem, labels_of(relevance), _drawn(scores, relevance, options))
+
+
+def labels_of(relevance: Relevance) -> tuple[Tensor | None, Tensor | None]:
+    """Identities and cameras of the queries."""
+    return relevance.query_identities, relevance.query_cameras
+
+
+def _scores(
+    samples: Samples, query: Tensor, gallery: Tensor, relevance: Relevance, options: RankingOptions, max_bytes: int
+) -> Scores:
+    if options.rerank is not None:
+        return rerank_embeddings(
+            samples.rows(query).all(),
+            samples.rows(gallery).all(),
+            relevance,
+            options.rerank,
+            similarity=options.similarity,
+            max_bytes=max_bytes,
+        )
+    kept = gallery if relevance.kept is None else gallery[relevance.kept]
+    return EmbeddingScores(samples.rows(query), samples.rows(kept), similarity=options.similarity, max_bytes=max_bytes)
+
+
+def _drawn(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:
+    if options.draw is None:
+        return None
+    return expect_draws(
+        scores,
+        relevance,
+        options.draw,
+        ties=options.ties,
+        max_rank=options.max_rank,
+        with_precision=options.with_precision,
+        queries_in_draw=options.queries_in_draw,
+    )
 
 
 def _relevance(samples: Samples, query: Tensor, gallery: Tensor, options: RankingOptions) -> Relevance:
@@ -54,8 +94,7 @@ def _relevance(samples: Samples, query: Tensor, gallery: Tensor, options: Rankin
         samples.identities[gallery],
         None if samples.cameras is None else samples.cameras[query],
         None if samples.cameras is None else samples.cameras[gallery],
-        same_camera=options.same_camera,
-        junk_identities=options.junk_identities,
+        **options.of_relevance,
         self_index=own if bool((own >= 0).any()) else None,
     )
 
@@ -98,6 +137,6 @@ def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:
     """Why no query has a positive."""
     return (
         f"No query can be evaluated, so the result is NaN: of {counts.total} queries against {num_gallery} gallery"
-        f" items, {counts.not_in_gallery} have no other item of their identity in the gallery,"
+        f" items, {counts.not_in_gallery} have no other item of their identity in the gallery that is searched,"
         f" {counts.same_camera_only} lost every positive to the camera rule, {counts.junk} are junk."
     )

@@ -14,19 +14,11 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics.utilities import rank_zero_warn
 
-from reid_torchmetrics.functional.retrieval.ranks import PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
+from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.relevance import QueryCounts
+from reid_torchmetrics.metrics._options import RankingOptions
 from reid_torchmetrics.metrics._samples import Samples
-
-
-@dataclass(frozen=True)
-class RankingOptions:
-    """The options that decide what the ranks are; metrics that agree in them share a ranking."""
-
-    similarity: Any
-    same_camera: str
-    junk_identities: tuple[int, ...]
-    ties: str
 
 
 @dataclass(frozen=True)
@@ -37,6 +29,10 @@ class Ranking:
     counts: QueryCounts
     problem: str | None = None
     """why there is nothing to average, if so"""
+    labels: tuple[Tensor | None, Tensor | None] = (None, None)
+    """identities and cameras of the queries"""
+    drawn: DrawnResults | None = None
+    """expectations over drawn galleries, where the protocol draws them"""
 
 
 _clock = itertools.count()
@@ -151,7 +147,10 @@ class Entry:
             warn(self.ranking.problem)
 
     def _rank_versions(self) -> list[int]:
-        return [_version(values) for values in vars(self.ranking.ranks).values()]
+        ranks, drawn = self.ranking.ranks, self.ranking.drawn
+        parts = [part for part in (ranks, ranks.tied, drawn) if part is not None]
+        held = [*self.ranking.labels, *(value for part in parts for value in vars(part).values())]
+        return [_version(values) for values in held if isinstance(values, Tensor)]
 
 
 def _version(block: Tensor) -> int:

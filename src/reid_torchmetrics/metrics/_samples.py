@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.rows import Rows, non_finite_rows
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.rows import Rows, non_finite_rows
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
 
@@ -28,6 +30,31 @@ class Samples:
     time: int
     """when the last of them came, by `_ranking_cache.arrived`"""
 
+    @classmethod
+    def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device, time: int) -> Samples:
+        """The batches that a metric holds.
+
+        Raises:
+            ValueError: batches of merged metrics that do not fit each other.
+        """
+        embeddings = list(states["embeddings"])
+        for block in embeddings:
+            _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", embeddings[0].shape[1])
+        total = sum(map(len, embeddings))
+        optional = {
+            name: _joined(name, states[name], total, device) if states[name] else None for name in ("cameras", "index")
+        }
+        if not total:  # no sample lacks a camera
+            optional["cameras"] = torch.empty(0, dtype=torch.int64, device=device)
+        return cls(
+            embeddings=embeddings,
+            identities=_joined("identities", states["identities"], total, device),
+            roles=_joined("roles", states["roles"], total, device),
+            cameras=optional["cameras"],
+            index=optional["index"],
+            time=time,
+        )
+
     def __len__(self) -> int:
         """Number of samples."""
         return len(self.roles)
@@ -46,6 +73,15 @@ class Samples:
     def blocks(self) -> list[Tensor]:
         """The embeddings on the device of the labels, at least one block."""
         return [block.to(self.device) for block in self.embeddings] or [torch.empty((0, 1), device=self.device)]
+
+    def check_roles(self, *, leave_one_out: bool) -> None:
+        """Raise if a query is no gallery item although it must be.
+
+        Raises:
+            ValueError: it is so.
+        """
+        if leave_one_out:
+            _checks.own_positions("leave_one_out", num_unknown=int((self.roles == QUERY).sum()))
 
     def rows(self, positions: Tensor | None = None) -> Rows:
         """The embeddings at some positions, or all."""
@@ -81,3 +117,10 @@ class Samples:
 
     def _are_all(self, positions: Tensor) -> bool:
         return len(positions) == len(self) and bool((positions[1:] > positions[:-1]).all())
+
+
+def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.device) -> Tensor:
+    none = torch.empty(0, dtype=torch.int64, device=device)
+    joined = torch.cat([none, *(batch.to(device) for batch in batches)])
+    _checks.given_for_all(argument, len(joined), total)
+    return joined

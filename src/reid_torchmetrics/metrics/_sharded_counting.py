@@ -11,10 +11,20 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.ranks import PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Scores
-from reid_torchmetrics.functional.retrieval.tiles import Positives, Tiles, best_first, queries_per_tile
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.ranks import ranks_of_entries
+from reid_torchmetrics.functional.retrieval.ranking.relevance import QueryCounts, Relevance, TileRelevance
+from reid_torchmetrics.functional.retrieval.ranking.scores import Scores
+from reid_torchmetrics.functional.retrieval.ranking.tiles import (
+    Positives,
+    Tiles,
+    best_first,
+    is_positive,
+    num_counts,
+    num_entries,
+    positive_entries,
+    queries_per_tile,
+)
 from reid_torchmetrics.metrics._distributed import Group
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
@@ -87,8 +97,9 @@ class _Counting:
         self._scores = torch.empty(most, dtype=shard.scores.dtype, device=group.device)
         self._places = torch.empty(most if shard.ties == "stable" else 1, dtype=torch.int64, device=group.device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
-        self._counts = torch.empty(most, dtype=count_dtype, device=group.device)
-        self._rank = torch.empty(sum(self._num_slots.values()), dtype=torch.int64, device=self._device)
+        self._counts = torch.empty(1 + num_counts(shard.ties) * (most - 1), dtype=count_dtype, device=group.device)
+        shape = (num_entries(shard.ties), sum(self._num_slots.values()))
+        self._entries = torch.empty(shape, dtype=torch.int64, device=self._device)
         self._filled = 0
         self._num_positives = torch.zeros_like(slots.total)
         self._num_candidates = torch.zeros_like(slots.total)
@@ -103,9 +114,9 @@ class _Counting:
             places = group.sum(self._places[: num_slots + 1], lambda out: self._read_places(rows, out))
         positives = group.together(lambda: self._merge(rows, scores, places))
         if positives is not None:  # on all ranks or on none: they merged the same scores
-            num_found = int(self._num_positives[rows].sum())
-            before = group.sum(self._counts[: num_found + 1], lambda out: self._count(rows, positives, out))
-            group.together(lambda: self._store(rows, before))
+            size = num_counts(self._shard.ties) * int(self._num_positives[rows].sum())
+            counts = group.sum(self._counts[: size + 1], lambda out: self._count(rows, positives, out))
+            group.together(lambda: self._store(rows, positives, counts))
 
     def results(self) -> tuple[PositiveRanks, QueryCounts]:
         """The ranks, once all tiles are done."""
@@ -118,7 +129,8 @@ class _Counting:
         buffer = torch.empty(2 * num_queries + 1, dtype=torch.int64, device=self._group.device)
         totals = self._group.sum(buffer, fill).to(self._device)
         num_candidates, num_others = totals[:num_queries].clone(), totals[num_queries:]
-        ranks = PositiveRanks(self._rank[: self._filled], self._num_positives, num_candidates)
+        entries = self._entries[:, : self._filled]
+        ranks = ranks_of_entries(entries, self._num_positives, num_candidates, ties=self._shard.ties)
         return ranks, relevance.counts(self._num_positives, num_others)
 
     def _read(self, rows: slice, out: Tensor) -> None:
@@ -137,7 +149,7 @@ class _Counting:
         first = total.cumsum(0) - total + self._slots.before[rows]
         slots = first[:, None] + torch.arange(own.shape[1], device=own.device)
         out.zero_()
-        out[slots[self._tile.same_identity].to(out.device)] = own[self._tile.same_identity].to(out.device)
+        out[slots[self._tile.listed].to(out.device)] = own[self._tile.listed].to(out.device)
 
     def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> Positives | None:
         """The positives of all ranks, best first; None if there are none."""
@@ -155,14 +167,11 @@ class _Counting:
         return best_first(padded, columns, positive, ties=self._shard.ties)
 
     def _count(self, rows: slice, positives: Positives, out: Tensor) -> None:
-        before = self.tiles.count(rows, self._tile, positives)
-        out.copy_(before[self._is_positive(rows, before.shape[1])])
+        counts = self.tiles.count(rows, self._tile, positives)
+        out.copy_(counts[:, is_positive(self._num_positives[rows], counts.shape[2])].flatten())
 
-    def _store(self, rows: slice, before: Tensor) -> None:
-        is_positive = self._is_positive(rows, int(self._num_positives[rows].max()))
-        ordinals = torch.arange(1, is_positive.shape[1] + 1, device=self._device).expand_as(is_positive)[is_positive]
-        self._rank[self._filled : self._filled + len(before)] = ordinals + before.to(self._device)
-        self._filled += len(before)
-
-    def _is_positive(self, rows: slice, width: int) -> Tensor:
-        return torch.arange(1, width + 1, device=self._device) <= self._num_positives[rows, None]
+    def _store(self, rows: slice, positives: Positives, counts: Tensor) -> None:
+        counts = counts.to(self._device, torch.int64).view(num_counts(self._shard.ties), -1)
+        entries = positive_entries(positives, counts, self._num_positives[rows])
+        self._entries[:, self._filled : self._filled + entries.shape[1]] = entries
+        self._filled += entries.shape[1]

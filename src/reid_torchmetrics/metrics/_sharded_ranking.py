@@ -16,14 +16,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
-from reid_torchmetrics.functional.retrieval.rows import Rows
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, score_dtype
-from reid_torchmetrics.functional.retrieval.similarity import survey
+from reid_torchmetrics.functional.retrieval.ranking.labels import find_relevance
+from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.ranking.rows import Rows
+from reid_torchmetrics.functional.retrieval.ranking.scores import EmbeddingScores, score_dtype
+from reid_torchmetrics.functional.retrieval.ranking.similarity import survey
 from reid_torchmetrics.metrics import _padding, _ranking_cache
 from reid_torchmetrics.metrics._distributed import Group
-from reid_torchmetrics.metrics._ranking import NonFinite, no_query_reason, unranked
-from reid_torchmetrics.metrics._ranking_cache import Entry, Ranking, RankingOptions
+from reid_torchmetrics.metrics._options import RankingOptions
+from reid_torchmetrics.metrics._ranking import NonFinite, labels_of, no_query_reason, rank_whole, unranked
+from reid_torchmetrics.metrics._ranking_cache import Entry, Ranking
 from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
 from reid_torchmetrics.metrics._sharded_counting import Shard, count_ranks_together
 from reid_torchmetrics.metrics._sharded_samples import (
@@ -31,11 +33,12 @@ from reid_torchmetrics.metrics._sharded_samples import (
     MOST_RANKINGS,
     NUM_STATUS,
     Held,
-    Queries,
+    Shared,
     first_of_each,
+    gather_samples,
     held_together,
     promoted,
-    share_queries,
+    share,
     status,
 )
 
@@ -78,14 +81,17 @@ def rank_together(
 
 
 def _rank(group: Group, samples: Samples, held: Held, options: RankingOptions, max_bytes: int) -> Ranking:
-    samples, bad = _examine(group, samples, held)
+    samples, bad = _examine(group, samples, held, options)
     if not held.has_index:
         _padding.warn_if_padded(group, samples)
     query, gallery = (_positions(group, samples, role) for role in (QUERY, GALLERY))
     num_queries, num_gallery = group.gather(torch.tensor([len(query), len(gallery)])).T.tolist()
     if bad.found:
         return unranked(sum(num_queries), samples.device, bad.reason())
-    queries = share_queries(group, samples, query, num_queries, held)
+    if options.needs_all_samples:
+        everything = gather_samples(group, samples, held)
+        return group.together(lambda: rank_whole(everything, options, max_bytes))
+    queries = share(group, samples, query, num_queries, held)
     part, dtype = _part(group, samples, queries, gallery, options)
     sums = _survey(group, part.gallery, dtype, options)
     scores = group.together(
@@ -94,14 +100,16 @@ def _rank(group: Group, samples: Samples, held: Held, options: RankingOptions, m
         )
     )
     ranks, counts = count_ranks_together(group, Shard(scores, part.relevance, part.places, options.ties))
-    return Ranking(ranks, counts, None if counts.valid else no_query_reason(counts, sum(num_gallery)))
+    problem = None if counts.valid else no_query_reason(counts, sum(num_gallery))
+    return Ranking(ranks, counts, problem, labels_of(part.relevance))
 
 
-def _examine(group: Group, samples: Samples, held: Held) -> tuple[Samples, NonFinite]:
+def _examine(group: Group, samples: Samples, held: Held, options: RankingOptions) -> tuple[Samples, NonFinite]:
     """This rank's samples, and the embeddings of all ranks that are not finite; the first of them are of one rank."""
 
     def look() -> tuple[tuple[Samples, NonFinite], list[int]]:
         complete = held.complete(samples)
+        complete.check_roles(leave_one_out=options.leave_one_out)
         bad = NonFinite.of(complete)
         return (complete, bad), [*bad[:4], len(bad.first), *bad.first, *[0] * (5 - len(bad.first))]
 
@@ -122,7 +130,7 @@ def _positions(group: Group, samples: Samples, role: int) -> Tensor:
 
 
 def _part(
-    group: Group, samples: Samples, queries: Queries, gallery: Tensor, options: RankingOptions
+    group: Group, samples: Samples, queries: Shared, gallery: Tensor, options: RankingOptions
 ) -> tuple[_Part, torch.dtype]:
     """This rank's part, and the dtype of scores, which depends on the largest embeddings, wherever they are."""
 
@@ -155,7 +163,7 @@ class _Part:
     """of the kept gallery items in the order of the whole gallery, under "stable" """
 
     @classmethod
-    def of(cls, samples: Samples, queries: Queries, gallery: Tensor, options: RankingOptions, *, rank: int) -> _Part:
+    def of(cls, samples: Samples, queries: Shared, gallery: Tensor, options: RankingOptions, *, rank: int) -> _Part:
         """Take all queries and the positions of this rank's gallery items."""
         labels = queries.labels.to(samples.device)
         order = None if samples.index is None else labels[:, 2].argsort()
@@ -170,8 +178,7 @@ class _Part:
             samples.identities[gallery],
             None if samples.cameras is None else labels[:, 1],
             None if samples.cameras is None else samples.cameras[gallery],
-            same_camera=options.same_camera,
-            junk_identities=options.junk_identities,
+            **options.of_relevance,
             self_index=self_index if bool((self_index >= 0).any()) else None,
         )
         kept = gallery if relevance.kept is None else gallery[relevance.kept]

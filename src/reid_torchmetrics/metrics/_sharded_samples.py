@@ -112,41 +112,62 @@ def first_of_each(group: Group, numbers: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Queries:
-    """All queries, in the order of the ranks."""
+class Shared:
+    """Some samples of all ranks, in the order of the ranks."""
 
     embeddings: Tensor
     labels: Tensor
-    """identity, camera, index: int64 [queries, 3]"""
+    """identity, camera, index, role: int64 [samples, 4]"""
     own: slice
     """those of this rank"""
     positions: Tensor
     """the same among this rank's samples"""
 
 
-def share_queries(group: Group, samples: Samples, query: Tensor, sizes: list[int], held: Held) -> Queries:
+def share(group: Group, samples: Samples, positions: Tensor, sizes: list[int], held: Held) -> Shared:
+    """Send the samples at some positions to all ranks; `sizes` says how many each rank sends."""
     first = sum(sizes[: group.rank])
 
-    def prepare() -> Queries:
-        queries = Queries(
+    def prepare() -> Shared:
+        shared = Shared(
             torch.empty((sum(sizes), held.dimension), dtype=held.dtype, device=group.device),
-            torch.zeros((sum(sizes), 3), dtype=torch.int64, device=group.device),
-            slice(first, first + len(query)),
-            query,
+            torch.zeros((sum(sizes), 4), dtype=torch.int64, device=group.device),
+            slice(first, first + len(positions)),
+            positions,
         )
-        for column, labels in enumerate((samples.identities, samples.cameras, samples.index)):
+        for column, labels in enumerate((samples.identities, samples.cameras, samples.index, samples.roles)):
             if labels is not None:
-                queries.labels[queries.own, column] = labels[query].to(group.device)
+                shared.labels[shared.own, column] = labels[positions].to(group.device, torch.int64)
         filled = first
-        for piece in samples.rows(query).walk(held.dtype):
-            queries.embeddings[filled : filled + len(piece)] = piece
+        for piece in samples.rows(positions).walk(held.dtype):
+            shared.embeddings[filled : filled + len(piece)] = piece
             filled += len(piece)
-        return queries
+        return shared
 
-    queries = group.together(prepare)
-    group.share(queries.labels, sizes)
-    group.share(queries.embeddings, sizes)
-    return queries
+    shared = group.together(prepare)
+    group.share(shared.labels, sizes)
+    group.share(shared.embeddings, sizes)
+    return shared
+
+
+def gather_samples(group: Group, samples: Samples, held: Held) -> Samples:
+    """All samples of all ranks, on every rank."""
+    everything = torch.arange(len(samples), device=samples.device)
+    sizes = [size for (size,) in group.gather(torch.tensor([len(samples)])).tolist()]
+    shared = share(group, samples, everything, sizes, held)
+
+    def take() -> Samples:
+        labels = shared.labels.to(samples.device)
+        return replace(
+            samples,
+            embeddings=[shared.embeddings.to(samples.device)],
+            identities=labels[:, 0],
+            cameras=labels[:, 1] if held.has_cameras else None,
+            index=labels[:, 2] if held.has_index else None,
+            roles=labels[:, 3].to(samples.roles.dtype),
+        )
+
+    return group.together(take)
 
 
 def promoted(dtypes: Iterable[torch.dtype]) -> torch.dtype:

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.cmc import cmc_at, cmc_curve
-from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
-from reid_torchmetrics.functional.retrieval.measures import (
-    AP_RULES,
-    average_precision,
-    inverse_negative_penalty,
-    mean_over_queries,
-)
-from reid_torchmetrics.functional.retrieval.ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.protocols import find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation.report_names import DRAWN_REPORTS, parse_report
+from reid_torchmetrics.functional.retrieval.evaluation.reports import measure, measure_drawn
+from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
+from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at, cmc_curve
+from reid_torchmetrics.functional.retrieval.measures.extremes import inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.metrics._embedding_metric import EmbeddingMetric
 from reid_torchmetrics.plot import plot_cmc
 
@@ -25,11 +26,13 @@ from reid_torchmetrics.plot import plot_cmc
 class ReIDMeanAP(EmbeddingMetric):
     """Mean average precision (mAP): the mean over queries of the area under the precision-recall curve.
 
-    `rule` is "rectangle" (torchreid, fast-reid, TransReID, scikit-learn) or "trapezoid" (the official Market-1501
-    script, Oxford, the revisited Oxford and Paris evaluation); see `functional.retrieval.average_precision`.
+    Options left at None are those of the protocol; see `functional.retrieval.average_precision`.
 
     Args:
-        rule: how the area is taken.
+        rule: how the area is taken: "rectangle" (torchreid, fast-reid, TransReID, scikit-learn), "trapezoid" (the
+            official Market-1501 script, Oxford, revisited Oxford and Paris), "interpolated_11", "interpolated_101".
+        k: number of candidates that are looked at; all by default.
+        normaliser: what the sum over the first `k` is divided by: "positives", "attainable" or "hits".
         options: see `EmbeddingMetric`.
 
     Example:
@@ -43,14 +46,19 @@ class ReIDMeanAP(EmbeddingMetric):
         tensor(0.8333)
     """
 
-    def __init__(self, *, rule: str = "rectangle", **options: Any) -> None:
+    def __init__(
+        self, *, rule: str | None = None, k: int | None = None, normaliser: str | None = None, **options: Any
+    ) -> None:
         super().__init__(**options)
-        _checks.one_of("rule", rule, AP_RULES)
-        self.rule = rule
+        self._change(rule=rule, k=k, normaliser=normaliser)
 
     def summarise(self, ranks: PositiveRanks) -> Tensor:
         """Mean over queries of the average precision."""
-        return mean_over_queries(average_precision(ranks, rule=self.rule), empty_target_action=self.empty_target_action)
+        return self._mean(measure("map", ranks, self.protocol))
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of the expected average precision."""
+        return self._mean(drawn.average_precision, drawn)
 
 
 class ReIDMINP(EmbeddingMetric):
@@ -72,17 +80,22 @@ class ReIDMINP(EmbeddingMetric):
 
     def summarise(self, ranks: PositiveRanks) -> Tensor:
         """Mean over queries of the inverse negative penalty."""
-        return mean_over_queries(inverse_negative_penalty(ranks), empty_target_action=self.empty_target_action)
+        return self._mean(inverse_negative_penalty(ranks))
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of the expected inverse negative penalty."""
+        return self._mean(drawn.inverse_negative_penalty, drawn)
 
 
 class ReIDCMC(EmbeddingMetric):
     """Cumulative matching characteristic (CMC) at rank `top_k`: the share of queries with a positive that early.
 
-    This is the first-match CMC of the Market-1501 protocol, "rank-1" at `top_k=1`. It is one number, so that
-    `self.log` takes it; `ReIDCMCCurve` is the curve.
+    By default this is the first-match CMC of the Market-1501 protocol, "rank-1" at `top_k=1`. It is one number, so
+    that `self.log` takes it; `ReIDCMCCurve` is the curve.
 
     Args:
         top_k: number of candidates that are looked at; may exceed the gallery.
+        mode: "first_match" or "all_shots" (open-reid's default); None for that of the protocol.
         options: see `EmbeddingMetric`.
 
     Example:
@@ -96,14 +109,22 @@ class ReIDCMC(EmbeddingMetric):
         tensor(0.5000)
     """
 
-    def __init__(self, top_k: int = 1, **options: Any) -> None:
+    of_cmc = True
+
+    def __init__(self, top_k: int = 1, *, mode: str | None = None, **options: Any) -> None:
         super().__init__(**options)
+        self._change(mode=mode)
         _checks.positive_int("top_k", top_k)
-        self.top_k = top_k
+        self.top_k = self.longest = top_k
+        self.reported = (f"rank_{top_k}",)
 
     def summarise(self, ranks: PositiveRanks) -> Tensor:
         """Share of queries whose best positive is among the first `top_k` candidates."""
-        return mean_over_queries(cmc_at(ranks, self.top_k), empty_target_action=self.empty_target_action)
+        return self._mean(cmc_at(ranks, self.top_k, mode=self.protocol.mode))
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of the probability that it is."""
+        return self._mean(drawn.cmc[:, self.top_k - 1], drawn)
 
 
 class ReIDCMCCurve(EmbeddingMetric):
@@ -114,6 +135,7 @@ class ReIDCMCCurve(EmbeddingMetric):
 
     Args:
         max_rank: length of the curve; may exceed the gallery.
+        mode: as in `ReIDCMC`.
         options: see `EmbeddingMetric`.
 
     Example:
@@ -127,14 +149,21 @@ class ReIDCMCCurve(EmbeddingMetric):
         tensor([0.5000, 1.0000, 1.0000])
     """
 
-    def __init__(self, max_rank: int = 50, **options: Any) -> None:
+    of_cmc = True
+
+    def __init__(self, max_rank: int = 50, *, mode: str | None = None, **options: Any) -> None:
         super().__init__(**options)
+        self._change(mode=mode)
         _checks.positive_int("max_rank", max_rank)
-        self.max_rank = max_rank
+        self.max_rank = self.longest = max_rank
 
     def summarise(self, ranks: PositiveRanks) -> Tensor:
         """Share of queries whose best positive is among the first k candidates, for every k."""
-        return cmc_curve(ranks, self.max_rank, empty_target_action=self.empty_target_action)
+        return cmc_curve(ranks, self.max_rank, mode=self.protocol.mode, empty_target_action=self.empty_target_action)
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of the probability of each of these, for every k."""
+        return self._mean(drawn.cmc[:, : self.max_rank], drawn)
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Draw the curve, or those given; returns the figure and its axes. Needs matplotlib."""
@@ -144,17 +173,57 @@ class ReIDCMCCurve(EmbeddingMetric):
         return plot_cmc({f"step {step}": curve for step, curve in enumerate(curves)}, ax=ax)
 
 
-class ReIDMetrics(MetricCollection):
-    """The numbers that papers report: a `MetricCollection` of `map`, `minp` and `rank_k` for every k of `ranks`.
-
-    All members are 0-d tensors, ready for `self.log_dict`, and share one set of samples and one ranking.
+class ReIDMeasure(EmbeddingMetric):
+    """Mean over queries of any number in `REPORTS`, by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
 
     Args:
-        ranks: the ranks at which the CMC is reported.
+        name: the number; one that ends in "_" in `REPORTS` is followed by k.
+        options: see `EmbeddingMetric`.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import ReIDMeasure
+        >>> metric = ReIDMeasure("precision_2")
+        >>> metric.update(torch.tensor([[1.0, 0.0]]), torch.tensor([7]), is_query=True)
+        >>> gallery = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.1, 0.9]])
+        >>> metric.update(gallery, torch.tensor([7, 3, 7]), is_query=False)
+        >>> metric.compute()  # hits at ranks 1 and 3, one of them within the first 2
+        tensor(0.5000)
+    """
+
+    plot_upper_bound = None
+
+    def __init__(self, name: str, **options: Any) -> None:
+        key, k = parse_report(name)
+        if key == "rank_":
+            self.of_cmc, self.longest = True, k
+        super().__init__(**options)
+        if self._ranks_by(of_cmc=self.of_cmc).draw is not None:
+            _checks.can_draw(f"the report {name!r}", can=key in DRAWN_REPORTS)
+        self.name = name
+        self.reported = (name,)
+
+    def summarise(self, ranks: PositiveRanks) -> Tensor:
+        """Mean over queries of the number."""
+        return self._mean(measure(self.name, ranks, self.protocol))
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of its expectation."""
+        return self._mean(measure_drawn(self.name, drawn), drawn)
+
+
+class ReIDMetrics(MetricCollection):
+    """The numbers that papers report, as a `MetricCollection`: `map`, `minp`, `rank_1`, ... or those of a protocol.
+
+    All members are 0-d tensors, ready for `self.log_dict`, and share one set of samples and their rankings.
+
+    Args:
+        ranks: the ranks at which the CMC is reported; None for those of the protocol, 1, 5 and 10 by default.
+        protocol: the benchmark; it says what is reported.
         rule: the rule of average precision; see `ReIDMeanAP`.
         prefix: put before every name, for instance "val/".
         postfix: put behind every name.
-        options: see `EmbeddingMetric`.
+        options: see `EmbeddingMetric`, and the other fields of `Protocol`.
 
     Example:
         >>> import torch
@@ -169,25 +238,39 @@ class ReIDMetrics(MetricCollection):
 
     def __init__(
         self,
-        ranks: Sequence[int] = (1, 5, 10),
+        ranks: Sequence[int] | None = None,
         *,
-        rule: str = "rectangle",
+        protocol: str | Protocol = "market1501",
+        rule: str | None = None,
         prefix: str | None = None,
         postfix: str | None = None,
         **options: Any,
     ) -> None:
-        _checks.positive_ints("ranks", ranks)
+        fixed = {name: options.pop(name) for name in set(options) & {field.name for field in fields(Protocol)}}
+        protocol = find_protocol(protocol).changed(fixed if rule is None else fixed | {"rule": rule})
+        reports = protocol.reports
+        if ranks is not None:
+            _checks.positive_ints("ranks", ranks)
+            reports = (*(name for name in reports if parse_report(name)[0] != "rank_"), *map("rank_{}".format, ranks))
+        protocol = protocol.changed({"reports": reports})
         members: dict[str, Metric | MetricCollection] = {
-            "map": ReIDMeanAP(rule=rule, **options),
-            "minp": ReIDMINP(**options),
+            name: _member(name, protocol=protocol, **options) for name in reports
         }
-        members |= {f"rank_{rank}": ReIDCMC(top_k=rank, **options) for rank in ranks}
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name: rank_10 before rank_5
             self._modules[name] = self._modules.pop(name)
 
     def results(self) -> RetrievalResults:
         """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""
-        member = self._modules["map"]
+        member = next(iter(self._modules.values()))
         assert isinstance(member, EmbeddingMetric)  # noqa: S101 - for the type checker; see __init__
         return member.results()
+
+
+def _member(name: str, **options: Any) -> EmbeddingMetric:
+    """The metric of a reported number."""
+    key, k = parse_report(name)
+    if key == "rank_":
+        return ReIDCMC(k, **options)
+    named = {"map": ReIDMeanAP, "minp": ReIDMINP}
+    return named[key](**options) if key in named else ReIDMeasure(name, **options)

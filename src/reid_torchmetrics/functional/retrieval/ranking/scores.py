@@ -11,8 +11,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.rows import WALK_BYTES, Rows
-from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity, is_extreme, prepare, survey
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.ranking.rows import WALK_BYTES, Rows, check_pair
+from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity, is_extreme, prepare, survey
+
+DEFAULT_MAX_BYTES = 256 << 20
 
 
 @runtime_checkable
@@ -30,6 +34,9 @@ class Scores(Protocol):
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
+
+    def fill_comparable(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Like `fill`, with scores that can be compared between queries: minus the distance under "euclidean"."""
 
 
 class EmbeddingScores:
@@ -71,6 +78,11 @@ class EmbeddingScores:
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]
                 self._form.score(query, self._panel(panel), panel, part)
 
+    def fill_comparable(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Like `fill`, with scores that can be compared between queries: minus the distance under "euclidean"."""
+        self.fill(out, rows, columns)
+        self._form.complete(self._form.query(self._query.read(rows, self.dtype)), out)
+
     def _panels(self, columns: slice) -> list[slice]:
         return [columns] if self._is_whole() else equal_ranges(columns, self._panel_rows)
 
@@ -111,6 +123,60 @@ class GivenScores:
             out.copy_(self._scores[rows, columns])
         else:
             out.copy_(self._scores[rows][:, self._kept[columns]])
+
+    fill_comparable = fill  # the user's scores are taken to be comparable
+
+
+def score_embeddings(
+    query: Float[Tensor, "queries dim"],
+    gallery: Float[Tensor, "gallery dim"],
+    relevance: Relevance,
+    *,
+    similarity: str | CustomSimilarity = "cosine",
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> EmbeddingScores:
+    """Scores of embeddings against the gallery items that `relevance` keeps, computed when they are needed.
+
+    Args:
+        query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32.
+        gallery: embeddings of the whole gallery.
+        relevance: who is positive, negative or junk.
+        similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
+            items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
+        max_bytes: bound on the scores, and on the prepared gallery rows, that are held at a time.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
+    """
+    check_pair(query, gallery)
+    _checks.length("query", len(query), relevance.num_queries)
+    _checks.length("gallery", len(gallery), relevance.num_gallery)
+    _checks.positive_int("max_bytes", max_bytes)
+    return EmbeddingScores(Rows([query]), Rows([gallery], relevance.kept), similarity=similarity, max_bytes=max_bytes)
+
+
+def given_scores(
+    scores: Float[Tensor, "queries gallery"], relevance: Relevance, *, max_bytes: int = DEFAULT_MAX_BYTES
+) -> GivenScores:
+    """Scores that the user computed, higher is closer; a distance matrix enters as `-distances`.
+
+    Minus infinity and infinity are ordinary scores. `scores` is not written to; `max_bytes` bounds what is copied.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes that do not fit.
+    """
+    _checks.floating_matrix("scores", scores, "G")
+    _checks.length("scores", len(scores), relevance.num_queries)
+    _checks.length("scores.T", scores.shape[1], relevance.num_gallery)
+    _checks.positive_int("max_bytes", max_bytes)
+    return GivenScores(scores, kept=relevance.kept, max_bytes=max_bytes)
+
+
+def check_match(scores: Scores, relevance: Relevance) -> None:
+    """Raise unless scores are of the queries and the kept gallery items of a relevance."""
+    _checks.belong_together((scores.num_queries, scores.num_gallery), (relevance.num_queries, relevance.num_kept))
 
 
 def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:

@@ -21,7 +21,12 @@ TIE_POLICIES = {
     "pessimistic": "a negative with the same score goes before the positive",
     "optimistic": "the positive goes before a negative with the same score",
     "stable": "items with the same score keep the order of the gallery",
+    "grouped": "items with the same score all take the last of their ranks",
+    "expected": "a measure is the mean over all orders of items with the same score",
 }
+
+GROUPING_POLICIES = ("grouped", "expected")
+"""policies under which measures need the sizes of tied groups"""
 
 _SERIAL_SORT = 1 << 16  # below this many values, starting threads costs more than sorting
 _WIDE = 4096  # columns from which on it may pay to look for the values above a floor before sorting them
@@ -40,6 +45,17 @@ def negatives_above(
     """Count the negatives above each threshold, or level with it too, in rows that are sorted ascending."""
     place = torch.searchsorted(ordered, thresholds, right=not or_tied)
     return ordered.shape[1] - torch.maximum(place, num_removed[:, None])
+
+
+def tied_negatives(
+    ordered: Float[Tensor, "queries columns"],
+    num_removed: Int[Tensor, " queries"],
+    thresholds: Float[Tensor, "queries padded"],
+) -> Int[Tensor, "2 queries padded"]:
+    """Count the negatives above or level with each threshold, and those level with it, in rows sorted ascending."""
+    above = negatives_above(ordered, num_removed, thresholds, or_tied=False)
+    above_or_level = negatives_above(ordered, num_removed, thresholds, or_tied=True)
+    return torch.stack([above_or_level, above_or_level - above])
 
 
 def negatives_before(

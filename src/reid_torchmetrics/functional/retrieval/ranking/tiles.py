@@ -13,9 +13,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.counting import negatives_above, negatives_before, sort_rows
-from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, equal_ranges
+from reid_torchmetrics.functional.retrieval.ranking.counting import (
+    GROUPING_POLICIES,
+    negatives_above,
+    negatives_before,
+    sort_rows,
+    tied_negatives,
+)
+from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance, TileRelevance
+from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, equal_ranges
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort, which other devices than the CPU need
@@ -27,7 +33,8 @@ _MOST_ROWS_TWICE = 256  # queries a tile where every score is computed twice
 class TileRanks(NamedTuple):
     """What `PositiveRanks` holds, for the queries of one tile."""
 
-    rank: Int[Tensor, " positives"]
+    entries: Int[Tensor, "num_entries positives"]
+    """for every positive its rank, and under a grouping tie policy what `TiedGroups` holds"""
     num_positives: Int[Tensor, " queries"]
     num_candidates: Int[Tensor, " queries"]
 
@@ -81,12 +88,12 @@ class Tiles:
         """Rank the positives of the queries `rows`."""
         tile = self._relevance.tile(rows)
         num_positives = tile.positive.sum(1)
-        before = torch.zeros_like(tile.columns)
+        entries = tile.columns.new_empty((num_entries(self._ties), 0))
         if bool(num_positives.any()):
             positives = best_first(self.read(rows, tile), tile.columns, tile.positive, ties=self._ties)
-            before = self.count(rows, tile, positives)
-        ordinal = torch.arange(1, before.shape[1] + 1, device=before.device)
-        return TileRanks((before + ordinal)[ordinal <= num_positives[:, None]], num_positives, tile.num_candidates)
+            counts = self.count(rows, tile, positives)
+            entries = positive_entries(positives, counts[:, is_positive(num_positives, counts.shape[2])], num_positives)
+        return TileRanks(entries, num_positives, tile.num_candidates)
 
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
         """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`."""
@@ -98,15 +105,19 @@ class Tiles:
         _checks.no_nan(self._scores.argument, found=bool(scores.isnan().any()))
         return scores
 
-    def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "queries padded"]:
-        """Count the negatives before each positive; right after `read` of the same queries."""
-        before = torch.zeros(positives.scores.shape, dtype=torch.int64, device=positives.scores.device)
+    def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:
+        """Count the negatives before each positive; right after `read` of the same queries.
+
+        Under a grouping tie policy those with the positive's score go first, and are a second count.
+        """
+        shape = (num_counts(self._ties), *positives.scores.shape)
+        counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
         counted = 0
         for panel in self._panels:
             values, removed = self._negatives(rows, tile, panel, counted)
-            before += self._count(values, removed, positives, panel)
+            counts += self._count(values, removed, positives, panel)
             counted = panel.stop
-        return before
+        return counts
 
     def _negatives(
         self, rows: slice, tile: TileRelevance, panel: slice, counted: int
@@ -117,7 +128,7 @@ class Tiles:
         """
         values = self._view(rows, panel) if len(self._panels) == 1 else self._fill(rows, panel)
         inside, local = _locate(tile.columns, panel)
-        inside &= tile.same_identity
+        inside &= tile.listed
         row_start = torch.arange(len(values), device=values.device)[:, None] * values.shape[1]
         own_run = (row_start + local)[inside]
         removed = self._relevance.dropped(rows, panel)
@@ -136,14 +147,16 @@ class Tiles:
         removed: Tensor,
         positives: Positives,
         panel: slice,
-    ) -> Int[Tensor, "queries padded"]:
+    ) -> Int[Tensor, "counts queries padded"]:
         """Count a panel's negatives before each positive."""
         argument = self._scores.argument
         if self._ties == "stable":
             places = positives.places - panel.start
-            return negatives_before(values, removed, positives.scores, places, argument=argument)
+            return negatives_before(values, removed, positives.scores, places, argument=argument)[None]
         ordered = sort_rows(values, argument=argument, floor=positives.lowest)
-        return negatives_above(ordered, removed, positives.scores, or_tied=self._ties == "pessimistic")
+        if self._ties in GROUPING_POLICIES:
+            return tied_negatives(ordered, removed, positives.scores)
+        return negatives_above(ordered, removed, positives.scores, or_tied=self._ties == "pessimistic")[None]
 
     def _fill(self, rows: slice, panel: slice) -> Float[Tensor, "queries columns"]:
         values = self._view(rows, panel)
@@ -180,6 +193,37 @@ def best_first(
     scores, places = scores.gather(1, order), places.where(positive, -1).gather(1, order)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
     return Positives(scores, places.gather(1, order), lowest)
+
+
+def num_counts(ties: str) -> int:
+    """Numbers that are counted for every positive."""
+    return 2 if ties in GROUPING_POLICIES else 1
+
+
+def num_entries(ties: str) -> int:
+    """Numbers that are found for every positive."""
+    return 4 if ties in GROUPING_POLICIES else 1
+
+
+def is_positive(num_positives: Int[Tensor, " queries"], width: int) -> Bool[Tensor, "queries padded"]:
+    """Which places of rows with the best positives first hold one."""
+    return torch.arange(width, device=num_positives.device) < num_positives[:, None]
+
+
+def positive_entries(
+    positives: Positives, counts: Int[Tensor, "counts positives"], num_positives: Int[Tensor, " queries"]
+) -> Int[Tensor, "num_entries positives"]:
+    """The rank of every positive, and under a grouping tie policy its group, from the counts of negatives."""
+    valid = is_positive(num_positives, positives.scores.shape[1])
+    ordinal = torch.arange(1, valid.shape[1] + 1, device=valid.device).expand_as(valid)[valid]
+    rank = counts[0] + ordinal
+    if len(counts) == 1:
+        return rank[None]
+    rising = -positives.scores
+    better = torch.searchsorted(rising, rising)
+    # Padding ties with a positive that scores minus infinity.
+    last = torch.minimum(torch.searchsorted(rising, rising, right=True), num_positives[:, None])
+    return torch.stack([rank, better[valid], (last - better)[valid], counts[1]])
 
 
 def _cut(scores: Scores, longest_run: int, ties: str) -> tuple[int, int]:

@@ -11,6 +11,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics import _checks
+
 WALK_BYTES = 16 << 20  # rows are read in pieces of this size
 
 
@@ -32,6 +34,10 @@ class Rows:
         """All rows as one tensor of `dtype` where that costs nothing, else None."""
         untouched = self._kept is None and len(self._blocks) == 1 and self._blocks[0].dtype == dtype
         return self._blocks[0] if untouched else None
+
+    def all(self) -> Float[Tensor, "rows dim"]:
+        """All rows as one tensor."""
+        return self.read(slice(0, self.size), self.dtype)
 
     def read(self, rows: slice, dtype: torch.dtype) -> Float[Tensor, "rows dim"]:
         """A range of rows."""
@@ -74,3 +80,13 @@ def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"
     suspects = (~total.isfinite()).nonzero()[:, 0]
     parts = suspects.split(max(1, WALK_BYTES // (embeddings.shape[1] * embeddings.element_size())))
     return torch.cat([part[~embeddings[part].isfinite().all(1)] for part in parts])
+
+
+def check_pair(query: Tensor, gallery: Tensor) -> None:
+    """Raise unless queries and gallery are finite embeddings that can be compared."""
+    _checks.embeddings("query", query)
+    _checks.embeddings("gallery", gallery)
+    _checks.same_device("query", query, "gallery", gallery)
+    _checks.same_dimension("query", query.shape[1], "gallery", gallery.shape[1])
+    _checks.finite("query", non_finite_rows(query))
+    _checks.finite("gallery", non_finite_rows(gallery))

@@ -1,4 +1,4 @@
-"""The waist of retrieval evaluation: the ranks of every query's positives, found by counting.
+"""Rank the positives of every query, by counting.
 
 The rank of a positive is one plus the candidates before it, and a candidate is before it if it scores higher: no
 gallery is sorted with its indices. The positives are known from the labels; a tile of scores is filled, their scores
@@ -7,68 +7,26 @@ are read, they and the junk are taken out, and the negatives above each positive
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.counting import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
-from reid_torchmetrics.functional.retrieval.rows import Rows, non_finite_rows
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, GivenScores, Scores
-from reid_torchmetrics.functional.retrieval.similarity import CustomSimilarity
-from reid_torchmetrics.functional.retrieval.tiles import Tiles
-
-DEFAULT_MAX_BYTES = 256 << 20
-
-
-@dataclass(frozen=True, eq=False)
-class PositiveRanks:
-    """The ranks of the positives of every query: what each measure of retrieval is computed from.
-
-    Blocks of queries append: the ranks of two sets of queries against one gallery are the concatenation of theirs.
-    """
-
-    rank: Int[Tensor, " positives"]
-    """int64, 1-based, grouped by query, ascending inside a query"""
-    num_positives: Int[Tensor, " queries"]
-    """int64; 0 for a query that cannot be evaluated"""
-    num_candidates: Int[Tensor, " queries"]
-    """int64; gallery items left for the query once junk is removed"""
-
-    def __post_init__(self) -> None:
-        _checks.integer_labels("num_positives", self.num_positives)
-        _checks.integer_labels("num_candidates", self.num_candidates, len(self.num_positives))
-        _checks.integer_labels("rank", self.rank, int(self.num_positives.sum()), self.num_positives.device)
-
-    @property
-    def num_queries(self) -> int:
-        """Number of queries, with those that have no positive."""
-        return len(self.num_positives)
-
-    def split(self, max_positives: int = 1 << 22) -> Iterator[PositiveRanks]:
-        """Blocks of queries with about `max_positives` positives each, so that measures need little memory."""
-        stops = self.num_positives.cumsum(0)
-        first, done = 0, 0
-        while first < self.num_queries:
-            last = int(torch.searchsorted(stops, done + max_positives, right=True))
-            last = max(first + 1, last)
-            stop = int(stops[last - 1])
-            rows = slice(first, last)
-            yield PositiveRanks(self.rank[done:stop], self.num_positives[rows], self.num_candidates[rows])
-            first, done = last, stop
-
-    @staticmethod
-    def concatenate(blocks: Sequence[PositiveRanks]) -> PositiveRanks:
-        """The ranks of all queries of `blocks`, in order."""
-        return PositiveRanks(
-            torch.cat([block.rank for block in blocks]),
-            torch.cat([block.num_positives for block in blocks]),
-            torch.cat([block.num_candidates for block in blocks]),
-        )
+from reid_torchmetrics.functional.retrieval.ranking.counting import TIE_POLICIES
+from reid_torchmetrics.functional.retrieval.ranking.labels import find_relevance
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.ranking.scores import (
+    DEFAULT_MAX_BYTES,
+    Scores,
+    check_match,
+    given_scores,
+    score_embeddings,
+)
+from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity
+from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles, num_entries
 
 
 @torch.no_grad()
@@ -102,7 +60,9 @@ def rank_positives(
             "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
         junk_identities: gallery items of these identities are dropped for every query.
         ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
-            item that comes first in the gallery. Evaluators that sort leave this to their sorting routine.
+            item that comes first in the gallery; "grouped" gives all of them the last of their ranks (scikit-learn's
+            average precision), and under "expected" measures are means over all orders of equal scores. Evaluators
+            that sort leave this to their sorting routine.
         self_index: for every query its own position in the gallery, or -1: leave-one-out drops it by position.
         max_bytes: bound on the scores, and on the prepared gallery rows, that are held at a time.
 
@@ -113,7 +73,8 @@ def rank_positives(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, scores that are NaN.
     """
-    _check_embeddings(query, gallery)
+    _checks.embeddings("query", query)  # before the labels, which are compared with its length
+    _checks.embeddings("gallery", gallery)
     _check_lengths(len(query), len(gallery), query_identities, gallery_identities)
     relevance = find_relevance(
         query_identities,
@@ -124,8 +85,7 @@ def rank_positives(
         junk_identities=junk_identities,
         self_index=self_index,
     )
-    _checks.positive_int("max_bytes", max_bytes)
-    scores = EmbeddingScores(Rows([query]), Rows([gallery], relevance.kept), similarity=similarity, max_bytes=max_bytes)
+    scores = score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)
     return count_ranks(scores, relevance, ties=ties)
 
 
@@ -159,33 +119,42 @@ def rank_positives_from_scores(
         junk_identities=junk_identities,
         self_index=self_index,
     )
-    _checks.positive_int("max_bytes", max_bytes)
-    return count_ranks(GivenScores(scores, kept=relevance.kept, max_bytes=max_bytes), relevance, ties=ties)
+    return count_ranks(given_scores(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
 
 
+@torch.no_grad()
 def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveRanks:
-    """Rank the positives of all queries, tile by tile; at most `scores.max_bytes` of scores are held."""
+    """Rank the positives of all queries, tile by tile; at most `scores.max_bytes` of scores are held.
+
+    Raises:
+        ValueError: an unknown tie policy, scores that were made for another relevance, or that are NaN.
+    """
     _checks.one_of("ties", ties, TIE_POLICIES)
+    check_match(scores, relevance)
     tiles = Tiles(scores, relevance, ties=ties)
     # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-    rank = torch.empty(int(relevance.run_length.sum()), dtype=torch.int64, device=scores.device)
+    shape = (num_entries(ties), int(relevance.run_length.sum()))
+    entries = torch.empty(shape, dtype=torch.int64, device=scores.device)
     num_positives, num_candidates = torch.zeros_like(relevance.run_length), torch.zeros_like(relevance.run_length)
     filled = 0
     for rows in tiles.rows():
         tile = tiles.rank(rows)
         num_positives[rows], num_candidates[rows] = tile.num_positives, tile.num_candidates
-        rank[filled : filled + len(tile.rank)] = tile.rank
-        filled += len(tile.rank)
-    return PositiveRanks(rank[:filled], num_positives, num_candidates)
+        entries[:, filled : filled + tile.entries.shape[1]] = tile.entries
+        filled += tile.entries.shape[1]
+    return ranks_of_entries(entries[:, :filled], num_positives, num_candidates, ties=ties)
 
 
-def _check_embeddings(query: Tensor, gallery: Tensor) -> None:
-    _checks.embeddings("query", query)
-    _checks.embeddings("gallery", gallery)
-    _checks.same_device("query", query, "gallery", gallery)
-    _checks.same_dimension("query", query.shape[1], "gallery", gallery.shape[1])
-    _checks.finite("query", non_finite_rows(query))
-    _checks.finite("gallery", non_finite_rows(gallery))
+def ranks_of_entries(
+    entries: Int[Tensor, "num_entries positives"],
+    num_positives: Int[Tensor, " queries"],
+    num_candidates: Int[Tensor, " queries"],
+    *,
+    ties: str,
+) -> PositiveRanks:
+    """Name what was found for every positive, which lies as `tiles.positive_entries` puts it."""
+    tied = TiedGroups(ties, *entries[1:]) if len(entries) > 1 else None
+    return PositiveRanks(entries[0], num_positives, num_candidates, tied)
 
 
 def _check_lengths(num_queries: int, num_gallery: int, query_labels: Tensor, gallery_labels: Tensor) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.rows import Rows
+from reid_torchmetrics.functional.retrieval.ranking.rows import Rows
 
 CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 """A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
@@ -52,6 +52,9 @@ class Dot:
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
         _product(query, gallery, out)
+
+    def complete(self, query: Tensor, out: Tensor) -> None:
+        """Turn scores of prepared queries into similarities that can be compared between queries, in place."""
 
 
 class Cosine(Dot):
@@ -122,6 +125,11 @@ class Euclidean(Dot):
         """Write q . g - |g|^2 / 2 into `out`."""
         _product(query, gallery, out)
         out.sub_(self._half_squared_norm[columns])
+
+    def complete(self, query: Tensor, out: Tensor) -> None:
+        """Turn scores into minus the distance; rounding makes no squared distance negative."""
+        half_squared_norm = (_squared_norm(query) / 2).to(out.dtype)
+        out.sub_(half_squared_norm[:, None]).clamp_(max=0).mul_(-2).sqrt_().neg_()
 
 
 class Custom(Dot):

@@ -1,0 +1,1 @@
+"""Galleries that a protocol draws at random: exact expectations, and samples."""

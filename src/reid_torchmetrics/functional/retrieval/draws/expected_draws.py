@@ -1,0 +1,141 @@
+"""The expectations of one tile of queries, from the strata that are ahead of their positives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval.draws.drawn_positives import find_chances, ordinal_density
+from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric
+from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, StrataAhead
+from reid_torchmetrics.functional.retrieval.draws.poisson_binomial import at_most, largest_mean, panels
+from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata
+
+_CELLS = 1 << 20  # values of a histogram, or of an integrand, that are held at a time
+_MOST_NODES = 256  # of an integrand, as a rule
+
+
+class IdentityCurves:
+    """Sums over positives of P(p) P(S_p < k), for all queries; terms are convolved many at a time."""
+
+    def __init__(self, num_queries: int, max_rank: int, device: torch.device) -> None:
+        """Start with 0."""
+        self.cmc = torch.zeros(num_queries, max_rank, dtype=torch.float64, device=device)
+        self.most_ahead = largest_mean(max_rank - 1)
+        """what has more identities ahead on average adds nothing"""
+        self._waiting: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self._num_waiting = 0
+
+    def add(
+        self,
+        query: Int[Tensor, " positives"],
+        best: Float[Tensor, " positives"],
+        chance: Float[Tensor, " events"],
+        num_events: Int[Tensor, " positives"],
+    ) -> None:
+        """Add positives: their query, their P(p), and the chance of each identity to be ahead."""
+        useful = (best > 0) & (_segment_reduce(chance, "sum", num_events) <= self.most_ahead)
+        chance = chance[useful.repeat_interleave(num_events)]
+        self._waiting.append((query[useful], best[useful], chance, num_events[useful]))
+        self._num_waiting += len(chance) + len(query)
+        if self._num_waiting > _CELLS:
+            self.finish()
+
+    def finish(self) -> None:
+        """Convolve what waits."""
+        if self._waiting:
+            query, best, chance, num_events = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
+            below = at_most(chance, num_events, self.cmc.shape[1]).mul_(best[:, None])
+            self.cmc.scatter_add_(0, query[:, None].expand_as(below), below)  # index_add_ is slow for rows
+        self._waiting, self._num_waiting = [], 0
+
+
+class TileExpectation:
+    """Expected average precision and INP of the queries of one tile; 0 without positives or if not asked for.
+
+    What the CMC needs is added to `curves`.
+    """
+
+    def __init__(
+        self, tile: AheadTile, strata: Strata, draw: GalleryDraw, curves: IdentityCurves, *, with_precision: bool
+    ) -> None:
+        """Count what is ahead of the positives that matter, and sum over them."""
+        valid = tile.positives.valid
+        self._tile, self._strata, self._curves = tile, strata, curves
+        self.num_positives = valid.sum(1)
+        self.average_precision = torch.zeros(len(valid), dtype=torch.float64, device=valid.device)
+        self.inverse_negative_penalty = torch.zeros_like(self.average_precision)
+        if not bool(valid.any()):
+            return
+        stratum = strata.of_item[tile.positives.columns]  # those of an identity have consecutive numbers
+        first = stratum.where(valid, strata.number).amin(1, keepdim=True)
+        self._chances = find_chances(stratum - first, valid, draw)
+        self._law = Hypergeometric(*tile.cases, draw.num_drawn(tile.cases.available))
+        for block in self._blocks(with_precision=with_precision):
+            self._add_curves(block)
+            if with_precision:
+                self._add_precisions(block)
+
+    def _blocks(self, *, with_precision: bool) -> Iterator[StrataAhead]:
+        if with_precision:
+            return self._tile.count(self.num_positives)
+        # The chance to be the best falls to 0 and stays there.
+        return self._tile.count((self._chances.best > 0).sum(1), most_ahead=self._curves.most_ahead)
+
+    def _add_curves(self, block: StrataAhead) -> None:
+        none_ahead, num_events = self._law.none()[block.case], block.num_strata
+        if not self._strata.one_per_identity:
+            none_ahead, num_events = _per_identity(none_ahead, block, self._strata)
+        best = self._chances.best[block.query, block.ordinal]
+        self._curves.add(block.query + self._tile.rows.start, best, 1 - none_ahead, num_events)
+
+    def _add_precisions(self, block: StrataAhead) -> None:
+        stop, num_cases = block.num_strata.cumsum(0), len(self._law.mean)
+        for part in _ranges(len(stop), max(num_cases, _MOST_NODES)):
+            entries = slice(int(stop[part.start - 1]) if part.start else 0, int(stop[part.stop - 1]))
+            histogram = _histogram(block.case[entries], block.num_strata[part], num_cases)
+            self._add_precision(block.query[part], block.ordinal[part], histogram)
+
+    def _add_precision(self, query: Tensor, ordinal: Tensor, histogram: Float[Tensor, "positives cases"]) -> None:
+        """Add the terms of some positives; `histogram` says how often each case occurs among the strata ahead."""
+        chances, num_drawn = self._chances, self._chances.num_drawn[query]
+        nodes, weights = panels(float((histogram @ self._law.mean + num_drawn).max()))
+        log_x = torch.log1p(-torch.from_numpy(nodes)).to(histogram.device)
+        negatives = (histogram @ self._law.log_at(log_x)).exp_().mul_(torch.from_numpy(weights).to(histogram.device))
+        others = Hypergeometric(*(values[query, ordinal] for values in chances.others))
+        precision = (ordinal_density(others, log_x) * negatives).sum(1)
+        self.average_precision.index_add_(0, query, precision * chances.drawn[query, ordinal] / num_drawn)
+        penalty = ((num_drawn - 1)[:, None] * log_x).exp_().mul_(negatives).sum(1)
+        self.inverse_negative_penalty.index_add_(0, query, penalty * chances.last[query, ordinal] * num_drawn)
+
+
+def _per_identity(
+    none_ahead: Float[Tensor, " entries"], block: StrataAhead, strata: Strata
+) -> tuple[Float[Tensor, " identities"], Int[Tensor, " positives"]]:
+    """Multiply the strata of an identity: none of it is ahead if none of any stratum is."""
+    positive = torch.arange(len(block.num_strata), device=none_ahead.device).repeat_interleave(block.num_strata)
+    key = positive * strata.number + strata.identity[block.stratum]
+    keys, num_strata = key.unique_consecutive(return_counts=True)
+    positive = torch.div(keys, strata.number, rounding_mode="floor")
+    num_identities = torch.bincount(positive, minlength=len(block.num_strata))
+    return _segment_reduce(none_ahead, "prod", num_strata), num_identities
+
+
+def _histogram(
+    entry: Int[Tensor, " entries"], lengths: Int[Tensor, " positives"], size: int
+) -> Float[Tensor, "positives size"]:
+    """How often each value below `size` occurs among the consecutive entries of each positive."""
+    row = torch.arange(len(lengths), device=entry.device).repeat_interleave(lengths)
+    return torch.bincount(row * size + entry, minlength=len(lengths) * size).view(len(lengths), size).double()
+
+
+def _segment_reduce(values: Float[Tensor, " entries"], how: str, lengths: Int[Tensor, " segments"]) -> Tensor:
+    return torch.segment_reduce(values, how, lengths=lengths, unsafe=True)
+
+
+def _ranges(total: int, row_size: int) -> Iterator[slice]:
+    step = max(1, _CELLS // row_size)
+    return (slice(first, min(first + step, total)) for first in range(0, total, step))

@@ -1,0 +1,205 @@
+"""Walk a retrieval problem in tiles and count, for every positive, the negatives of each stratum ahead of it.
+
+Most counts are 0 for a good model, so they are passed on sparsely. A tile of queries is scored once; its counts are
+made for a range of positives at a time, so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.draws.strata import Strata
+from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.ranking.scores import Scores
+
+_BYTES_PER_SCORE = 48  # masks, places, and the keys of the items ahead, where all are
+_BYTES_PER_COUNT = 48  # of one positive and one stratum: the count, and its entry where it is not 0
+_FEWEST_ROWS = 8  # with fewer queries a tile, positives are taken in smaller ranges instead
+_MOST_ROWS = 1024
+_FEW = 64  # positives up to which comparing with each is faster than a binary search
+_ROUNDING = 0.999  # float32 is good enough for a bound that gives way a little
+
+
+class SortedPositives(NamedTuple):
+    """The positives of a tile's queries, best first; equal scores keep the order of the gallery."""
+
+    columns: Int[Tensor, "queries padded"]
+    """positions in the kept gallery"""
+    costs: Float[Tensor, "queries padded"]
+    """minus the scores; infinity at padding"""
+    valid: Bool[Tensor, "queries padded"]
+    """False at padding, which comes last"""
+
+
+class StrataAhead(NamedTuple):
+    """For some positives of a tile, the strata with a negative ahead: entries grouped by positive."""
+
+    query: Int[Tensor, " positives"]
+    """row in the tile"""
+    ordinal: Int[Tensor, " positives"]
+    """place in `SortedPositives`"""
+    num_strata: Int[Tensor, " positives"]
+    """how many entries each positive has"""
+    stratum: Int[Tensor, " entries"]
+    """ascending within a positive"""
+    case: Int[Tensor, " entries"]
+    """place in `Cases`"""
+
+
+class Cases(NamedTuple):
+    """All that can be said of a stratum and a positive: of so many candidates, so many are ahead."""
+
+    available: Int[Tensor, " cases"]
+    ahead: Int[Tensor, " cases"]
+    """0 up to all that are available"""
+
+
+class AheadTile:
+    """The scores of a tile of queries, with everything but negatives taken out."""
+
+    def __init__(self, scores: Scores, relevance: Relevance, strata: Strata, rows: slice, ties: str) -> None:
+        """Score the queries `rows`.
+
+        Raises:
+            ValueError: a score is NaN.
+        """
+        self.rows = rows
+        self._strata, self._ties, self._max_bytes = strata, ties, scores.max_bytes
+        size, everything = (rows.stop - rows.start, scores.num_gallery), slice(0, scores.num_gallery)
+        self._costs = torch.empty(size, dtype=scores.dtype, device=scores.device)
+        scores.fill(self._costs, rows, everything)
+        self._costs.neg_()
+        tile = relevance.tile(rows)
+        self.positives = _sorted_positives(self._costs, tile.columns, tile.positive)
+        row, place = tile.listed.nonzero(as_tuple=True)
+        self._costs[row, tile.columns[row, place]] = torch.inf
+        dropped = relevance.dropped(rows, everything)
+        if dropped is not None:
+            self._costs.masked_fill_(dropped, torch.inf)
+        found = self._costs.isnan().any() | self.positives.costs.isnan().any()
+        _checks.no_nan(scores.argument, found=bool(found))
+        self._costs[row, tile.columns[row, place]] = torch.nan  # which is searched for behind all positives
+        if dropped is not None:
+            self._costs.masked_fill_(dropped, torch.nan)
+        self.cases, self._first_case = _cases(self._available(dropped))
+
+    def count(self, wanted: Int[Tensor, " queries"], *, most_ahead: float = torch.inf) -> Iterator[StrataAhead]:
+        """Count the negatives of each stratum ahead of the `wanted` best positives of each query.
+
+        Positives that have more than `most_ahead` identities ahead on average are left out: an identity with c of n
+        items ahead is ahead itself with a chance of at least c/n, however its items are drawn.
+        """
+        longest = int(wanted.max()) if len(wanted) else 0
+        keys, first = self._items(wanted)
+        step = max(1, self._max_bytes // (_BYTES_PER_COUNT * max(1, len(wanted) * self._strata.number)))
+        for start in range(0, longest, step):
+            ordinals = torch.arange(start, min(start + step, longest), device=keys.device)
+            counts = self._counts(keys, first, ordinals)
+            useful = (ordinals[:, None] < wanted) & (self._fewest_ahead(counts, most_ahead) <= most_ahead)
+            ordinal, query = useful.nonzero(as_tuple=True)
+            yield self._entries(counts[ordinal, query], ordinals[ordinal], query)
+
+    def _items(self, wanted: Tensor) -> tuple[Int[Tensor, " items"], Integer[Tensor, " items"]]:
+        """The negatives ahead of a wanted positive: their query and stratum, and the best positive behind them."""
+        first = _first_behind(self._costs, self.positives, self._ties)
+        ahead = first < wanted.to(first.dtype)[:, None]
+        row, column = ahead.nonzero(as_tuple=True)
+        return row.mul(self._strata.number).add_(self._strata.of_item[column]), first[ahead]
+
+    def _counts(self, keys: Tensor, first: Tensor, ordinals: Tensor) -> Int[Tensor, "ordinals queries strata"]:
+        """How many items of each query and stratum are ahead of its positives `ordinals`."""
+        shape = (len(ordinals), len(self._costs), self._strata.number)
+        start, stop = int(ordinals[0]), int(ordinals[-1])
+        if stop + 1 < self.positives.costs.shape[1]:
+            keys, first = keys[first <= stop], first[first <= stop]
+        place = first.long().sub_(start).clamp_(min=0).mul_(shape[1] * shape[2]).add_(keys)
+        return torch.bincount(place, minlength=shape[0] * shape[1] * shape[2]).view(shape).cumsum_(0)
+
+    def _fewest_ahead(self, counts: Tensor, most_ahead: float) -> Tensor:
+        """A lower bound of the identities ahead on average; not needed where any number is allowed."""
+        if most_ahead == torch.inf:
+            return counts.new_zeros(())
+        num_items = torch.bincount(self._strata.identity, self._strata.num_items)
+        return counts.float() @ (_ROUNDING / num_items[self._strata.identity]).float()
+
+    def _entries(self, counts: Int[Tensor, "positives strata"], ordinal: Tensor, query: Tensor) -> StrataAhead:
+        """Pick the counts that are not 0."""
+        positive, stratum = counts.nonzero(as_tuple=True)
+        own = query[positive] if len(self._first_case) > 1 else 0
+        num_strata = torch.bincount(positive, minlength=len(query))
+        case = self._first_case[own, stratum].add_(counts[positive, stratum])
+        return StrataAhead(query, ordinal, num_strata, stratum, case)
+
+    def _available(self, dropped: Tensor | None) -> Int[Tensor, "#queries strata"]:
+        """Candidates of each query in each stratum, but for the strata of its own identity."""
+        if dropped is None:
+            return self._strata.num_items[None]
+        row, column = dropped.nonzero(as_tuple=True)
+        key = row * self._strata.number + self._strata.of_item[column]
+        shape = (len(dropped), self._strata.number)
+        return self._strata.num_items - torch.bincount(key, minlength=shape[0] * shape[1]).view(shape)
+
+
+def tile_rows(scores: Scores, relevance: Relevance, strata: Strata) -> list[slice]:
+    """The queries of each tile, so that a tile takes about `scores.max_bytes`."""
+    per_scores = max(1, _BYTES_PER_SCORE * scores.num_gallery)
+    per_counts = _BYTES_PER_COUNT * strata.number * relevance.longest_run
+    rows = max(scores.max_bytes // (per_scores + per_counts), min(_FEWEST_ROWS, scores.max_bytes // per_scores))
+    rows, total = max(1, min(rows, _MOST_ROWS)), scores.num_queries
+    return [slice(first, min(first + rows, total)) for first in range(0, total, rows)]
+
+
+def _sorted_positives(
+    costs: Float[Tensor, "queries gallery"], columns: Int[Tensor, "queries padded"], positive: Tensor
+) -> SortedPositives:
+    order = columns.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
+    columns, valid = columns.gather(1, order), positive.gather(1, order)
+    # Padding is last even after positives that score minus infinity: the sort is stable.
+    own, order = costs.gather(1, columns).where(valid, torch.inf).sort(dim=1, stable=True)
+    return SortedPositives(columns.gather(1, order), own, valid.gather(1, order))
+
+
+def _first_behind(
+    costs: Float[Tensor, "queries gallery"], positives: SortedPositives, ties: str
+) -> Integer[Tensor, "queries gallery"]:
+    """The best positive that each negative is ahead of, or any number beyond them."""
+    first = _search(positives.costs, costs, or_level=ties == "optimistic")
+    if ties != "stable":
+        return first
+    stop = _search(positives.costs, costs, or_level=True)
+    stop = torch.minimum(stop, positives.valid.sum(1, keepdim=True).to(stop.dtype))
+    row, column = (first < stop).nonzero(as_tuple=True)
+    low, high = first[row, column].long(), stop[row, column]
+    while bool((low < high).any()):  # the tied positives are in the order of the gallery
+        middle = torch.div(low + high, 2, rounding_mode="floor").clamp_(max=positives.costs.shape[1] - 1)
+        before = (positives.columns[row, middle] < column) & (low < high)
+        low, high = low.where(~before, middle + 1), high.where(before, torch.minimum(high, middle))
+    first[row, column] = low.to(first.dtype)
+    return first
+
+
+def _search(
+    rising: Float[Tensor, "queries padded"], values: Float[Tensor, "queries gallery"], *, or_level: bool
+) -> Integer[Tensor, "queries gallery"]:
+    """How many of a row's `rising` numbers are below each value, or level with it too; all of them for NaN."""
+    if rising.shape[1] > _FEW:
+        return torch.searchsorted(rising, values, right=or_level, out_int32=True)
+    place = torch.full(values.shape, rising.shape[1], dtype=torch.uint8, device=values.device)
+    for number in rising.split(1, dim=1):
+        place -= (values < number if or_level else values <= number).view(torch.uint8)
+    return place
+
+
+def _cases(available: Int[Tensor, "rows strata"]) -> tuple[Cases, Int[Tensor, "rows strata"]]:
+    """Number the cases: for each size of a stratum one for 0, 1, ... all items ahead."""
+    sizes, size = available.unique(return_inverse=True)
+    first = (sizes + 1).cumsum(0) - (sizes + 1)
+    of_case = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes + 1)
+    ahead = torch.arange(len(of_case), device=sizes.device) - first[of_case]
+    return Cases(sizes[of_case], ahead), first[size]

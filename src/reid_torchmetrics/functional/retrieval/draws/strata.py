@@ -1,0 +1,83 @@
+"""What galleries are drawn from: the items of an identity, or of an identity seen by a camera."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
+
+DRAWN_PER = {
+    "identity": "the items of an identity are one stratum (CUHK03, VehicleID)",
+    "identity_and_camera": "the items of an identity and a camera are one stratum (SYSU-MM01)",
+}
+
+
+@dataclass(frozen=True)
+class GalleryDraw:
+    """How a gallery is drawn: `shots` items of every stratum, uniformly, without replacement, independently.
+
+    A stratum of fewer items gives all of them. `shots` None draws everything: nothing is random then.
+
+    Raises:
+        TypeError: `shots` is neither an int nor None.
+        ValueError: `shots` is below 1, or an unknown `per`.
+    """
+
+    shots: int | None = 1
+    per: str = "identity"
+    """a name in `DRAWN_PER`"""
+
+    def __post_init__(self) -> None:
+        if self.shots is not None:
+            _checks.positive_int("shots", self.shots)
+        _checks.one_of("per", self.per, DRAWN_PER)
+
+    def num_drawn(self, available: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        """Items that are drawn of strata with `available` items."""
+        return available if self.shots is None else available.clamp(max=self.shots)
+
+
+@dataclass(frozen=True)
+class Strata:
+    """The strata of the kept gallery, numbered by identity and then by camera."""
+
+    of_item: Int[Tensor, " kept"]
+    """the stratum of every item"""
+    identity: Int[Tensor, " strata"]
+    """the number of every stratum's identity, counted from 0"""
+    num_items: Int[Tensor, " strata"]
+
+    @property
+    def number(self) -> int:
+        """Number of strata."""
+        return len(self.identity)
+
+    @property
+    def one_per_identity(self) -> bool:
+        """Whether a stratum holds all items of its identity."""
+        return len(self.identity) == 0 or int(self.identity[-1]) + 1 == len(self.identity)
+
+
+def find_strata(relevance: Relevance, per: str) -> Strata:
+    """Number the strata of the gallery items that `relevance` keeps.
+
+    Raises:
+        ValueError: `relevance` does not know the identities, or the cameras that `per` asks for.
+    """
+    has_cameras = per == "identity" or relevance.gallery_cameras is not None
+    _checks.can_draw_from("relevance", has_identities=relevance.gallery_identities is not None, has_cameras=has_cameras)
+    assert relevance.gallery_identities is not None  # noqa: S101 - for the type checker
+    identity = relevance.gallery_identities.unique(return_inverse=True)[1]
+    key, num_cameras = identity, 1
+    if per == "identity_and_camera":
+        assert relevance.gallery_cameras is not None  # noqa: S101 - for the type checker
+        cameras, camera = relevance.gallery_cameras.unique(return_inverse=True)
+        num_cameras = max(1, len(cameras))
+        key = identity * num_cameras + camera
+    keys, of_item, num_items = key.unique(return_inverse=True, return_counts=True)
+    return Strata(of_item, torch.div(keys, num_cameras, rounding_mode="floor"), num_items)

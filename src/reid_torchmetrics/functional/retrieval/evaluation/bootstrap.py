@@ -1,0 +1,98 @@
+"""Confidence intervals of a mean over queries, by resampling the queries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.evaluation.breakdown import sums_of_groups
+from reid_torchmetrics.functional.retrieval.measures.means import EMPTY_TARGET_ACTIONS, mean_over_queries
+
+_DRAWS_AT_A_TIME = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class Interval:
+    """A confidence interval; both ends are NaN where there is nothing to average."""
+
+    low: Float[Tensor, ""]
+    high: Float[Tensor, ""]
+    confidence: float
+
+
+def bootstrap_interval(
+    values: Float[Tensor, " queries"],
+    *,
+    generator: torch.Generator,
+    confidence: float = 0.95,
+    repeats: int = 1000,
+    identities: Integer[Tensor, " queries"] | None = None,
+    empty_target_action: str = "skip",
+    weight: Tensor | None = None,
+) -> Interval:
+    """Percentile bootstrap of `mean_over_queries`: the quantiles (1 -+ `confidence`) / 2 of means of resampled queries.
+
+    Each of `repeats` times as many queries as there are with a value are drawn with replacement; quantiles are
+    interpolated linearly. Queries of one identity share its gallery items and are not independent: with `identities`,
+    whole identities are drawn, and the mean is over all their queries. The gallery stays as it is, so the interval is
+    about other queries, not about another gallery or another training run. A single query, or a single identity, has
+    an interval without width.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13; Field and Welsh, "Bootstrapping
+    clustered data", Journal of the Royal Statistical Society B, 2007.
+
+    Args:
+        values: what a measure gives for every query; NaN stands for a query without positives.
+        generator: source of all randomness; one on the CPU draws the same wherever `values` are.
+        confidence: share of the means that lie between the ends of the interval.
+        repeats: how often queries are drawn.
+        identities: identity of every query, or another label of what to draw as a whole.
+        empty_target_action: as in `mean_over_queries`; it is applied to `values` before anything is drawn.
+        weight: as in `mean_over_queries`; queries are drawn alike, whatever they count.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
+    """
+    _checks.generator("generator", generator)
+    _checks.confidence("confidence", confidence)
+    _checks.positive_int("repeats", repeats)
+    if identities is not None:
+        _checks.integer_labels("identities", identities, len(values), values.device)
+    mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
+    if mean.isnan():
+        return Interval(mean, mean, confidence)
+    totals, sizes, counted = _terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
+    if identities is not None:
+        distinct, group = identities[counted].unique(return_inverse=True)
+        totals, sizes = (sums_of_groups(terms, group, len(distinct)) for terms in (totals, sizes))
+    means = _means_of_draws(totals, sizes, repeats, generator)
+    low, high = means.quantile(means.new_tensor([(1 - confidence) / 2, (1 + confidence) / 2]))
+    return Interval(low, high, confidence)
+
+
+def _terms(values: Tensor, weight: Tensor | None, substitute: float | None) -> tuple[Tensor, Tensor, Tensor]:
+    """Weighted value and weight of every query that counts, and which queries those are."""
+    empty = values.isnan()
+    counted = ~empty if substitute is None else torch.ones_like(empty)
+    weight = torch.ones_like(values, dtype=torch.float64) if weight is None else weight.double()
+    counted &= weight > 0
+    totals = values.double().masked_fill(empty, substitute or 0.0) * weight
+    return totals[counted], weight[counted], counted
+
+
+def _means_of_draws(
+    totals: Float[Tensor, " drawable"], sizes: Float[Tensor, " drawable"], repeats: int, generator: torch.Generator
+) -> Float[Tensor, " repeats"]:
+    """Draw as many as there are, with replacement, and average; `repeats` times, a bounded number of them at once."""
+    step = max(1, _DRAWS_AT_A_TIME // len(totals))
+    means = []
+    for first in range(0, repeats, step):
+        shape = (min(step, repeats - first), len(totals))
+        drawn = torch.randint(len(totals), shape, generator=generator, device=generator.device).to(totals.device)
+        means.append(totals[drawn].sum(1) / sizes[drawn].sum(1))
+    return torch.cat(means)

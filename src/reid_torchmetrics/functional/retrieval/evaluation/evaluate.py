@@ -1,0 +1,188 @@
+"""One call: embeddings, or scores, and what is relevant, under a protocol, to results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
+from reid_torchmetrics.functional.retrieval.evaluation.pooling import pool_queries
+from reid_torchmetrics.functional.retrieval.evaluation.problem import Embeddings, Labels, Matrix, RetrievalProblem
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.protocols import find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
+from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarise
+from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
+from reid_torchmetrics.functional.retrieval.ranking.relevance import JunkPairs
+from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES
+from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity
+from reid_torchmetrics.functional.retrieval.reranking.postprocessing import Rerank
+
+GroundTruth = Sequence[Mapping[str, Any]]
+"""For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
+
+_ABOUT_LABELS = ("same_camera", "cmc_same_camera", "camera_map", "search_cameras", "junk_identities")
+
+
+@torch.no_grad()
+def evaluate(
+    query: Float[Tensor, "queries dim"],
+    gallery: Float[Tensor, "gallery dim"] | None = None,
+    query_identities: Integer[Tensor, " queries"] | None = None,
+    gallery_identities: Integer[Tensor, " gallery"] | None = None,
+    query_cameras: Integer[Tensor, " queries"] | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
+    *,
+    protocol: str | Protocol = "market1501",
+    ground_truth: GroundTruth | None = None,
+    query_sequences: Integer[Tensor, " queries"] | None = None,
+    gallery_sequences: Integer[Tensor, " gallery"] | None = None,
+    junk_pairs: JunkPairs | None = None,
+    similarity: str | CustomSimilarity = "cosine",
+    rerank: Rerank | None = None,
+    multi_query: bool = False,
+    ties: str = "pessimistic",
+    max_rank: int = 50,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    **options: Any,
+) -> RetrievalResults:
+    """Evaluate embeddings under a protocol.
+
+    Args:
+        query: embeddings of the queries.
+        gallery: embeddings of the gallery; None for leave-one-out, where every query is searched among the others and
+            labels of the gallery are left out.
+        query_identities: identities of the queries.
+        gallery_identities: identities of the gallery; None where there is no `gallery`.
+        query_cameras: cameras of the queries; None together with `gallery_cameras` for no camera rule.
+        gallery_cameras: cameras of the gallery.
+        protocol: a name in `PROTOCOLS` or a `Protocol`.
+        ground_truth: instead of labels, for every query its lists of gallery positions by name ("easy", "hard",
+            "junk"; "ok"); the protocol says which are positives and which junk.
+        query_sequences: sequence of every query; see `find_relevance`.
+        gallery_sequences: sequence of every gallery item.
+        junk_pairs: a function of positions of queries and of gallery items that masks pairs to drop.
+        similarity: "cosine", "euclidean", "dot" or a function of two blocks.
+        rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
+            `QueryExpansion(...)`.
+        multi_query: replace the queries of one identity and camera by their mean; results are per such group.
+        ties: who goes first among equal scores; see `rank_positives`.
+        max_rank: length of the CMC curve.
+        max_bytes: bound on the scores that are held at a time.
+        options: fields of the protocol to change, such as `rule="trapezoid"` or `same_camera="keep"`.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, embeddings that are not finite.
+    """
+    protocol = _chosen(protocol, options, ground_truth)
+    labels: dict[str, Any] = {
+        "query_identities": query_identities,
+        "gallery_identities": gallery_identities,
+        "query_cameras": query_cameras,
+        "gallery_cameras": gallery_cameras,
+        "query_sequences": query_sequences,
+        "gallery_sequences": gallery_sequences,
+    }
+    _checks.embeddings("query", query)
+    if multi_query:
+        query, labels = _pooled(query, labels, gallery is not None)
+    if gallery is None:
+        gallery, labels = query, _leave_one_out(labels, len(query), query.device)
+    _checks.embeddings("gallery", gallery)
+    source = Embeddings(query, gallery, similarity, rerank, max_bytes)
+    given = Labels(**labels, junk_pairs=junk_pairs, ground_truth=ground_truth, num_gallery=len(gallery))
+    problem = RetrievalProblem(source, given)
+    return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
+
+
+@torch.no_grad()
+def evaluate_scores(
+    scores: Float[Tensor, "queries gallery"],
+    query_identities: Integer[Tensor, " queries"] | None = None,
+    gallery_identities: Integer[Tensor, " gallery"] | None = None,
+    query_cameras: Integer[Tensor, " queries"] | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
+    *,
+    protocol: str | Protocol = "market1501",
+    ground_truth: GroundTruth | None = None,
+    query_sequences: Integer[Tensor, " queries"] | None = None,
+    gallery_sequences: Integer[Tensor, " gallery"] | None = None,
+    junk_pairs: JunkPairs | None = None,
+    self_index: Integer[Tensor, " queries"] | None = None,
+    ties: str = "pessimistic",
+    max_rank: int = 50,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+    **options: Any,
+) -> RetrievalResults:
+    """Evaluate given scores, higher is closer; a distance matrix enters as `-distances`.
+
+    `self_index` holds for every query its own position in the gallery, or -1. The other arguments, what is returned
+    and what is raised are those of `evaluate`.
+    """
+    _checks.floating_matrix("scores", scores, "G")
+    given = Labels(
+        query_identities,
+        gallery_identities,
+        query_cameras,
+        gallery_cameras,
+        query_sequences,
+        gallery_sequences,
+        junk_pairs=junk_pairs,
+        self_index=self_index,
+        ground_truth=ground_truth,
+        num_gallery=scores.shape[1],
+    )
+    problem = RetrievalProblem(Matrix(scores, max_bytes), given)
+    chosen = _chosen(protocol, options, ground_truth)
+    return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
+
+
+def _chosen(protocol: str | Protocol, options: dict[str, Any], ground_truth: GroundTruth | None) -> Protocol:
+    """The protocol with its options; those about labels are refused where relevance comes as lists."""
+    if ground_truth is not None:
+        _checks.without_labels(options, _ABOUT_LABELS)
+    return find_protocol(protocol).changed(options)
+
+
+def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
+    _checks.positive_int("max_rank", max_rank)
+    scores, relevance = problem.prepare(protocol)
+    ranks = count_ranks(scores, relevance, ties=setup.ties)
+    of_cmc, cmc_ranks, drawn = (scores, relevance), ranks, None
+    if protocol.for_cmc is not protocol:
+        of_cmc = problem.prepare(protocol.for_cmc)
+        cmc_ranks = count_ranks(*of_cmc, ties=setup.ties)
+    if protocol.draw is not None:
+        drawn = expect_draws(
+            *of_cmc,
+            protocol.draw,
+            ties=setup.ties,
+            max_rank=max(max_rank, protocol.largest_rank),
+            with_precision=protocol.draws_precision,
+            queries_in_draw=protocol.queries_in_draw,
+        )
+    ranked = Ranked(ranks, cmc_ranks, drawn, relevance.counts(ranks.num_positives))
+    labels = relevance.query_identities, relevance.query_cameras
+    return summarise(ranked, protocol, setup, max_rank=max_rank, labels=labels, problem=problem)
+
+
+def _pooled(query: Tensor, labels: dict[str, Any], has_gallery: bool) -> tuple[Tensor, dict[str, Any]]:
+    """The mean query of every identity and camera."""
+    _checks.can_pool("multi_query", labels, has_gallery=has_gallery)
+    pooled = pool_queries(query, labels["query_identities"], labels["query_cameras"])
+    return pooled.embeddings, labels | {"query_identities": pooled.identities, "query_cameras": pooled.cameras}
+
+
+def _leave_one_out(labels: dict[str, Any], num_queries: int, device: torch.device) -> dict[str, Any]:
+    """The queries' labels on both sides, and every query at its own place."""
+    for name in ("gallery_identities", "gallery_cameras", "gallery_sequences"):
+        _checks.without_gallery(name, given=labels[name] is not None)
+    own = {name.replace("query", "gallery"): labels[name] for name in labels if name.startswith("query")}
+    return labels | own | {"self_index": torch.arange(num_queries, device=device)}

@@ -1,0 +1,91 @@
+"""Multi-query evaluation: several images of a query, pooled into one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.evaluation.breakdown import sums_of_groups
+from reid_torchmetrics.functional.retrieval.ranking.rows import WALK_BYTES, non_finite_rows
+
+
+@dataclass(frozen=True, eq=False)
+class PooledQueries:
+    """One query for each identity, or for each identity and camera, in the order in which they first appear."""
+
+    embeddings: Float[Tensor, "pooled dim"]
+    identities: Int[Tensor, " pooled"]
+    cameras: Int[Tensor, " pooled"] | None
+    members: Int[Tensor, " queries"]
+    """int64; for every query given, the position of the pooled one that it went into"""
+
+
+@torch.no_grad()
+def pool_queries(
+    query: Float[Tensor, "queries dim"],
+    query_identities: Integer[Tensor, " queries"],
+    query_cameras: Integer[Tensor, " queries"] | None = None,
+    *,
+    normalise: bool = True,
+) -> PooledQueries:
+    """Mean embedding of the queries with one identity and camera: (1/n) sum_i x_i / |x_i|.
+
+    This is the multi-query setting of Market-1501 with average pooling; layumi's evaluation takes the mean of
+    normalised features, too. The mean itself is not normalised: "cosine" does that. Every identity is pooled, -1 like
+    any other. Sums are taken in float64, and returned in the dtype of `query`. No queries give none.
+
+    Source: Zheng et al., "Scalable Person Re-identification: A Benchmark", ICCV 2015.
+
+    Args:
+        query: embeddings of all images of all queries.
+        query_identities: identities of the queries.
+        query_cameras: cameras of the queries; None pools over all of an identity.
+        normalise: whether every embedding is divided by its norm first, so that all weigh the same; a zero vector stays
+            zero. False takes the mean of the embeddings as they are.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes or devices that do not fit, or embeddings that are not finite.
+    """
+    _checks.embeddings("query", query)
+    _checks.finite("query", non_finite_rows(query))
+    _checks.integer_labels("query_identities", query_identities, len(query), query.device)
+    if query_cameras is not None:
+        _checks.integer_labels("query_cameras", query_cameras, len(query), query.device)
+    columns = [labels.long() for labels in (query_identities, query_cameras) if labels is not None]
+    labels, members = _in_order_of_appearance(torch.stack(columns, dim=1))
+    return PooledQueries(
+        embeddings=_mean(query, members, len(labels), normalise=normalise),
+        identities=labels[:, 0],
+        cameras=None if query_cameras is None else labels[:, 1],
+        members=members,
+    )
+
+
+def _in_order_of_appearance(labels: Int[Tensor, "queries labels"]) -> tuple[Tensor, Tensor]:
+    """The distinct rows, and for every row its place among them."""
+    distinct, group = labels.unique(dim=0, return_inverse=True)
+    first = torch.full((len(distinct),), len(labels), device=labels.device)
+    first.scatter_reduce_(0, group, torch.arange(len(labels), device=labels.device), "amin")
+    order = first.argsort()
+    return distinct[order], order.argsort()[group]
+
+
+def _mean(query: Tensor, members: Tensor, num_groups: int, *, normalise: bool) -> Float[Tensor, "pooled dim"]:
+    """Mean of each group, a few coordinates at a time: in float64 all of them may not fit."""
+    norm = _norm(query) if normalise else torch.ones_like(members, dtype=torch.float64)
+    sizes = members.bincount(minlength=num_groups)[:, None]
+    parts = query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1)
+    means = [sums_of_groups(part / norm[:, None], members, num_groups) / sizes for part in parts]
+    return torch.cat([mean.to(query.dtype) for mean in means], dim=1)
+
+
+def _norm(query: Tensor) -> Float[Tensor, " queries"]:
+    """|x| per row in float64, 1 for a zero vector."""
+    parts = query.split(max(1, WALK_BYTES // (8 * query.shape[1])))
+    norm = torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
+    return torch.where(norm > 0, norm, 1)

@@ -1,0 +1,161 @@
+"""A retrieval problem as it is given: where scores come from, and the labels or lists that say what is relevant."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
+from reid_torchmetrics.functional.retrieval.ranking.labels import find_listed_relevance, find_relevance
+from reid_torchmetrics.functional.retrieval.ranking.relevance import JunkPairs, Relevance
+from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, given_scores
+from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity
+from reid_torchmetrics.functional.retrieval.reranking.postprocessing import Rerank, check_rerank, rerank_embeddings
+
+
+@dataclass(frozen=True, eq=False)
+class Embeddings:
+    """Scores are those of embeddings."""
+
+    query: Tensor
+    gallery: Tensor
+    similarity: str | CustomSimilarity
+    rerank: Rerank | None
+    max_bytes: int
+
+    def __post_init__(self) -> None:
+        check_rerank(self.rerank, self.similarity)
+
+    def scores(self, relevance: Relevance) -> Scores:
+        """Scores against the gallery items that `relevance` keeps."""
+        return rerank_embeddings(
+            self.query, self.gallery, relevance, self.rerank, similarity=self.similarity, max_bytes=self.max_bytes
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """Scores are given."""
+
+    matrix: Tensor
+    max_bytes: int
+    similarity = "given scores"
+    rerank = None
+
+    def scores(self, relevance: Relevance) -> Scores:
+        """The scores of the gallery items that `relevance` keeps."""
+        return given_scores(self.matrix, relevance, max_bytes=self.max_bytes)
+
+
+_LABELS = (
+    "query_identities",
+    "gallery_identities",
+    "query_cameras",
+    "gallery_cameras",
+    "query_sequences",
+    "gallery_sequences",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What says what is relevant: labels of both sides, or the lists that come with each query."""
+
+    query_identities: Tensor | None
+    gallery_identities: Tensor | None
+    query_cameras: Tensor | None = None
+    gallery_cameras: Tensor | None = None
+    query_sequences: Tensor | None = None
+    gallery_sequences: Tensor | None = None
+    junk_pairs: JunkPairs | None = None
+    self_index: Tensor | None = None
+    ground_truth: Sequence[Mapping[str, Any]] | None = None
+    num_gallery: int = 0
+
+    def __post_init__(self) -> None:
+        labels = [name for name in _LABELS if getattr(self, name) is not None]
+        _checks.relevance_given(labels, lists=self.ground_truth is not None)
+
+    def relevance(self, protocol: Protocol) -> Relevance:
+        """Who is positive, negative or junk under a protocol."""
+        given = self.ground_truth is not None
+        _checks.lists_given(protocol.name, needs_lists=protocol.needs_lists, given=given)
+        if protocol.leave_one_out:
+            own, size = self.self_index, 0 if self.query_identities is None else len(self.query_identities)
+            _checks.own_positions("leave_one_out", num_unknown=size if own is None else int((own < 0).sum()))
+        if self.ground_truth is not None:
+            _checks.some_list("ground_truth", self.ground_truth, protocol.positive_lists)
+            lists = [_joined(self.ground_truth, names) for names in (protocol.positive_lists, protocol.junk_lists)]
+            listed = find_listed_relevance(*lists, num_gallery=self.num_gallery, self_index=self.self_index)
+            return replace(listed, junk_pairs=self.junk_pairs)
+        assert self.query_identities is not None  # noqa: S101 - for the type checker
+        assert self.gallery_identities is not None  # noqa: S101
+        return find_relevance(
+            self.query_identities,
+            self.gallery_identities,
+            self.query_cameras,
+            self.gallery_cameras,
+            query_sequences=self.query_sequences,
+            gallery_sequences=self.gallery_sequences,
+            junk_pairs=self.junk_pairs,
+            self_index=self.self_index,
+            **protocol.relevance_options,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RetrievalProblem:
+    """Scores and labels together."""
+
+    source: Embeddings | Matrix
+    labels: Labels
+
+    def prepare(self, protocol: Protocol) -> tuple[Scores, Relevance]:
+        """Scores and relevance under a protocol."""
+        relevance = self.labels.relevance(protocol)
+        return self.source.scores(relevance), relevance
+
+    def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
+        """What decides the numbers besides the protocol."""
+        labels = self.labels
+        return Setup(
+            ties,
+            similarity_name(self.source.similarity),
+            None if self.source.rerank is None else repr(self.source.rerank),
+            cameras=labels.query_cameras is not None,
+            lists=labels.ground_truth is not None,
+            sequences=labels.query_sequences is not None,
+            junk_pairs=labels.junk_pairs is not None,
+            multi_query=multi_query,
+        )
+
+
+def similarity_name(similarity: Any) -> str:
+    """A similarity's name or, of a function, where it was defined: its address differs between processes."""
+    if isinstance(similarity, str):
+        return similarity
+    named = similarity if hasattr(similarity, "__qualname__") else type(similarity)
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _joined(ground_truth: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> list[Tensor]:
+    """The named lists of every query, one after the other; a list that a query lacks is empty."""
+    none = torch.empty(0, dtype=torch.int64)
+    joined = []
+    for query, lists in enumerate(ground_truth):
+        parts = [none]
+        for name in names:
+            argument, positions = f"ground_truth[{query}][{name!r}]", lists.get(name, none)
+            _checks.array_like(argument, positions)
+            positions = torch.as_tensor(positions)
+            if positions.numel():  # an empty list is a tensor of floats
+                _checks.integer_labels(argument, positions)
+                parts.append(positions)
+        joined.append(torch.cat([part.to(parts[-1].device) for part in parts]))
+    return joined

@@ -1,0 +1,151 @@
+"""What a protocol fixes, as one frozen value; `protocols.py` holds those of the benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
+from typing import Any
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation.report_names import DRAWN_REPORTS, parse_report
+from reid_torchmetrics.functional.retrieval.measures.average_precision import AP_NORMALISERS, AP_RULES
+from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import PRECISION_DIVISORS
+from reid_torchmetrics.functional.retrieval.measures.means import EMPTY_TARGET_ACTIONS
+from reid_torchmetrics.functional.retrieval.ranking.labels import SAME_CAMERA_RULES
+
+_TABLES: dict[str, Collection[str]] = {
+    "same_camera": SAME_CAMERA_RULES,
+    "rule": AP_RULES,
+    "normaliser": AP_NORMALISERS,
+    "precision_divisor": PRECISION_DIVISORS,
+    "mode": CMC_MODES,
+    "empty_target_action": EMPTY_TARGET_ACTIONS,
+}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a benchmark is evaluated. The defaults are what code bases do with Market-1501 today.
+
+    `dataclasses.replace` changes a field; the `repr` is the expression that makes the value.
+
+    Raises:
+        TypeError: a field of the wrong type.
+        ValueError: an unknown option, or fields that do not fit each other.
+    """
+
+    name: str
+    source: str
+    """who defines it, and who computes it so"""
+    _: KW_ONLY
+    same_camera: str = "same_identity"
+    cmc_same_camera: str | None = None
+    """the camera rule of the CMC where it is another one than that of average precision"""
+    camera_map: tuple[tuple[int, int], ...] = ()
+    """cameras that the camera rule takes for another one, as pairs"""
+    search_cameras: tuple[int, ...] | None = None
+    """cameras of the gallery; None for all"""
+    junk_identities: tuple[int, ...] = (-1,)
+    needs_lists: bool = False
+    """whether the benchmark names positives and junk of each query; its relevance cannot be told from labels"""
+    positive_lists: tuple[str, ...] = ("ok",)
+    """which lists of a query's ground truth are its positives, where relevance comes as lists"""
+    junk_lists: tuple[str, ...] = ("junk",)
+    leave_one_out: bool = False
+    """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
+    rule: str = "rectangle"
+    k: int | None = None
+    """cutoff of average precision"""
+    normaliser: str = "positives"
+    precision_divisor: str = "k"
+    mode: str = "first_match"
+    """of the CMC"""
+    draw: GalleryDraw | None = None
+    """how the gallery is drawn; the numbers are exact expectations over all draws"""
+    draws_precision: bool = True
+    """whether average precision and INP are those of drawn galleries, too, and not those of the whole gallery"""
+    queries_in_draw: bool = False
+    """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
+    empty_target_action: str = "skip"
+    reports: tuple[str, ...] = ("map", "minp", "rank_1", "rank_5", "rank_10")
+    """what papers report, see `REPORTS`: "rank_5" is the CMC at rank 5"""
+
+    def __post_init__(self) -> None:
+        self._check_fields()
+        keys = [parse_report(report)[0] for report in self.reports]
+        _checks.some("reports", self.reports)
+        if isinstance(AP_RULES[self.rule], int):
+            _checks.plain_normaliser(self.rule, self.normaliser)
+        if self.draw is not None and self.draws_precision:
+            _checks.drawn("draw", keys, DRAWN_REPORTS, is_plain=self.rule == "rectangle" and self.k is None)
+        _checks.drawn_cmc("draw", given=self.draw is not None, is_plain=self.mode == "first_match")
+        _checks.weighs("queries_in_draw", weighs=self.queries_in_draw, draws=self.draw is not None)
+
+    def _check_fields(self) -> None:
+        for name, table in _TABLES.items():
+            _checks.one_of(name, getattr(self, name), table)
+        for name in ("needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
+            _checks.flag(name, getattr(self, name))
+        if self.cmc_same_camera is not None:
+            _checks.one_of("cmc_same_camera", self.cmc_same_camera, SAME_CAMERA_RULES)
+        if self.k is not None:
+            _checks.positive_int("k", self.k)
+        if self.search_cameras is not None:
+            _checks.integers("search_cameras", self.search_cameras)
+        _checks.instance("draw", self.draw, (GalleryDraw,))
+        _checks.pairs_of_ints("camera_map", self.camera_map)
+        _checks.integers("junk_identities", self.junk_identities)
+
+    @property
+    def largest_rank(self) -> int:
+        """The largest k of a reported CMC."""
+        return max((k for key, k in map(parse_report, self.reports) if key == "rank_"), default=1)
+
+    @property
+    def for_cmc(self) -> Protocol:
+        """The same with the camera rule of the CMC."""
+        return self if self.cmc_same_camera is None else replace(self, same_camera=self.cmc_same_camera)
+
+    @property
+    def relevance_options(self) -> dict[str, Any]:
+        """What `find_relevance` takes of it."""
+        return {
+            "same_camera": self.same_camera,
+            "camera_map": dict(self.camera_map) or None,
+            "search_cameras": self.search_cameras,
+            "junk_identities": self.junk_identities,
+        }
+
+    def changed(self, options: Mapping[str, Any]) -> Protocol:
+        """The protocol with other options; its name says what was changed.
+
+        A `same_camera` holds for the CMC, too, unless it comes with a `cmc_same_camera`.
+
+        Raises:
+            ValueError: an option that is not a field.
+        """
+        _checks.known("options", options, [field.name for field in fields(self)])
+        if "same_camera" in options:
+            options = {"cmc_same_camera": None} | dict(options)
+        new = {name: _frozen(value) for name, value in options.items()}
+        new = {name: value for name, value in new.items() if value != getattr(self, name)}
+        if not new:
+            return self
+        listed = ", ".join(f"{name}={value!r}" for name, value in new.items())
+        joint = ", " if " with " in self.name else " with "
+        return replace(self, **({"name": f"{self.name}{joint}{listed}"} | new))
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, JSON-safe."""
+        return asdict(self)
+
+
+def _frozen(value: Any) -> Any:
+    """Mappings as pairs and collections as tuples, so that the protocol stays a value."""
+    if isinstance(value, Mapping):
+        return tuple(sorted(value.items()))
+    if isinstance(value, Collection) and not isinstance(value, (str, bytes, tuple)):
+        return tuple(value)
+    return value

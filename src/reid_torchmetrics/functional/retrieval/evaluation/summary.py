@@ -1,0 +1,89 @@
+"""From ranks, and expectations over drawn galleries, to what a protocol reports."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from jaxtyping import Float
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults
+from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.report_names import parse_report
+from reid_torchmetrics.functional.retrieval.evaluation.reports import measure, measure_drawn
+from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
+from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
+from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_curve
+from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.relevance import QueryCounts
+
+
+class Ranked(NamedTuple):
+    """All that is needed to summarise an evaluation."""
+
+    ranks: PositiveRanks
+    cmc_ranks: PositiveRanks
+    """those under the camera rule of the CMC"""
+    drawn: DrawnResults | None
+    counts: QueryCounts
+
+
+def summarise(
+    ranked: Ranked,
+    protocol: Protocol,
+    setup: Setup,
+    *,
+    max_rank: int = 50,
+    labels: tuple[Tensor | None, Tensor | None] = (None, None),
+    problem: RetrievalProblem | None = None,
+) -> RetrievalResults:
+    """Evaluate every query and the means that `protocol` reports; `labels` are the queries' identities and cameras.
+
+    Everything is copied: what was ranked may be shared.
+    """
+    ranks, drawn = ranked.ranks, ranked.drawn
+    if drawn is not None and protocol.draws_precision:
+        precision, penalty = drawn.average_precision, drawn.inverse_negative_penalty
+    else:
+        precision = average_precision(ranks, rule=protocol.rule, k=protocol.k, normaliser=protocol.normaliser)
+        penalty = inverse_negative_penalty(ranks)
+    weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
+    return RetrievalResults(
+        values={name: _values(name, ranked, protocol).clone() for name in protocol.reports},
+        average_precision=precision.clone(),
+        inverse_negative_penalty=penalty.clone(),
+        first_rank=first_rank(ranks),
+        cmc=_curve(ranked, protocol, max_rank),
+        num_positives=ranks.num_positives.clone(),
+        num_candidates=ranks.num_candidates.clone(),
+        counts=ranked.counts,
+        protocol=protocol,
+        setup=setup,
+        weight=_copy(weight),
+        query_identities=_copy(labels[0]),
+        query_cameras=_copy(labels[1]),
+        problem=problem,
+    )
+
+
+def _copy(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.clone()
+
+
+def _values(name: str, ranked: Ranked, protocol: Protocol) -> Float[Tensor, " queries"]:
+    key, _ = parse_report(name)
+    if ranked.drawn is not None and (key == "rank_" or protocol.draws_precision):
+        return measure_drawn(name, ranked.drawn)
+    return measure(name, ranked.cmc_ranks if key == "rank_" else ranked.ranks, protocol)
+
+
+def _curve(ranked: Ranked, protocol: Protocol, max_rank: int) -> Float[Tensor, " max_rank"]:
+    action = protocol.empty_target_action
+    if ranked.drawn is None:
+        return cmc_curve(ranked.cmc_ranks, max_rank, mode=protocol.mode, empty_target_action=action)
+    weight = ranked.drawn.weight if protocol.queries_in_draw else None
+    return mean_over_queries(ranked.drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)

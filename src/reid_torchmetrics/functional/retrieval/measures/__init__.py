@@ -1,0 +1,1 @@
+"""From the ranks of positives to measures."""

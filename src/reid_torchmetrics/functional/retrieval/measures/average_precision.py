@@ -1,0 +1,179 @@
+"""Average precision of a query: its rules, its cutoffs and what it is divided by.
+
+In the formulas a query has n positives at the 1-based ranks r_1 < ... < r_n. A query without positives has NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.measures.terms import (
+    Places,
+    Term,
+    check_certain,
+    defined,
+    groups_of,
+    most_hits,
+    num_hits,
+    ordinals,
+    per_block,
+    places_of,
+    sum_over_positives,
+)
+from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, LogFactorials, expected_in_group, spread
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+
+MAX_INTERPOLATED = 1 << 16
+"""Positives of a block of queries that hold one value for each recall."""
+
+
+def average_precision(
+    ranks: PositiveRanks, *, rule: str = "rectangle", k: int | None = None, normaliser: str = "positives"
+) -> Float[Tensor, " queries"]:
+    """Area under a query's precision-recall curve, over its whole ranked list or its first `k` candidates.
+
+    Rule "rectangle", (1/n) sum_j j/r_j, is scikit-learn's, torchreid's, fast-reid's and TransReID's. Rule
+    "trapezoid", (1/n) sum_j (p_j + j/r_j)/2 with p_j = (j-1)/(r_j-1), or 1 at r_j = 1, is that of the official
+    Market-1501 script, of Oxford's compute_ap and of the revisited Oxford and Paris evaluation. The trapezoid is the
+    lower of the two unless every positive comes first. Rules "interpolated_11" (PASCAL VOC 2007) and
+    "interpolated_101" (COCO) are the mean over the recalls i/10, or i/100, of the largest precision at that recall or
+    a higher one.
+
+    With `k` only positives among the first k candidates add to the area. Their sum is divided by n for the `normaliser`
+    "positives" (pytorch-metric-learning, SimpleIR), by min(n, k) for "attainable" (Google Landmarks), and by the number
+    of hits in the first k, with 0 where there is none, for "hits" (open-metric-learning, TorchMetrics). One hit at rank
+    1 of 10 positives gives 0.1, 0.2 and 1 at k = 5.
+
+    Under the tie policy "grouped" a group of equal scores is one step of the curve, as in scikit-learn.
+
+    Source: Zheng et al., "Scalable Person Re-identification: A Benchmark", ICCV 2015; Philbin et al., "Object
+    retrieval with large vocabularies and fast spatial matching", CVPR 2007; Everingham et al., "The PASCAL Visual
+    Object Classes (VOC) Challenge", IJCV 2010.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: an unknown `rule` or `normaliser`, a `k` below 1, an interpolated rule with a `normaliser` other
+            than "positives" or with ranks of the tie policy "expected".
+    """
+    _checks.one_of("rule", rule, AP_RULES)
+    _checks.one_of("normaliser", normaliser, AP_NORMALISERS)
+    if k is not None:
+        _checks.positive_int("k", k)
+    definition = AP_RULES[rule]
+    if isinstance(definition, int):
+        _check_interpolated(ranks, rule, normaliser)
+        return per_block(ranks, lambda block: interpolated_precision(block, definition, k).mean(1), MAX_INTERPOLATED)
+    return per_block(ranks, lambda block: _area(block, definition, k, normaliser))
+
+
+def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
+    """(1/n) sum_{r_j <= n} j/r_j: average precision over the first n candidates, as many as there are positives.
+
+    Its mean is MAP@R. With `k` the sum stops at rank min(k, n): pytorch-metric-learning where it retrieves k only.
+
+    Source: Musgrave et al., "A Metric Learning Reality Check", ECCV 2020.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1.
+    """
+    if k is not None:
+        _checks.positive_int("k", k)
+
+    def area(block: PositiveRanks) -> Tensor:
+        return sum_over_positives(block, _rectangle, most_hits(block, k)) / block.num_positives
+
+    return per_block(ranks, area)
+
+
+def interpolated_precision(
+    ranks: PositiveRanks, num_points: int, k: int | None = None
+) -> Float[Tensor, "queries num_points"]:
+    """The largest precision at recall i/(M-1) or a higher one, for i = 0 ... M-1 with M = `num_points`; NaN without.
+
+    The recall j/n reaches i/(M-1) if (M-1) j >= i n, which is decided in integers. A recall that is not reached within
+    the first `k` candidates has precision 0.
+    """
+    places, size = places_of(ranks), ranks.num_positives
+    precision = places.precision if k is None else places.precision.masked_fill(places.rank > k, 0.0)
+    level = torch.arange(num_points, device=size.device)
+    first = (-(-level * size[:, None] // (num_points - 1))).clamp(min=1)  # ordinal that reaches the level
+    lengths = torch.cat([first, size[:, None] + 1], dim=1).diff()
+    best = torch.segment_reduce(precision, "max", lengths=lengths.flatten(), initial=0.0, unsafe=True)
+    envelope = best.view(lengths.shape).flip(1).cummax(1).values.flip(1)
+    return envelope.masked_fill(size[:, None] == 0, torch.nan)
+
+
+def _rectangle(places: Places) -> Tensor:
+    return places.precision
+
+
+def _trapezoid(places: Places) -> Tensor:
+    return (places.precision_before + places.precision) / 2
+
+
+AP_RULES: dict[str, Term | int] = {
+    "rectangle": _rectangle,
+    "trapezoid": _trapezoid,
+    "interpolated_11": 11,
+    "interpolated_101": 101,
+}
+"""What a positive adds to the area, or at how many recalls the interpolated precision is read."""
+
+AP_NORMALISERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
+    "positives": lambda ranks, _: ranks.num_positives,
+    "attainable": most_hits,
+    "hits": num_hits,
+}
+"""What the sum over the hits among the first k candidates is divided by."""
+
+
+def _area(ranks: PositiveRanks, term: Term, k: int | None, normaliser: str) -> Tensor:
+    if k is not None and normaliser == "hits" and ranks.tied is not None and ranks.tied.policy == "expected":
+        return _expected_mean_over_hits(ranks, ranks.tied, term, k)
+    divisor = AP_NORMALISERS[normaliser](ranks, k)
+    return defined(ranks, sum_over_positives(ranks, term, k) / divisor.clamp(min=1))
+
+
+def _expected_mean_over_hits(ranks: PositiveRanks, tied: TiedGroups, term: Term, k: int) -> Tensor:
+    """E[S/H]: S sums `term` over the H hits among the first k candidates; 0 where H = 0.
+
+    Only the group that position k cuts leaves H open: it has h hits in its first m candidates with probability
+    C(P, h) C(t-P, m-h) / C(t, m), and given h these m are a group of their own with h positives.
+    """
+    ordinal, groups = ordinals(ranks.num_positives), groups_of(ranks, tied)
+    cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
+    chosen = cut & (ordinal == groups.better + 1)  # one positive for each group
+    query = torch.repeat_interleave(ranks.num_positives, output_size=len(cut))[chosen]
+    certain = torch.full_like(ranks.num_positives, k)
+    certain[query] = groups.before[chosen]
+    total, hits = sum_over_positives(ranks, term, certain), num_hits(ranks, certain)
+    means = total / hits.clamp(min=1)
+    means[query] = _mean_over_hits_in(groups.of(chosen), total[query], term, k)
+    return defined(ranks, means)
+
+
+def _mean_over_hits_in(groups: Groups, total: Tensor, term: Term, k: int) -> Tensor:
+    """The same for queries with a group that position k cuts; `total` sums `term` over the positives ahead of it."""
+    size, num_positives = groups.size, groups.num_positives
+    within = k - groups.before
+    group, hits = spread(within.minimum(num_positives) + 1)
+    first = groups.of(group)
+    misses, num_negatives = within[group] - hits, first.size - first.num_positives
+    logs = LogFactorials(size)
+    chance = logs.choose(first.num_positives, hits) + logs.choose(num_negatives, misses.minimum(num_negatives))
+    chance = (chance - logs.choose(size, within)[group]).exp().masked_fill(misses > num_negatives, 0.0)
+    seen = first._replace(size=within[group], num_positives=hits)
+    added = hits * expected_in_group(lambda *place: term(Places(*place)), seen, seen.size)
+    values = chance * (total[group] + added) / (first.better + hits).clamp(min=1)
+    return torch.segment_reduce(values, "sum", lengths=within.minimum(num_positives) + 1, unsafe=True)
+
+
+def _check_interpolated(ranks: PositiveRanks, rule: str, normaliser: str) -> None:
+    _checks.plain_normaliser(rule, normaliser)
+    check_certain("rule", f"{rule!r}", ranks)

@@ -1,0 +1,118 @@
+"""Cumulative matching characteristic: how much of a query is matched within its first k candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import hit_rate_at
+from reid_torchmetrics.functional.retrieval.measures.extremes import first_groups, first_places
+from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
+from reid_torchmetrics.functional.retrieval.measures.terms import ordinals, per_block, sum_per_query
+from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, chance_of_none
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+
+_MAX_CHANCES = 1 << 20  # ranks times queries that are held at a time
+
+
+def cmc_at(ranks: PositiveRanks, k: int, *, mode: str = "first_match") -> Float[Tensor, " queries"]:
+    """How much of each query is matched within its first `k` candidates; NaN without positives.
+
+    Mode "first_match" is the CMC of the Market-1501 protocol: 1 if r_1 <= k, else 0. Mode "all_shots" is open-reid's
+    default: the share of the positives with r_j - (j-1) <= k, so that each positive is matched in a list from which
+    the better ones are taken out. A k beyond the number of candidates is allowed: everything is matched by then.
+
+    Source: Zheng et al., "Scalable Person Re-identification: A Benchmark", ICCV 2015; the code of open-reid.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1, or an unknown `mode`.
+    """
+    _checks.positive_int("k", k)
+    _checks.one_of("mode", mode, CMC_MODES)
+    return CMC_MODES[mode].at(ranks, k)
+
+
+def cmc_curve(
+    ranks: PositiveRanks, max_rank: int = 50, *, mode: str = "first_match", empty_target_action: str = "skip"
+) -> Float[Tensor, " max_rank"]:
+    """The mean over queries of `cmc_at` for k = 1 ... `max_rank`, float64.
+
+    It always has `max_rank` entries, also where the gallery is smaller. Queries without positives are treated as
+    `mean_over_queries` says.
+
+    Raises:
+        TypeError: `max_rank` is not an int.
+        ValueError: `max_rank` is below 1, an unknown `mode`, or what `mean_over_queries` raises.
+    """
+    _checks.positive_int("max_rank", max_rank)
+    _checks.one_of("mode", mode, CMC_MODES)
+    total = CMC_MODES[mode].total(ranks, max_rank)
+    num_valid = int((ranks.num_positives > 0).sum())
+    return mean_of_total(total, num_valid, ranks.num_queries - num_valid, empty_target_action)
+
+
+def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
+    valid = ranks.num_positives > 0
+    if ranks.tied is not None and ranks.tied.policy == "expected":
+        return _chances(first_groups(ranks, ranks.tied, valid), max_rank)
+    first = first_places(ranks, valid)
+    return torch.bincount(first.clamp(max=max_rank + 1), minlength=max_rank + 2)[1:-1].cumsum(0).double()
+
+
+def _chances(groups: Groups, max_rank: int) -> Tensor:
+    cutoffs = torch.arange(1, max_rank + 1, device=groups.size.device)
+    total = torch.zeros(max_rank, dtype=torch.float64, device=groups.size.device)
+    num_rows = max(1, _MAX_CHANCES // max_rank)
+    for part in torch.stack(groups)[:, :, None].split(num_rows, dim=1):
+        rows = Groups(*part)
+        total += (1 - chance_of_none(rows, rows.within(cutoffs))).sum(0)
+    return total
+
+
+def _all_shots_at(ranks: PositiveRanks, k: int) -> Tensor:
+    def share(block: PositiveRanks) -> Tensor:
+        best, width = _negatives_ahead(block)
+        matched = (k - best).clamp(min=0).minimum(width) / width.double()
+        return sum_per_query(block, matched) / block.num_positives
+
+    return per_block(ranks, share)
+
+
+def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
+    is_spread = ranks.tied is not None and ranks.tied.policy == "expected"
+    matched = torch.zeros(max_rank + 1, dtype=torch.float64, device=ranks.rank.device)
+    for block in ranks.split():
+        best, width = _negatives_ahead(block)
+        size = block.num_positives.repeat_interleave(block.num_positives, output_size=len(best))
+        parts = 1 / (size * width).double()
+        matched.index_add_(0, best.clamp(max=max_rank), parts)
+        if is_spread:  # a part at each of `width` ranks: where the parts begin and end, to be summed
+            matched.index_add_(0, (best + width).clamp(max=max_rank), -parts)
+    if is_spread:
+        matched = matched.cumsum(0)
+    return matched[:-1].cumsum(0)
+
+
+def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:
+    """Fewest negatives ahead of each positive, and how many numbers of them are equally likely from there on."""
+    ahead = ranks.rank - ordinals(ranks.num_positives)
+    if ranks.tied is None or ranks.tied.policy == "grouped":
+        return ahead, torch.ones_like(ahead)
+    return ahead - ranks.tied.num_negatives, ranks.tied.num_negatives + 1
+
+
+class _Mode(NamedTuple):
+    at: Callable[[PositiveRanks, int], Tensor]
+    """value of each query at k"""
+    total: Callable[[PositiveRanks, int], Tensor]
+    """sum over the queries with a positive, at each k up to the largest"""
+
+
+CMC_MODES = {"first_match": _Mode(hit_rate_at, _first_matches), "all_shots": _Mode(_all_shots_at, _all_shots)}
+"""What is matched: a query by its best positive, or each of its positives."""

@@ -1,0 +1,175 @@
+"""Measures of the first k candidates: precision, recall, hit rate, R-precision, reciprocal rank and nDCG.
+
+In the formulas a query has n positives, of which h are among its first k candidates, its hits, and the last of which
+has rank r_n. A query without positives has NaN. Under the tie policy "grouped" a group of equal scores counts if it
+ends by rank k, under "expected" every value is the expectation over the orders of each group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.measures.extremes import (
+    first_groups,
+    first_places,
+    last_groups,
+    last_places,
+)
+from reid_torchmetrics.functional.retrieval.measures.terms import (
+    Places,
+    defined,
+    most_hits,
+    num_hits,
+    per_block,
+    sum_over_positives,
+    where_positive,
+)
+from reid_torchmetrics.functional.retrieval.measures.tied_groups import chance_of_none, expected_reciprocal
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+
+
+def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
+    """h/k: the share of positives among the first `k` candidates.
+
+    `divisor`: "k", also where there are fewer candidates (pytorch-metric-learning, TorchMetrics); "attainable",
+    min(k, n), so that a perfect ranking has precision 1 (open-metric-learning); "last_positive", min(k, r_n), so that
+    nothing counts that follows the last positive (the revisited Oxford and Paris evaluation). One positive, at rank 1,
+    gives 0.1, 1 and 1 at k = 10.
+
+    Source of "last_positive": Radenovic et al., "Revisiting Oxford and Paris: Large-Scale Image Retrieval
+    Benchmarking", CVPR 2018, and its code.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1, or an unknown `divisor`.
+    """
+    _checks.positive_int("k", k)
+    _checks.one_of("divisor", divisor, PRECISION_DIVISORS)
+    return per_block(ranks, lambda block: defined(block, PRECISION_DIVISORS[divisor](block, k)))
+
+
+def recall_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
+    """h/n: the share of the positives that is among the first `k` candidates.
+
+    Where retrieval papers write recall@k they mostly mean `hit_rate_at`.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1.
+    """
+    _checks.positive_int("k", k)
+    return per_block(ranks, lambda block: num_hits(block, k) / block.num_positives)
+
+
+def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
+    """1 if r_1 <= k, else 0: whether the first `k` candidates hold a positive.
+
+    Also called recall@k, top-k accuracy and, in re-identification, rank-k. A k beyond the number of candidates is
+    allowed: every query with a positive has found it by then.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1.
+    """
+    _checks.positive_int("k", k)
+
+    def hit(valid: Tensor) -> Tensor:
+        if ranks.tied is None or ranks.tied.policy == "grouped":
+            return (first_places(ranks, valid) <= k).double()
+        groups = first_groups(ranks, ranks.tied, valid)
+        return 1 - chance_of_none(groups, groups.within(k))
+
+    return where_positive(ranks, hit)
+
+
+def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
+    """h/n with k = n: the share of positives among as many candidates as there are positives.
+
+    With `k` it is the share among the first min(k, n), as in pytorch-metric-learning where it retrieves only k.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1.
+    """
+    if k is not None:
+        _checks.positive_int("k", k)
+    return per_block(ranks, lambda block: num_hits(block, most_hits(block, k)) / most_hits(block, k))
+
+
+def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
+    """1/r_1, or 0 if r_1 > k. Its mean over queries is the mean reciprocal rank (MRR).
+
+    Source: Voorhees, "The TREC-8 Question Answering Track Report", 1999.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1.
+    """
+    if k is not None:
+        _checks.positive_int("k", k)
+
+    def reciprocal(valid: Tensor) -> Tensor:
+        if ranks.tied is None or ranks.tied.policy == "grouped":
+            first = first_places(ranks, valid)
+            return (1 / first.double()).masked_fill(first > (first if k is None else k), 0.0)
+        groups = first_groups(ranks, ranks.tied, valid)
+        return expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False)
+
+    return where_positive(ranks, reciprocal)
+
+
+def normalised_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
+    """sum_{r_j <= k} 1/log2(r_j + 1), over the same sum of a perfect ranking: nDCG with a gain of 1 for a positive.
+
+    Under the tie policy "expected" it is that of scikit-learn and TorchMetrics, which average over ties.
+
+    Source: Järvelin & Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1.
+    """
+    if k is not None:
+        _checks.positive_int("k", k)
+
+    def gain(block: PositiveRanks) -> Tensor:
+        attainable = most_hits(block, k)
+        positions = torch.arange(1, int(attainable.max()) + 1, dtype=torch.float64, device=attainable.device)
+        ideal = torch.cat([positions.new_ones(1), _discount(Places(positions, positions)).cumsum(0)])
+        return defined(block, sum_over_positives(block, _discount, k) / ideal[attainable])
+
+    return per_block(ranks, gain)
+
+
+def _discount(places: Places) -> Tensor:
+    return 1 / (places.rank + 1).log2()
+
+
+def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
+    hits = num_hits(ranks, k)
+
+    def share(valid: Tensor) -> Tensor:
+        if ranks.tied is None or ranks.tied.policy == "grouped":
+            return hits[valid] / last_places(ranks, valid).clamp(max=k)
+        # h/k unless the last positive comes before rank k, where n/r_n stands instead.
+        groups, num_positives = last_groups(ranks, ranks.tied, valid), ranks.num_positives[valid]
+        earlier = groups.within(k - 1)
+        chance = chance_of_none(groups, groups.size - earlier)
+        return (hits[valid] - num_positives * chance) / k + num_positives * expected_reciprocal(
+            groups, earlier, last=True
+        )
+
+    return where_positive(ranks, share)
+
+
+PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
+    "k": lambda ranks, k: num_hits(ranks, k) / k,
+    "attainable": lambda ranks, k: num_hits(ranks, k) / most_hits(ranks, k),
+    "last_positive": _up_to_last_positive,
+}
+"""Precision at k by what the hits are divided by."""

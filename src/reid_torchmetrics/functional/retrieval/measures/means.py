@@ -1,0 +1,97 @@
+"""Means over queries of one value per query, where NaN stands for a query without positives."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+
+EMPTY_TARGET_ACTIONS = {"skip": None, "neg": 0.0, "pos": 1.0, "error": None}
+"""What a query without positives counts in the mean; None where it does not count."""
+
+
+def mean_over_queries(
+    values: Float[Tensor, "queries *shape"],  # noqa: UP037 - two axes, not a product
+    *,
+    empty_target_action: str = "skip",
+    weight: Tensor | None = None,
+) -> Float[Tensor, " *shape"]:
+    """Mean of one value, or one curve, per query; NaN stands for a query without positives.
+
+    `empty_target_action`, TorchMetrics' word: "skip" leaves such queries out (torchreid, fast-reid, open-reid),
+    "neg" counts them as 0 (the official Market-1501 script, layumi), "pos" as 1. If no query at all has a value the
+    mean is NaN, whatever the action: nothing was measured. `weight` says how much each query counts; None: the same.
+
+    Raises:
+        ValueError: an unknown action, action "error" and a query without positives, or weights that are negative, not
+            finite or not one for each query.
+    """
+    valid = ~values.isnan().view(len(values), math.prod(values.shape[1:])).any(1)
+    if weight is None:
+        num_valid = int(valid.sum())
+        return mean_of_total(values[valid].sum(0), num_valid, len(values) - num_valid, empty_target_action)
+    _checks.weights("weight", weight, len(values))
+    weight = weight.to(values.dtype)
+    if empty_target_action == "error":
+        _checks.no_empty_target(int((~valid).sum()), len(values))
+    total = torch.einsum("q,q...->...", weight[valid], values[valid])
+    return mean_of_total(total, float(weight[valid].sum()), float(weight[~valid].sum()), empty_target_action)
+
+
+def mean_of_total(
+    total: Float[Tensor, "*shape"],
+    num_valid: int | float,  # noqa: PYI041 - the checker that executes annotations says that an int is no float
+    num_empty: int | float,  # noqa: PYI041
+    empty_target_action: str,
+) -> Float[Tensor, "*shape"]:
+    """Mean over queries, given the `total` over the valid ones: what `mean_over_queries` and curves share."""
+    _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
+    if empty_target_action == "error":
+        _checks.no_empty_target(int(num_empty), int(num_valid + num_empty))
+    if num_valid == 0:
+        return torch.full_like(total, torch.nan)
+    substitute = EMPTY_TARGET_ACTIONS[empty_target_action]
+    if substitute is None:
+        return total / num_valid
+    return (total + substitute * num_empty) / (num_valid + num_empty)
+
+
+def mean_over_identities(
+    values: Float[Tensor, " queries"], identities: Integer[Tensor, " queries"], *, empty_target_action: str = "skip"
+) -> Float[Tensor, ""]:
+    """Mean over identities of the mean over an identity's queries, so that every identity counts the same.
+
+    Queries without positives are treated as in `mean_over_queries`; under "skip" an identity that has no other queries
+    does not count. It is pytorch-metric-learning's `avg_of_avgs`.
+
+    Raises:
+        TypeError: `identities` is not an integer tensor.
+        ValueError: `identities` of another length than `values`, or what `mean_over_queries` raises.
+    """
+    _checks.integer_labels("identities", identities, len(values), values.device)
+    _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
+    valid = ~values.isnan()
+    if empty_target_action == "error":
+        _checks.no_empty_target(int((~valid).sum()), len(values))
+    substitute = EMPTY_TARGET_ACTIONS[empty_target_action]
+    if substitute is None or not valid.any():
+        values, identities = values[valid], identities[valid]
+    _, row, size = torch.unique(identities, return_inverse=True, return_counts=True)
+    totals = torch.zeros_like(size, dtype=values.dtype).index_add_(0, row, values.nan_to_num(nan=substitute or 0.0))
+    means: Tensor = totals / size
+    return means.mean()  # NaN of none
+
+
+def median_over_queries(values: Float[Tensor, " queries"]) -> Float[Tensor, ""]:
+    """Median of one value per query, halfway between the two middle ones of an even number; NaN of none.
+
+    Queries without positives, NaN, do not count: the values that stand for them in a mean would be no ranks.
+    """
+    ordered = values[~values.isnan()].sort().values
+    if len(ordered) == 0:
+        return torch.full((), torch.nan, dtype=values.dtype, device=values.device)
+    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2

@@ -1,0 +1,141 @@
+"""Sums over a query's positives of a term of the positive's place, under every tie policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, expected_in_group, groups_at
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+
+
+class Places(NamedTuple):
+    """Places of positives: `ordinal` positives are among the first `rank` candidates; float64.
+
+    Under the tie policy "grouped" all candidates of a group have the place of its last; else one comes at a time.
+    """
+
+    ordinal: Tensor
+    rank: Tensor
+    num_positives: Tensor | int = 1
+    """positives that come at once"""
+    size: Tensor | int = 1
+    """candidates that come at once"""
+
+    @property
+    def precision(self) -> Tensor:
+        """Share of positives down to this place."""
+        return self.ordinal / self.rank
+
+    @property
+    def precision_before(self) -> Tensor:
+        """Share of positives ahead of this place; 1 where nothing is ahead."""
+        ahead = self.rank - self.size
+        return torch.where(ahead > 0, (self.ordinal - self.num_positives) / ahead, 1)
+
+
+Term: TypeAlias = Callable[[Places], Tensor]
+"""What a positive adds to a sum, from its place; linear in the ordinal where one candidate comes at a time"""
+Cutoff: TypeAlias = int | Int[Tensor, " queries"] | None
+"""number of candidates of a query that are looked at; None: all"""
+
+
+def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " queries"]:
+    """Sum of `term` over a query's positives among its first `cutoff` candidates; its expectation under "expected"."""
+    limit = _of_positives(ranks, cutoff)
+    places = places_of(ranks)
+    values = term(places)
+    if limit is not None:
+        values = values.masked_fill(places.rank > limit, 0.0)
+    if ranks.tied is not None and ranks.tied.policy == "expected":
+        groups = groups_of(ranks, ranks.tied)
+        mixed = groups.size > groups.num_positives
+        within = groups.size if limit is None else groups.within(limit)
+        values[mixed] = expected_in_group(lambda *place: term(Places(*place)), groups.of(mixed), within[mixed])
+    return sum_per_query(ranks, values)
+
+
+def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
+    """Number of a query's positives among its first `cutoff` candidates, float64; its expectation under "expected"."""
+    limit = _of_positives(ranks, cutoff)
+    if limit is None:
+        return ranks.num_positives.double()
+    if ranks.tied is None:
+        return sum_per_query(ranks, (ranks.rank <= limit).double())
+    groups = groups_of(ranks, ranks.tied)
+    within = groups.within(limit)
+    if ranks.tied.policy == "expected":
+        return sum_per_query(ranks, within / groups.size.double())
+    return sum_per_query(ranks, (within == groups.size).double())
+
+
+def most_hits(ranks: PositiveRanks, cutoff: int | None) -> Int[Tensor, " queries"]:
+    """min(n, cutoff): how many hits a perfect ranking has."""
+    return ranks.num_positives if cutoff is None else ranks.num_positives.clamp(max=cutoff)
+
+
+def places_of(ranks: PositiveRanks) -> Places:
+    """The places of all positives.
+
+    Under "expected" they are the pessimistic ones, which are certain only in a group that has no negatives.
+    """
+    if ranks.tied is None or ranks.tied.policy == "expected":
+        return Places(ordinals(ranks.num_positives).double(), ranks.rank.double())
+    groups = groups_of(ranks, ranks.tied)
+    ordinal, rank = groups.better + groups.num_positives, groups.before + groups.size
+    return Places(ordinal.double(), rank.double(), groups.num_positives, groups.size)
+
+
+def groups_of(ranks: PositiveRanks, tied: TiedGroups) -> Groups:
+    """The groups of all positives; `tied` is that of the ranks."""
+    return groups_at(ranks, tied, slice(None), ordinals(ranks.num_positives))
+
+
+def ordinals(num_positives: Int[Tensor, " queries"]) -> Int[Tensor, " positives"]:
+    """j = 1 ... n for every query, in the order of `PositiveRanks.rank`."""
+    first = num_positives.cumsum(0) - num_positives
+    total = int(num_positives.sum())
+    return torch.arange(1, total + 1, device=first.device) - first.repeat_interleave(num_positives, output_size=total)
+
+
+def sum_per_query(ranks: PositiveRanks, values: Float[Tensor, " positives"]) -> Float[Tensor, " queries"]:
+    """Sum of one value per positive."""
+    return torch.segment_reduce(values, "sum", lengths=ranks.num_positives, unsafe=True)
+
+
+def per_block(
+    ranks: PositiveRanks, measure: Callable[[PositiveRanks], Tensor], max_positives: int = 1 << 22
+) -> Float[Tensor, " queries"]:
+    """Apply `measure` to blocks of queries, so that millions of positives need little memory."""
+    none = torch.empty(0, dtype=torch.float64, device=ranks.rank.device)
+    return torch.cat([none, *(measure(block) for block in ranks.split(max_positives))])
+
+
+def defined(ranks: PositiveRanks, values: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+    """`values`, but NaN for queries without positives."""
+    return values.masked_fill(ranks.num_positives == 0, torch.nan)
+
+
+def where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:
+    """Evaluate `value` for the queries with a positive, NaN for the others."""
+    valid = ranks.num_positives > 0
+    values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
+    values[valid] = value(valid)
+    return values
+
+
+def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
+    """Raise if a value is asked for whose expectation over tied candidates is not known."""
+    if ranks.tied is not None and ranks.tied.policy == "expected":
+        _checks.has_expectation(argument, value)
+
+
+def _of_positives(ranks: PositiveRanks, cutoff: Cutoff) -> Tensor | int | None:
+    if isinstance(cutoff, Tensor):
+        return cutoff.repeat_interleave(ranks.num_positives, output_size=len(ranks.rank))
+    return cutoff

@@ -1,0 +1,233 @@
+"""Who is positive, negative or junk: a retrieval problem without any score.
+
+Junk is removed before ranking and never occupies a rank. What is left are a query's candidates: its positives and its
+negatives. A few gallery items are listed for each query: those with its identity, or those that a benchmark names.
+They are its positives or junk; everything else is a negative, unless a rule drops it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+
+JunkPairs = Callable[[Tensor, Tensor], Tensor]
+"""A user's rule: positions of queries [q] and of gallery items [g] to a bool mask [q, g], True for what is dropped."""
+
+_PAIRS_AT_A_TIME = 1 << 22  # pairs that are looked at to count what rules drop
+
+
+@dataclass(frozen=True)
+class QueryCounts:
+    """How many queries can be evaluated, and why the others cannot."""
+
+    total: int
+    valid: int
+    """queries with at least one positive"""
+    junk: int
+    """queries whose own identity is a junk identity"""
+    not_in_gallery: int
+    """queries whose identity no other gallery item has"""
+    same_camera_only: int
+    """queries that lost every positive to the camera rule, or to another rule that drops pairs"""
+    not_ranked: int = 0
+    """queries that were not ranked at all, because embeddings are not finite; then none of the above is known"""
+
+
+@dataclass(frozen=True)
+class LabelRule:
+    """Drops the gallery items that share a label with the query: its camera, or its sequence."""
+
+    query: Int[Tensor, " queries"]
+    gallery: Int[Tensor, " kept"]
+    num_same: Int[Tensor, " queries"] | None
+    """kept items with the query's label; None if the rule drops listed items only"""
+
+    @property
+    def drops_others(self) -> bool:
+        """Whether items are dropped that are not listed for the query."""
+        return self.num_same is not None
+
+    def at(self, rows: slice, columns: Tensor) -> Bool[Tensor, "queries padded"]:
+        """Whether the rule drops each query's own `columns`."""
+        return self.gallery[columns] == self.query[rows, None]
+
+    def between(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"]:
+        """Whether queries and gallery items share the label."""
+        return self.query[rows, None] == self.gallery[None, columns]
+
+
+@dataclass(frozen=True)
+class TileRelevance:
+    """The gallery items that are listed for each query of a tile, padded to the longest row.
+
+    Everything else in the gallery is a negative, except what `Relevance.dropped` marks.
+    """
+
+    columns: Int[Tensor, "queries padded"]
+    """positions in the kept gallery; padding repeats some valid position"""
+    listed: Bool[Tensor, "queries padded"]
+    """False at padding"""
+    positive: Bool[Tensor, "queries padded"]
+    num_candidates: Int[Tensor, " queries"]
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """What is listed for each query, and the rules that drop pairs; `find_relevance` makes it from labels.
+
+    Gallery positions are those of the kept gallery, that is without junk identities; `kept` maps them back.
+    """
+
+    num_gallery: int
+    """gallery items, kept or not"""
+    kept: Int[Tensor, " kept"] | None
+    """positions of the kept items in the gallery; None if all are kept"""
+    num_kept: int
+    order: Int[Tensor, " entries"]
+    """kept positions; those listed for a query are one run, in which they ascend"""
+    run_start: Int[Tensor, " queries"]
+    run_length: Int[Tensor, " queries"]
+    is_junk: Bool[Tensor, " queries"]
+    listed_junk: Bool[Tensor, " entries"] | None = None
+    """which entries of `order` are junk by themselves"""
+    self_index: Int[Tensor, " queries"] | None = None
+    """the query's own position in the gallery, -1 where it has none"""
+    own_column: Int[Tensor, " queries"] | None = None
+    """the query's own kept position, -1 where it has none"""
+    rules: tuple[LabelRule, ...] = ()
+    junk_pairs: JunkPairs | None = None
+    query_identities: Int[Tensor, " queries"] | None = None
+    gallery_identities: Int[Tensor, " kept"] | None = None
+    query_cameras: Int[Tensor, " queries"] | None = None
+    """cameras as they were given, whatever the camera rule"""
+    gallery_cameras: Int[Tensor, " kept"] | None = None
+
+    @property
+    def num_queries(self) -> int:
+        """Number of queries."""
+        return len(self.run_start)
+
+    @property
+    def longest_run(self) -> int:
+        """The largest number of kept gallery items that are listed for one query."""
+        return int(self.run_length.max()) if self.num_queries else 0
+
+    @property
+    def device(self) -> torch.device:
+        """Where the labels are."""
+        return self.run_start.device
+
+    def tile(self, rows: slice) -> TileRelevance:
+        """Relevance of the queries `rows`."""
+        start, length = self.run_start[rows, None], self.run_length[rows, None]
+        place = torch.arange(int(length.max()), device=start.device)
+        listed = place < length
+        entries = (start + place).clamp_(max=len(self.order) - 1)
+        columns = self.order[entries]
+        dropped = self._dropped_at(rows, columns) & listed
+        junk = dropped | (self._junk_at(rows, entries, columns) & listed)
+        num_candidates = self.num_kept - self._num_dropped(rows) - (junk & ~dropped).sum(1)
+        return TileRelevance(columns, listed, listed & ~junk, num_candidates)
+
+    def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
+        """Pairs that are dropped whether listed or not; None where no rule does that."""
+        masks = [rule.between(rows, columns) for rule in self.rules if rule.drops_others]
+        if self.junk_pairs is not None:
+            masks.append(self._call_junk_pairs(rows, columns))
+        if not masks:
+            return None
+        for mask in masks[1:]:
+            masks[0] |= mask
+        return masks[0]
+
+    def pairs(
+        self, rows: slice, columns: slice, tile: TileRelevance | None = None
+    ) -> tuple[Bool[Tensor, "queries columns"], Bool[Tensor, "queries columns"]]:
+        """Dense masks: which pairs are positives, and which are negatives; what is neither is junk."""
+        tile = self.tile(rows) if tile is None else tile
+        inside = tile.listed & (tile.columns >= columns.start) & (tile.columns < columns.stop)
+        shape = (len(tile.columns), columns.stop - columns.start)
+        negative = torch.ones(shape, dtype=torch.bool, device=self.device)
+        row, place = inside.nonzero(as_tuple=True)
+        local = tile.columns[row, place] - columns.start
+        negative[row, local] = False
+        dropped = self.dropped(rows, columns)
+        if dropped is not None:
+            negative &= ~dropped
+        positive = torch.zeros_like(negative)
+        positive[row, local] = tile.positive[row, place]
+        return positive, negative
+
+    @property
+    def num_others(self) -> Int[Tensor, " queries"]:
+        """Kept gallery items listed for each query that are neither junk by themselves nor the query itself."""
+        others = self.run_length
+        if self.listed_junk is not None:
+            junk_before = torch.nn.functional.pad(self.listed_junk.cumsum(0), (1, 0))
+            others = others - (junk_before[self.run_start + self.run_length] - junk_before[self.run_start])
+        return others if self.own_column is None else others - (self.own_column >= 0).long()
+
+    def counts(
+        self, num_positives: Int[Tensor, " queries"], num_others: Int[Tensor, " queries"] | None = None
+    ) -> QueryCounts:
+        """How many queries are valid, and why the others are not; `num_positives` as `PositiveRanks` holds it.
+
+        Where this is a part of a gallery, `num_others` is the sum of that property over all parts.
+        """
+        num_others = self.num_others if num_others is None else num_others
+        absent = ~self.is_junk & (num_others == 0)
+        lost = ~self.is_junk & (num_others > 0) & (num_positives == 0)
+        numbers = (num_positives > 0, self.is_junk, absent, lost)
+        return QueryCounts(self.num_queries, *(int(number.sum()) for number in numbers))
+
+    def _junk_at(self, rows: slice, entries: Tensor, columns: Tensor) -> Tensor:
+        """What is junk only because it is listed."""
+        junk = torch.zeros_like(columns, dtype=torch.bool)
+        if self.listed_junk is not None:
+            junk |= self.listed_junk[entries]
+        if self.own_column is not None:
+            junk |= columns == self.own_column[rows, None]
+        for rule in self.rules:
+            if not rule.drops_others:
+                junk |= rule.at(rows, columns)
+        return junk
+
+    def _dropped_at(self, rows: slice, columns: Tensor) -> Tensor:
+        """What `dropped` marks of each query's own `columns`."""
+        dropped = torch.zeros_like(columns, dtype=torch.bool)
+        for rule in self.rules:
+            if rule.drops_others:
+                dropped |= rule.at(rows, columns)
+        if self.junk_pairs is None:
+            return dropped
+        return dropped | torch.cat([mask.gather(1, columns[part]) for part, mask in self._masks(rows)])
+
+    def _num_dropped(self, rows: slice) -> Int[Tensor, " queries"] | int:
+        """How many items `dropped` marks for each query."""
+        counted = [rule.num_same for rule in self.rules if rule.num_same is not None]
+        if self.junk_pairs is None and len(counted) < 2:
+            return counted[0][rows] if counted else 0
+        return torch.cat([mask.sum(1) for _, mask in self._masks(rows)])
+
+    def _masks(self, rows: slice) -> Iterator[tuple[slice, Tensor]]:
+        """`dropped` over the whole gallery for a few queries at a time, which are counted from the first of `rows`."""
+        step = max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))
+        for first in range(rows.start, rows.stop, step):
+            part = slice(first, min(first + step, rows.stop))
+            mask = self.dropped(part, slice(0, self.num_kept))
+            assert mask is not None  # noqa: S101 - for the type checker
+            yield slice(part.start - rows.start, part.stop - rows.start), mask
+
+    def _call_junk_pairs(self, rows: slice, columns: slice) -> Tensor:
+        queries = torch.arange(rows.start, rows.stop, device=self.device)
+        gallery = torch.arange(columns.start, columns.stop, device=self.device)
+        assert self.junk_pairs is not None  # noqa: S101 - for the type checker
+        mask = self.junk_pairs(queries, gallery if self.kept is None else self.kept[gallery])
+        _checks.pair_mask("junk_pairs", mask, (len(queries), len(gallery)), self.device)
+        return mask.clone()  # masks are combined in place

@@ -1,0 +1,1 @@
+"""Re-ranking and query expansion."""

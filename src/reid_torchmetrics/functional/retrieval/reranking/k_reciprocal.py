@@ -1,0 +1,220 @@
+"""k-reciprocal re-ranking: distances that count whom query and gallery item have as mutual neighbours.
+
+Nothing as large as items x items is ever held. The nearest items of every item are found tile by tile, the encodings
+are sparse rows, and a tile of final distances is computed when a ranking asks for it.
+
+Source: Zhong et al., "Re-ranking Person Re-identification with k-reciprocal Encoding", CVPR 2017.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.rows import Rows, check_pair
+from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES, EmbeddingScores, score_dtype
+from reid_torchmetrics.functional.retrieval.ranking.similarity import survey
+from reid_torchmetrics.functional.retrieval.reranking.neighbours import Neighbours, find_neighbours
+from reid_torchmetrics.functional.retrieval.reranking.reciprocal import (
+    ReciprocalSets,
+    SharedWeights,
+    SparseRows,
+    average_over,
+    encode,
+)
+from reid_torchmetrics.functional.retrieval.reranking.union import Union
+
+ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_euclidean": 2.0}
+"""Names of |p - q|, |p - q|^2 and |p - q|^4, and the power of |p - q|^2 that each is.
+
+Zhong et al., AGW and TransReID take the square, as does torchreid's function of Euclidean distances. torchreid's engine
+and cluster-contrast pass squares to a function that squares, which gives the fourth power; so does layumi's function,
+of normalised embeddings.
+"""
+
+_PAIR_BYTES = 8 << 20  # embeddings of pairs that are read at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class KReciprocal:
+    """Options of k-reciprocal re-ranking, as `rerank_k_reciprocal` has them."""
+
+    k1: int = 20
+    k2: int = 6
+    weight: float = 0.3
+    distance: str = "squared_euclidean"
+    normalise: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _checks.positive_int("k1", self.k1)
+        _checks.positive_int("k2", self.k2)
+        _checks.share("weight", self.weight)
+        _checks.one_of("distance", self.distance, ORIGINAL_DISTANCES)
+        _checks.flag("normalise", self.normalise)
+
+    @torch.no_grad()
+    def rerank(
+        self,
+        query: Float[Tensor, "queries dim"],
+        gallery: Float[Tensor, "gallery dim"],
+        *,
+        kept: Integer[Tensor, " kept"] | None = None,
+        self_index: Integer[Tensor, " queries"] | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> RerankedScores:
+        """Minus the final distance of queries and gallery items; `rerank_k_reciprocal` says more."""
+        check_pair(query, gallery)
+        _check_kept(kept, gallery)
+        _checks.positive_int("max_bytes", max_bytes)
+        union = Union.of(query, gallery, self_index)
+        items = _prepared(union.items, normalise=self.normalise)
+        found = _neighbours(items, max(self.k1 + 1, self.k2), max_bytes)
+        original = NormalisedDistance(items, found, power=ORIGINAL_DISTANCES[self.distance])
+        encoding = encode(ReciprocalSets(found.positions, self.k1), original.of_pairs, max_bytes=max_bytes)
+        encoding = average_over(found.positions[:, : self.k2], encoding, max_bytes=max_bytes)
+        return RerankedScores(original, encoding, union, kept=kept, weight=self.weight, max_bytes=max_bytes)
+
+
+def rerank_k_reciprocal(
+    query: Float[Tensor, "queries dim"],
+    gallery: Float[Tensor, "gallery dim"],
+    *,
+    k1: int = 20,
+    k2: int = 6,
+    weight: float = 0.3,
+    distance: str = "squared_euclidean",
+    normalise: bool = False,
+    kept: Integer[Tensor, " kept"] | None = None,
+    self_index: Integer[Tensor, " queries"] | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> RerankedScores:
+    """Scores whose negative is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q), for `count_ranks`.
+
+    d_J(p, q) = 1 - sum_r min(V_pr, V_qr) / sum_r max(V_pr, V_qr) is the Jaccard distance of the encodings: V_pr is
+    exp(-d(p, r)) for r among the k-reciprocal neighbours of p, zero elsewhere, divided by its sum over r, and then
+    averaged over the `k2` nearest items of p. d(p, q) is the original distance, divided by the largest distance of p
+    to any item; fast-reid adds it undivided.
+
+    Items are the queries and the whole gallery, junk among it, as in the authors' code. An item is its own first
+    neighbour; among equally distant ones the lower position goes first, queries before the gallery. Where `k1` or `k2`
+    is beyond the number of items, all are neighbours.
+
+    Args:
+        query: embeddings of the queries, any floating dtype; distances are computed in it, at least in float32.
+        gallery: embeddings of the whole gallery.
+        k1: neighbours among which reciprocal ones are sought, besides the item itself.
+        k2: nearest items, the item itself among them, over which encodings are averaged; 1 leaves them as they are.
+        weight: of the original distance (the paper's lambda), from 0 to 1.
+        distance: the original distance, a name in `ORIGINAL_DISTANCES`; implementations differ in it.
+        normalise: scale embeddings to norm 1 first; the square of the distance is then 2 - 2 cos. A zero vector stays.
+        kept: gallery positions that are to be scored, None for all: the attribute of a `Relevance` with that name.
+        self_index: for every query its own position in the gallery, or -1; it is one item then, and not two.
+        max_bytes: bound on what is held at a time, besides one copy of the embeddings and the sparse encodings.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
+    """
+    options = KReciprocal(k1=k1, k2=k2, weight=weight, distance=distance, normalise=normalise)
+    return options.rerank(query, gallery, kept=kept, self_index=self_index, max_bytes=max_bytes)
+
+
+class NormalisedDistance:
+    """A power of |p - q|^2 / max_r |p - r|^2 of items p and q, over all items r; 0 where all items are equal."""
+
+    def __init__(self, items: Float[Tensor, "items dim"], found: Neighbours, *, power: float) -> None:
+        """Take the largest distance of each item from its scores, own and lowest."""
+        self.items = items
+        self._own = found.own
+        largest = 2 * (found.own - found.lowest)
+        self._inverse = torch.where(largest > 0, 1 / largest, 0)
+        self._power = power
+
+    def of_pairs(self, first: Int[Tensor, " pairs"], second: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
+        """Distances of the items `first` to the items `second`, one by one."""
+        step = max(1, _PAIR_BYTES // (self.items.shape[1] * self.items.element_size()))
+        pairs = zip(first.split(step), second.split(step), strict=True)
+        squared = torch.cat([(self.items[p] - self.items[q]).square_().sum(1) for p, q in pairs])
+        return squared.mul_(self._inverse[first]).pow_(self._power)
+
+    def from_scores(self, scores: Float[Tensor, "rows columns"], items: Int[Tensor, " rows"]) -> None:
+        """Turn Euclidean scores of some `items`, p . q - |q|^2 / 2 up to a constant of p, into distances."""
+        scores.neg_().add_(self._own[items, None]).clamp_(min=0)
+        scores.mul_(2 * self._inverse[items, None]).pow_(self._power)
+
+
+class RerankedScores:
+    """Minus the final distances of queries and kept gallery items, any tile of them on demand."""
+
+    argument = "rerank"
+
+    def __init__(
+        self,
+        original: NormalisedDistance,
+        encoding: SparseRows,
+        union: Union,
+        *,
+        kept: Integer[Tensor, " kept"] | None,
+        weight: float,
+        max_bytes: int,
+    ) -> None:
+        """Take the distance and the encoding of the items of `union`."""
+        items, self._of_query = original.items, union.of_query
+        gallery = union.of_gallery if kept is None else union.of_gallery[kept.long()]
+        self._original, self._weight = original, weight
+        self._queries = encoding.select(self._of_query)
+        self._gallery = SharedWeights(encoding.select(gallery))
+        self._scores = _euclidean_scores(items, Rows([items], self._of_query), Rows([items], gallery), max_bytes // 2)
+        self._work_bytes = max_bytes // 8
+        self.max_bytes = self._scores.max_bytes
+        self.num_queries, self.num_gallery = len(self._of_query), len(gallery)
+        self.dtype, self.device = items.dtype, items.device
+
+    def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Write minus the distances of the queries `rows` to the kept gallery items `columns` into `out`."""
+        self._scores.fill(out, rows, columns)
+        self._original.from_scores(out, self._of_query[rows])
+        out.mul_(-self._weight)
+        queries = self._queries.select(torch.arange(rows.start, rows.stop, device=self.device))
+        for part, shared in self._gallery.with_each(queries, columns, max_bytes=self._work_bytes):
+            # Rows sum to 1, so the sum of the greater weights is 2 less that of the lesser ones.
+            out[part] -= (1 - self._weight) * (1 - shared / (2 - shared))
+
+    fill_comparable = fill  # already distances
+
+    def distances(self) -> Float[Tensor, "queries kept"]:
+        """All final distances at once, for small problems."""
+        out = torch.empty((self.num_queries, self.num_gallery), dtype=self.dtype, device=self.device)
+        self.fill(out, slice(0, self.num_queries), slice(0, self.num_gallery))
+        return out.neg_()
+
+
+def _prepared(embeddings: Rows, *, normalise: bool) -> Float[Tensor, "items dim"]:
+    """A copy of all embeddings, in the dtype of distances."""
+    items = embeddings.read(slice(0, embeddings.size), score_dtype("euclidean", embeddings))
+    if normalise:
+        norm = torch.linalg.vector_norm(items, dim=1, keepdim=True)
+        items.div_(norm.masked_fill_(norm == 0, 1))
+    return items
+
+
+def _neighbours(items: Tensor, k: int, max_bytes: int) -> Neighbours:
+    every = Rows([items])
+    return find_neighbours(_euclidean_scores(items, every, every, max_bytes), k, of_items=True)
+
+
+def _euclidean_scores(items: Tensor, query: Rows, gallery: Rows, max_bytes: int) -> EmbeddingScores:
+    """Scores of some of the items, as seen from the one origin of all items: they are then comparable."""
+    sums = survey("euclidean", Rows([items]), items.dtype)
+    return EmbeddingScores(query, gallery, similarity="euclidean", max_bytes=max_bytes, dtype=items.dtype, sums=sums)
+
+
+def _check_kept(kept: Tensor | None, gallery: Tensor) -> None:
+    if kept is not None:
+        _checks.integer_labels("kept", kept, device=gallery.device)
+        _checks.in_range("kept", kept, 0, len(gallery))

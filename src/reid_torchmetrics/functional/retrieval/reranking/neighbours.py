@@ -1,0 +1,111 @@
+"""The items that score highest for every row, found in tiles of bounded memory."""
+
+from __future__ import annotations
+
+from math import isqrt
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, equal_ranges
+
+_BYTES_PER_SORTED = 16  # values, indices and workspace of torch's topk, on other devices than the CPU
+_MOST_ROWS = 256  # with more rows a tile, memory is only touched for the first time
+_SCORES_AT_A_TIME = 1 << 20  # among which ties are broken; each needs about 12 bytes
+
+
+class Neighbours(NamedTuple):
+    """The best items of every row, best first; among equal scores the lower position goes first."""
+
+    positions: Int[Tensor, "rows k"]
+    scores: Float[Tensor, "rows k"]
+    """infinity for the row's own item"""
+    lowest: Float[Tensor, " rows"]
+    """the lowest of all scores of the row"""
+    own: Float[Tensor, " rows"]
+    """the score of the row's own item; 0 where it has none"""
+
+
+def find_neighbours(scores: Scores, k: int, *, of_items: bool = False) -> Neighbours:
+    """Find the `k` best of at least one item for every row of `scores`; all items if there are fewer.
+
+    `of_items` says that row i is item i. An item is its own first neighbour, whatever rounding does to its score.
+    """
+    k = min(k, scores.num_gallery)
+    num_rows, width = _cut(scores)
+    panels = equal_ranges(slice(0, scores.num_gallery), width)
+    buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
+    none = buffer.new_empty(0)
+    parts = [Neighbours(none.long().view(0, k), none.view(0, k), none, none)]
+    for first in range(0, scores.num_queries, num_rows):
+        rows = slice(first, min(first + num_rows, scores.num_queries))
+        tile = buffer[: (rows.stop - first) * width].view(-1, width)
+        parts.append(_nearest_of(scores, rows, panels, tile, k=k, of_items=of_items))
+    found = Neighbours(*map(torch.cat, zip(*parts, strict=True)))
+    _checks.no_nan(scores.argument, found=bool(found.lowest.isnan().any()))
+    return found
+
+
+def _nearest_of(
+    scores: Scores, rows: slice, panels: list[slice], values: Tensor, *, k: int, of_items: bool
+) -> Neighbours:
+    """Neighbours of the rows `rows`: the best of every panel, and of these the best."""
+    counted, found = 0, []
+    for panel in panels:
+        scores.fill(values, rows, panel)
+        fresh = values[:, counted - panel.start :]  # the last panel overlaps the one before
+        lowest, own = fresh.amin(1), torch.zeros_like(fresh[:, 0])
+        if of_items:
+            _take_own(fresh, own, rows.start - counted)
+        best, columns = best_of(fresh, min(k, fresh.shape[1]))
+        found.append(Neighbours(columns + counted, best, lowest, own))
+        counted = panel.stop
+    if len(found) == 1:
+        return found[0]
+    positions, candidates, lows, owns = zip(*found, strict=True)
+    best, columns = best_of(torch.cat(candidates, dim=1), k)
+    nearest_positions = torch.cat(positions, dim=1).gather(1, columns)
+    return Neighbours(nearest_positions, best, torch.stack(lows).amin(0), torch.stack(owns).sum(0))
+
+
+def _take_own(values: Tensor, own: Tensor, offset: int) -> None:
+    """Read the scores of the rows' own items, those that are among these columns, and put infinity in their place."""
+    diagonal = values.diagonal(offset)
+    start = max(0, -offset)
+    own[start : start + len(diagonal)] = diagonal
+    diagonal.fill_(torch.inf)
+
+
+def best_of(values: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
+    """The `k` highest values of every row, falling, and their columns; among equal values the lower column first.
+
+    What `topk` leaves open is settled afterwards, in the rows where equal values lie on both sides of the edge.
+    """
+    best, columns = values.topk(min(k + 1, values.shape[1]), dim=1)
+    tied = (best[:, k - 1] == best[:, -1]).nonzero()[:, 0] if best.shape[1] > k else columns.new_empty(0)
+    best, columns = best[:, :k], columns[:, :k]
+    for rows in tied.split(max(1, _SCORES_AT_A_TIME // values.shape[1])):
+        columns[rows] = _first_columns(values[rows], best[rows, -1:], k)
+        best[rows] = values[rows].gather(1, columns[rows])
+    columns, order = columns.sort(dim=1)
+    best, places = best.gather(1, order).sort(dim=1, descending=True, stable=True)
+    return best, columns.gather(1, places)
+
+
+def _first_columns(values: Tensor, edge: Tensor, k: int) -> Tensor:
+    """Columns of the values above the edge, and of the first values at the edge, `k` in all."""
+    above, level = values > edge, values == edge
+    room = k - above.sum(1, keepdim=True)
+    chosen = above | (level & (level.cumsum(1) <= room))
+    return chosen.nonzero()[:, 1].view(len(values), k)
+
+
+def _cut(scores: Scores) -> tuple[int, int]:
+    """Rows per tile and columns per panel."""
+    per_score = scores.dtype.itemsize + (0 if scores.device.type == "cpu" else _BYTES_PER_SORTED)
+    num_scores = max(1, scores.max_bytes // per_score)
+    num_rows = max(1, min(_MOST_ROWS, scores.num_queries, isqrt(num_scores)))
+    return num_rows, min(scores.num_gallery, num_scores // num_rows)

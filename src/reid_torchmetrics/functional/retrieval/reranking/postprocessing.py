@@ -1,0 +1,44 @@
+"""What may be done to embeddings before they are ranked, as one option: re-ranking or query expansion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, score_embeddings
+from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity
+from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import KReciprocal
+from reid_torchmetrics.functional.retrieval.reranking.query_expansion import QueryExpansion
+
+Rerank = KReciprocal | QueryExpansion
+
+
+def check_rerank(rerank: object, similarity: object) -> None:
+    """Raise unless `rerank` is None, or post-processing that goes with `similarity`."""
+    _checks.instance("rerank", rerank, (KReciprocal, QueryExpansion))
+    if isinstance(rerank, KReciprocal):
+        _checks.metric_similarity("similarity", similarity)
+
+
+def rerank_embeddings(
+    query: Tensor,
+    gallery: Tensor,
+    relevance: Relevance,
+    rerank: Rerank | None,
+    *,
+    similarity: str | CustomSimilarity,
+    max_bytes: int,
+) -> Scores:
+    """Scores of embeddings after post-processing.
+
+    The distance that k-reciprocal re-ranking starts from is Euclidean; under "cosine" it is that of unit vectors.
+    """
+    if isinstance(rerank, KReciprocal):
+        rerank = replace(rerank, normalise=rerank.normalise or similarity == "cosine")
+        return rerank.rerank(query, gallery, kept=relevance.kept, self_index=relevance.self_index, max_bytes=max_bytes)
+    if rerank is not None:
+        query, gallery = rerank.expand(query, gallery, self_index=relevance.self_index, max_bytes=max_bytes)
+    return score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)

@@ -1,0 +1,157 @@
+"""Query expansion: an embedding is averaged with its nearest ones, before anything is ranked.
+
+Sources: average query expansion, Chum et al., "Total Recall", ICCV 2007; alpha query expansion, Radenovic et al.,
+"Fine-tuning CNN Image Retrieval with No Human Annotation", TPAMI 2018; of the gallery ("database-side feature
+augmentation"), Arandjelovic and Zisserman, "Three things everyone should know to improve object retrieval", CVPR 2012.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.rows import Rows, check_pair, non_finite_rows
+from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES, EmbeddingScores
+from reid_torchmetrics.functional.retrieval.reranking.neighbours import find_neighbours
+from reid_torchmetrics.functional.retrieval.reranking.union import Union
+
+EXPANSIONS = {
+    "queries": "queries by gallery items; the gallery stays as it is (Chum et al., Radenovic et al.)",
+    "gallery_first": "gallery items by each other, then queries by what became of the gallery",
+    "together": "queries and gallery items as one set, by each other (fast-reid)",
+}
+
+_MOST_BYTES = 32 << 20  # of neighbours that are averaged at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryExpansion:
+    """Options of query expansion: `k` and `alpha` as in `expand_queries`, and what is expanded, one of `EXPANSIONS`."""
+
+    k: int = 5
+    alpha: float = 3.0
+    expanded: str = "queries"
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _check_options(self.k, self.alpha)
+        _checks.one_of("expanded", self.expanded, EXPANSIONS)
+
+    @torch.no_grad()
+    def expand(
+        self,
+        query: Float[Tensor, "queries dim"],
+        gallery: Float[Tensor, "gallery dim"],
+        *,
+        self_index: Integer[Tensor, " queries"] | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> tuple[Float[Tensor, "queries dim"], Float[Tensor, "gallery dim"]]:
+        """Queries and gallery after the expansion; what is not expanded is returned as it is.
+
+        A query with a position in the gallery, `self_index`, is not expanded by itself.
+        """
+        check_pair(query, gallery)
+        _checks.positive_int("max_bytes", max_bytes)
+        union = Union.of(query, gallery, self_index)
+        if self.expanded == "together":
+            items = _by_each_other(union.items.all(), self.k, self.alpha, max_bytes)
+            return items[union.of_query], items[union.of_gallery]
+        if self.expanded == "gallery_first":
+            gallery = _by_each_other(gallery, self.k, self.alpha, max_bytes)
+        own = union.of_query - (union.items.size - len(gallery))
+        return _by_gallery(query, gallery, own, self, max_bytes), gallery
+
+
+def expand_queries(
+    query: Float[Tensor, "queries dim"],
+    gallery: Float[Tensor, "gallery dim"],
+    *,
+    k: int = 5,
+    alpha: float = 3.0,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Float[Tensor, "queries dim"]:
+    """(q + sum_i s_i^alpha g_i) / (k + 1): the mean of a query and its `k` nearest gallery items, by cosine s_i.
+
+    `alpha` 0 is average query expansion. A negative cosine counts as 0, so that every power is defined; fast-reid
+    gives NaN, or with an even `alpha` a positive weight. Embeddings enter with the norms that they have. Where there
+    are fewer than `k` gallery items, it is the mean of all of them and the query. fast-reid's `qe_k` counts the item
+    itself, so it is k + 1.
+
+    Returns:
+        Expanded queries, in the dtype of the embeddings, at least in float32.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
+    """
+    return QueryExpansion(k=k, alpha=alpha).expand(query, gallery, max_bytes=max_bytes)[0]
+
+
+@torch.no_grad()
+def expand_set(
+    embeddings: Float[Tensor, "items dim"],
+    *,
+    k: int = 5,
+    alpha: float = 3.0,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Float[Tensor, "items dim"]:
+    """The mean of every item and its `k` nearest others, as in `expand_queries`; of a gallery, or of all items."""
+    _check_options(k, alpha)
+    _checks.embeddings("embeddings", embeddings)
+    _checks.finite("embeddings", non_finite_rows(embeddings))
+    _checks.positive_int("max_bytes", max_bytes)
+    return _by_each_other(embeddings, k, alpha, max_bytes)
+
+
+def _by_gallery(query: Tensor, gallery: Tensor, own: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:
+    """Expand queries by a gallery in which they have the positions `own`, negative for none."""
+    if not len(gallery):
+        return query.to(Rows([query, gallery]).dtype, copy=True)
+    has_own = bool((own >= 0).any())
+    found = find_neighbours(_cosines(query, gallery, max_bytes), options.k + has_own)
+    # Stable, so that all but the query itself keep their order.
+    is_own, order = (found.positions == own[:, None]).sort(dim=1, stable=True)
+    positions, is_own = found.positions.gather(1, order)[:, : options.k], is_own[:, : options.k]
+    weights = found.scores.gather(1, order)[:, : options.k].clamp(0, 1) ** options.alpha
+    return _mean_with_neighbours(query, gallery, positions, weights.where(~is_own, torch.nan), max_bytes)
+
+
+def _by_each_other(items: Tensor, k: int, alpha: float, max_bytes: int) -> Tensor:
+    found = find_neighbours(_cosines(items, items, max_bytes), k + 1, of_items=True)
+    weights = found.scores[:, 1:].clamp(0, 1) ** alpha
+    return _mean_with_neighbours(items, items, found.positions[:, 1:], weights, max_bytes)
+
+
+def _cosines(query: Tensor, gallery: Tensor, max_bytes: int) -> EmbeddingScores:
+    return EmbeddingScores(Rows([query]), Rows([gallery]), similarity="cosine", max_bytes=max_bytes)
+
+
+def _mean_with_neighbours(
+    query: Tensor,
+    gallery: Tensor,
+    positions: Int[Tensor, "queries k"],
+    weights: Float[Tensor, "queries k"],
+    max_bytes: int,
+) -> Float[Tensor, "queries dim"]:
+    """The weighted mean of each query, with weight 1, and its neighbours in the gallery; divided by their number.
+
+    A weight of NaN marks what is no neighbour.
+    """
+    k, dimension = positions.shape[1], query.shape[1]
+    out = torch.empty(query.shape, dtype=Rows([query, gallery]).dtype, device=query.device)
+    step = max(1, min(_MOST_BYTES, max_bytes) // (16 * (k + 1) * dimension))
+    for first in range(0, len(query), step):
+        rows = slice(first, first + step)
+        total = (gallery[positions[rows]].double() * weights[rows, :, None].nan_to_num(0)).sum(1)
+        number = 1 + (~weights[rows].isnan()).sum(1, keepdim=True)
+        out[rows] = (total + query[rows]) / number
+    return out
+
+
+def _check_options(k: int, alpha: float) -> None:
+    _checks.positive_int("k", k)
+    _checks.power("alpha", alpha)

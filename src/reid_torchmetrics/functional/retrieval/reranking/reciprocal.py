@@ -1,0 +1,170 @@
+"""k-reciprocal encoding: whom an item and its neighbours mutually count as near, as sparse rows of weights.
+
+Source: Zhong et al., "Re-ranking Person Re-identification with k-reciprocal Encoding", CVPR 2017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+_BYTES_PER_ENTRY = 64  # positions, keys, values and sums of one entry while it is worked on
+_MOST_ENTRIES = 1 << 19  # with more at a time, memory is only touched for the first time
+
+PairDistance = Callable[[Tensor, Tensor], Tensor]
+"""Positions of some items, and of as many others, to the distances between them."""
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Rows that are zero almost everywhere: the entries of a row are one run, in which columns ascend."""
+
+    length: Int[Tensor, " rows"]
+    columns: Int[Tensor, " entries"]
+    values: Float[Tensor, " entries"]
+
+    def select(self, rows: Int[Tensor, " selected"]) -> SparseRows:
+        """Some rows, in any order, also repeatedly."""
+        start, length = self.length.cumsum(0) - self.length, self.length[rows]
+        _, entries = _spread(start[rows], length)
+        return SparseRows(length, self.columns[entries], self.values[entries])
+
+
+class ReciprocalSets:
+    """The sets R*(p, k): k-reciprocal neighbours, and theirs where most of them are shared.
+
+    N(p, k) is p itself and the `k` items nearest to it, R(p, k) = {q in N(p, k): p in N(q, k)}, and R*(p, k) is the
+    union of R(p, k) with every R(q, k/2), q in R(p, k), of which more than two thirds lie in R(p, k). Half of an odd k
+    is rounded to the even one of its neighbours.
+    """
+
+    def __init__(self, neighbours: Int[Tensor, "items depth"], k: int) -> None:
+        """Take the nearest items of every item, itself first: at least k + 1 of them, or all items."""
+        self.num_items = len(neighbours)
+        self._near = neighbours[:, : k + 1]
+        half = neighbours[:, : round(k / 2) + 1]
+        self._half = half.where(_is_mutual(half, slice(0, len(half))), self.num_items)
+
+    @property
+    def num_considered(self) -> int:
+        """How many places of lists are looked at for one set."""
+        return self._near.shape[1] * (self._half.shape[1] + 1)
+
+    def members(self, rows: slice) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:
+        """Sizes of the sets of the items `rows`, and their members, ascending."""
+        near, none = self._near[rows], self.num_items
+        own = near.where(_is_mutual(self._near, rows), none)
+        theirs = self._half[near].masked_fill((own == none)[:, :, None], none)
+        is_theirs, ordered = theirs < none, own.sort(dim=1).values
+        place = torch.searchsorted(ordered, theirs.flatten(1)).clamp_(max=ordered.shape[1] - 1)
+        is_shared = (ordered.gather(1, place).view_as(theirs) == theirs) & is_theirs
+        joins = 3 * is_shared.sum(2, keepdim=True) > 2 * is_theirs.sum(2, keepdim=True)
+        members = torch.cat([own, theirs.where(joins & ~is_shared, none).flatten(1)], dim=1)
+        row, place = (members < none).nonzero(as_tuple=True)
+        return _split((row * none + members[row, place]).unique(), len(near), none)
+
+
+def encode(sets: ReciprocalSets, distance: PairDistance, *, max_bytes: int) -> SparseRows:
+    """The weights exp(-d(p, q)) of the q in R*(p, k), divided by their sum, for every item p."""
+    step = max(1, _entries_within(max_bytes) // max(1, sets.num_considered))
+    parts = []
+    for first in range(0, max(1, sets.num_items), step):
+        length, columns = sets.members(slice(first, min(first + step, sets.num_items)))
+        row = torch.repeat_interleave(length)
+        weights = torch.exp(-distance(row + first, columns))
+        total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
+        total.index_add_(0, row, weights.double())
+        parts.append(SparseRows(length, columns, (weights / total[row]).to(weights.dtype)))
+    return _joined(parts)
+
+
+def average_over(neighbours: Int[Tensor, "items k"], rows: SparseRows, *, max_bytes: int) -> SparseRows:
+    """The mean of the rows of each item's neighbours, itself first (local query expansion)."""
+    num_items, k = neighbours.shape
+    if k < 2:
+        return rows
+    parts = []
+    for items in _ranges_within(_entries_within(max_bytes), rows.length[neighbours].sum(1)):
+        found = rows.select(neighbours[items].flatten())
+        item = torch.repeat_interleave(found.length) // k
+        keys, place = (item * num_items + found.columns).unique(return_inverse=True)
+        total = torch.zeros(len(keys), dtype=torch.float64, device=keys.device)
+        total.index_add_(0, place, found.values.double())
+        length, columns = _split(keys, items.stop - items.start, num_items)
+        parts.append(SparseRows(length, columns, (total / k).to(rows.values.dtype)))
+    return _joined(parts)
+
+
+class SharedWeights:
+    """Sums over columns of the lesser of two weights, taken only where two rows meet in a column."""
+
+    def __init__(self, rows: SparseRows) -> None:
+        """List for every column the rows that are not zero there."""
+        self._num_rows = len(rows.length)
+        keys = rows.columns * self._num_rows + torch.repeat_interleave(rows.length)
+        self._keys, order = keys.sort()
+        self._values = rows.values[order]
+
+    def with_each(
+        self, others: SparseRows, rows: slice, *, max_bytes: int
+    ) -> Iterator[tuple[slice, Float[Tensor, "others rows"]]]:
+        """What `others` share with the rows `rows`, for a range of `others` at a time."""
+        width, column = rows.stop - rows.start, others.columns * self._num_rows
+        start = torch.searchsorted(self._keys, column + rows.start)
+        num_met = torch.searchsorted(self._keys, column + rows.stop) - start
+        # A place in what is returned is this and the key.
+        shift = torch.repeat_interleave(others.length) * width - column - rows.start
+        edges = functional.pad(others.length.cumsum(0), (1, 0))
+        sizes = functional.pad(num_met.cumsum(0), (1, 0))[edges].diff() + width
+        for part in _ranges_within(_entries_within(max_bytes), sizes):
+            entries = slice(int(edges[part.start]), int(edges[part.stop]))
+            entry, met = _spread(start[entries], num_met[entries])
+            place = self._keys[met] + (shift[entries] - part.start * width)[entry]
+            lesser = torch.minimum(self._values[met], others.values[entries][entry])
+            shared = torch.zeros((part.stop - part.start, width), dtype=torch.float64, device=place.device)
+            shared.view(-1).index_add_(0, place, lesser.double())
+            yield part, shared
+
+
+def _is_mutual(near: Int[Tensor, "items k"], rows: slice) -> Bool[Tensor, "rows k"]:
+    """Whether the neighbours of the items `rows` have them among theirs, too."""
+    parts = [near.new_empty((0, near.shape[1]), dtype=torch.bool)]
+    step = max(1, _MOST_ENTRIES // max(1, near.shape[1] ** 2))
+    for first in range(rows.start, rows.stop, step):
+        items = torch.arange(first, min(first + step, rows.stop), device=near.device)
+        parts.append((near[near[items]] == items[:, None, None]).any(2))
+    return torch.cat(parts)
+
+
+def _split(keys: Tensor, num_rows: int, num_columns: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:
+    """Lengths of the rows, and columns, of ascending keys row * num_columns + column."""
+    return (keys // num_columns).bincount(minlength=num_rows), keys % num_columns
+
+
+def _spread(start: Tensor, length: Tensor) -> tuple[Int[Tensor, " entries"], Int[Tensor, " entries"]]:
+    """For every entry of the runs start, start + 1, ..., start + length - 1: the number of its run, and itself."""
+    run = torch.repeat_interleave(length)
+    shift = start - length.cumsum(0) + length
+    return run, torch.arange(len(run), device=run.device).add_(shift[run])
+
+
+def _joined(parts: Sequence[SparseRows]) -> SparseRows:
+    lengths, columns, values = zip(*((part.length, part.columns, part.values) for part in parts), strict=True)
+    return SparseRows(torch.cat(lengths), torch.cat(columns), torch.cat(values))
+
+
+def _entries_within(max_bytes: int) -> int:
+    return max(1, min(_MOST_ENTRIES, max_bytes // _BYTES_PER_ENTRY))
+
+
+def _ranges_within(most: int, sizes: Int[Tensor, " rows"]) -> Iterator[slice]:
+    """Ranges of rows of about `most` in total size, and of one row at least."""
+    stop = 0
+    for number in (sizes.cumsum(0) // most).unique_consecutive(return_counts=True)[1].tolist():
+        stop += number
+        yield slice(stop - number, stop)

@@ -1,0 +1,1 @@
+"""Verification: all pairs of query and gallery item together."""

@@ -1,0 +1,235 @@
+"""Verification over all query-gallery pairs: are the two of one identity?
+
+A pair is accepted if it scores at least a threshold. The false accept rate FAR is the share of impostors that are
+accepted, the true accept rate TAR that of genuine pairs, and FRR = 1 - TAR. They are also called FMR, and 1 - FNMR.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.ranking.scores import Scores
+from reid_torchmetrics.functional.retrieval.verification.order_statistics import impostor_quantiles
+from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs
+
+PAIR_TIES = {
+    "pessimistic": "an impostor with the same score goes before the genuine pair",
+    "optimistic": "the genuine pair goes before an impostor with the same score",
+    "grouped": "pairs with the same score go together, and their precision is that at the end of the group",
+}
+
+
+class ReceiverOperatingCharacteristic(NamedTuple):
+    """The corners of the curve, from accepting nothing to accepting everything; it is straight between them."""
+
+    false_accept_rate: Float[Tensor, " corners"]
+    true_accept_rate: Float[Tensor, " corners"]
+    thresholds: Float[Tensor, " corners"]
+    """a pair that scores at least this is accepted; infinity at the start, which accepts nothing"""
+
+
+class EqualErrorRate(NamedTuple):
+    """Where both kinds of error are equally frequent."""
+
+    rate: Float[Tensor, ""]
+    threshold: Float[Tensor, ""]
+    """of the first corner of the curve at which FAR >= FRR"""
+
+
+class NonMatchRates(NamedTuple):
+    """FNMR at each of some FMRs."""
+
+    rates: Float[Tensor, " rates"]
+    thresholds: Float[Tensor, " rates"]
+    """a genuine pair that scores at most this is missed"""
+
+
+@dataclass(frozen=True, eq=False)
+class Verification:
+    """Counts of pairs at every distinct score of a genuine pair, best first.
+
+    Between two of these scores only the number of impostors changes, so every corner of the ROC curve is known, and
+    all that follows from it is exact. Measures are float64, and NaN where there is no genuine or no impostor pair.
+    """
+
+    thresholds: Float[Tensor, " thresholds"]
+    """distinct scores of genuine pairs, descending"""
+    num_genuine_at: Int[Tensor, " thresholds"]
+    """genuine pairs that score at least this"""
+    num_impostors_at: Int[Tensor, " thresholds"]
+    """impostors that score at least this"""
+    num_impostors_above: Int[Tensor, " thresholds"]
+    """impostors that score more than this"""
+    num_genuine: int
+    num_impostors: int
+
+    def roc(self) -> ReceiverOperatingCharacteristic:
+        """FAR and TAR at the corners of the curve: just above, and at, every distinct score of a genuine pair.
+
+        Corners may coincide. scikit-learn's `roc_curve` draws the same line, with more or fewer points on it.
+        """
+        impostors, genuine = self._corners()
+        return ReceiverOperatingCharacteristic(
+            impostors.double() / self.num_impostors, genuine.double() / self.num_genuine, self._corner_thresholds()
+        )
+
+    def tar_at_far(self, far: Sequence[float]) -> Float[Tensor, " rates"]:
+        """The largest TAR of a threshold whose FAR does not exceed each of `far`; nothing is interpolated.
+
+        Source: Phillips, Grother and Micheals, "Evaluation Methods in Face Recognition", Handbook of Face
+        Recognition, 2005.
+
+        Raises:
+            TypeError: `far` is not a sequence of floats.
+            ValueError: one of them is outside [0, 1].
+        """
+        accepted = functional.pad(self.num_genuine_at, (1, 0))[self._places_at_far(far)].double()
+        return self._where_defined(accepted / self.num_genuine)
+
+    def threshold_at_far(self, far: Sequence[float]) -> Float[Tensor, " rates"]:
+        """The highest threshold that reaches `tar_at_far`: the score of a genuine pair, infinity where TAR is 0.
+
+        Raises:
+            TypeError: `far` is not a sequence of floats.
+            ValueError: one of them is outside [0, 1].
+        """
+        thresholds = functional.pad(self.thresholds.double(), (1, 0), value=torch.inf)
+        return self._where_defined(thresholds[self._places_at_far(far)])
+
+    def equal_error_rate(self) -> EqualErrorRate:
+        """EER, where FAR = FRR on the ROC curve.
+
+        FAR and FRR are steps of the threshold and may not meet at any; the curve's straight lines between its corners
+        meet FAR = FRR once, as does interpolating scikit-learn's `roc_curve`. Taking (FAR + FRR) / 2 at the threshold
+        where the two are closest, as others do, can give another value.
+        """
+        impostors, genuine = self._corners()
+        num_genuine, num_impostors = self.num_genuine, self.num_impostors
+        if not num_genuine or not num_impostors:
+            return EqualErrorRate(*torch.full((2,), torch.nan, dtype=torch.float64, device=impostors.device).unbind())
+
+        def errors(corner: int) -> tuple[int, int]:
+            """FAR and FRR times all genuine times all impostor pairs; Python's integers do not overflow."""
+            return int(impostors[corner]) * num_genuine, (num_genuine - int(genuine[corner])) * num_impostors
+
+        corner = bisect_left(range(len(genuine)), 0, key=lambda place: errors(place)[0] - errors(place)[1])
+        (far_before, frr_before), (far, frr) = errors(corner - 1), errors(corner)
+        meeting = far * frr_before - far_before * frr
+        rate = meeting / ((far - far_before + frr_before - frr) * num_genuine * num_impostors)
+        threshold = self._corner_thresholds()[corner]
+        return EqualErrorRate(threshold.new_tensor(rate), threshold)
+
+    def area_under_curve(self) -> Float[Tensor, ""]:
+        """AUC = P(genuine > impostor) + P(genuine = impostor) / 2, the area under the ROC curve; counted in integers.
+
+        Source: Hanley and McNeil, "The meaning and use of the area under a receiver operating characteristic (ROC)
+        curve", Radiology 1982.
+        """
+        # int64 is enough for 10^9 genuine pairs against 4 * 10^9 impostors.
+        lost = self._num_genuine_here() * (self.num_impostors_at + self.num_impostors_above)
+        num_pairs = self.num_genuine * self.num_impostors
+        value = (2 * num_pairs - int(lost.sum())) / (2 * num_pairs) if num_pairs else torch.nan
+        return torch.tensor(value, dtype=torch.float64, device=lost.device)
+
+    def average_precision(self, *, ties: str = "pessimistic") -> Float[Tensor, ""]:
+        """Micro average precision: the AP, by rule "rectangle", of one list of all pairs.
+
+        Unlike mAP it wants scores that mean the same for every query. Ties are those of `PAIR_TIES`; "grouped" is
+        scikit-learn's `average_precision_score`. Without impostors it is 1, without genuine pairs NaN.
+
+        Source: Douze et al., "The 2021 Image Similarity Dataset and Challenge", 2021.
+
+        Raises:
+            ValueError: an unknown `ties`.
+        """
+        _checks.one_of("ties", ties, PAIR_TIES)
+        here = self._num_genuine_here()
+        num_misses = self.num_impostors_above if ties == "optimistic" else self.num_impostors_at
+        one_by_one = torch.arange(1, self.num_genuine + 1, device=here.device)
+        num_hits = self.num_genuine_at.repeat_interleave(here) if ties == "grouped" else one_by_one
+        return (num_hits.double() / (num_hits + num_misses.repeat_interleave(here))).mean()
+
+    def _num_genuine_here(self) -> Int[Tensor, " thresholds"]:
+        return self.num_genuine_at.diff(prepend=self.num_genuine_at.new_zeros(1))
+
+    def _corners(self) -> tuple[Int[Tensor, " corners"], Int[Tensor, " corners"]]:
+        """Accepted impostors and accepted genuine pairs at every corner."""
+        genuine_above = self.num_genuine_at - self._num_genuine_here()
+        impostors = torch.stack([self.num_impostors_above, self.num_impostors_at], 1).flatten()
+        genuine = torch.stack([genuine_above, self.num_genuine_at], 1).flatten()
+        return (
+            functional.pad(functional.pad(impostors, (1, 0)), (0, 1), value=self.num_impostors),
+            functional.pad(functional.pad(genuine, (1, 0)), (0, 1), value=self.num_genuine),
+        )
+
+    def _corner_thresholds(self) -> Float[Tensor, " corners"]:
+        just_above = self.thresholds.nextafter(torch.full_like(self.thresholds, torch.inf))
+        inner = torch.stack([just_above, self.thresholds], 1).flatten().double()
+        return functional.pad(functional.pad(inner, (1, 0), value=torch.inf), (0, 1), value=-torch.inf)
+
+    def _places_at_far(self, far: Sequence[float]) -> Int[Tensor, " rates"]:
+        """How many of the thresholds keep FAR within each of `far`."""
+        _checks.rates("far", far)
+        # Divided, not multiplied: k / n is the very float64 that a user's k / n is.
+        rates = self.num_impostors_at.double() / self.num_impostors
+        return torch.searchsorted(rates, torch.tensor(far, dtype=torch.float64, device=rates.device), right=True)
+
+    def _where_defined(self, values: Float[Tensor, " rates"]) -> Float[Tensor, " rates"]:
+        return values if self.num_genuine and self.num_impostors else torch.full_like(values, torch.nan)
+
+
+@torch.no_grad()
+def verify(scores: Scores, relevance: Relevance) -> Verification:
+    """Count genuine and impostor pairs over all queries, tile by tile; junk is neither.
+
+    Scores must be comparable between queries: those of embeddings are, "euclidean" being minus the distance; given
+    ones are taken to be, and so are those of a similarity of one's own. Every score is computed twice. The scores of
+    the genuine pairs are held at once, of the others at most `scores.max_bytes`.
+
+    Raises:
+        ValueError: a score of a pair that is not junk is NaN.
+    """
+    pairs = ScoredPairs(scores, relevance)
+    genuine = pairs.genuine_scores()
+    ascending, repeats = genuine.unique_consecutive(return_counts=True)
+    thresholds = ascending.flip(0)
+    impostors = pairs.count_impostors(thresholds)
+    return Verification(
+        thresholds, repeats.flip(0).cumsum(0), impostors.at, impostors.above, len(genuine), pairs.num_impostors()
+    )
+
+
+@torch.no_grad()
+def fnmr_at_fmr(scores: Scores, relevance: Relevance, fmr: Sequence[float]) -> NonMatchRates:
+    """FNMR = P(genuine <= T) where about the share `fmr` of the impostors scores more than T.
+
+    T is interpolated linearly between the scores of two impostors, as `impostor_quantiles` does. This is
+    open-metric-learning's definition; `Verification.tar_at_far` interpolates nothing and accepts a pair at its
+    threshold. Every score is computed three times in float32, five times in float64. NaN without genuine or without
+    impostor pairs.
+
+    Args:
+        scores: as for `verify`.
+        relevance: who is positive, negative or junk.
+        fmr: shares of impostors, each in [0, 1].
+
+    Raises:
+        TypeError: `fmr` is not a sequence of floats.
+        ValueError: one of them is outside [0, 1], or a score of a pair that is not junk is NaN.
+    """
+    _checks.rates("fmr", fmr)
+    pairs = ScoredPairs(scores, relevance)
+    genuine = pairs.genuine_scores().double()
+    thresholds = impostor_quantiles(pairs, fmr)
+    num_missed = torch.searchsorted(genuine, thresholds, right=True)
+    return NonMatchRates(torch.where(thresholds.isnan(), torch.nan, num_missed.double() / len(genuine)), thresholds)

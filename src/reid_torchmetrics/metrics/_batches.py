@@ -1,0 +1,49 @@
+"""One batch of `update`: its checks, and the roles of its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.metrics._samples import GALLERY, QUERY
+
+
+def check_batch(
+    embeddings: Tensor,
+    identities: Tensor,
+    cameras: Tensor | None,
+    is_query: bool | Tensor | None,
+    index: Tensor | None,
+) -> None:
+    """Raise unless the arguments of `update` fit each other."""
+    _checks.embeddings("embeddings", embeddings)
+    length, device = len(embeddings), embeddings.device
+    _checks.integer_labels("identities", identities, length, device)
+    if cameras is not None:
+        _checks.integer_labels("cameras", cameras, length, device)
+    if is_query is not None and not isinstance(is_query, bool):
+        _checks.boolean_mask("is_query", is_query, length, device)
+    if index is not None:
+        _checks.integer_labels("index", index, length, device)
+
+
+def check_against_earlier(
+    held: Mapping[str, list[Tensor]], embeddings: Tensor, cameras: Tensor | None, index: Tensor | None
+) -> None:
+    """Raise unless a batch has what the batches `held`, the states of a metric, have."""
+    if held["embeddings"]:
+        before = held["embeddings"][-1].shape[1]
+        _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
+        _checks.given_throughout("cameras", given=cameras is not None, given_before=bool(held["cameras"]))
+        _checks.given_throughout("index", given=index is not None, given_before=bool(held["index"]))
+
+
+def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
+    """What each sample is, int8 [length]."""
+    if isinstance(is_query, Tensor):
+        return torch.where(is_query, QUERY, GALLERY).to(torch.int8)
+    role = {None: QUERY | GALLERY, True: QUERY, False: GALLERY}[is_query]
+    return torch.full((length,), role, dtype=torch.int8, device=device)
