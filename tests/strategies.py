@@ -9,6 +9,7 @@ from torch import Tensor
 from tests.reference.retrieval import Evaluation, evaluate
 
 TIES = ("pessimistic", "optimistic", "stable")
+ALL_TIES = (*TIES, "grouped", "expected")
 SAME_CAMERA = ("same_identity", "all", "keep")
 
 

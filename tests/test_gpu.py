@@ -4,7 +4,18 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMetrics
-from reid_torchmetrics.functional.retrieval import SIMILARITIES, TIE_POLICIES, rank_positives
+from reid_torchmetrics.functional.retrieval import (
+    SIMILARITIES,
+    TIE_POLICIES,
+    KReciprocal,
+    QueryExpansion,
+    evaluate,
+    find_relevance,
+    fnmr_at_fmr,
+    rank_positives,
+    score_embeddings,
+    verify,
+)
 from tests.metrics.samples import CLASSES, batches, fed
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
@@ -50,3 +61,43 @@ def test_deterministic_algorithms_are_enough():
         fed(ReIDMetrics().cuda(), on_gpu(batches())).compute()
     finally:
         torch.use_deterministic_algorithms(mode=False)
+
+
+def problem() -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+    embeddings = [torch.randn(size, 8, generator=generator, dtype=torch.float64) for size in (20, 200)]
+    identities, cameras = [torch.arange(20) % 7, torch.arange(200) % 9], [torch.arange(20) % 3, torch.arange(200) % 4]
+    return embeddings, [*identities, *(labels + 1 for labels in cameras)]
+
+
+OPTIONS = [
+    {"ties": "expected"},
+    {"protocol": "cuhk03_openreid"},
+    {"protocol": "sysu_mm01_all_multi"},
+    {"rerank": KReciprocal(k1=6, k2=3)},
+    {"rerank": QueryExpansion(k=3)},
+    {"multi_query": True},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_an_evaluation_is_that_of_the_cpu(options):
+    embeddings, labels = problem()
+    found = evaluate(*(values.cuda() for values in embeddings + labels), **options)
+    expected = evaluate(*embeddings, *labels, **options)
+    assert found.means == pytest.approx(expected.means, abs=1e-9)
+    assert torch.equal(found.nearest(5).positions.cpu(), expected.nearest(5).positions)
+    assert found.cmc.is_cuda
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean"])
+def test_verification_is_that_of_the_cpu(similarity):
+    embeddings, labels = problem()
+    rates = []
+    for device in ("cpu", "cuda"):
+        relevance = find_relevance(*(values.to(device) for values in labels))
+        scores = score_embeddings(*(values.to(device) for values in embeddings), relevance, similarity=similarity)
+        found = verify(scores, relevance)
+        missed = fnmr_at_fmr(scores, relevance, [0.1]).rates
+        rates.append([*found.tar_at_far([0.01, 0.1]), found.equal_error_rate().rate, *missed])
+    assert [float(rate) for rate in rates[0]] == pytest.approx([float(rate) for rate in rates[1]], abs=1e-9)

@@ -7,6 +7,7 @@ import pytest
 
 from reid_torchmetrics.functional.retrieval import (
     AP_RULES,
+    CMC_MODES,
     EMPTY_TARGET_ACTIONS,
     SAME_CAMERA_RULES,
     SIMILARITIES,
@@ -19,6 +20,7 @@ CODE = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
 COMMANDS = re.findall(r"```bash\n(.*?)```", README, flags=re.DOTALL)
 OPTIONS = {
     "rule": AP_RULES,
+    "mode": CMC_MODES,
     "same_camera": SAME_CAMERA_RULES,
     "ties": TIE_POLICIES,
     "similarity": SIMILARITIES,

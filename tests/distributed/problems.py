@@ -9,14 +9,16 @@ from torch import Tensor
 from reid_torchmetrics import EmbeddingMetric
 from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES, PositiveRanks
 from tests.reference.retrieval import Evaluation, evaluate, similarity
-from tests.strategies import SAME_CAMERA, TIES
+from tests.strategies import ALL_TIES, SAME_CAMERA
 
 
 class RawRanks(EmbeddingMetric):
-    """Computes the ranks of all positives of all queries."""
+    """Computes the ranks of all positives of all queries, and the groups that tie with them."""
 
     def summarise(self, ranks: PositiveRanks) -> Tensor:
-        return ranks.rank.double()
+        tied = ranks.tied
+        groups = [] if tied is None else [tied.better, tied.num_positives, tied.num_negatives]
+        return torch.stack([ranks.rank, *groups], dim=1).double()
 
 
 def minus_taxi_distance(query: Tensor, gallery: Tensor) -> Tensor:
@@ -100,7 +102,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The ranks of a metric, and of how many positives and candidates."""
+    """The ranks of a metric, with tied groups, and of how many positives and candidates."""
 
     rank: list[int] | None
     """None where there is none"""
@@ -118,7 +120,11 @@ class Outcome:
     def expected(cls, reference: Evaluation) -> "Outcome":
         """What the slow reference says."""
         num_positives = [len(found) for found in reference.ranks]
-        return cls(sum(reference.ranks, []) or None, num_positives, reference.num_candidates)
+        rank = sum(reference.ranks, [])
+        if reference.tied is not None:
+            groups = [group for query in reference.tied for group in query]
+            rank = [number for first, group in zip(rank, groups, strict=True) for number in (first, *group)]
+        return cls(rank or None, num_positives, reference.num_candidates)
 
 
 def problem(seed: int, size: int) -> Problem:
@@ -145,7 +151,7 @@ def problem(seed: int, size: int) -> Problem:
             "similarity": function,
             "same_camera": draw.choice(SAME_CAMERA),
             "junk_identities": draw.choice([(-1,), (), (-1, 0)]),
-            "ties": draw.choice(TIES),
+            "ties": draw.choice(ALL_TIES),
         },
         max_bytes=tuple(
             draw.choice([1, 200, 5000, 5000, DEFAULT_MAX_BYTES, DEFAULT_MAX_BYTES])

@@ -10,7 +10,7 @@ import torch
 from torch import distributed
 
 from reid_torchmetrics import DistributedMetricError, ReIDCMC, ReIDMeanAP, ReIDMINP
-from reid_torchmetrics.functional.retrieval import tiles
+from reid_torchmetrics.functional.retrieval.ranking import tiles
 from reid_torchmetrics.metrics import _samples, _sharded_counting, _sharded_ranking, _sharded_samples
 from tests.metrics.samples import batches, fed, reference_of
 
@@ -65,7 +65,7 @@ PLACES = {
     "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_samples"),
     "looking for what is not finite": functools.partial(out_of_memory, _samples.Samples, "non_finite"),
     "dropping repeated samples": functools.partial(out_of_memory, _samples.Samples, "positions"),
-    "sharing queries": functools.partial(out_of_memory, _sharded_samples.Queries, "__init__"),
+    "sharing queries": functools.partial(out_of_memory, _sharded_samples.Shared, "__init__"),
     "labels": functools.partial(out_of_memory, _sharded_ranking, "find_relevance"),
     "surveying the gallery": functools.partial(out_of_memory, _sharded_ranking, "survey"),
     "preparing scores": functools.partial(out_of_memory, _sharded_ranking, "EmbeddingScores"),
@@ -249,11 +249,10 @@ def cannot_be_said(rank: int, size: int) -> list[str]:
     said = []
     for failing in (unspeakable, mute):
         metric = fed(ReIDMeanAP(similarity=failing), GIVEN[rank::size])
-        with mock.patch.object(metric, "options", metric.options):
-            if rank == 0:
-                metric.options = ReIDMeanAP().options
-            with mock.patch.object(metric, "_settings", return_value="the same"):
-                said.append(message_of(metric.compute))
+        if rank == 0:
+            metric.similarity = "cosine"
+        with mock.patch.object(metric, "_settings", return_value="the same"):
+            said.append(message_of(metric.compute))
     return said
 
 

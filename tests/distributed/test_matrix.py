@@ -11,6 +11,8 @@ CASES = [(sharding, True) for sharding in SHARDINGS] + [
     (name, False) for name in ("contiguous", "uneven", "empty_first")
 ]
 
+COLUMNS = ("average_precision", "inverse_negative_penalty", "first_rank", "num_positives", "num_candidates")
+
 
 def compute_all(rank, size, roles):
     return {case: _compute(rank, size, roles, *case) for case in CASES}
@@ -26,9 +28,9 @@ def _compute(rank, size, roles, sharding, index):
         warnings.filterwarnings("ignore", "The ``compute`` method", UserWarning)
         warnings.filterwarnings("error", "All ranks hold", UserWarning)
         values = {name: metric.compute().reshape(-1).tolist() for name, metric in metrics.items()}
-        results = vars(metrics["map"].results())
-    counts = vars(results.pop("counts"))
-    return values | {name: column.tolist() for name, column in results.items()} | {"counts": list(counts.items())}
+        results = metrics["map"].results()
+    columns = {name: getattr(results, name).tolist() for name in COLUMNS}
+    return values | columns | {"counts": list(vars(results.counts).items())}
 
 
 def _expected(size, roles, sharding, index):

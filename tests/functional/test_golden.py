@@ -1,108 +1,36 @@
 """The package against recorded outputs of other evaluators, see `tests/golden/README.md`."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 
 import pytest
 import torch
-from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import (
-    PositiveRanks,
-    average_precision,
-    cmc_curve,
-    first_rank,
-    inverse_negative_penalty,
-    mean_over_queries,
-    rank_positives_from_scores,
+from reid_torchmetrics.functional.retrieval import cmc_curve, mean_over_queries, rank_positives_from_scores
+from tests.golden.cases import ERRORS, PROBLEMS, RECORDINGS, RECORDS
+from tests.golden.peers import (
+    MAX_RANK,
+    PEERS,
+    QUANTITIES,
+    Peer,
+    assert_equal,
+    assert_equal_where_sound,
+    curve,
+    inputs_of,
+    is_cython_curve,
+    is_rising,
+    mean_penalty,
+    mean_precision,
+    ours,
+    precision,
+    quantity_name,
+    ranks_of,
 )
-from tests.golden.cases import ERRORS, PROBLEMS, RECORDS, Record
 from tests.reference.retrieval import Evaluation, evaluate
 
-MAX_RANK = 20  # what every recorded curve was asked for
-TIE_ORDERS = {
-    "optimistic_pos_first": "optimistic",
-    "pessimistic_neg_first": "pessimistic",
-    "stable_index_order": "stable",
-}
-
-
-@dataclass(frozen=True)
-class Peer:
-    """The conventions of an evaluator in the words of the package."""
-
-    ap_rule: str = "rectangle"
-    junk_identities: tuple[int, ...] = ()
-    empty_target_action: str = "skip"
-
-
-PEERS = {
-    "openreid": Peer(),
-    "cc": Peer(),
-    "torchreid": Peer(),
-    "torchreid_cy": Peer(),
-    "fastreid": Peer(),
-    "fastreid_cy": Peer(),
-    "agw": Peer(),
-    "transreid": Peer(),
-    "layumi": Peer(ap_rule="trapezoid", junk_identities=(-1,), empty_target_action="neg"),
-    "oxford_cpp": Peer(ap_rule="trapezoid", junk_identities=(-1,)),
-    "revisitop": Peer(ap_rule="trapezoid", junk_identities=(-1,)),
-}
-
-
-def curve(ranks: PositiveRanks, peer: Peer) -> Tensor:
-    return cmc_curve(ranks, max_rank=MAX_RANK, empty_target_action=peer.empty_target_action)
-
-
-def mean_precision(ranks: PositiveRanks, peer: Peer) -> Tensor:
-    return mean_over_queries(precision(ranks, peer), empty_target_action=peer.empty_target_action)
-
-
-def precision(ranks: PositiveRanks, peer: Peer) -> Tensor:
-    return average_precision(ranks, rule=peer.ap_rule)
-
-
-def mean_penalty(ranks: PositiveRanks, _: Peer) -> Tensor:
-    return mean_over_queries(inverse_negative_penalty(ranks))
-
-
-def first_place_from_zero(ranks: PositiveRanks, _: Peer) -> Tensor:
-    return (first_rank(ranks) - 1).nan_to_num(nan=-1)
-
-
-def without_nan(values: Tensor) -> Tensor:
-    return values[~values.isnan()]
-
-
-QUANTITIES: dict[str, Callable[[PositiveRanks, Peer], Tensor]] = {
-    "cmc": curve,
-    "cmc_market1501": curve,
-    "cmc_separate_cams_market": curve,
-    "mAP": mean_precision,
-    "mINP": mean_penalty,
-    "AP_per_query": precision,
-    "AP_per_query_nan_if_no_positive": precision,
-    "AP_valid_queries": lambda ranks, peer: without_nan(precision(ranks, peer)),
-    "INP_valid_queries": lambda ranks, _: without_nan(inverse_negative_penalty(ranks)),
-    "first_hit_rank0": first_place_from_zero,
-}
-
-# Every recorded array is in exactly one of these four groups; a test below counts them.
-NOT_ASSERTED = {
-    "openreid/cmc_allshots": "the package has no all-shots CMC",
-    "openreid/cmc_separate_cams_allshots": "the package has no all-shots CMC",
-    "revisitop/mP_at_k": "the package has no precision at a cutoff",
-    "revisitop/P_at_k_per_query": "the package has no precision at a cutoff",
-}
-CYTHON_CURVES = [key for key in RECORDS if key.endswith("_cy/cmc")]
+# Every recorded array of the theme is in exactly one of these three groups; a test below counts them.
+CYTHON_CURVES = [key for key in RECORDS if is_cython_curve(key)]
 ZERO_FOR_NOTHING = ["a11_6q40g_allsamecam/layumi/mAP", "a11_6q40g_allsamecam/layumi/cmc"]
-
-
-def quantity_name(record: Record) -> str:
-    return record.output.partition("/")[2].removesuffix("_safe")
 
 
 PLAIN = [
@@ -115,67 +43,26 @@ NOTHING_VALID = [key for key, error in ERRORS.items() if error.case == "a11_6q40
 
 
 @cache
-def ranks_of(
-    name: str,
-    junk_identities: tuple[int, ...] = (),
-    same_camera: str = "same_identity",
-    ties: str = "pessimistic",
-) -> PositiveRanks:
-    return rank_positives_from_scores(
-        *inputs_of(name), same_camera=same_camera, junk_identities=junk_identities, ties=ties
-    )
-
-
-@cache
 def reference_of(
     name: str,
     junk_identities: tuple[int, ...] = (),
     same_camera: str = "same_identity",
     ties: str = "pessimistic",
 ) -> Evaluation:
-    return evaluate(*inputs_of(name), same_camera=same_camera, junk_identities=junk_identities, ties=ties)
+    return evaluate(*inputs_of(PROBLEMS[name]), same_camera=same_camera, junk_identities=junk_identities, ties=ties)
 
 
-def inputs_of(name: str) -> list[Tensor]:
-    problem = PROBLEMS[name]
-    labels = [
-        problem.query_identities,
-        problem.gallery_identities,
-        problem.query_cameras,
-        problem.gallery_cameras,
-    ]
-    return [-torch.from_numpy(problem.distances), *map(torch.from_numpy, labels)]
-
-
-def ours(record: Record) -> Tensor:
-    peer = PEERS[record.output.partition("/")[0]]
-    ranks = ranks_of(
-        record.problem,
-        (-1,) if record.variant == "dropjunk" else peer.junk_identities,
-        "all" if "separate_cams" in record.output else "same_identity",
-        TIE_ORDERS.get(record.variant, "pessimistic"),
-    )
-    return QUANTITIES[quantity_name(record)](ranks, peer)
-
-
-def assert_equal(actual: Tensor, record: Record) -> None:
-    """Compare with a record; a recorded curve may be shorter than ours, never longer."""
-    expected = torch.from_numpy(record.value).to(torch.float64)
-    actual = actual[: len(expected)] if "cmc" in record.output else actual
-    torch.testing.assert_close(actual.to(torch.float64), expected, rtol=0, atol=record.tolerance, equal_nan=True)
-
-
-def is_rising(values: Tensor) -> bool:
-    return bool((values.diff() >= 0).all())
-
-
-def test_every_recorded_array_is_asserted_once_or_left_out_with_a_reason() -> None:
-    left_out = [key for key, record in RECORDS.items() if record.output in NOT_ASSERTED]
-    groups = [*PLAIN, *CYTHON_CURVES, *ZERO_FOR_NOTHING, *left_out]
-    assert sorted(groups) == sorted(RECORDS)
-    assert (len(PLAIN), len(CYTHON_CURVES), len(left_out)) == (574, 46, 92)
+def test_every_recorded_array_is_asserted_once() -> None:
+    assert sorted([*PLAIN, *CYTHON_CURVES, *ZERO_FOR_NOTHING]) == sorted(RECORDS)
+    assert (len(PLAIN), len(CYTHON_CURVES), len(ZERO_FOR_NOTHING)) == (666, 46, 2)
     assert sorted([*RAGGED, *NOTHING_VALID]) == sorted(ERRORS)
     assert (len(RAGGED), len(NOTHING_VALID)) == (8, 14)
+
+
+def test_no_recorded_array_is_missing() -> None:
+    records = [key for recording in RECORDINGS.values() for key in recording.records]
+    assert len(records) == len(set(records)) == 1663
+    assert sum(len(recording.errors) for recording in RECORDINGS.values()) == 23
 
 
 @pytest.mark.parametrize("key", PLAIN)
@@ -197,7 +84,7 @@ def test_ranks_are_those_of_the_slow_reference(name: str, ties: str) -> None:
 @pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if name.startswith("b")])
 def test_ties_across_the_panels_of_a_small_memory_fall_the_same_way(name: str, ties: str) -> None:
-    ranks = rank_positives_from_scores(*inputs_of(name), ties=ties, max_bytes=4000)
+    ranks = rank_positives_from_scores(*inputs_of(PROBLEMS[name]), ties=ties, max_bytes=4000)
     assert torch.equal(ranks.rank, ranks_of(name, (-1,), ties=ties).rank)
 
 
@@ -218,13 +105,7 @@ def test_on_eight_distance_levels_the_tie_policy_moves_map_from_a_fifth_to_three
 
 @pytest.mark.parametrize("key", CYTHON_CURVES)
 def test_equals_the_cython_curve_as_far_as_every_query_has_candidates(key: str) -> None:
-    record = RECORDS[key]
-    junk_identities = (-1,) if record.variant == "dropjunk" else ()
-    ranks = ranks_of(record.problem, junk_identities)
-    shortest = int(ranks.num_candidates[ranks.num_positives > 0].min())
-    sound = Record(record.case, record.output, record.value[:shortest], record.about)
-    assert_equal(ours(record), sound)
-    assert is_rising(ours(record))
+    assert_equal_where_sound(RECORDS[key])
 
 
 @pytest.mark.parametrize("peer", ["torchreid_cy", "fastreid_cy"])

@@ -1,26 +1,34 @@
-"""Measures of ranks: values that can be checked by hand, equality with the slow reference, and undefined values."""
+"""Average precision, INP, first rank and CMC of ranks, and means over queries: by hand and by the slow reference."""
 
 import math
 from fractions import Fraction
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import (
+from reid_torchmetrics.functional.retrieval.measures.average_precision import (
+    AP_NORMALISERS,
     AP_RULES,
-    EMPTY_TARGET_ACTIONS,
-    PositiveRanks,
     average_precision,
-    cmc_at,
-    cmc_curve,
-    first_rank,
-    inverse_negative_penalty,
-    mean_over_queries,
-    rank_positives_from_scores,
+    average_precision_at_r,
 )
+from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve
+from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.means import (
+    EMPTY_TARGET_ACTIONS,
+    mean_over_identities,
+    mean_over_queries,
+    median_over_queries,
+)
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
+from tests.reference import measures as reference
 from tests.strategies import problems
+
+NAN = math.nan
+APPLE, GREEN = "apple", "green apple"
 
 
 def ranks_of(*queries: tuple[int, ...]) -> PositiveRanks:
@@ -29,9 +37,13 @@ def ranks_of(*queries: tuple[int, ...]) -> PositiveRanks:
     return PositiveRanks(flat, sizes, torch.full_like(sizes, 100))
 
 
-def exactly(values: torch.Tensor, expected: list[float]) -> bool:
+def values_of(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def exactly(values: torch.Tensor, expected: list[float], abs_tol: float = 1e-15) -> bool:
     assert values.dtype == torch.float64
-    return values.tolist() == pytest.approx([float(value) for value in expected], abs=1e-15, nan_ok=True)
+    return values.tolist() == pytest.approx([float(value) for value in expected], abs=abs_tol, nan_ok=True)
 
 
 @pytest.mark.parametrize(
@@ -44,10 +56,74 @@ def exactly(values: torch.Tensor, expected: list[float]) -> bool:
         ((1, 2, 10), "rectangle", (1 + 1 + Fraction(3, 10)) / 3),
         ((1, 4), "trapezoid", (1 + (Fraction(1, 3) + Fraction(2, 4)) / 2) / 2),
         ((1, 4, 5), "rectangle", (1 + Fraction(2, 4) + Fraction(3, 5)) / 3),
+        # Recall 1/2 at precision 1/2, recall 1 at 2/3, which is the larger one at every recall.
+        ((2, 3), "interpolated_11", Fraction(2, 3)),
+        # Precision 1 up to recall 1/2 (6 of 11 levels, 51 of 101), then 1/4.
+        ((1, 8), "interpolated_11", (6 + Fraction(5, 4)) / 11),
+        ((1, 8), "interpolated_101", (51 + Fraction(50, 4)) / 101),
+        # Three of ten positives reach recall 3/10 exactly, which 0.1 * 3 in floating point misses.
+        ((1, 2, 3, 20, 21, 22, 23, 24, 25, 26), "interpolated_11", (4 + 7 * Fraction(10, 26)) / 11),
     ],
 )
 def test_average_precision_is_the_area_of_its_rule(hits, rule, expected):
     assert exactly(average_precision(ranks_of(hits), rule=rule), [expected])
+
+
+@pytest.mark.parametrize(
+    ("normaliser", "expected"), [("positives", Fraction(1, 10)), ("attainable", Fraction(1, 5)), ("hits", 1)]
+)
+def test_a_normaliser_says_what_one_hit_of_ten_is_worth_at_five(normaliser, expected):
+    ranks = ranks_of((1, *range(11, 20)), tuple(range(6, 16)))
+    assert exactly(average_precision(ranks, k=5, normaliser=normaliser), [expected, 0])
+
+
+def test_average_precision_at_r_looks_at_as_many_candidates_as_there_are_positives():
+    # Of three positives, those at ranks 1 and 3 are among the first three: (1/1 + 2/3) / 3.
+    assert exactly(average_precision_at_r(ranks_of((1, 3, 4), (2,))), [Fraction(5, 9), 0])
+    assert exactly(average_precision_at_r(ranks_of((1, 3, 4)), k=2), [Fraction(1, 3)])
+
+
+# Two queries, of which only the first five of the ranked list are known; positives that are not among them count.
+RETRIEVED = {
+    "S1": {APPLE: (2, 3, 4), GREEN: (1, 4, 5)},
+    "S2": {APPLE: (1, 3, 4), GREEN: (2, 3, 4)},
+}
+FRUIT_AP = {  # trapezoid with 5 apples as the text has it, trapezoid with the true 4, rectangle with the true 4
+    ("S1", GREEN): (Fraction(59, 150), Fraction(59, 150), Fraction(42, 100)),
+    ("S1", APPLE): (Fraction(37, 120), Fraction(37, 96), Fraction(23, 48)),
+    ("S2", GREEN): (Fraction(37, 120), Fraction(37, 120), Fraction(23, 60)),
+    ("S2", APPLE): (Fraction(11, 24), Fraction(55, 96), Fraction(29, 48)),
+}
+
+
+def fruit_ranks(similarity: str, num_apples: int) -> PositiveRanks:
+    sizes = {APPLE: num_apples, GREEN: 5}
+    beyond = range(6, 16)  # wherever the positives are that were not retrieved
+    return ranks_of(*(RETRIEVED[similarity][name] + tuple(beyond[: size - 3]) for name, size in sizes.items()))
+
+
+@pytest.mark.parametrize("similarity", ["S1", "S2"])
+def test_the_fruit_example_has_its_average_precision_in_exact_fractions(similarity):
+    text, true, rectangle = zip(FRUIT_AP[similarity, APPLE], FRUIT_AP[similarity, GREEN], strict=True)
+    assert exactly(average_precision(fruit_ranks(similarity, 5), rule="trapezoid", k=5), text)
+    assert exactly(average_precision(fruit_ranks(similarity, 4), rule="trapezoid", k=5), true)
+    assert exactly(average_precision(fruit_ranks(similarity, 4), rule="rectangle", k=5), rectangle)
+
+
+def test_the_fruit_example_prefers_the_second_similarity_and_cannot_tell_by_the_curve():
+    means = {}
+    for similarity in ("S1", "S2"):
+        ranks = fruit_ranks(similarity, 4)
+        means[similarity] = mean_over_queries(average_precision(ranks, rule="trapezoid", k=5)).reshape(1)
+        assert exactly(cmc_curve(ranks, 5), [0.5, 1, 1, 1, 1])
+    assert exactly(means["S1"], [Fraction(623, 1600)])  # .389375
+    assert exactly(means["S2"], [Fraction(141, 320)])  # .440625
+
+
+def test_the_first_hits_hide_from_average_precision_what_the_last_costs():
+    ranks = ranks_of((1, 2, 10), (1, 4, 5))
+    assert exactly(average_precision(ranks), [Fraction(23, 30), Fraction(7, 10)])  # .7667, .70
+    assert exactly(inverse_negative_penalty(ranks), [Fraction(3, 10), Fraction(6, 10)])
 
 
 def test_inverse_negative_penalty_is_the_share_of_positives_down_to_the_last():
@@ -97,29 +173,116 @@ def test_the_mean_refuses_undefined_values_if_told_to():
         mean_over_queries(torch.tensor([1.0, math.nan], dtype=torch.float64), empty_target_action="error")
 
 
-@given(problems(), st.sampled_from(sorted(AP_RULES)))
-def test_measures_are_those_of_the_slow_reference(problem, rule):
+def test_weights_say_how_much_a_query_counts():
+    weight = values_of(3, 1, 1)
+    values = values_of(0.5, 1.0, NAN)
+    assert exactly(mean_over_queries(values, weight=weight).reshape(1), [Fraction(5, 8)])
+    assert exactly(mean_over_queries(values, weight=weight, empty_target_action="pos").reshape(1), [Fraction(7, 10)])
+    curves = torch.stack([values, 2 * values], dim=1)
+    assert exactly(mean_over_queries(curves, weight=weight), [Fraction(5, 8), Fraction(5, 4)])
+    with pytest.raises(ValueError, match="'error' allows no query without a positive; got 1 of 3"):
+        mean_over_queries(values, weight=weight, empty_target_action="error")
+
+
+@pytest.mark.parametrize(
+    ("action", "expected"), [("skip", Fraction(3, 4)), ("neg", Fraction(7, 18)), ("pos", Fraction(5, 6))]
+)
+def test_every_identity_counts_the_same_however_many_queries_it_has(action, expected):
+    # Identity 4 has the mean 1/2, identity 7 the mean 1 or, with its empty query as 0, 2/3, identity 9 only that of
+    # its empty query.
+    values, identities = values_of(0, 1, 1, NAN, NAN, 1), torch.tensor([4, 7, 7, 7, 9, 4])
+    assert exactly(mean_over_identities(values, identities, empty_target_action=action).reshape(1), [expected])
+
+
+def test_a_mean_over_identities_of_nothing_is_nan_and_empty_queries_can_be_refused():
+    identities = torch.tensor([1, 2])
+    for action in ("skip", "neg", "pos"):
+        assert mean_over_identities(values_of(NAN, NAN), identities, empty_target_action=action).isnan()
+        assert mean_over_identities(values_of(), identities[:0], empty_target_action=action).isnan()
+    with pytest.raises(ValueError, match="'error' allows no query without a positive; got 1 of 2"):
+        mean_over_identities(values_of(1, NAN), identities, empty_target_action="error")
+
+
+@pytest.mark.usefixtures("unannotated")
+def test_every_query_needs_an_identity():
+    with pytest.raises(ValueError, match=r"`identities` must have shape \[1\]; got \[2\]"):
+        mean_over_identities(values_of(1), torch.tensor([1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"), [((3, 1, 2), 2), ((4, 1, NAN, 2, 8), 3), ((5,), 5), ((NAN,), NAN), ((), NAN)]
+)
+def test_the_median_is_that_of_the_queries_with_a_value(values, expected):
+    assert exactly(median_over_queries(values_of(*values)).reshape(1), [expected])
+
+
+def expected_values(measure, problem) -> list[float]:
+    """The reference of each query, NaN without positives."""
+    evaluation = problem.reference()
+    lists = zip(evaluation.ranks, evaluation.num_candidates, strict=True)
+    return [float(measure(reference.certain(*entry))) if entry[0] else NAN for entry in lists]
+
+
+@settings(max_examples=60)
+@given(problems(), st.sampled_from(sorted(AP_RULES)), st.sampled_from([None, 1, 2, 5, 50]))
+def test_average_precision_is_that_of_the_slow_reference(problem, rule, k):
+    ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
+    for normaliser in ["positives"] if isinstance(AP_RULES[rule], int) else AP_NORMALISERS:
+        expected = expected_values(
+            lambda groups, by=normaliser: reference.average_precision(groups, rule, k, by), problem
+        )
+        assert exactly(average_precision(ranks, rule=rule, k=k, normaliser=normaliser), expected)
+
+
+@settings(max_examples=60)
+@given(problems(), st.sampled_from([None, 1, 2, 5, 50]))
+def test_measures_are_those_of_the_slow_reference(problem, k):
     expected = problem.reference()
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
-    assert exactly(average_precision(ranks, rule=rule), expected.average_precision[rule])
+    at_r = expected_values(lambda groups: reference.average_precision_at_r(groups, k), problem)
+    assert exactly(average_precision_at_r(ranks, k=k), at_r)
     assert exactly(inverse_negative_penalty(ranks), expected.inverse_negative_penalty)
     assert exactly(first_rank(ranks), expected.first_rank)
     assert exactly(cmc_curve(ranks, 7), expected.cmc(7))
+    all_shots = expected_values(lambda groups: reference.all_shots_at(groups, k or 7), problem)
+    assert exactly(cmc_at(ranks, k or 7, mode="all_shots"), all_shots)
 
 
-@given(problems(), st.sampled_from(["skip", "neg", "pos"]))
-def test_the_curve_at_k_is_the_mean_of_the_hits_at_k(problem, action):
+@settings(max_examples=60)
+@given(problems(), st.sampled_from(["skip", "neg", "pos"]), st.sampled_from(sorted(CMC_MODES)))
+def test_the_curve_at_k_is_the_mean_of_the_values_at_k(problem, action, mode):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
-    means = [mean_over_queries(cmc_at(ranks, k), empty_target_action=action) for k in (1, 2, 3)]
-    assert exactly(cmc_curve(ranks, 3, empty_target_action=action), [float(mean) for mean in means])
+    means = [mean_over_queries(cmc_at(ranks, k, mode=mode), empty_target_action=action) for k in (1, 2, 3)]
+    curve = cmc_curve(ranks, 3, mode=mode, empty_target_action=action)
+    assert exactly(curve, [float(mean) for mean in means], abs_tol=1e-13)  # adds up in another order
 
 
 def test_measures_do_not_depend_on_the_blocks_that_they_are_computed_in(monkeypatch):
     ranks = ranks_of((1, 9), (3,), (), (2, 3, 8), (5,))
-    whole = average_precision(ranks)
+    measures = [lambda rule=rule: average_precision(ranks, rule=rule, k=8) for rule in AP_RULES]
+    measures += [lambda: average_precision_at_r(ranks), lambda: cmc_curve(ranks, 5, mode="all_shots")]
+    whole = [measure().tolist() for measure in measures]
     split = PositiveRanks.split
-    monkeypatch.setattr(PositiveRanks, "split", lambda self: split(self, 1))
-    assert exactly(average_precision(ranks), whole.tolist())
+    monkeypatch.setattr(PositiveRanks, "split", lambda self, *_: split(self, 1))
+    for measure, values in zip(measures, whole, strict=True):
+        assert exactly(measure(), values)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rule": "rect"}, "`rule` must be one of 'rectangle', 'trapezoid', 'interpolated_11', 'interpolated_101'"),
+        ({"normaliser": "all"}, "`normaliser` must be one of 'positives', 'attainable', 'hits'; got 'all'."),
+        ({"k": 0}, "`k` must be at least 1; got 0."),
+        (
+            {"rule": "interpolated_11", "normaliser": "hits", "k": 5},
+            "`normaliser` must be 'positives' with rule 'interpolated_11'; got 'hits'.",
+        ),
+    ],
+)
+def test_options_of_average_precision_are_checked(options, message):
+    with pytest.raises(ValueError, match=message):
+        average_precision(ranks_of(), **options)
 
 
 def test_every_action_is_one_of_torchmetrics():

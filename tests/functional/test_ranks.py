@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import (
-    PositiveRanks,
-    counting,
-    rank_positives,
-    rank_positives_from_scores,
-    tiles,
-)
-from tests.strategies import Problem, problems
+from reid_torchmetrics.functional.retrieval import PositiveRanks, rank_positives, rank_positives_from_scores
+from reid_torchmetrics.functional.retrieval.ranking import counting, tiles
+from tests.strategies import ALL_TIES, Problem, problems
 
 TINY = 64  # bytes: a few scores at a time
 
@@ -25,30 +20,37 @@ def ranks_of(problem: Problem, **options) -> PositiveRanks:
     return rank_positives_from_scores(problem.scores, *problem.labels, **(problem.options | options))
 
 
-def as_lists(ranks: PositiveRanks) -> tuple[list[list[int]], list[int]]:
-    groups = ranks.rank.split(ranks.num_positives.tolist())
-    return [group.tolist() for group in groups], ranks.num_candidates.tolist()
+def as_lists(ranks: PositiveRanks) -> tuple[list[list[int]], list[int], list[list[tuple[int, int, int]]] | None]:
+    sizes = ranks.num_positives.tolist()
+    return [group.tolist() for group in ranks.rank.split(sizes)], ranks.num_candidates.tolist(), tied_of(ranks, sizes)
 
 
-@given(problems())
+def tied_of(ranks: PositiveRanks, sizes: list[int]) -> list[list[tuple[int, int, int]]] | None:
+    if ranks.tied is None:
+        return None
+    numbers = torch.stack([ranks.tied.better, ranks.tied.num_positives, ranks.tied.num_negatives], dim=1)
+    return [[tuple(row) for row in group.tolist()] for group in numbers.split(sizes)]
+
+
+@given(problems(ties=ALL_TIES))
 def test_ranks_are_those_of_the_slow_reference(problem):
     expected = problem.reference()
-    assert as_lists(ranks_of(problem)) == (expected.ranks, expected.num_candidates)
+    assert as_lists(ranks_of(problem)) == (expected.ranks, expected.num_candidates, expected.tied)
 
 
-@given(problems(), st.sampled_from([1, TINY, 3 * TINY, 1000]))
+@given(problems(ties=ALL_TIES), st.sampled_from([1, TINY, 3 * TINY, 1000]))
 def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert as_lists(ranks_of(problem, max_bytes=max_bytes)) == as_lists(ranks_of(problem))
 
 
-@given(problems(), st.sampled_from([TINY, 10**6]))
+@given(problems(ties=ALL_TIES), st.sampled_from([TINY, 10**6]))
 def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_bytes):
     with mock.patch.multiple(counting, _WIDE=1, _FEW=2, _SERIAL_SORT=1):
         found = as_lists(ranks_of(problem, max_bytes=max_bytes))
     assert found == as_lists(ranks_of(problem))
 
 
-@given(problems(), st.sampled_from([TINY, 10**6]))
+@given(problems(ties=ALL_TIES), st.sampled_from([TINY, 10**6]))
 def test_sorting_by_torch_as_on_other_devices_changes_nothing(problem, max_bytes):
     with mock.patch.object(counting, "_is_numpy", return_value=False):
         found = as_lists(ranks_of(problem, max_bytes=max_bytes))
@@ -69,8 +71,8 @@ def test_a_wide_gallery_is_ranked_by_a_good_model_and_by_a_bad_one(noise):
 def test_the_order_of_queries_changes_nothing_but_their_order(problem, random):
     order = random.sample(range(len(problem.scores)), len(problem.scores))
     chosen = torch.tensor(order, dtype=torch.int64)
-    ranks, candidates = as_lists(ranks_of(problem))
-    expected = [ranks[q] for q in order], [candidates[q] for q in order]
+    ranks, candidates, tied = as_lists(ranks_of(problem))
+    expected = [ranks[q] for q in order], [candidates[q] for q in order], tied and [tied[q] for q in order]
     assert as_lists(ranks_of(problem.with_queries(chosen))) == expected
 
 
@@ -102,7 +104,7 @@ def test_splitting_ranks_into_blocks_and_appending_them_changes_nothing(problem,
     assert not blocks or as_lists(PositiveRanks.concatenate(blocks)) == as_lists(ranks)
 
 
-@given(problems(), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
+@given(problems(ties=ALL_TIES), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
 def test_scores_of_any_floating_dtype_are_ranked(problem, dtype):
     exact = problem.scores.clamp(max=100)  # exact in every dtype
     expected = rank_positives_from_scores(exact, *problem.labels, **problem.options)
@@ -195,7 +197,7 @@ def test_labels_of_any_integer_dtype_are_taken(dtype):
 
 def test_ranks_need_not_come_from_the_engine():
     ranks = PositiveRanks(torch.tensor([1, 3, 2]), torch.tensor([2, 0, 1]), torch.tensor([5, 5, 5]))
-    assert as_lists(ranks) == ([[1, 3], [], [2]], [5, 5, 5])
+    assert as_lists(ranks) == ([[1, 3], [], [2]], [5, 5, 5], None)
 
 
 def count_sorted(monkeypatch) -> list[int]:

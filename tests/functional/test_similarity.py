@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision, mean_over_queries, rank_positives
-from reid_torchmetrics.functional.retrieval.rows import Rows
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores
-from reid_torchmetrics.functional.retrieval.similarity import survey
+from reid_torchmetrics.functional.retrieval.ranking.rows import Rows
+from reid_torchmetrics.functional.retrieval.ranking.scores import EmbeddingScores
+from reid_torchmetrics.functional.retrieval.ranking.similarity import survey
 from tests.reference.retrieval import evaluate, similarity
 
 NAMES = ("cosine", "euclidean", "dot")

@@ -1,4 +1,4 @@
-"""Loads the recorded outputs of the retrieval evaluators, see `README.md` beside this file."""
+"""Loads the recorded outputs of other evaluators, see `README.md` beside this file."""
 
 import json
 import math
@@ -9,11 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 FOLDER = Path(__file__).parent
+THEMES = (
+    "retrieval",
+    "ties",
+    "cutoffs",
+    "pairs",
+    "draws",
+    "embeddings",
+    "listed",
+    "reranking",
+    "detections",
+)  # one pair of files each
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What every evaluator was given. `distances` [queries, gallery] holds their order only: ranks within the row."""
+    """Distances and labels that evaluators were given; `README.md` says where distances are an order only."""
 
     distances: NDArray[np.float64]
     query_identities: NDArray[np.int64]
@@ -60,45 +71,64 @@ class RecordedError:
     message: str
 
 
-def _load_index() -> dict[str, dict]:
-    return json.loads((FOLDER / "retrieval.json").read_text(encoding="utf-8"))
+@dataclass(frozen=True)
+class Recording:
+    """What one pair of files holds: inputs by problem and name, and what evaluators returned or raised."""
+
+    inputs: dict[str, dict[str, NDArray[np.generic]]]
+    records: dict[str, Record]
+    errors: dict[str, RecordedError]
 
 
-def _load_problems(arrays: dict[str, NDArray[np.generic]]) -> dict[str, Problem]:
-    names = dict.fromkeys(key.partition("/")[0] for key in arrays if "/" in key)
-    return {name: _problem({key: arrays[f"{name}/{key}"] for key in _INPUTS}) for name in names}
-
-
-_INPUTS = ("distance_order", "query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
-
-
-def _problem(inputs: dict[str, NDArray[np.generic]]) -> Problem:
-    return Problem(inputs.pop("distance_order").astype(np.float64), **inputs)
+def load(theme: str) -> Recording:
+    index = json.loads((FOLDER / f"{theme}.json").read_text(encoding="utf-8"))
+    with np.load(FOLDER / f"{theme}.npz") as file:
+        arrays = dict(file)
+    values = arrays.pop("recorded")
+    inputs: dict[str, dict[str, NDArray[np.generic]]] = {}
+    for key, array in arrays.items():
+        problem, _, name = key.partition("/")
+        inputs.setdefault(problem, {})[name] = array
+    errors = {key: _error(*key.split("/")[:2], about) for key, about in index.get("errors", {}).items()}
+    return Recording(inputs, _load_records(index, values), errors)
 
 
 def _load_records(index: dict[str, dict], values: NDArray[np.float64]) -> dict[str, Record]:
     records, start = {}, 0
+    order_dependent = set(index.get("order_dependent", ()))
     for key, (dtype, shape) in index["recorded"].items():
         case, _, output = key.partition("/")
         stop = start + math.prod(shape)
         value = values[start:stop].reshape(shape).astype(dtype)
-        records[key] = Record(case, output, value, index["outputs"][output])
+        about = index["outputs"].get(key) or index["outputs"][output]
+        records[key] = Record(case, output, value, about | {"order_dependent": key in order_dependent})
         start = stop
     return records
-
-
-def _load_errors(index: dict[str, dict]) -> dict[str, RecordedError]:
-    return {key: _error(*key.split("/")[:2], about) for key, about in index["errors"].items()}
 
 
 def _error(case: str, peer: str, about: dict[str, object]) -> RecordedError:
     return RecordedError(case, peer, about["function"], about["options"], about["error"], about["message"])
 
 
-with np.load(FOLDER / "retrieval.npz") as _file:
-    _arrays = dict(_file)
-_index = _load_index()
+def as_problem(inputs: dict[str, NDArray[np.generic]]) -> Problem:
+    """A problem of distances and labels, from its inputs; distances are multiples of 1 / 65536 or an order."""
+    is_order = "distance_order" in inputs
+    distances = inputs["distance_order"] if is_order else inputs["distances"] / 65536
+    return Problem(distances.astype(np.float64), *(inputs[name] for name in _LABELS))
 
-PROBLEMS = _load_problems(_arrays)
-RECORDS = _load_records(_index, _arrays["recorded"])
-ERRORS = _load_errors(_index)
+
+_LABELS = ("query_identities", "gallery_identities", "query_cameras", "gallery_cameras")
+
+
+def true_distances(problem: str) -> NDArray[np.float64]:
+    """The distances [queries, gallery] of an `a` problem of which `PROBLEMS` has the order only."""
+    low, high = RECORDINGS["pairs"].inputs[problem]["distance_steps"].astype(np.int64)
+    ascending = (low + 256 * high).cumsum(axis=1)
+    order = RECORDINGS["retrieval"].inputs[problem]["distance_order"]
+    return np.take_along_axis(ascending, order.astype(np.int64), axis=1) / 65536
+
+
+RECORDINGS = {theme: load(theme) for theme in THEMES}
+PROBLEMS = {name: as_problem(inputs) for name, inputs in RECORDINGS["retrieval"].inputs.items()}
+RECORDS = RECORDINGS["retrieval"].records
+ERRORS = RECORDINGS["retrieval"].errors

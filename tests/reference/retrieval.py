@@ -5,12 +5,13 @@ The package is compared with this module, so nothing here may come from the pack
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 AP_RULES = ("rectangle", "trapezoid")
+GROUPING_TIES = ("grouped", "expected")
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Evaluation:
     average_precision: dict[str, list[float]]
     inverse_negative_penalty: list[float]
     first_rank: list[float]
+    tied: list[list[tuple[int, int, int]]] | None = None
+    """for each positive under `GROUPING_TIES`, what `tied_group` says"""
 
     def cmc(self, max_rank: int) -> list[float]:
         """Return the first-match CMC at the ranks 1 to `max_rank`."""
@@ -88,10 +91,21 @@ def ranked_hits(
         "pessimistic": [*negative, *positive],
         "optimistic": [*positive, *negative],
         "stable": sorted([*positive, *negative]),
-    }[ties]
+    }["pessimistic" if ties in GROUPING_TIES else ties]
     ranking = sorted(before_sorting, key=lambda position: -scores[position])
     positives = set(positive)
     return [position in positives for position in ranking]
+
+
+def tied_group(
+    scores: Sequence[float], positive: Sequence[int], negative: Sequence[int], score: float
+) -> tuple[int, int, int]:
+    """Return how many positives score higher, how many positives and how many negatives score just as much."""
+    return (
+        sum(scores[position] > score for position in positive),
+        sum(scores[position] == score for position in positive),
+        sum(scores[position] == score for position in negative),
+    )
 
 
 def positive_ranks(
@@ -194,7 +208,7 @@ def evaluate(
         same_camera: As in `candidates`.
         junk_identities: As in `candidates`.
         ties: `"pessimistic"`: a negative with the same score goes first, `"optimistic"`: the positive goes first,
-            `"stable"`: gallery order.
+            `"stable"`: gallery order. Under `GROUPING_TIES` ranks and measures are the pessimistic ones.
         self_index: Where each query stands in the gallery (leave-one-out), -1 for nowhere.
     """
     identities = np.asarray(query_identities).tolist()
@@ -202,7 +216,7 @@ def evaluate(
     cameras = [None] * len(identities) if query_cameras is None else np.asarray(query_cameras).tolist()
     others = None if gallery_cameras is None else np.asarray(gallery_cameras).tolist()
     selves = [-1] * len(identities) if self_index is None else np.asarray(self_index).tolist()
-    lists = []
+    lists, tied = [], []
     rows = np.asarray(scores, dtype=np.float64)
     for row, identity, camera, itself in zip(rows, identities, cameras, selves, strict=True):
         found = candidates(
@@ -215,7 +229,9 @@ def evaluate(
             self_position=itself,
         )
         lists.append(ranked_hits(row.tolist(), found.positive, found.negative, ties))
-    return _measure(lists)
+        best_first = sorted((row[position] for position in found.positive), reverse=True)
+        tied.append([tied_group(row.tolist(), found.positive, found.negative, score) for score in best_first])
+    return replace(_measure(lists), tied=tied if ties in GROUPING_TIES else None)
 
 
 def _measure(lists: list[list[bool]]) -> Evaluation:

@@ -1,0 +1,135 @@
+"""Bootstrap intervals: equal to the slow reference for the same draws, and as wide as statistics says."""
+
+import math
+from collections import defaultdict
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval import EMPTY_TARGET_ACTIONS
+from reid_torchmetrics.functional.retrieval.evaluation import bootstrap
+from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import Interval, bootstrap_interval
+from tests.reference import averages
+
+NAN = math.nan
+
+
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def values_of(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def ends(interval: Interval) -> list[float]:
+    return [float(interval.low), float(interval.high)]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.0, 0.25, 0.7, 1.0, NAN]), st.integers(0, 3)), max_size=12),
+    st.booleans(),
+    st.sampled_from(["skip", "neg", "pos"]),
+    st.sampled_from([0.5, 0.9]),
+    st.sampled_from([1, 20]),
+)
+def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, confidence, repeats):
+    values, identities = values_of(*(value for value, _ in rows)), torch.tensor([own for _, own in rows]).long()
+    found = bootstrap_interval(
+        values,
+        generator=seeded(),
+        confidence=confidence,
+        repeats=repeats,
+        identities=identities if by_identity else None,
+        empty_target_action=action,
+    )
+    clusters = defaultdict(list)
+    for place, (value, own) in enumerate(rows):
+        if not math.isnan(value) or action != "skip":
+            counts = {"neg": 0.0, "pos": 1.0}.get(action) if math.isnan(value) else value
+            clusters[own if by_identity else place].append(counts)
+    if all(math.isnan(value) for value, _ in rows):
+        assert ends(found) == pytest.approx([NAN, NAN], nan_ok=True)
+        return
+    draws = torch.randint(len(clusters), (repeats, len(clusters)), generator=seeded()).tolist()
+    ordered = [clusters[own] for own in sorted(clusters)]
+    assert ends(found) == pytest.approx(averages.percentile_interval(ordered, draws, confidence), abs=1e-12)
+    assert found.confidence == confidence
+
+
+def test_the_interval_of_a_mean_is_that_of_the_normal_distribution_where_queries_are_many():
+    values = torch.arange(1001, dtype=torch.float64) / 1000  # mean 1/2, variance 1/12
+    error = math.sqrt(1 / 12 / 1001)
+    found = bootstrap_interval(values, generator=seeded(), repeats=4000)
+    assert ends(found) == pytest.approx([0.5 - 1.96 * error, 0.5 + 1.96 * error], abs=0.1 * error)
+
+
+def test_queries_that_repeat_each_other_are_one_if_their_identity_is_drawn():
+    values, copies = values_of(0.1, 0.4, 0.8, 0.9, 0.3), 6
+    once = bootstrap_interval(values, generator=seeded())
+    identities = torch.arange(5).repeat_interleave(copies)
+    repeated = values.repeat_interleave(copies)
+    assert ends(bootstrap_interval(repeated, generator=seeded(), identities=identities)) == pytest.approx(ends(once))
+    low, high = ends(bootstrap_interval(repeated, generator=seeded()))
+    assert high - low < 0.6 * (ends(once)[1] - ends(once)[0])  # about 1 / sqrt(copies) of it
+
+
+def test_a_weight_counts_as_that_many_queries_of_one_identity():
+    values, weight = values_of(0.1, NAN, 0.8, 0.3), values_of(1, 5, 3, 2)
+    repeats = weight.long()
+    for action in ("skip", "neg"):
+        weighted = bootstrap_interval(values, generator=seeded(), weight=weight, empty_target_action=action)
+        repeated = bootstrap_interval(
+            values.repeat_interleave(repeats),
+            generator=seeded(),
+            identities=torch.arange(4).repeat_interleave(repeats),
+            empty_target_action=action,
+        )
+        assert ends(weighted) == pytest.approx(ends(repeated))
+
+
+def test_only_the_generator_that_is_given_decides_and_no_other_is_touched():
+    values, before = torch.rand(50).double(), torch.get_rng_state()
+    first, again, other = (ends(bootstrap_interval(values, generator=seeded(seed))) for seed in (1, 1, 2))
+    assert first == again != other
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_number_of_draws_at_a_time_changes_nothing():
+    values = torch.rand(50).double()
+    whole = bootstrap_interval(values, generator=seeded(), repeats=33)
+    with mock.patch.object(bootstrap, "_DRAWS_AT_A_TIME", 120):
+        assert ends(bootstrap_interval(values, generator=seeded(), repeats=33)) == ends(whole)
+
+
+def test_a_single_query_has_an_interval_without_width():
+    assert ends(bootstrap_interval(values_of(NAN, 0.25), generator=seeded())) == [0.25, 0.25]
+
+
+@pytest.mark.parametrize("action", [action for action in EMPTY_TARGET_ACTIONS if action != "error"])
+@pytest.mark.parametrize("values", [values_of(), values_of(NAN, NAN)])
+def test_an_interval_of_nothing_is_nan_and_never_a_plausible_number(values, action):
+    found = bootstrap_interval(values, generator=seeded(), empty_target_action=action)
+    assert ends(found) == pytest.approx([NAN, NAN], nan_ok=True)
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("options", "kind", "message"),
+    [
+        ({"generator": 7}, TypeError, "`generator` must be a torch.Generator; got int."),
+        ({"confidence": "95%"}, TypeError, "`confidence` must be a number; got str."),
+        ({"confidence": 95}, ValueError, "`confidence` must lie between 0 and 1; got 95."),
+        ({"confidence": NAN}, ValueError, "`confidence` must lie between 0 and 1; got nan."),
+        ({"repeats": 0}, ValueError, "`repeats` must be at least 1; got 0."),
+        ({"identities": torch.arange(3)}, ValueError, r"`identities` must have shape \[2\]; got \[3\]."),
+        ({"empty_target_action": "zero"}, ValueError, "`empty_target_action` must be one of .*; got 'zero'."),
+        ({"empty_target_action": "error"}, ValueError, ".*allows no query without a positive; got 1 of 2."),
+    ],
+)
+def test_a_bad_argument_is_named(options, kind, message):
+    with pytest.raises(kind, match=f"^{message}$"):
+        bootstrap_interval(values_of(0.5, NAN), **({"generator": seeded()} | options))

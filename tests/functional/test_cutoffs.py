@@ -1,0 +1,147 @@
+"""Measures of the first k candidates, and all-shots CMC: by hand, by the slow reference, and undefined values."""
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at, cmc_curve
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+    PRECISION_DIVISORS,
+    hit_rate_at,
+    normalised_dcg,
+    precision_at,
+    r_precision,
+    recall_at,
+    reciprocal_rank,
+)
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
+from tests.reference import measures as reference
+from tests.strategies import problems
+
+MEASURES = {
+    "recall": (recall_at, reference.recall_at),
+    "hit rate": (hit_rate_at, reference.hit_rate_at),
+    "R-precision": (lambda ranks, k: r_precision(ranks, k=k), reference.r_precision),
+    "reciprocal rank": (lambda ranks, k: reciprocal_rank(ranks, k=k), reference.reciprocal_rank),
+    "nDCG": (lambda ranks, k: normalised_dcg(ranks, k=k), reference.normalised_dcg),
+}
+for name in PRECISION_DIVISORS:
+    MEASURES[f"precision over {name}"] = (
+        lambda ranks, k, name=name: precision_at(ranks, k, divisor=name),
+        lambda groups, k, name=name: reference.precision_at(groups, k, name),
+    )
+WITHOUT_CUTOFF = ("R-precision", "reciprocal rank", "nDCG")
+
+
+def ranks_of(*queries):
+    flat = torch.tensor(sum(queries, ()), dtype=torch.int64)
+    sizes = torch.tensor([len(query) for query in queries], dtype=torch.int64)
+    return PositiveRanks(flat, sizes, torch.full_like(sizes, 100))
+
+
+def exactly(values, expected):
+    assert values.dtype == torch.float64
+    return values.tolist() == pytest.approx([float(value) for value in expected], abs=1e-15, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("divisor", "expected"),
+    [
+        ("k", [Fraction(1, 10), Fraction(2, 10)]),
+        ("attainable", [1, Fraction(2, 3)]),
+        ("last_positive", [1, Fraction(2, 10)]),
+    ],
+)
+def test_a_divisor_says_how_precise_all_of_few_positives_are(divisor, expected):
+    # One positive, at rank 1; three, of which two are among the first ten.
+    assert exactly(precision_at(ranks_of((1,), (2, 5, 12)), 10, divisor=divisor), expected)
+
+
+def test_recall_is_a_share_of_positives_and_the_hit_rate_asks_for_one():
+    ranks = ranks_of((2, 5, 12), (11,))
+    assert exactly(recall_at(ranks, 10), [Fraction(2, 3), 0])
+    assert exactly(hit_rate_at(ranks, 10), [1, 0])
+
+
+def test_r_precision_looks_at_as_many_candidates_as_there_are_positives():
+    assert exactly(r_precision(ranks_of((1, 3, 4), (2,))), [Fraction(2, 3), 0])
+    assert exactly(r_precision(ranks_of((1, 3, 4)), k=2), [Fraction(1, 2)])
+
+
+def test_the_reciprocal_rank_is_that_of_the_best_positive_if_it_is_early_enough():
+    ranks = ranks_of((2, 3), (5,))
+    assert exactly(reciprocal_rank(ranks), [Fraction(1, 2), Fraction(1, 5)])
+    assert exactly(reciprocal_rank(ranks, k=4), [Fraction(1, 2), 0])
+
+
+def test_the_gain_is_discounted_by_the_logarithm_of_the_rank():
+    # Gains 1/log2(2) = 1 and 1/log2(4) = 1/2, where a perfect list has 1 + 1/log2(3).
+    ideal = 1 + 1 / math.log2(3)
+    assert exactly(normalised_dcg(ranks_of((1, 3), (1, 2))), [1.5 / ideal, 1])
+    assert exactly(normalised_dcg(ranks_of((1, 3), (2, 3)), k=1), [1, 0])
+
+
+def test_all_shots_match_each_positive_in_a_list_without_the_better_ones():
+    # Positives at ranks 1, 2 and 5 have 0, 0 and 2 negatives ahead; the one at rank 3 has 2.
+    ranks = ranks_of((1, 2, 5), (3,))
+    assert exactly(cmc_at(ranks, 1, mode="all_shots"), [Fraction(2, 3), 0])
+    assert exactly(cmc_curve(ranks, 4, mode="all_shots"), [Fraction(1, 3), Fraction(1, 3), 1, 1])
+
+
+@settings(max_examples=60)
+@given(problems(), st.sampled_from([1, 2, 5, 50]))
+def test_measures_of_the_first_candidates_are_those_of_the_slow_reference(problem, k):
+    evaluation = problem.reference()
+    ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
+    entries = list(zip(evaluation.ranks, evaluation.num_candidates, strict=True))
+    groups = [reference.certain(*entry) if entry[0] else None for entry in entries]
+    for name, (ours, theirs) in MEASURES.items():
+        for cutoff in (k, None) if name in WITHOUT_CUTOFF else (k,):
+            expected = [math.nan if group is None else theirs(group, cutoff) for group in groups]
+            assert exactly(ours(ranks, cutoff), expected)
+
+
+@settings(max_examples=40)
+@given(problems(), st.sampled_from([1, 2, 5, 50]))
+def test_the_hit_rate_is_the_first_match_curve(problem, k):
+    ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
+    assert exactly(hit_rate_at(ranks, k), cmc_at(ranks, k).tolist())
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_queries_without_positives_have_no_value_and_no_queries_no_values(name):
+    ours, _ = MEASURES[name]
+    assert ours(ranks_of((), (2,), ()), 5).isnan().tolist() == [True, False, True]
+    assert ours(ranks_of(), 5).shape == (0,)
+
+
+def test_measures_of_the_first_candidates_do_not_depend_on_blocks(monkeypatch):
+    ranks = ranks_of((1, 9), (3,), (), (2, 3, 8), (5,))
+    whole = {name: ours(ranks, 4).tolist() for name, (ours, _) in MEASURES.items()}
+    split = PositiveRanks.split
+    monkeypatch.setattr(PositiveRanks, "split", lambda self, *_: split(self, 1))
+    for name, (ours, _) in MEASURES.items():
+        assert exactly(ours(ranks, 4), whole[name])
+
+
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_cutoff_is_a_number_of_candidates(name):
+    ours, _ = MEASURES[name]
+    with pytest.raises(ValueError, match="`k` must be at least 1; got 0"):
+        ours(ranks_of((1,)), 0)
+
+
+def test_a_divisor_is_one_of_a_table():
+    with pytest.raises(ValueError, match="`divisor` must be one of 'k', 'attainable', 'last_positive'; got 'n'"):
+        precision_at(ranks_of((1,)), 5, divisor="n")
+
+
+def test_the_mode_of_the_curve_is_checked():
+    for curve in (cmc_at, cmc_curve):
+        with pytest.raises(ValueError, match="`mode` must be one of 'first_match', 'all_shots'; got 'single'"):
+            curve(ranks_of((1,)), 5, mode="single")

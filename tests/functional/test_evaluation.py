@@ -1,0 +1,395 @@
+"""One call: every protocol, what results say of themselves, and what they compute when asked."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval import (
+    PROTOCOLS,
+    GalleryDraw,
+    KReciprocal,
+    Protocol,
+    QueryExpansion,
+    average_precision,
+    evaluate,
+    evaluate_scores,
+    expand_queries,
+    expand_set,
+    expect_draws,
+    find_relevance,
+    given_scores,
+    mean_over_queries,
+    pool_queries,
+    rank_positives,
+    rerank_k_reciprocal,
+)
+from tests.reference.retrieval import evaluate as reference
+from tests.reference.retrieval import similarity
+
+
+def samples(total: int, *, seed: int, num_cameras: int = 3) -> tuple[Tensor, Tensor, Tensor]:
+    """Embeddings, identities and cameras of clustered samples; identity -1 is among them."""
+    generator = torch.Generator().manual_seed(seed)
+    identities = torch.arange(total) % 9 - 1
+    centres = torch.randn(10, 6, generator=torch.Generator().manual_seed(7))
+    noise = torch.randn(total, 6, generator=generator)
+    return centres[identities] + noise, identities, torch.randint(1, num_cameras + 1, (total,), generator=generator)
+
+
+QUERY, QUERY_ID, QUERY_CAM = samples(20, seed=1)
+GALLERY, GALLERY_ID, GALLERY_CAM = samples(80, seed=2)
+LABELS = (QUERY_ID, GALLERY_ID, QUERY_CAM, GALLERY_CAM)
+SCORES = torch.from_numpy(similarity(QUERY.numpy(), GALLERY.numpy()))
+EXPECTED = reference(SCORES, *LABELS)
+
+
+def mean(values) -> float:
+    valid = [value for value in values if not math.isnan(value)]
+    return sum(valid) / len(valid)
+
+
+def test_market_1501_is_what_the_slow_reference_says():
+    results = evaluate(QUERY, GALLERY, *LABELS)
+    expected = {
+        "map": mean(EXPECTED.average_precision["rectangle"]),
+        "minp": mean(EXPECTED.inverse_negative_penalty),
+        "rank_1": EXPECTED.cmc(1)[0],
+        "rank_5": EXPECTED.cmc(5)[4],
+        "rank_10": EXPECTED.cmc(10)[9],
+    }
+    assert results.means == pytest.approx(expected, abs=1e-6)
+    assert results.cmc.tolist() == pytest.approx(EXPECTED.cmc(50))
+    assert (results.counts.total, results.counts.junk) == (20, int((QUERY_ID == -1).sum()))
+
+
+def test_scores_give_what_embeddings_give():
+    of_scores = evaluate_scores(SCORES, *LABELS)
+    assert of_scores.means == pytest.approx(evaluate(QUERY, GALLERY, *LABELS).means, abs=1e-6)
+
+
+def test_the_official_script_takes_trapezoids_and_counts_empty_queries():
+    results = evaluate(QUERY, GALLERY, *LABELS, protocol="market1501_official")
+    expected = [0.0 if math.isnan(value) else value for value in EXPECTED.average_precision["trapezoid"]]
+    assert results.means["map"] == pytest.approx(sum(expected) / 20, abs=1e-6)
+
+
+def test_an_option_overrides_the_protocol():
+    results = evaluate(QUERY, GALLERY, *LABELS, rule="trapezoid", same_camera="keep")
+    expected = reference(SCORES, *LABELS, same_camera="keep")
+    assert results.means["map"] == pytest.approx(mean(expected.average_precision["trapezoid"]), abs=1e-6)
+    assert "market1501 with rule='trapezoid', same_camera='keep'" in repr(results)
+    assert "rule trapezoid" in results.conventions["map"]
+
+
+def test_leave_one_out_searches_among_the_others():
+    results = evaluate(GALLERY, query_identities=GALLERY_ID, protocol="cub200")
+    own = torch.arange(80)
+    scores = torch.from_numpy(similarity(GALLERY.numpy(), GALLERY.numpy()))
+    expected = reference(scores, GALLERY_ID, GALLERY_ID, junk_identities=(), self_index=own)
+    assert results.means["hit_rate_1"] == pytest.approx(expected.cmc(1)[0])
+    assert set(results.means) == {"map_at_r", "r_precision", *(f"hit_rate_{k}" for k in (1, 2, 4, 8))}
+
+
+def test_cuhk03_of_open_reid_has_one_filter_for_the_cmc_and_another_for_average_precision():
+    results = evaluate_scores(SCORES, *LABELS, protocol="cuhk03_openreid")
+    relevance = find_relevance(*LABELS, same_camera="all")
+    drawn = expect_draws(given_scores(SCORES, relevance), relevance, GalleryDraw(1, "identity"), with_precision=False)
+    assert results.means["map"] == pytest.approx(mean(EXPECTED.average_precision["rectangle"]))
+    assert results.cmc.tolist() == pytest.approx(drawn.cmc.nanmean(0).tolist())
+    assert results.means["rank_5"] == pytest.approx(float(results.cmc[4]))
+
+
+def test_vehicleid_weighs_every_image_by_its_chance_to_be_a_query():
+    scores = torch.rand(40, 40, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    identities = torch.arange(40) % 7
+    identities[-1] = 100  # alone: always in the gallery, never a query
+    own = torch.arange(40)
+    results = evaluate_scores(scores, identities, identities, self_index=own, protocol="vehicleid")
+    relevance = find_relevance(identities, identities, same_camera="keep", self_index=own)
+    drawn = expect_draws(given_scores(scores, relevance), relevance, GalleryDraw(1, "identity"), queries_in_draw=True)
+    size = torch.bincount(identities)[identities].double()
+    weight = (size - 1) / size
+    assert results.means["map"] == pytest.approx(float((weight * drawn.average_precision).nansum() / weight.sum()))
+    assert results.counts.valid == 39
+
+
+def test_sysu_searches_its_cameras_and_camera_3_leaves_out_camera_2():
+    generator = torch.Generator().manual_seed(5)
+    cameras = torch.randint(1, 7, (60,), generator=generator)
+    queries = torch.tensor([3, 6, 3, 6, 3, 6])
+    scores, identities = torch.rand(6, 60, generator=generator, dtype=torch.float64), torch.arange(60) % 5
+    results = evaluate_scores(
+        scores, torch.arange(6) % 5, identities, queries, cameras, protocol="sysu_mm01_indoor_single"
+    )
+    searched = torch.isin(cameras, torch.tensor([1, 2]))
+    relevance = find_relevance(
+        torch.arange(6) % 5, identities[searched], queries, cameras[searched], same_camera="all", camera_map={3: 2}
+    )
+    draw = GalleryDraw(1, "identity_and_camera")
+    drawn = expect_draws(given_scores(scores[:, searched], relevance), relevance, draw)
+    assert results.means["map"] == pytest.approx(float(drawn.average_precision.nanmean()))
+    assert results.means["minp"] == pytest.approx(float(drawn.inverse_negative_penalty.nanmean()))
+
+
+LISTS = [
+    {"easy": torch.tensor([0, 1]), "hard": torch.tensor([5]), "junk": torch.tensor([2])},
+    {"easy": torch.tensor([], dtype=torch.int64), "hard": torch.tensor([7, 3]), "junk": torch.tensor([])},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "positives", "junk"),
+    [
+        ("easy", [[0, 1], []], [[2, 5], [7, 3]]),
+        ("medium", [[0, 1, 5], [7, 3]], [[2], []]),
+        ("hard", [[5], [7, 3]], [[2, 0, 1], []]),
+    ],
+)
+def test_the_revisited_oxford_takes_its_lists_by_difficulty(name, positives, junk):
+    scores = torch.rand(2, 9, generator=torch.Generator().manual_seed(0))
+    results = evaluate_scores(scores, ground_truth=LISTS, protocol=f"roxford5k_{name}")
+    for row, (own, out) in enumerate(zip(positives, junk, strict=True)):
+        labels = torch.tensor([1 if place in own else -1 if place in out else 0 for place in range(9)])
+        expected = reference(scores[row : row + 1], torch.tensor([1]), labels).average_precision["trapezoid"][0]
+        assert float(results.values["map"][row]) == pytest.approx(expected, nan_ok=True)
+    assert set(results.means) == {"map", "precision_1", "precision_5", "precision_10"}
+
+
+def test_multi_query_pools_the_queries_of_an_identity_and_camera():
+    results = evaluate(QUERY, GALLERY, *LABELS, multi_query=True)
+    pooled = pool_queries(QUERY, QUERY_ID, QUERY_CAM)
+    expected = evaluate(pooled.embeddings, GALLERY, pooled.identities, GALLERY_ID, pooled.cameras, GALLERY_CAM)
+    assert results.means == expected.means
+    assert results.query_identities.tolist() == pooled.identities.tolist()
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "euclidean"])
+def test_re_ranking_starts_from_distances_of_unit_vectors_under_cosine(similarity):
+    options = {"k1": 5, "k2": 2, "weight": 0.3}
+    results = evaluate(QUERY, GALLERY, *LABELS, similarity=similarity, rerank=KReciprocal(**options))
+    scores = rerank_k_reciprocal(QUERY, GALLERY, **options, normalise=similarity == "cosine")
+    assert results.means == pytest.approx(evaluate_scores(-scores.distances(), *LABELS).means)
+    assert "KReciprocal" in results.to_dict()["setup"]["rerank"]
+    assert "re-ranked by KReciprocal" in repr(results)
+
+
+def test_query_expansion_comes_before_the_ranking():
+    results = evaluate(QUERY, GALLERY, *LABELS, rerank=QueryExpansion(k=3, alpha=2.0))
+    expanded = expand_queries(QUERY, GALLERY, k=3, alpha=2.0)
+    assert results.means == evaluate(expanded, GALLERY, *LABELS).means
+
+
+def naive_leave_one_out(embeddings: Tensor, labels: Tensor, scores: Tensor) -> float:
+    """Mean AP of every item among the others."""
+    expected = reference(scores, labels, labels, junk_identities=(), self_index=torch.arange(len(embeddings)))
+    return mean(expected.average_precision["rectangle"])
+
+
+def test_an_item_is_itself_once_when_it_is_re_ranked_among_the_others():
+    results = evaluate(GALLERY, query_identities=GALLERY_ID, junk_identities=(), rerank=KReciprocal(k1=6, k2=3))
+    distances = torch.zeros(80, 80)
+    for item in range(80):  # one query against the others is the same set of items
+        others = torch.arange(80) != item
+        found = rerank_k_reciprocal(GALLERY[[item]], GALLERY[others], k1=6, k2=3, normalise=True)
+        distances[item, others] = found.distances()[0]
+    assert results.means["map"] == pytest.approx(naive_leave_one_out(GALLERY, GALLERY_ID, -distances), abs=1e-5)
+
+
+def test_a_query_among_the_others_is_not_expanded_by_itself():
+    for expanded in ("queries", "together"):
+        expansion = QueryExpansion(k=2, alpha=1.0, expanded=expanded)
+        results = evaluate(GALLERY, query_identities=GALLERY_ID, junk_identities=(), rerank=expansion)
+        query = expand_set(GALLERY, k=2, alpha=1.0)
+        gallery = query if expanded == "together" else GALLERY
+        scores = torch.from_numpy(similarity(query.numpy(), gallery.numpy()))
+        assert results.means["map"] == pytest.approx(naive_leave_one_out(GALLERY, GALLERY_ID, scores), abs=1e-6)
+
+
+def test_a_query_with_lists_does_not_meet_itself():
+    lists = [{"ok": torch.tensor([(place + 1) % 80])} for place in range(80)]
+    results = evaluate(GALLERY, ground_truth=lists, protocol="oxford5k")
+    assert results.num_candidates.tolist() == [79] * 80
+    assert (results.nearest(1).positions[:, 0] != torch.arange(80)).all()
+
+
+def test_an_option_may_switch_off_what_a_protocol_has():
+    assert evaluate(QUERY, GALLERY, *LABELS, protocol="gldv2", k=None).protocol.k is None
+    without = evaluate(QUERY, GALLERY, *LABELS, protocol="cuhk03_torchreid", draw=None)
+    assert without.means["rank_1"] == pytest.approx(EXPECTED.cmc(1)[0])
+
+
+def test_conventions_name_what_they_rest_on():
+    sysu = evaluate_scores(SCORES, *LABELS, protocol="sysu_mm01_indoor_multi").conventions["rank_1"]
+    assert all(words in sysu for words in ("over identities", "shots=10", "3 for 2", "cameras searched: 1, 2"))
+    assert "no cameras" in evaluate_scores(SCORES, *LABELS[:2]).conventions["map"]
+    assert "weighted" in evaluate(GALLERY, query_identities=GALLERY_ID, protocol="vehicleid").conventions["map"]
+    assert "pooled" in repr(evaluate(QUERY, GALLERY, *LABELS, multi_query=True))
+
+
+def test_lists_may_be_arrays_and_wrong_ones_are_named():
+    plain = [{"ok": [1, 2]}, {"ok": np.array([3])}]
+    assert evaluate_scores(SCORES[:2], ground_truth=plain, protocol="oxford5k").counts.valid == 2
+    for wrong, message in (
+        ([{"ok": None}], "`ground_truth[0]['ok']` must be a tensor, an array or a list; got NoneType."),
+        (
+            [{"ok": torch.ones(3, dtype=torch.bool)}],
+            "`ground_truth[0]['ok']` must have an integer dtype; got torch.bool.",
+        ),
+    ):
+        with pytest.raises(TypeError, match="`") as raised:
+            evaluate_scores(SCORES[:1], ground_truth=wrong, protocol="oxford5k")
+        assert str(raised.value) == message
+
+
+def test_results_say_how_each_number_came_about_and_are_json_safe():
+    nobody = evaluate(QUERY[:2], GALLERY, torch.tensor([50, 51]), GALLERY_ID)
+    found = json.loads(json.dumps(nobody.to_dict(), allow_nan=False))
+    assert found["measures"]["map"]["value"] is None
+    assert found["counts"]["not_in_gallery"] == 2
+    assert found["setup"]["similarity"] == "cosine"
+    results = evaluate(QUERY, GALLERY, *LABELS)
+    assert results.to_dict()["measures"]["rank_1"]["value"] == results.means["rank_1"]
+    assert all(name in repr(results) and words in repr(results) for name, words in results.conventions.items())
+
+
+def test_results_break_down_by_identity_and_by_camera():
+    results = evaluate(QUERY, GALLERY, *LABELS)
+    precision = results.values["map"].tolist()
+    by_identity = [
+        mean([value for value, identity in zip(precision, QUERY_ID, strict=True) if identity == one])
+        for one in range(8)
+    ]
+    assert results.mean_over_identities()["map"] == pytest.approx(mean(by_identity))
+    table = results.by_camera("map")
+    for camera, found in zip(table.labels[:, 0], table.mean, strict=True):
+        own = [value for value, label in zip(precision, QUERY_CAM, strict=True) if label == camera]
+        assert float(found) == pytest.approx(mean(own))
+
+
+def test_the_cmc_between_pairs_of_cameras_follows_its_own_camera_rule():
+    protocol = Protocol("own", "me", same_camera="same_identity", cmc_same_camera="keep")
+    expected = evaluate(QUERY, GALLERY, *LABELS, same_camera="keep").by_camera_pair("rank_1")
+    found = evaluate(QUERY, GALLERY, *LABELS, protocol=protocol).by_camera_pair("rank_1")
+    assert torch.equal(found.num_valid, expected.num_valid)
+    torch.testing.assert_close(found.mean, expected.mean, equal_nan=True)
+
+
+def test_results_between_pairs_of_cameras_are_those_of_each_pair_alone():
+    table = evaluate(QUERY, GALLERY, *LABELS).by_camera_pair("map")
+    assert table.mean.shape == (3, 3)
+    for row, query_camera in enumerate(table.query_cameras):
+        for column, gallery_camera in enumerate(table.gallery_cameras):
+            rows, columns = query_camera == QUERY_CAM, gallery_camera == GALLERY_CAM
+            ranks = rank_positives(
+                QUERY[rows],
+                GALLERY[columns],
+                QUERY_ID[rows],
+                GALLERY_ID[columns],
+                QUERY_CAM[rows],
+                GALLERY_CAM[columns],
+            )
+            expected = mean_over_queries(average_precision(ranks))
+            assert float(table.mean[row, column]) == pytest.approx(float(expected), nan_ok=True)
+            assert int(table.num_valid[row, column]) == int((ranks.num_positives > 0).sum())
+
+
+def test_results_give_the_nearest_gallery_items():
+    found = evaluate(QUERY, GALLERY, *LABELS, same_camera="keep", junk_identities=()).nearest(3)
+    assert found.positions.tolist() == SCORES.argsort(dim=1, descending=True)[:, :3].tolist()
+    assert (found.positive == (GALLERY_ID[found.positions] == QUERY_ID[:, None])).all()
+
+
+def test_results_have_a_confidence_interval_around_the_mean():
+    results = evaluate(QUERY, GALLERY, *LABELS)
+    for per_identity in (False, True):
+        interval = results.interval("map", generator=torch.Generator().manual_seed(0), per_identity=per_identity)
+        assert float(interval.low) < results.means["map"] < float(interval.high)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_every_protocol_evaluates_embeddings_or_lists(protocol):
+    if PROTOCOLS[protocol].needs_lists:
+        ground_truth = [lists | {"ok": lists["hard"]} for lists in LISTS]
+        results = evaluate_scores(SCORES[:2], ground_truth=ground_truth, protocol=protocol)
+        assert "positives: " in results.conventions["map"]
+    elif PROTOCOLS[protocol].leave_one_out:
+        results = evaluate(GALLERY, query_identities=GALLERY_ID, protocol=protocol)
+    else:
+        results = evaluate_scores(SCORES, *LABELS, protocol=protocol)
+    assert all(0 <= mean <= 1 for mean in results.means.values() if not math.isnan(mean))
+    assert set(results.means) == set(PROTOCOLS[protocol].reports)
+
+
+def test_the_memory_bound_changes_nothing():
+    for protocol in ("market1501", "cuhk03_torchreid"):
+        means = evaluate_scores(SCORES, *LABELS, protocol=protocol).means
+        assert evaluate_scores(SCORES, *LABELS, protocol=protocol, max_bytes=500).means == pytest.approx(
+            means, abs=1e-12
+        )
+
+
+@pytest.mark.parametrize("protocol", ["market1501", "cuhk03_torchreid"])
+def test_the_curve_has_the_length_that_was_asked_for(protocol):
+    results = evaluate_scores(SCORES, *LABELS, protocol=protocol, max_rank=7)
+    assert results.cmc.tolist() == pytest.approx(evaluate_scores(SCORES, *LABELS, protocol=protocol).cmc[:7].tolist())
+
+
+BAD = [
+    (
+        lambda: evaluate_scores(SCORES[:2], ground_truth=LISTS, protocol="roxford5k_easy", same_camera="all"),
+        "`same_camera` must come with labels; got `ground_truth`, lists, which it cannot act on.",
+    ),
+    (
+        lambda: evaluate(QUERY, GALLERY, *LABELS, protocol="cub200"),
+        "`leave_one_out` must come with every query's own place in the gallery,",
+    ),
+    (
+        lambda: evaluate(GALLERY, None, GALLERY_ID, None, GALLERY_CAM, protocol="vehicleid", same_camera="all"),
+        "`queries_in_draw` must come without a camera rule or another that drops pairs; got one.",
+    ),
+    (
+        lambda: evaluate(QUERY, GALLERY, *LABELS, protocol="roxford5k_easy"),
+        "`protocol` 'roxford5k_easy' needs `ground_truth`, lists for every query; got labels.",
+    ),
+    (lambda: evaluate(QUERY, GALLERY), "`query_identities` and `gallery_identities` must be given, or `ground_truth`;"),
+    (
+        lambda: evaluate(QUERY, GALLERY, QUERY_ID, ground_truth=LISTS),
+        "`ground_truth` must come without labels; got `query_identities` too.",
+    ),
+    (
+        lambda: evaluate(QUERY, None, QUERY_ID, GALLERY_ID),
+        "`gallery_identities` must come with `gallery`; got it without.",
+    ),
+    (
+        lambda: evaluate(QUERY, GALLERY, *LABELS, similarity="dot", rerank=KReciprocal()),
+        "`similarity` must be 'cosine' or 'euclidean' for k-reciprocal re-ranking; got 'dot'.",
+    ),
+    (
+        lambda: evaluate_scores(SCORES[:2], ground_truth=LISTS, protocol="market1501"),
+        "`ground_truth` must name one of 'ok' for every query; got ['easy', 'hard', 'junk'] for 0.",
+    ),
+    (
+        lambda: evaluate(QUERY, None, QUERY_ID, multi_query=True),
+        "`multi_query` needs `query_identities` and a `gallery`, and no sequences; got otherwise.",
+    ),
+    (lambda: evaluate(QUERY, GALLERY, *LABELS).by_camera("mrr"), "`name` must be one of 'map', 'minp', 'rank_1',"),
+    (
+        lambda: evaluate(QUERY, GALLERY, *LABELS[:2]).by_camera(),
+        "`query_cameras` must have been given to the evaluation; these results do not hold it.",
+    ),
+    (
+        lambda: evaluate_scores(SCORES, *LABELS, protocol="cuhk03_torchreid").by_camera_pair("map"),
+        "`by_camera_pair` must come with a protocol that draws no gallery; got one that does.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD)
+def test_a_bad_call_is_named(call, message):
+    with pytest.raises(ValueError, match="`") as raised:
+        call()
+    assert message in str(raised.value)

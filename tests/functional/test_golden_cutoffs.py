@@ -1,0 +1,87 @@
+"""Measures at a cutoff against recorded outputs of TorchMetrics, see `tests/golden/README.md`."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval import PositiveRanks, mean_over_queries
+from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+    hit_rate_at,
+    normalised_dcg,
+    precision_at,
+    r_precision,
+    recall_at,
+    reciprocal_rank,
+)
+from tests.golden.cases import RECORDINGS, Record
+from tests.golden.peers import assert_equal, ranks_of
+
+RECORDS = RECORDINGS["cutoffs"].records
+
+# Every recorded array of the theme is in exactly one of these two groups; a test below counts them.
+ZERO_FOR_NOTHING = [key for key, record in RECORDS.items() if record.case == "a11_6q40g_allsamecam"]
+PLAIN = [key for key in RECORDS if key not in ZERO_FOR_NOTHING]
+
+
+def at(measure: Callable[[PositiveRanks, int], Tensor], ranks: PositiveRanks, k: int | None) -> Tensor:
+    """Evaluate at a cutoff that may be None, which TorchMetrics takes for each query's number of candidates."""
+    if k is not None:
+        return measure(ranks, k)
+    return torch.cat([measure(query, max(1, int(query.num_candidates))) for query in one_by_one(ranks)])
+
+
+def one_by_one(ranks: PositiveRanks) -> Iterator[PositiveRanks]:
+    parts = ranks.rank.split(ranks.num_positives.tolist())
+    for rank, num_positives, num_candidates in zip(
+        parts, ranks.num_positives.split(1), ranks.num_candidates.split(1), strict=True
+    ):
+        yield PositiveRanks(rank, num_positives, num_candidates)
+
+
+MEASURES: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
+    "MAP": lambda ranks, k: average_precision(ranks, k=k, normaliser="hits"),
+    "MRR": lambda ranks, k: reciprocal_rank(ranks, k=k),
+    "Precision": partial(at, precision_at),
+    "Recall": partial(at, recall_at),
+    "HitRate": partial(at, hit_rate_at),
+    "NormalizedDCG": lambda ranks, k: normalised_dcg(ranks, k=k),
+    "RPrecision": lambda ranks, _: r_precision(ranks),
+}
+
+
+def ours(record: Record) -> Tensor:
+    values = MEASURES[name_of(record)](ranks_of(record.problem, (-1,)), record.about["options"].get("top_k"))
+    return mean_over_queries(values, empty_target_action=record.about["options"]["empty_target_action"])
+
+
+def name_of(record: Record) -> str:
+    return record.output.removeprefix("torchmetrics/").partition("_")[0]
+
+
+def test_every_recorded_array_is_asserted_once() -> None:
+    assert sorted([*PLAIN, *ZERO_FOR_NOTHING]) == sorted(RECORDS)
+    assert (len(PLAIN), len(ZERO_FOR_NOTHING)) == (500, 50)
+    assert {name_of(record) for record in RECORDS.values()} == set(MEASURES)
+
+
+@pytest.mark.parametrize("key", PLAIN)
+def test_equals_the_recorded_output(key: str) -> None:
+    assert_equal(ours(RECORDS[key]), RECORDS[key])
+
+
+@pytest.mark.parametrize("key", ZERO_FOR_NOTHING)
+def test_the_answer_is_nan_where_torchmetrics_says_zero_because_no_query_has_a_positive(key: str) -> None:
+    assert float(RECORDS[key].value) == 0
+    assert ours(RECORDS[key]).isnan()
+
+
+@pytest.mark.parametrize("k", [1, 5, 10])
+def test_average_precision_over_hits_is_above_the_one_over_positives(k: int) -> None:
+    # 12 queries with about 110 positives each: nearly all of them lie beyond the cutoff.
+    ranks = ranks_of("a10_12q400g_manypos", (-1,))
+    recorded = float(RECORDS[f"a10_12q400g_manypos/torchmetrics/MAP_k{k}_skip"].value)
+    assert recorded > 2 * float(mean_over_queries(average_precision(ranks, k=k)))

@@ -1,0 +1,82 @@
+"""Pooled queries: means per identity and camera, equal to the slow reference."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval.evaluation import pooling
+from reid_torchmetrics.functional.retrieval.evaluation.pooling import pool_queries
+from tests.reference import averages
+
+
+@given(
+    st.lists(st.tuples(st.integers(-1, 2), st.integers(0, 1)), max_size=12),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([torch.float16, torch.float32, torch.float64]),
+)
+def test_pooled_queries_are_those_of_the_slow_reference(labels, with_cameras, normalise, dtype):
+    query = torch.randint(-2, 3, (len(labels), 3)).to(dtype)
+    identities, cameras = torch.tensor(labels, dtype=torch.int64).reshape(-1, 2).T
+    found = pool_queries(query, identities, cameras if with_cameras else None, normalise=normalise)
+    keys = labels if with_cameras else [(identity,) for identity, _ in labels]
+    seen, means = averages.pooled(query.double().numpy(), keys, normalise=normalise)
+    assert found.identities.tolist() == [key[0] for key in seen]
+    assert (found.cameras is not None) == with_cameras
+    assert found.cameras is None or found.cameras.tolist() == [key[1] for key in seen]
+    assert found.members.tolist() == [seen.index(key) for key in keys]
+    assert found.embeddings.dtype == dtype
+    assert found.embeddings.shape == (len(seen), 3)
+    for row, mean in zip(found.embeddings, means, strict=True):
+        assert row.double().tolist() == pytest.approx(mean.tolist(), abs=4 * torch.finfo(dtype).eps)
+
+
+def test_every_image_weighs_the_same_whatever_its_norm():
+    query, identities = torch.tensor([[4.0, 0.0], [0.0, 1.0], [9.0, 9.0]]), torch.tensor([5, 5, -1])
+    assert pool_queries(query, identities).embeddings[0].tolist() == [0.5, 0.5]  # (1, 0) and (0, 1)
+    assert pool_queries(query, identities, normalise=False).embeddings.tolist() == [[2.0, 0.5], [9.0, 9.0]]
+
+
+def test_images_of_one_identity_in_two_cameras_stay_apart():
+    found = pool_queries(torch.eye(3), torch.tensor([7, 7, 7]), torch.tensor([2, 1, 2]))
+    assert found.cameras.tolist() == [2, 1]
+    assert found.members.tolist() == [0, 1, 0]
+    assert found.embeddings.tolist() == [[0.5, 0, 0.5], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_sums_do_not_leave_the_range_of_the_embeddings(dtype):
+    query = torch.full((50, 4), torch.finfo(dtype).max, dtype=dtype)
+    found = pool_queries(query, torch.zeros(50, dtype=torch.int64), normalise=False)
+    assert found.embeddings.tolist() == query[:1].tolist()
+    assert pool_queries(query, torch.zeros(50, dtype=torch.int64)).embeddings.tolist() == [[0.5] * 4]
+
+
+def test_a_single_image_and_labels_beyond_the_integers_of_float64_stay_what_they_are():
+    identities = torch.tensor([2**53, 2**53 + 1])
+    found = pool_queries(torch.eye(2), identities)
+    assert found.identities.tolist() == identities.tolist()
+    assert found.embeddings.tolist() == torch.eye(2).tolist()
+
+
+def test_the_coordinates_that_are_averaged_at_a_time_change_nothing(monkeypatch):
+    query, identities = torch.randn(20, 7), torch.arange(20) % 3
+    whole = pool_queries(query, identities)
+    monkeypatch.setattr(pooling, "WALK_BYTES", 1)
+    assert torch.equal(pool_queries(query, identities).embeddings, whole.embeddings)
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("arguments", "kind", "message"),
+    [
+        ([torch.eye(2).long(), [0, 1]], TypeError, "`query` must have a floating point dtype of 16 to 64 bits; .*"),
+        ([torch.eye(2) / 0, torch.arange(2)], ValueError, "`query` must be finite; got 2 rows .*"),
+        ([torch.eye(2), torch.arange(3)], ValueError, r"`query_identities` must have shape \[2\]; got \[3\]."),
+        ([torch.eye(2), torch.arange(2), torch.ones(2)], TypeError, "`query_cameras` must have an integer dtype; .*"),
+    ],
+)
+def test_a_bad_argument_is_named(arguments, kind, message):
+    with pytest.raises(kind, match=f"^{message}$"):
+        pool_queries(*arguments)

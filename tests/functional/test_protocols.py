@@ -1,0 +1,126 @@
+"""Protocols are values: they are found by name, print as the expression that makes them, and refuse nonsense."""
+
+import json
+from dataclasses import FrozenInstanceError, replace
+
+import pytest
+
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, GalleryDraw, Protocol, find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation.report_names import REPORTS, parse_report
+from reid_torchmetrics.functional.retrieval.evaluation.reports import MEASURES, describe
+from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
+
+EVERY = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+
+
+@EVERY
+def test_the_repr_makes_the_same_value(protocol):
+    assert eval(repr(protocol)) == protocol  # noqa: S307 - our own text
+
+
+@EVERY
+def test_a_protocol_is_found_by_its_name_and_is_json_safe(protocol):
+    assert find_protocol(protocol.name) is protocol
+    assert find_protocol(protocol) is protocol
+    assert json.loads(json.dumps(protocol.to_dict()))["name"] == protocol.name
+
+
+@EVERY
+def test_every_number_that_is_reported_has_a_measure_and_words(protocol):
+    for name in protocol.reports:
+        assert parse_report(name)[0] in MEASURES
+        assert "{" not in describe(name, protocol, Setup("pessimistic", "cosine", cameras=True))
+
+
+def test_reports_and_measures_have_the_same_names():
+    assert list(REPORTS) == list(MEASURES)
+
+
+def test_a_protocol_cannot_be_written_to_and_can_be_a_key():
+    protocol = PROTOCOLS["market1501"]
+    with pytest.raises(FrozenInstanceError):
+        protocol.rule = "trapezoid"
+    assert {protocol: 1}[replace(protocol)] == 1
+
+
+def test_a_changed_protocol_says_so_and_one_that_is_not_stays_itself():
+    protocol = PROTOCOLS["market1501"]
+    assert protocol.changed({"rule": "rectangle", "k": None}) is protocol
+    changed = protocol.changed({"rule": "trapezoid", "camera_map": {3: 2}})
+    assert (changed.rule, changed.camera_map) == ("trapezoid", ((3, 2),))
+    assert changed.name == "market1501 with rule='trapezoid', camera_map=((3, 2),)"
+    assert changed.changed({"k": 5}).name == f"{changed.name}, k=5"
+    assert PROTOCOLS["gldv2"].changed({"k": None}).k is None
+
+
+def test_a_camera_rule_that_is_given_holds_for_the_cmc_too():
+    protocol = PROTOCOLS["cuhk03_openreid"]
+    assert protocol.changed({"same_camera": "keep"}).for_cmc.same_camera == "keep"
+    assert protocol.changed({"same_camera": "keep", "cmc_same_camera": "all"}).for_cmc.same_camera == "all"
+
+
+def test_the_defaults_are_those_of_market_1501():
+    assert Protocol("market1501", PROTOCOLS["market1501"].source) == PROTOCOLS["market1501"]
+
+
+SHOT = GalleryDraw(shots=1, per="identity")
+BAD = [
+    (
+        {"rule": "rect"},
+        "`rule` must be one of 'rectangle', 'trapezoid', 'interpolated_11', 'interpolated_101'; got 'rect'.",
+    ),
+    ({"k": 0}, "`k` must be at least 1; got 0."),
+    ({"camera_map": ((1, 2), (2, 3))}, "`camera_map` must map to cameras that are not mapped themselves; got [2]"),
+    ({"reports": ("map", "rank1")}, "`reports` must be of 'map', 'map_at_r', 'minp', 'rank_<k>',"),
+    ({"reports": ("rank_0",)}, "'mean_rank'; got 'rank_0'."),
+    ({"reports": ("map_5",)}, "got 'map_5'."),
+    (
+        {"draw": SHOT, "reports": ("map", "mrr")},
+        "`draw` has expectations of map, minp, rank_ only; got 'mrr' to report.",
+    ),
+    ({"draw": SHOT, "rule": "trapezoid"}, "`draw` needs rule 'rectangle' without a cutoff `k`; got another rule or"),
+    ({"draw": SHOT, "mode": "all_shots"}, "`draw` needs mode 'first_match'; got another."),
+    (
+        {"rule": "interpolated_11", "normaliser": "hits"},
+        "`normaliser` must be 'positives' with rule 'interpolated_11';",
+    ),
+    ({"reports": ()}, "`reports` must name at least one number; got none."),
+    ({"queries_in_draw": True}, "`queries_in_draw` needs a drawn gallery; got no `draw`."),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), BAD)
+def test_fields_that_do_not_fit_are_named(fields, message):
+    with pytest.raises(ValueError, match="`") as raised:
+        Protocol("own", "me", **fields)
+    assert message in str(raised.value)
+
+
+BAD_TYPES = [
+    ({"draw": "single"}, "`draw` must be one of GalleryDraw or None; got str."),
+    ({"search_cameras": (1.5,)}, "`search_cameras` must hold ints only; got 1.5."),
+    ({"draws_precision": 1}, "`draws_precision` must be True or False; got int."),
+    ({"camera_map": 5}, "`camera_map` must be a mapping of ints to ints, or a tuple of pairs; got 5."),
+]
+
+
+@pytest.mark.parametrize(("fields", "message"), BAD_TYPES)
+def test_fields_of_the_wrong_type_are_named(fields, message):
+    with pytest.raises(TypeError, match="`") as raised:
+        Protocol.__post_init__(SimpleProtocol(**fields))
+    assert str(raised.value) == message
+
+
+class SimpleProtocol:
+    """The fields of a protocol, not checked by the tests' type checker."""
+
+    def __init__(self, **changed):
+        vars(self).update(vars(PROTOCOLS["market1501"]) | changed)
+        self._check_fields = lambda: Protocol._check_fields(self)
+
+
+def test_an_unknown_protocol_or_option_is_named():
+    with pytest.raises(ValueError, match=r"^`protocol` must be one of 'market1501', .*; got 'market'\.$"):
+        find_protocol("market")
+    with pytest.raises(ValueError, match=r"^`options` must be some of name, source, .*; got 'colour'\.$"):
+        PROTOCOLS["market1501"].changed({"colour": 1})

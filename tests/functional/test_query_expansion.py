@@ -1,0 +1,142 @@
+"""Query expansion: the definition, worked examples, laws, and what is refused."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval.reranking.query_expansion import (
+    EXPANSIONS,
+    QueryExpansion,
+    expand_queries,
+    expand_set,
+)
+from tests.reference.reranking import expanded_by, expanded_set
+
+BOUNDS = (300, 2_000, 10**7)
+
+
+@st.composite
+def problems(draw):
+    """Queries and gallery items out of a few vectors, so that many are equally near; the zero vector is among them."""
+    pool = torch.randn(draw(st.integers(1, 8)), 3, generator=torch.Generator().manual_seed(draw(st.integers(0, 99))))
+    pool = torch.cat([pool.double(), torch.zeros(1, 3, dtype=torch.float64)])
+    sizes = draw(st.integers(0, 4)), draw(st.integers(0, 9))
+    chosen = [draw(st.integers(0, len(pool) - 1)) for _ in range(sum(sizes))]
+    query, gallery = pool[torch.tensor(chosen, dtype=torch.int64)].split(sizes)
+    return query, gallery, {"k": draw(st.integers(1, 7)), "alpha": draw(st.sampled_from([0.0, 0.5, 1.0, 3.0]))}
+
+
+@settings(max_examples=80)
+@given(problems(), st.sampled_from(BOUNDS))
+def test_queries_are_expanded_as_defined(problem, max_bytes):
+    query, gallery, options = problem
+    expected = [expanded_by(item, gallery.tolist(), **options) for item in query.tolist()]
+    found = expand_queries(query, gallery, max_bytes=max_bytes, **options)
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64).reshape(-1, 3))
+
+
+@settings(max_examples=80)
+@given(problems(), st.sampled_from(BOUNDS))
+def test_a_set_is_expanded_as_defined(problem, max_bytes):
+    _, items, options = problem
+    expected = expanded_set(items.tolist(), **options)
+    found = expand_set(items, max_bytes=max_bytes, **options)
+    torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64).reshape(-1, 3))
+
+
+def test_average_expansion_is_the_mean_of_the_query_and_its_neighbours():
+    query, gallery = torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 1.0], [3.0, 3.0], [4.0, 0.0]])
+    assert expand_queries(query, gallery, k=2, alpha=0.0).tolist() == [[(2 + 4 + 3) / 3, (0 + 0 + 3) / 3]]
+
+
+def test_alpha_expansion_weighs_neighbours_by_a_power_of_their_cosine():
+    # cosines of the query: 1 to the first, 4/5 to the second, 0 to the third
+    query, gallery = torch.tensor([[1.0, 0.0]]), torch.tensor([[6.0, 0.0], [4.0, 3.0], [0.0, 9.0]])
+    found = expand_queries(query, gallery, k=3, alpha=2.0)
+    torch.testing.assert_close(found, torch.tensor([[(1 + 6 + 16 / 25 * 4) / 4, 16 / 25 * 3 / 4]]))
+
+
+def test_a_negative_cosine_counts_as_zero():
+    query, opposite = torch.tensor([[1.0, 0.0]]), torch.tensor([[-1.0, 0.5]])
+    for alpha in (0.5, 2.0, 3.0):
+        assert expand_queries(query, opposite, k=1, alpha=alpha).tolist() == [[0.5, 0.0]]
+
+
+def test_more_neighbours_than_there_are_are_all_of_them():
+    query, gallery = torch.randn(4, 6), torch.randn(5, 6)
+    assert torch.equal(expand_queries(query, gallery, k=99), expand_queries(query, gallery, k=5))
+    assert torch.equal(expand_set(gallery, k=99), expand_set(gallery, k=4))
+
+
+def test_without_a_gallery_queries_stay():
+    query = torch.randn(4, 6).half()
+    found = expand_queries(query, query[:0])
+    assert torch.equal(found, query.float())
+    assert expand_queries(query[:0], query).shape == (0, 6)
+    assert expand_set(query[:0]).shape == (0, 6)
+    assert torch.equal(expand_set(query[:1]), query[:1].float())
+
+
+def test_what_is_expanded_is_an_option():
+    query, gallery, k = torch.randn(5, 8), torch.randn(20, 8), 3
+    together = expand_set(torch.cat([query, gallery]), k=k)
+    augmented = expand_set(gallery, k=k)
+    expected = {
+        "queries": (expand_queries(query, gallery, k=k), gallery),
+        "gallery_first": (expand_queries(query, augmented, k=k), augmented),
+        "together": (together[:5], together[5:]),
+    }
+    assert expected.keys() == EXPANSIONS.keys()
+    for expanded, sides in expected.items():
+        for found, side in zip(QueryExpansion(k=k, expanded=expanded).expand(query, gallery), sides, strict=True):
+            assert torch.equal(found, side)
+
+
+def test_the_order_of_the_gallery_changes_nothing():
+    query, gallery, order = torch.randn(5, 8), torch.randn(20, 8), torch.randperm(20)
+    torch.testing.assert_close(expand_queries(query, gallery[order]), expand_queries(query, gallery))
+    torch.testing.assert_close(expand_set(gallery[order]), expand_set(gallery)[order])
+
+
+def test_embeddings_are_left_as_they_are_and_followed_by_no_gradient():
+    query, gallery = torch.randn(5, 8, requires_grad=True), torch.randn(20, 8, requires_grad=True)
+    before = query.detach().clone(), gallery.detach().clone()
+    for expanded in ("gallery_first", "together"):
+        assert not any(side.requires_grad for side in QueryExpansion(expanded=expanded).expand(query, gallery))
+    assert torch.equal(query.detach(), before[0])
+    assert torch.equal(gallery.detach(), before[1])
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"k": 0}, ValueError, "`k` must be at least 1; got 0."),
+        ({"alpha": -1.0}, ValueError, "`alpha` must be finite and at least 0; got -1.0."),
+        ({"alpha": float("nan")}, ValueError, "`alpha` must be finite and at least 0; got nan."),
+        ({"alpha": None}, TypeError, "`alpha` must be a number; got NoneType."),
+        ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),
+    ],
+)
+def test_an_option_that_makes_no_sense_is_refused(options, error, message):
+    items = torch.randn(3, 4)
+    with pytest.raises(error, match=message):
+        expand_queries(items, items, **options)
+    with pytest.raises(error, match=message):
+        expand_set(items, **options)
+
+
+@pytest.mark.usefixtures("unannotated")
+def test_what_makes_no_sense_is_refused():
+    items = torch.randn(3, 4)
+    with pytest.raises(ValueError, match=r"`expanded` must be one of 'queries', .*, 'together'; got 'all'."):
+        QueryExpansion(expanded="all")
+    with pytest.raises(TypeError, match=r"`query` must be a tensor; got list."):
+        expand_queries([1.0], items)
+    with pytest.raises(ValueError, match=r"`query` and `gallery` must have the same embedding dimension; got 4 and 3."):
+        expand_queries(items, items[:, :3])
+    with pytest.raises(ValueError, match="`gallery` must be finite; got 3 rows"):
+        expand_queries(items, items / 0)
+    with pytest.raises(ValueError, match="`embeddings` must be finite; got 3 rows"):
+        expand_set(items / 0)

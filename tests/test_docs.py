@@ -1,0 +1,211 @@
+"""The documents on conventions and protocols: their code runs, and their tables say what the package does."""
+
+import math
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import (
+    AP_NORMALISERS,
+    AP_RULES,
+    CMC_MODES,
+    EMPTY_TARGET_ACTIONS,
+    EXPANSIONS,
+    ORIGINAL_DISTANCES,
+    PRECISION_DIVISORS,
+    PROTOCOLS,
+    SAME_CAMERA_RULES,
+    TIE_POLICIES,
+    Protocol,
+    rank_positives_from_scores,
+)
+
+DOCS = Path(__file__).parents[1] / "docs"
+TEXTS = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("conventions.md", "protocols.md")}
+OPTIONS = {
+    "rule": AP_RULES,
+    "normaliser": AP_NORMALISERS,
+    "precision_divisor": PRECISION_DIVISORS,
+    "mode": CMC_MODES,
+    "ties": TIE_POLICIES,
+    "same_camera": SAME_CAMERA_RULES,
+    "empty_target_action": EMPTY_TARGET_ACTIONS,
+    "distance": ORIGINAL_DISTANCES,
+    "expanded": EXPANSIONS,
+}
+
+
+class Table(NamedTuple):
+    """A table of a document, cells without the blanks around them."""
+
+    header: list[str]
+    rows: list[dict[str, str]]
+
+
+def tables(text: str) -> list[Table]:
+    """All tables of a document."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\|\n)+", text, flags=re.MULTILINE):
+        header, _, *rows = ([cell.strip() for cell in line[1:-1].split("|")] for line in block.splitlines())
+        found.append(Table(header, [dict(zip(header, row, strict=True)) for row in rows]))
+    return found
+
+
+def run_code(name: str) -> dict[str, object]:
+    """Run the Python blocks of a document one after the other; returns the names that they define."""
+    names: dict[str, object] = {}
+    for code in re.findall(r"```python\n(.*?)```", TEXTS[name], flags=re.DOTALL):
+        exec(compile(code, name, "exec"), names)  # noqa: S102 - our own text
+    return names
+
+
+CONVENTIONS = tables(TEXTS["conventions.md"])
+EVALUATED = [table for table in CONVENTIONS if "option" in table.header]
+ROWS = [row for table in EVALUATED for row in table.rows]
+PROTOCOL_ROWS = [row for table in tables(TEXTS["protocols.md"]) if table.header[0] == "protocol" for row in table.rows]
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, object]:
+    return run_code("conventions.md")
+
+
+def numbers_of(row: dict[str, str]) -> list[str]:
+    """The cells that hold the numbers of a row, one for each value."""
+    cells = [row[column] for column in row if re.fullmatch(r"number|k = \d", column)]
+    return cells[0].split(", ") if len(cells) == 1 else cells
+
+
+def check_number(cell: str, value: float) -> None:
+    """Every side of `(1/3 + 1/4)/2 = 7/24 = 0.2917` is the value: fractions exactly, decimals rounded."""
+    if cell == "NaN":
+        assert math.isnan(value)
+        return
+    for side in cell.split(" = "):
+        if "." in side:
+            assert value == pytest.approx(float(side), abs=5.1e-5)
+        else:
+            fraction = eval(re.sub(r"\d+", r"Fraction(\g<0>)", side), {"Fraction": Fraction})  # noqa: S307 - our own text
+            assert value == pytest.approx(float(fraction), abs=1e-9)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["option"].strip("`"))
+def test_an_option_gives_the_number_in_its_row(row, names):
+    option, cells = row["option"].strip("`"), numbers_of(row)
+    if cells == ["`ValueError`"]:
+        with pytest.raises(ValueError, match="empty_target_action"):
+            eval(option, names)  # noqa: S307
+        return
+    value = eval(option, names)  # noqa: S307
+    if cells:
+        values = torch.as_tensor(value, dtype=torch.float64).flatten().tolist()
+        assert len(values) == len(cells)
+        for cell, one in zip(cells, values, strict=True):
+            check_number(cell, one)
+
+
+def test_the_numbers_of_a_table_of_conventions_all_differ():
+    compared = [table for table in EVALUATED if table.header[0] == "convention"]
+    assert len(compared) > 10
+    for table in compared:
+        found = [[cell.split(" = ")[-1] for cell in numbers_of(row)] for row in table.rows]
+        assert all(found.count(numbers) == 1 for numbers in found), found
+
+
+def test_the_table_of_the_gallery_is_the_gallery(names):
+    (table,) = (table for table in CONVENTIONS if "score for A" in table.header)
+    rows = table.rows
+    assert [int(row["item"]) for row in rows] == list(range(1, 13))
+    assert [int(row["identity"]) for row in rows] == names["gallery_identities"].tolist()
+    assert [int(row["camera"]) for row in rows] == names["gallery_cameras"].tolist()
+    assert [float(row["score for A"]) for row in rows] == pytest.approx(names["scores"][0].tolist())
+    ranked = sorted((row for row in rows if row["rank"]), key=lambda row: int(row["rank"]))
+    assert [int(row["rank"]) for row in ranked] == list(range(1, 11))
+    order = [(-float(row["score for A"]), row["what it is for A"] == "positive") for row in ranked]
+    assert order == sorted(order)
+    ranks = rank_positives_from_scores(names["scores"], *names["labels"])
+    assert [place for place, (_, positive) in enumerate(order, start=1) if positive] == ranks.rank.tolist()
+    assert ranks.num_candidates[0] == len(ranked)
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_the_tables_of_conventions_list_every_value_of_an_option(option):
+    shown = re.findall(rf'\b{option}="(\w+)"', "".join(row["option"] for row in ROWS))
+    assert set(shown) == set(OPTIONS[option])
+
+
+CAMERA_RULES = {"same_identity": ["its identity in its camera"], "all": ["its camera"], "keep": []}
+NORMALISERS = {"positives": "n", "attainable": "min(n, {k})"}
+DIVISORS = {"k": "k", "last_positive": "min(k, rank of the last positive)"}
+
+
+def in_words(protocol: Protocol) -> dict[str, str]:
+    """What the tables say of a protocol, by column."""
+    return {
+        "protocol": f"`{protocol.name}`",
+        "dropped for a query": _dropped(protocol),
+        "average precision": _precision(protocol),
+        "CMC": _cmc(protocol),
+        "P@k divided by": DIVISORS[protocol.precision_divisor],
+        "positives": ", ".join(f"`{name}`" for name in protocol.positive_lists),
+        "junk": ", ".join(f"`{name}`" for name in protocol.junk_lists),
+        "without a positive": {"skip": "left out", "neg": "counts 0"}[protocol.empty_target_action],
+        "reported": ", ".join(f"`{name}`" for name in protocol.reports),
+        "source": protocol.source,
+    }
+
+
+def _dropped(protocol: Protocol) -> str:
+    parts = CAMERA_RULES[protocol.same_camera].copy()
+    parts += [f"for the CMC {rule}" for rule in CAMERA_RULES.get(protocol.cmc_same_camera or "keep", [])]
+    parts += [f"camera {camera} being {other}" for camera, other in protocol.camera_map]
+    if protocol.search_cameras is not None:
+        parts.append(f"all cameras but {', '.join(map(str, protocol.search_cameras))}")
+    parts += [f"identity {identity}" for identity in protocol.junk_identities]
+    return "; ".join(parts) or "nothing"
+
+
+def _precision(protocol: Protocol) -> str:
+    parts = [protocol.rule]
+    if protocol.k is not None:
+        parts.append(f"first {protocol.k}, divided by {NORMALISERS[protocol.normaliser].format(k=protocol.k)}")
+    if protocol.draw is not None:
+        parts.append("of drawn galleries" if protocol.draws_precision else "of the whole gallery")
+    return ", ".join(parts)
+
+
+def _cmc(protocol: Protocol) -> str:
+    if protocol.draw is None:
+        return {"first_match": "first match", "all_shots": "all shots"}[protocol.mode]
+    gallery = f"identities; drawn: {protocol.draw.shots} of each {protocol.draw.per.replace('_', ' ')}"
+    return gallery + (", from the queries" if protocol.queries_in_draw else "")
+
+
+def test_every_protocol_has_a_row_and_the_row_is_what_the_protocol_says():
+    assert [row["protocol"].strip("`") for row in PROTOCOL_ROWS] == list(PROTOCOLS)
+    for row, protocol in zip(PROTOCOL_ROWS, PROTOCOLS.values(), strict=True):
+        words = in_words(protocol)
+        assert row == {column: words[column] for column in row}
+
+
+def test_the_tables_of_protocols_show_all_fields_that_a_protocol_changes():
+    plain = in_words(Protocol("", ""))
+    for row in PROTOCOL_ROWS:
+        words = in_words(PROTOCOLS[row["protocol"].strip("`")])
+        hidden = {column for column, value in words.items() if value != plain[column]} - set(row)
+        assert hidden <= ({"dropped for a query"} if "positives" in row else set())  # lists instead of rules
+
+
+def test_the_code_of_the_protocols_runs():
+    names = run_code("protocols.md")
+    assert f"# {names['trapezoid'].protocol.name}\n" in TEXTS["protocols.md"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_links_lead_somewhere(name):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXTS[name]):
+        assert (DOCS / target).exists()
