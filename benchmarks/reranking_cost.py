@@ -1,0 +1,171 @@
+"""Claims: re-ranking at Market-1501's size needs a fifth of a dense implementation's memory, and is not slower.
+
+    python benchmarks/reranking_cost.py [--repeats 3] [--noise 1.8]
+
+3,368 queries and 15,913 gallery items of dimension 256, float32, of real identities; distractors are strangers to each
+other. "dense" is the definition as it is usually coded: matrices of items x items, and loops over their rows. Each way
+runs in a process of its own, and they take turns; the peak (VmHWM, so Linux only) is taken over the embeddings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from peak_memory import reset_peak, resident
+from problems import Problem, claim, market1501, median_ratio
+
+from reid_torchmetrics.functional.retrieval import (
+    average_precision,
+    mean_over_queries,
+    rank_positives,
+    rank_positives_from_scores,
+)
+from reid_torchmetrics.functional.retrieval.ranking.labels import find_relevance
+from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
+from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import rerank_k_reciprocal
+
+MEMORY_LIMIT, TIME_LIMIT = 0.2, 1.0
+DIMENSION = 256
+K1, K2, WEIGHT = 20, 6, 0.3
+AGREEMENT = 1e-4
+"""of mAP: rounding decides which of two equally near items is a neighbour"""
+
+
+def problem(noise: float) -> Problem:
+    """Market-1501's labels with embeddings around a centre for each identity and camera."""
+    *_, query_identities, gallery_identities, query_cameras, gallery_cameras = market1501(1, 0.0)
+    distractors = gallery_identities == 0
+    centre_of = gallery_identities.clone()
+    centre_of[distractors] = 1502 + torch.arange(int(distractors.sum()))
+    generator = torch.Generator().manual_seed(0)
+    of_identity = torch.randn(int(centre_of.max()) + 1, DIMENSION, generator=generator)
+    of_camera = 0.5 * torch.randn(7, DIMENSION, generator=generator)
+    query, gallery = (
+        of_identity[centres] + of_camera[cameras] + noise * torch.randn(len(cameras), DIMENSION, generator=generator)
+        for centres, cameras in ((query_identities, query_cameras), (centre_of, gallery_cameras))
+    )
+    return query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras
+
+
+def sparse(query: torch.Tensor, gallery: torch.Tensor, *labels: torch.Tensor) -> float:
+    """MAP after re-ranking in bounded memory."""
+    relevance = find_relevance(*labels)
+    scores = rerank_k_reciprocal(query, gallery, k1=K1, k2=K2, weight=WEIGHT, kept=relevance.kept)
+    return float(mean_over_queries(average_precision(count_ranks(scores, relevance, ties="pessimistic"))))
+
+
+def dense(query: torch.Tensor, gallery: torch.Tensor, *labels: torch.Tensor) -> float:
+    """MAP after re-ranking with matrices of items x items."""
+    original = normalised_distances(torch.cat([query, gallery]))
+    nearest = np.argpartition(original, range(1, K1 + 1), axis=1)[:, : K1 + 1].copy()
+    encodings = np.zeros_like(original)
+    for p in range(len(original)):
+        members = expanded(nearest, p)
+        weights = np.exp(-original[p, members])
+        encodings[p, members] = weights / weights.sum()
+    original = original[: len(query)]
+    averaged = np.zeros_like(encodings)
+    for p in range(len(encodings)):
+        averaged[p] = encodings[nearest[p, :K2]].mean(axis=0)
+    final = (1 - WEIGHT) * jaccard_distances(averaged, len(query)) + WEIGHT * original
+    scores = torch.from_numpy(-final[:, len(query) :])
+    return float(mean_over_queries(average_precision(rank_positives_from_scores(scores, *labels))))
+
+
+def normalised_distances(items: torch.Tensor) -> np.ndarray:
+    """Squared Euclidean distances of all items, each row divided by its largest."""
+    squares = items.square().sum(1)
+    distances = torch.addmm(squares[:, None] + squares, items, items.T, alpha=-2).clamp_(min=0).numpy()
+    distances /= distances.max(axis=1, keepdims=True)
+    return distances
+
+
+def reciprocal(nearest: np.ndarray, p: int, k: int) -> np.ndarray:
+    """The neighbours of an item that have it among theirs."""
+    near = nearest[p, : k + 1]
+    return near[np.where(nearest[near, : k + 1] == p)[0]]
+
+
+def expanded(nearest: np.ndarray, p: int) -> np.ndarray:
+    """The k-reciprocal neighbours of an item, and theirs where more than two thirds are shared."""
+    own = reciprocal(nearest, p, K1)
+    members = [own]
+    for q in own:
+        theirs = reciprocal(nearest, q, round(K1 / 2))
+        if len(np.intersect1d(theirs, own)) > 2 / 3 * len(theirs):
+            members.append(theirs)
+    return np.unique(np.concatenate(members))
+
+
+def jaccard_distances(encodings: np.ndarray, num_queries: int) -> np.ndarray:
+    """Jaccard distances of the queries to all items, through lists of who is not zero in a column."""
+    not_zero = [np.where(encodings[:, column] != 0)[0] for column in range(encodings.shape[1])]
+    distances = np.zeros((num_queries, len(encodings)), dtype=encodings.dtype)
+    for p in range(num_queries):
+        lesser = np.zeros(len(encodings), dtype=encodings.dtype)
+        for column in np.where(encodings[p] != 0)[0]:
+            others = not_zero[column]
+            lesser[others] += np.minimum(encodings[p, column], encodings[others, column])
+        distances[p] = 1 - lesser / (2 - lesser)
+    return distances
+
+
+WAYS: dict[str, Callable[..., float]] = {"sparse": sparse, "dense": dense}
+
+
+def measure(way: str, noise: float) -> None:
+    """Print what one way costs in this process: seconds, MB, and the mAP that it finds."""
+    given = problem(noise)
+    WAYS[way](*(values[:300] for values in given))  # libraries are loaded, threads started
+    before, start = reset_peak(), time.perf_counter()
+    value = WAYS[way](*given)
+    seconds = time.perf_counter() - start
+    print(json.dumps({"seconds": seconds, "peak": resident("VmHWM") - before, "map": value}))
+
+
+def outcome(way: str, noise: float) -> dict[str, float]:
+    """What `measure` prints in a process of its own."""
+    command = [sys.executable, __file__, "--way", way, "--noise", str(noise)]
+    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def compare(noise: float, repeats: int) -> list[bool]:
+    """Measure both ways in turn, and print both claims."""
+    rounds = [{way: outcome(way, noise) for way in WAYS} for _ in range(repeats)]
+    before = float(mean_over_queries(average_precision(rank_positives(*problem(noise), similarity="euclidean"))))
+    print(f"torch {torch.__version__}, {torch.get_num_threads()} threads; mAP {before:.4f} before re-ranking")
+    costs = {way: {cost: [one[way][cost] for one in rounds] for cost in rounds[0][way]} for way in WAYS}
+    for way, seen in costs.items():
+        seconds, peak, value = (statistics.median(seen[cost]) for cost in ("seconds", "peak", "map"))
+        print(f"  {way:>6}: {seconds:6.1f} s, {peak:6.0f} MB, mAP {value:.4f}")
+    ours, theirs = costs["sparse"], costs["dense"]
+    assert abs(ours["map"][0] - theirs["map"][0]) < AGREEMENT, (ours["map"], theirs["map"])  # noqa: S101
+    return [
+        claim("of the peak memory of dense matrices", median_ratio(ours["peak"], theirs["peak"]), MEMORY_LIMIT),
+        claim("of the time of dense matrices", median_ratio(ours["seconds"], theirs["seconds"]), TIME_LIMIT),
+    ]
+
+
+def main() -> None:
+    """Measure both claims; exit with 1 if one fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--way", choices=WAYS, help="measure one way in this process")
+    parser.add_argument("--noise", type=float, default=1.8, help="over the identities; the more, the worse the model")
+    parser.add_argument("--repeats", type=int, default=3, help="rounds; medians are printed")
+    given = parser.parse_args()
+    if given.way:
+        measure(given.way, given.noise)
+    else:
+        sys.exit(0 if all(compare(given.noise, given.repeats)) else 1)
+
+
+if __name__ == "__main__":
+    main()
