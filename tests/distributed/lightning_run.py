@@ -156,6 +156,8 @@ def main(folder: Path, problem: str) -> None:
     best = {"path": str(checkpoint.best_model_path), "score": float(checkpoint.best_model_score)}
     saved = {"sanity_checks": recorder.sanity_checks, "validations": recorder.validations, "best": best}
     torch.save(saved, folder / f"rank_{trainer.global_rank}.pt")
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()  # gloo threads that Lightning leaves running may abort the exit
 
 
 if __name__ == "__main__":
