@@ -1,0 +1,113 @@
+"""Boxes: formats, areas and intersection over union, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+
+Boxes = Float[Tensor, "boxes 4"]
+
+
+def _from_corners(boxes: Boxes) -> Boxes:
+    return torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1)
+
+
+def _from_centres(boxes: Boxes) -> Boxes:
+    half = 0.5 * boxes[:, 2:]
+    return _from_corners(torch.cat([boxes[:, :2] - half, boxes[:, :2] + half], 1))
+
+
+BOX_FORMATS: dict[str, Callable[[Tensor], Tensor]] = {
+    "xyxy": _from_corners,
+    "xywh": lambda boxes: boxes,
+    "cxcywh": _from_centres,
+}
+"""two corners; corner, width, height; centre, width, height; each with the way to the second"""
+
+
+def to_xywh(boxes: Boxes, box_format: str) -> Boxes:
+    """Boxes as corner, width and height, by subtractions in their own dtype.
+
+    Centres go by way of corners, as in torchvision's `box_convert`, so that float32 boxes give the same bits.
+
+    Args:
+        boxes: [boxes, 4].
+        box_format: "xyxy", "xywh" or "cxcywh".
+
+    Raises:
+        ValueError: an unknown format.
+    """
+    _checks.one_of("box_format", box_format, BOX_FORMATS)
+    return BOX_FORMATS[box_format](boxes)
+
+
+def box_areas(boxes: Boxes) -> Float[Tensor, " boxes"]:
+    """Width times height of boxes [x, y, width, height], float64."""
+    return boxes[:, 2].double() * boxes[:, 3]
+
+
+class Sides(NamedTuple):
+    """Edges and areas of boxes, float64, one column each."""
+
+    left: Tensor
+    top: Tensor
+    right: Tensor
+    bottom: Tensor
+    area: Tensor
+
+    @classmethod
+    def of(cls, boxes: Boxes, *, whole_pixels: bool = False) -> Sides:
+        """Of boxes [x, y, width, height]: the far edge is x + width.
+
+        With `whole_pixels`, as in the tools of Pascal VOC, the far edge is the last pixel inside: both edges count,
+        and a box is one pixel wider and higher than the difference of its edges.
+        """
+        left, top, width, height = (column.double() for column in boxes.unbind(1))
+        extra = int(whole_pixels)
+        return cls(left, top, left + width + extra, top + height + extra, (width + extra) * (height + extra))
+
+    def at(self, places: Tensor) -> Sides:
+        """Of the boxes at some places."""
+        return Sides(*(column.index_select(0, places) for column in self))
+
+
+def overlap(boxes: Sides, others: Sides, is_crowd: Tensor | None = None) -> Tensor:
+    """Intersection over union of pairs of boxes that are broadcast; over the first box's area if the other is a crowd.
+
+    The terms are added in the order (area + area of the other) - intersection, as pycocotools does, so the last bit
+    is the same. 0 where boxes only touch, or where one is empty.
+    """
+    width = torch.minimum(boxes.right, others.right).sub_(torch.maximum(boxes.left, others.left)).clamp_(min=0)
+    height = torch.minimum(boxes.bottom, others.bottom).sub_(torch.maximum(boxes.top, others.top)).clamp_(min=0)
+    common = width.mul_(height)
+    union = (boxes.area + others.area).sub_(common)
+    if is_crowd is not None:
+        union = torch.where(is_crowd, boxes.area, union)
+    return torch.where(common > 0, common / union, 0.0)
+
+
+def pairwise_iou(
+    boxes: Float[Tensor, "boxes 4"],
+    others: Float[Tensor, "others 4"],
+    *,
+    is_crowd: Bool[Tensor, " others"] | None = None,
+    whole_pixels: bool = False,
+) -> Float[Tensor, "boxes others"]:
+    """Intersection over union of every box with every other, float64.
+
+    The arithmetic is that of pycocotools, whose masks API is the reference of COCO.
+
+    Args:
+        boxes: x, y, width, height.
+        others: the same.
+        is_crowd: others that are regions with many objects: the intersection is divided by the area of the box alone.
+        whole_pixels: count both edges of a box, as the tools of Pascal VOC do.
+    """
+    sides, other_sides = (Sides.of(each, whole_pixels=whole_pixels) for each in (boxes, others))
+    return overlap(Sides(*(column[:, None] for column in sides)), other_sides, is_crowd)

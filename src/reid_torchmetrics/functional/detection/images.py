@@ -1,0 +1,75 @@
+"""Detections and ground truths of many images, packed: one row a box, and the number of its image beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Bool, Float, Int, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+
+
+@dataclass(frozen=True)
+class Detections:
+    """What a detector found, in any order of the images.
+
+    Raises:
+        TypeError: a tensor of the wrong dtype.
+        ValueError: shapes or devices that do not fit each other, a box or score that is not finite, a negative size.
+    """
+
+    boxes: Float[Tensor, "detections 4"]
+    """x, y of the corner with the least coordinates, width, height, in pixels; see `to_xywh` for other formats"""
+    scores: Float[Tensor, " detections"]
+    labels: Integer[Tensor, " detections"]
+    images: Integer[Tensor, " detections"]
+    """number of the image, 0 or more; detections of one class with equal scores are ranked by it, then by row"""
+
+    def __post_init__(self) -> None:
+        """Check the tensors."""
+        _checks.packed_boxes("boxes", self.boxes)
+        length, device = len(self.boxes), self.boxes.device
+        _checks.box_scores("scores", self.scores, length, device)
+        _checks.integer_labels("labels", self.labels, length, device)
+        _checks.image_numbers("images", self.images, length, device)
+
+    def at(self, rows: Int[Tensor, " rows"]) -> Detections:
+        """Some of the detections."""
+        return Detections(self.boxes[rows], self.scores[rows], self.labels[rows], self.images[rows])
+
+
+@dataclass(frozen=True)
+class GroundTruths:
+    """What there is to find, in any order of the images; of boxes of one image and class, the order decides ties.
+
+    Raises:
+        TypeError: a tensor of the wrong dtype.
+        ValueError: shapes or devices that do not fit each other, a box or area that is not finite, a negative size.
+    """
+
+    boxes: Float[Tensor, "ground_truths 4"]
+    """as of `Detections`"""
+    labels: Integer[Tensor, " ground_truths"]
+    images: Integer[Tensor, " ground_truths"]
+    is_crowd: Bool[Tensor, " ground_truths"] | None = None
+    """regions with many objects: any number of detections may lie in one, and none of them counts"""
+    areas: Float[Tensor, " ground_truths"] | None = None
+    """in pixels, such as the area of COCO's masks; None stands for width times height"""
+
+    def __post_init__(self) -> None:
+        """Check the tensors."""
+        _checks.packed_boxes("boxes", self.boxes)
+        length, device = len(self.boxes), self.boxes.device
+        _checks.integer_labels("labels", self.labels, length, device)
+        _checks.image_numbers("images", self.images, length, device)
+        if self.is_crowd is not None:
+            _checks.boolean_mask("is_crowd", self.is_crowd, length, device)
+        if self.areas is not None:
+            _checks.own_areas("areas", self.areas, length, device)
+
+    def at(self, rows: Int[Tensor, " rows"]) -> GroundTruths:
+        """Some of the ground truths."""
+        is_crowd = None if self.is_crowd is None else self.is_crowd[rows]
+        areas = None if self.areas is None else self.areas[rows]
+        return GroundTruths(self.boxes[rows], self.labels[rows], self.images[rows], is_crowd, areas)
