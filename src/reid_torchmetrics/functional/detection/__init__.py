@@ -19,8 +19,22 @@ from reid_torchmetrics.functional.detection.grid import (
 from reid_torchmetrics.functional.detection.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.matches import Matches, merge_matches
 from reid_torchmetrics.functional.detection.matching import match_images
+from reid_torchmetrics.functional.detection.operating_points import (
+    OperatingPoints,
+    PrecisionRecallCurve,
+    at_confidence,
+    best_f1,
+    precision_recall_curve,
+)
 from reid_torchmetrics.functional.detection.pairs import Pairs, find_pairs
+from reid_torchmetrics.functional.detection.pascal_voc import VOC_RULES, VocResults, voc_evaluate
 from reid_torchmetrics.functional.detection.precision_recall import Curves, find_curves
+from reid_torchmetrics.functional.detection.yolo import (
+    YOLO_RULES,
+    YoloResults,
+    greedy_true_positives,
+    yolo_average_precision,
+)
 
 __all__ = [
     "AP_RULES",
@@ -29,6 +43,8 @@ __all__ = [
     "COCO_IOU_THRESHOLDS",
     "COCO_MAX_DETECTIONS",
     "COCO_RECALL_THRESHOLDS",
+    "VOC_RULES",
+    "YOLO_RULES",
     "ClassAverages",
     "CocoGrid",
     "CocoResults",
@@ -36,16 +52,26 @@ __all__ = [
     "Detections",
     "GroundTruths",
     "Matches",
+    "OperatingPoints",
     "Pairs",
+    "PrecisionRecallCurve",
+    "VocResults",
+    "YoloResults",
+    "at_confidence",
     "average_matches",
     "average_precision",
+    "best_f1",
     "box_areas",
     "coco_evaluate",
     "evaluate_matches",
     "find_curves",
     "find_pairs",
+    "greedy_true_positives",
     "match_images",
     "merge_matches",
     "pairwise_iou",
+    "precision_recall_curve",
     "to_xywh",
+    "voc_evaluate",
+    "yolo_average_precision",
 ]

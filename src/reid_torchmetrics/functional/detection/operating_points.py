@@ -114,10 +114,12 @@ def best_f1(matches: Matches, *, area: int = 0, limit: int | None = None) -> Ope
 
     def at_first(values: Tensor, missing: float) -> Tensor:
         """Values [thresholds, columns] at the best column of each class."""
-        return torch.cat([values, torch.full_like(values[:, :1], missing)], 1).gather(1, first)
+        return torch.cat([values, values.new_full((len(values), 1), missing)], 1).gather(1, first)
 
     scores = tally.matches.scores[columns].double().expand_as(f1)
-    return OperatingPoints(at_first(scores, torch.inf), at_first(found, 0), at_first(num_detections, 0), num_positives)
+    return OperatingPoints(
+        at_first(scores, torch.inf), at_first(found, 0.0), at_first(num_detections, 0.0), num_positives
+    )
 
 
 def precision_recall_curve(
@@ -139,12 +141,12 @@ def precision_recall_curve(
     """
     _checks.one_of_many("threshold", threshold, matches.matched.shape[1], "thresholds")
     _checks.known_label("label", label, matches.classes)
-    tally = _tally(matches, area, limit)
+    tally = _tally(matches, area, limit).under(threshold)
     number = torch.searchsorted(matches.classes, label)
     first, last = tally.starts_of(torch.stack([number, number + 1])).tolist()
     places = torch.arange(first, last, device=matches.classes.device)
     ends = tally.ends_of_ties(places).unique_consecutive()
-    found, num_detections = (counts[threshold] for counts in tally.up_to(number.expand_as(ends), ends))
+    found, num_detections = (counts[0] for counts in tally.up_to(number.expand_as(ends), ends))
     counts_more = num_detections.diff(prepend=num_detections.new_zeros(1)) > 0
     ends, found, num_detections = ends[counts_more], found[counts_more], num_detections[counts_more]
     return PrecisionRecallCurve(
@@ -168,6 +170,11 @@ class _Tally(NamedTuple):
     """what is to be added to that, before each of the columns"""
     true_positives: Int[Tensor, "thresholds matched+1"]
     """before each of the columns"""
+
+    def under(self, threshold: int) -> _Tally:
+        """Of one threshold of overlap alone."""
+        rows = slice(threshold, threshold + 1)
+        return self._replace(corrections=self.corrections[rows], true_positives=self.true_positives[rows])
 
     def starts_of(self, classes: Int[Tensor, " _"]) -> Int[Tensor, " _"]:
         """The place of the first detection of some classes."""
@@ -196,9 +203,9 @@ def _tally(matches: Matches, area: int, limit: int | None) -> _Tally:
     if limit is not None:
         _checks.positive_int("limit", limit, least=0)
         matches = matches.within(limit)
-    inside = (matches.area_bits >> area) & 1
+    inside = ((matches.area_bits >> area) & 1).to(torch.int8)
     matched, true_positive = matches.matched[area].to(torch.int8), matches.true_positive[area].to(torch.int8)
-    corrections = true_positive - matched * inside[matches.columns].to(torch.int8)
+    corrections = true_positive - matched * inside[matches.columns]
     return _Tally(matches, _before(inside[None])[0], _before(corrections), _before(true_positive))
 
 

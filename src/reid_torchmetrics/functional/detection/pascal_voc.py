@@ -127,7 +127,7 @@ def _claims(pairs: Pairs, rows: Tensor, num_ground_truths: int) -> _Claims:
     is_most = pairs.iou == iou[pairs.detection]
     first = rows.new_full((len(rows),), num_ground_truths)
     first = first.scatter_reduce(0, pairs.detection[is_most], pairs.ground_truth[is_most], "amin")
-    places = (first[rows] < num_ground_truths).nonzero()[:, 0]
+    places = (iou[rows] > 0).nonzero()[:, 0]  # with a threshold of 0 boxes apart are pairs, too
     return _Claims(places, first[rows[places]], iou[rows[places]])
 
 

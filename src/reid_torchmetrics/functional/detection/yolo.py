@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.detection.sorting import order_by_class_and_sc
 from reid_torchmetrics.functional.detection.verdicts import Verdicts, trace_curves
 
 YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
-"""rules of `average_precision` that the family has; it calls the last one "continuous\""""
+"""rules of `average_precision` that the family has; it calls "voc" continuous"""
 
 
 @dataclass(frozen=True)
