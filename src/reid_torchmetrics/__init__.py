@@ -1,4 +1,4 @@
-"""Evaluation of re-identification and image retrieval next to TorchMetrics and Lightning."""
+"""Evaluation of re-identification, image retrieval and detection next to TorchMetrics and Lightning."""
 
 from reid_torchmetrics.data import UnpaddedDistributedSampler
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
@@ -7,6 +7,7 @@ from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import KRecip
 from reid_torchmetrics.functional.retrieval.reranking.query_expansion import QueryExpansion
 from reid_torchmetrics.metrics._distributed import DistributedMetricError
 from reid_torchmetrics.metrics._embedding_metric import EmbeddingMetric
+from reid_torchmetrics.metrics.detection import DetectionMAP
 from reid_torchmetrics.metrics.reid import (
     ReIDCMC,
     ReIDCMCCurve,
@@ -25,6 +26,7 @@ MINP = ReIDMINP
 __all__ = [
     "CMC",
     "MINP",
+    "DetectionMAP",
     "DistributedMetricError",
     "EmbeddingMetric",
     "GalleryDraw",

@@ -14,6 +14,7 @@ from reid_torchmetrics._checks.detection import (
 from reid_torchmetrics._checks.images import (
     box_scores,
     image_numbers,
+    limits_of_detections,
     matching_options,
     mergeable,
     own_areas,
@@ -128,6 +129,7 @@ __all__ = [
     "known",
     "known_label",
     "length",
+    "limits_of_detections",
     "listed_once",
     "lists_given",
     "mask",

@@ -1,12 +1,14 @@
 """Checks of a batch of images with boxes: they go image by image, so they can say which one is wrong.
 
-`metrics._boxes` runs them only on a batch that its checks of all images at once found wrong.
+`metrics._boxes` runs them only on a batch that its checks of all images at once found wrong. Where TorchMetrics has a
+check, too, the error is of its type and begins with its words, which users may match; the rest is ours.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,29 +22,59 @@ BOX_DTYPES = (
 LABEL_DTYPES = BOX_DTYPES[4:]
 SCORE_DTYPES = BOX_DTYPES[:4]
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
+_REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 
 
 def same_number_of_images(preds: object, target: object) -> None:
     """Raise unless both are sequences of one item for each image."""
     for argument, items in (("preds", preds), ("target", target)):
         if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
-            raise TypeError(f"`{argument}` must be a list with one dict for each image; got {kind(items)}.")
+            raise ValueError(f"Expected argument `{argument}` to be of type Sequence; got {kind(items)}.")  # noqa: TRY004
     if len(preds) != len(target):  # type: ignore[arg-type]
         raise ValueError(
-            f"`preds` and `target` must have one dict for each image; got {len(preds)} and {len(target)}."  # type: ignore[arg-type]
+            "Expected argument `preds` and `target` to have the same length, one dict for each image;"
+            f" got {len(preds)} and {len(target)}."  # type: ignore[arg-type]
         )
 
 
-def each_image(preds: Sequence[object], target: Sequence[object], box_format: str) -> None:
-    """Raise for the first image, and of it the first key, that is wrong."""
+def each_image(preds: Sequence[Mapping[str, object]], target: Sequence[Mapping[str, object]], box_format: str) -> None:
+    """Raise for the first image that lacks a key or has no tensor there, else for the first that is wrong otherwise."""
+    for argument, items in (("preds", preds), ("target", target)):
+        _keys(argument, items)
+    for argument, items in (("preds", preds), ("target", target)):
+        _tensors(argument, items)
     device: torch.device | None = None
     for position, items in enumerate(zip(preds, target, strict=True)):
         for name, item in zip((f"preds[{position}]", f"target[{position}]"), items, strict=True):
             device = _image(name, item, box_format, device, has_scores=name.startswith("preds"))
-    numbered = [item for item in target if isinstance(item, Mapping) and "image_id" in item]
-    all_or_no_image(["image_id" in item for item in target if isinstance(item, Mapping)])
-    for position, item in enumerate(numbered):
-        image_number(position, item["image_id"])
+    given = ["image_id" in item for item in target]
+    all_or_no_image(given)
+    for position, item in enumerate(target):
+        if given[position]:
+            image_number(position, item["image_id"])
+
+
+def _keys(argument: str, items: Sequence[Mapping[str, object]]) -> None:
+    for position, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {kind(item)}.")
+    for key in _REQUIRED[argument]:
+        for position, item in enumerate(items):
+            if key not in item:
+                raise ValueError(
+                    f"Expected all dicts in `{argument}` to contain the `{key}` key;"
+                    f" got `{argument}[{position}]` with the keys {', '.join(map(str, item)) or 'of an empty dict'}."
+                )
+
+
+def _tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None:
+    for key in _REQUIRED[argument]:
+        for position, item in enumerate(items):
+            if not isinstance(item[key], Tensor):
+                raise ValueError(  # noqa: TRY004 - as in TorchMetrics
+                    f"Expected all {key} in `{argument}` to be of type Tensor;"
+                    f" got {kind(item[key])} in `{argument}[{position}]['{key}']`."
+                )
 
 
 def all_or_no_image(given: Sequence[bool]) -> None:
@@ -63,9 +95,9 @@ def image_number(position: int, value: object) -> int | Tensor:
         return value.reshape(1)
     name = f"target[{position}]['image_id']"
     if isinstance(value, Tensor):
-        if value.dtype not in LABEL_DTYPES:
-            raise TypeError(f"`{name}` must have an integer dtype; got {value.dtype}.")
-        raise ValueError(f"`{name}` must be one int; got {_shape(value)}.")
+        if value.numel() != 1:
+            raise ValueError(f"`{name}` must be one int; got {_shape(value)}.")
+        raise TypeError(f"`{name}` must have an integer dtype; got {value.dtype}.")
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -76,16 +108,11 @@ def image_number(position: int, value: object) -> int | Tensor:
 
 
 def _image(
-    name: str, item: object, box_format: str, device: torch.device | None, *, has_scores: bool
+    name: str, item: Mapping[str, Any], box_format: str, device: torch.device | None, *, has_scores: bool
 ) -> torch.device | None:
     """Check one dict; returns the device of the first tensor, of all dicts, that is not empty."""
-    if not isinstance(item, Mapping):
-        raise TypeError(f"`{name}` must be a dict of tensors; got {kind(item)}.")
-    for key in ("boxes", "scores", "labels") if has_scores else ("boxes", "labels"):
-        if key not in item:
-            raise ValueError(f"`{name}` must have the key {key!r}; got {list(item)}.")
     boxes = _boxes(f"{name}['boxes']", item["boxes"])
-    columns = {"labels": (LABEL_DTYPES, "an integer dtype")}
+    columns: dict[str, tuple[Sequence[torch.dtype], str]] = {"labels": (LABEL_DTYPES, "an integer dtype")}
     if has_scores:
         columns["scores"] = (SCORE_DTYPES, "a floating point dtype of 16 to 64 bits")
     else:
@@ -94,23 +121,24 @@ def _image(
         _column(f"{name}['{key}']", item[key], boxes, dtypes, wanted)
     for key in ("boxes", *columns):
         device = _device(f"{name}['{key}']", item[key], device)
-    _values(name, boxes, item["scores"] if has_scores else None, box_format)
+    _finite(f"{name}['boxes']", boxes)
+    _sizes(f"{name}['boxes']", sides_of(boxes, box_format))
+    for key in {"scores", "area"} & {*columns}:
+        _finite(f"{name}['{key}']", item[key])
     return device
 
 
-def _boxes(name: str, value: object) -> Tensor:
+def _boxes(name: str, value: Tensor) -> Tensor:
     """The boxes of an image as [boxes, 4]."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"`{name}` must be a tensor; got {kind(value)}.")
     if not value.numel():
         return value.new_empty((0, 4))
-    if value.ndim != 2 or value.shape[1] != 4:  # noqa: PLR2004
+    if value.ndim != 2 or value.shape[1] != 4:
         raise ValueError(f"`{name}` must have shape [boxes, 4]; got {_shape(value)}.")
     if value.dtype not in BOX_DTYPES:
         raise TypeError(
             f"`{name}` must have an integer dtype or a floating point dtype of 16 to 64 bits; got {value.dtype}."
         )
-    return value
+    return value if value.is_floating_point() else value.double()
 
 
 def _column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtype], wanted: str) -> None:
@@ -132,23 +160,26 @@ def _device(name: str, value: Tensor, device: torch.device | None) -> torch.devi
     return value.device
 
 
-def _values(name: str, boxes: Tensor, scores: Tensor | None, box_format: str) -> None:
-    if not len(boxes):
-        return
-    bad = (~boxes.isfinite()).any(1).nonzero()[:, 0].tolist()
-    if bad:
-        raise ValueError(f"`{name}['boxes']` must be finite; got {boxes[bad[0]].tolist()} in row {bad[0]}.")
-    sides = sides_of(boxes, box_format)
-    bad = (~(sides >= 0)).any(1).nonzero()[:, 0].tolist()
-    if bad:
-        came = " x ".join(f"{side:g}" for side in sides[bad[0]].tolist())
-        raise ValueError(f"`{name}['boxes']` must have a width and height of at least 0; got {came} in row {bad[0]}.")
-    bad = (~sides.isfinite()).any(1).nonzero()[:, 0].tolist()
-    if bad:
-        raise ValueError(f"`{name}['boxes']` must have a width and height that fit {sides.dtype}; got row {bad[0]}.")
-    bad = [] if scores is None else (~scores.isfinite()).nonzero()[:, 0].tolist()
-    if bad:
-        raise ValueError(f"`{name}['scores']` must be finite; got {float(scores[bad[0]])} in row {bad[0]}.")  # type: ignore[index]
+def _finite(name: str, value: Tensor) -> None:
+    is_wrong = ~value.isfinite()
+    row = _first(is_wrong.any(1) if is_wrong.ndim > 1 else is_wrong)
+    if row is not None:
+        raise ValueError(f"`{name}` must be finite; got {value[row].tolist()} in row {row}.")
+
+
+def _sizes(name: str, sides: Tensor) -> None:
+    row = _first((sides < 0).any(1))
+    if row is not None:
+        came = " x ".join(f"{side:g}" for side in sides[row].tolist())
+        raise ValueError(f"`{name}` must have a width and height of at least 0; got {came} in row {row}.")
+    row = _first((~sides.isfinite()).any(1))
+    if row is not None:
+        raise ValueError(f"`{name}` must have a width and height that fit {sides.dtype}; got more in row {row}.")
+
+
+def _first(is_wrong: Tensor) -> int | None:
+    rows = is_wrong.nonzero()[:1, 0].tolist()
+    return rows[0] if rows else None
 
 
 def sides_of(boxes: Tensor, box_format: str) -> Tensor:
@@ -158,3 +189,9 @@ def sides_of(boxes: Tensor, box_format: str) -> Tensor:
 
 def _shape(value: Tensor) -> str:
     return str(list(value.shape))
+
+
+def known_image(path: str, image: object, *, known: bool) -> None:
+    """Raise if a file has a box of an image that the data set does not have."""
+    if not known:
+        raise ValueError(f"`{path}` must have boxes of images of the data set only; got one of image {image!r}.")

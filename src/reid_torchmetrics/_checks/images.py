@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reid_torchmetrics._checks.detection import overlap_thresholds
 from reid_torchmetrics._checks.kinds import kind
-from reid_torchmetrics._checks.options import positive_int, positive_ints
+from reid_torchmetrics._checks.options import positive_int
 from reid_torchmetrics._checks.tensors import floating_matrix, floating_vector, integer_labels
 
 _LARGEST_IMAGE = 2**31 - 1
@@ -76,12 +76,22 @@ def matching_options(
 ) -> None:
     """Raise unless these are overlaps, ascending limits, and named ranges of areas."""
     overlap_thresholds("iou_thresholds", iou_thresholds)
-    positive_ints("max_detections", max_detections)
-    assert isinstance(max_detections, Sequence)  # noqa: S101 - `positive_ints` has seen to it
-    if list(max_detections) != sorted(max_detections):
+    limits = limits_of_detections("max_detections", max_detections)
+    if limits != sorted(limits):
         raise ValueError(f"`max_detections` must ascend; got {max_detections!r}.")
     ranges_of_areas("area_ranges", area_ranges)
     positive_int("max_bytes", max_bytes)
+
+
+def limits_of_detections(argument: str, values: object) -> list[int]:
+    """The values as a list; raise unless they are a non-empty sequence of ints of at least 1."""
+    if not isinstance(values, (tuple, list)):
+        raise TypeError(f"`{argument}` must be a tuple or list of ints; got {kind(values)}.")
+    for value in values:
+        positive_int(argument, value)
+    if not values:
+        raise ValueError(f"`{argument}` must hold at least one int; got {values!r}.")
+    return list(values)
 
 
 def ranges_of_areas(argument: str, value: object) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
-from torchmetrics import Metric
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_TIES, DrawnResults
@@ -72,6 +70,7 @@ class EmbeddingMetric(GrowingStates):
         ValueError: an unknown option or value.
     """
 
+    __jit_unused_properties__: ClassVar[list[str]] = [*GrowingStates.__jit_unused_properties__, "empty_target_action"]
     is_differentiable = False
     higher_is_better = True
     full_state_update = False
@@ -85,11 +84,12 @@ class EmbeddingMetric(GrowingStates):
     reported: tuple[str, ...] = ()
     """what `results` holds besides what the protocol reports"""
 
-    embeddings: list[Tensor]
-    identities: list[Tensor]
-    roles: list[Tensor]
-    cameras: list[Tensor]
-    index: list[Tensor]
+    if TYPE_CHECKING:  # the annotations of states are not for `torch.jit`
+        embeddings: list[Tensor]
+        identities: list[Tensor]
+        roles: list[Tensor]
+        cameras: list[Tensor]
+        index: list[Tensor]
 
     def __init__(
         self,
@@ -123,7 +123,6 @@ class EmbeddingMetric(GrowingStates):
             draw=draw,
             empty_target_action=empty_target_action,
         )
-        self._refused: Exception | None = None
         self.add_growing_state("embeddings", torch.empty((0, 0)))
         self.add_growing_state("roles", torch.empty(0, dtype=torch.int8))
         for name in ("identities", "cameras", "index"):
@@ -176,37 +175,16 @@ class EmbeddingMetric(GrowingStates):
             TypeError: an argument of the wrong type or dtype.
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
-        try:
+        with self.noting_refusal():
             check_batch(embeddings, identities, cameras, is_query, index)
-            held = self.states_before_forward or {name: getattr(self, name) for name in self._defaults}
-            check_against_earlier(held, embeddings, cameras, index)
+            check_against_earlier(self.held(), embeddings, cameras, index)
             labels = {"identities": identities, "cameras": cameras, "index": index}
             batch = {name: own(values).long() for name, values in labels.items() if values is not None}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             batch["embeddings"] = own_shared(embeddings)
-        except Exception as error:
-            self._refused = copy.copy(error).with_traceback(None)  # a traceback would keep the batch alive
-            raise
         note_arrival(batch["roles"])
         for name, values in batch.items():
             getattr(self, name).append(values)
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Append a batch and evaluate it alone, together with those of the other ranks under `dist_sync_on_step`."""
-        try:
-            return super().forward(*args, **kwargs)
-        except Exception:
-            if self.dist_sync_on_step and self._refused is not None:  # the other ranks wait for this step's value
-                with self.sync_context():
-                    if self._group is not None:
-                        self._ranking()
-            raise
-
-    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add another metric's samples."""
-        super().merge_state(incoming_state)
-        if isinstance(incoming_state, EmbeddingMetric):
-            self._refused = self._refused or incoming_state._refused  # noqa: SLF001
 
     def compute(self) -> Tensor:
         """Rank all samples and summarise the ranks; NaN and one warning where no query can be evaluated.
@@ -229,22 +207,12 @@ class EmbeddingMetric(GrowingStates):
         shape = self.summarise(one_hit).shape  # `summarise` need not cope with no ranks at all
         return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
 
-    def reset(self) -> None:
-        """Forget all samples."""
-        super().reset()
-        if self.states_before_forward is None:  # `forward` resets, too
-            self._refused = None
-
     def results(self) -> RetrievalResults:
         """One value per query, with the reasons where there is none; the same on all ranks.
 
         The queries are in the order of `index` where it is given, else in that in which they came, rank by rank.
         """
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn,
-            should_sync=self._to_sync and not self._is_synced,
-            should_unsync=not self._is_synced,
-        ):
+        with self.synced():
             ranking, of_cmc = self._ranking(of_cmc=False), self._ranking(of_cmc=True)
         ranked = Ranked(ranking.ranks, of_cmc.ranks, of_cmc.drawn, ranking.counts)
         protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self.reported))))
@@ -273,11 +241,12 @@ class EmbeddingMetric(GrowingStates):
         )
 
     def _accepted_samples(self) -> Samples:
-        """The samples; raises the error of `update`, once, if a batch is missing because it was refused."""
-        refused, self._refused = self._refused, None
-        if refused is not None:
-            raise refused
+        self.raise_refused()
         return self._samples()
+
+    def take_part(self) -> None:
+        """Rank the samples with the other ranks."""
+        self._ranking()
 
     def _samples(self) -> Samples:
         states = {name: getattr(self, name) for name in self._defaults}

@@ -6,10 +6,12 @@ the longer the epoch. The hooks below were tried on torchmetrics 1.6 and 1.9.
 
 from __future__ import annotations
 
+import copy
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -36,11 +38,15 @@ class GrowingStates(Metric):
     They are added by `add_growing_state`. Syncing gathers none of them: `compute` is to combine the ranks of `_group`.
     """
 
+    __jit_unused_properties__: ClassVar[list[str]] = [*Metric.__jit_unused_properties__, "update_called"]
+
     _group: Group | None = None
     """the processes that share the samples, while they are several and the metric is synced"""
     _states_before_sync: dict[str, Any] | None = None
     states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
+    _refused: Exception | None = None
+    """why a batch is missing: `update` raised it, on this rank only, and all ranks are to know before they compute"""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -51,8 +57,33 @@ class GrowingStates(Metric):
         self.add_state(name, default=[], dist_reduce_fx="cat")
         self._empty_states[name] = empty
 
+    @abstractmethod
+    def take_part(self) -> None:
+        """Do with the other ranks what `compute` does with them; one rank's error is then raised on all."""
+
+    @contextmanager
+    def noting_refusal(self) -> Iterator[None]:
+        """Remember the error that refuses a batch."""
+        try:
+            yield
+        except Exception as error:
+            self._refused = copy.copy(error).with_traceback(None)  # a traceback would keep the batch alive
+            raise
+
+    def raise_refused(self) -> None:
+        """Raise the error of `update`, once, if a batch is missing because it was refused."""
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
+
+    def held(self) -> dict[str, list[Tensor]]:
+        """The states, also while `forward` has put them aside."""
+        return self.states_before_forward or {name: getattr(self, name) for name in self._defaults}
+
     def reset(self) -> None:
-        """Forget all samples."""
+        """Forget all samples, and what was refused."""
+        if self.states_before_forward is None:  # `forward` resets, too
+            self._refused = None
         for name in self._defaults:  # the base class empties lists in place, also those that a collection shares
             setattr(self, name, [])
         self._states_before_sync = self._group = None
@@ -62,8 +93,20 @@ class GrowingStates(Metric):
         """Copy the lists, not the tensors: the base class copies everything seen so far at each `forward`."""
         return {name: list(getattr(self, name)) for name in self._defaults}
 
+    @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Evaluate one batch and append it; the base class loses what it holds if the batch is refused."""
+        """Append a batch and evaluate it alone, together with those of the other ranks under `dist_sync_on_step`."""
+        try:
+            return self._forward(*args, **kwargs)
+        except Exception:
+            if self.dist_sync_on_step and self._refused is not None:  # the other ranks wait for this step's value
+                with self.sync_context():
+                    if self._group is not None:
+                        self.take_part()
+            raise
+
+    def _forward(self, *args: Any, **kwargs: Any) -> Any:
+        """As in the base class, which loses what it holds if the batch is refused."""
         before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
         self.states_before_forward = self._copy_state_dict()
         try:
@@ -96,6 +139,8 @@ class GrowingStates(Metric):
         """Add another metric's samples; the base class goes on giving the value computed before."""
         super().merge_state(incoming_state)
         self._computed = None
+        if isinstance(incoming_state, GrowingStates):
+            self._refused = self._refused or incoming_state._refused  # noqa: SLF001
 
     def _move_list_states_to_cpu(self) -> None:
         """Move what the last batches added; the base class walks over all batches at each update."""
@@ -158,6 +203,16 @@ class GrowingStates(Metric):
             if self._is_synced:
                 self.unsync()
             raise
+
+    @contextmanager
+    def synced(self) -> Iterator[None]:
+        """Combine the ranks for a while, under the same conditions as `compute` does."""
+        with self.sync_context(
+            dist_sync_fn=self.dist_sync_fn,
+            should_sync=self._to_sync and not self._is_synced,
+            should_unsync=not self._is_synced,
+        ):
+            yield
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the processes, which cannot be pickled or copied."""

@@ -62,11 +62,11 @@ class ClassAverages:
         }
 
     def map_per_class(self) -> Float[Tensor, " classes"]:
-        """Mean over the thresholds, in the first area range and with the largest limit; -1 without ground truth."""
-        return self.average_precision[len(self.grid.max_detections) - 1][0].mean(0).nan_to_num(-1.0)
+        """Mean over the thresholds, in the first area range and with the limit of `map`; -1 without ground truth."""
+        return self.average_precision[self.grid.official_limit][0].mean(0).nan_to_num(-1.0)
 
     def mar_per_class(self) -> Float[Tensor, " classes"]:
-        """Mean recall over the thresholds, in the first area range and with the largest limit; -1 as above."""
+        """Mean recall over the thresholds, in the first area range, with the largest limit; -1 without ground truth."""
         return self.recall[-1, 0].mean(0).nan_to_num(-1.0)
 
 
@@ -166,15 +166,17 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
     Args:
         matches: made with the thresholds, limits and area ranges of the grid.
         grid: where to look.
-        rule: how a curve becomes an average precision; see `average_precision`.
+        rule: how a curve becomes an average precision, see `average_precision`; all but "coco" read it at recalls of
+            their own.
     """
     last = len(grid.max_detections) - 1
+    recalls = grid.recall_thresholds if rule == "coco" else None  # the other rules have recalls of their own
     recall, found = [], {}
     for limit in {last, grid.official_limit}:
         fewer = matches.within(limit)
         blocks = []
         for curves in _walk_curves(fewer):
-            blocks.append(average_precision(curves, rule=rule, recall_thresholds=grid.recall_thresholds))
+            blocks.append(average_precision(curves, rule=rule, recall_thresholds=recalls))
             if limit == last:
                 recall.append(_recall_at_limits(fewer, curves, len(grid.max_detections)))
         found[limit] = torch.cat(blocks)

@@ -46,7 +46,7 @@ class CocoGrid:
     def __post_init__(self) -> None:
         """Check the values."""
         _checks.matching_options(self.iou_thresholds, self.max_detections, self.area_ranges)
-        _checks.overlap_thresholds("recall_thresholds", self.recall_thresholds)
+        _checks.recalls_of_rule("recall_thresholds", self.recall_thresholds, "coco", reads_recalls=True)
 
     @cached_property
     def official_limit(self) -> int:

@@ -1,0 +1,278 @@
+"""Evaluators of detections, each from lists of tensors to COCO's 12 numbers by the fastest way that it offers.
+
+Those that take arrays get arrays: the tensors are joined once and seen by numpy without a copy. Boxes become left, top,
+width and height in float32, as TorchMetrics converts them, so that all see the same bits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.machinery
+import importlib.metadata
+import io
+import os
+import sys
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from detection_problems import Batch, Size, detection_problem
+from torch import Tensor
+from torchmetrics.utilities import imports
+
+from reid_torchmetrics import DetectionMAP
+
+BATCH = 32
+"""images given to `update` at a time by a validation loop"""
+
+NAMES = (
+    *("map", "map_50", "map_75", "map_small", "map_medium", "map_large"),
+    *("mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"),
+)
+
+LITTLE = Size(num_images=50, num_classes=10, num_ground_truths=400, num_detections=50)
+
+
+@dataclass(frozen=True)
+class Arrays:
+    """Detections or ground truths of all images, as the evaluators of COCO files know them; images count from 1."""
+
+    boxes: np.ndarray
+    """[n, 4] float64: left, top, width, height"""
+    labels: np.ndarray
+    images: np.ndarray
+    others: dict[str, np.ndarray]
+    """what else there is, in float64 if it is of floats"""
+
+    @classmethod
+    def of(cls, batch: Batch) -> Arrays:
+        """Columns of all images."""
+        joined = {name: torch.cat([image[name] for image in batch]) for name in batch[0]}
+        joined["boxes"] = as_sides(joined["boxes"])
+        columns = {
+            name: (column.double() if column.is_floating_point() else column).numpy() for name, column in joined.items()
+        }
+        counts = [len(image["labels"]) for image in batch]
+        return cls(
+            columns.pop("boxes"), columns.pop("labels"), np.repeat(np.arange(1, len(batch) + 1), counts), columns
+        )
+
+    def results(self) -> np.ndarray:
+        """[n, 7], as `loadRes` takes it: image, box, score, class."""
+        return np.column_stack((self.images, self.boxes, self.others["scores"], self.labels))
+
+    def annotations(self, **names: str) -> list[dict[str, object]]:
+        """A dictionary for each, as in COCO's files, with numbers of Python; `names` of the others in these files."""
+        own = zip(self.images.tolist(), self.labels.tolist(), self.boxes.tolist(), strict=True)
+        rows = [
+            {"id": i, "image_id": image, "category_id": label, "bbox": box}
+            for i, (image, label, box) in enumerate(own, start=1)
+        ]
+        for name, column in self.others.items():
+            for row, value in zip(rows, column.tolist(), strict=True):
+                row[names.get(name, name)] = value
+        return rows
+
+
+def as_sides(boxes: Tensor) -> Tensor:
+    """Left, top, width and height of boxes given by their corners, in their own dtype."""
+    return torch.cat((boxes[:, :2], boxes[:, 2:] - boxes[:, :2]), 1)
+
+
+def tables(num_images: int, *sides: Arrays) -> dict[str, list[dict[str, object]]]:
+    """The images and the classes of a dataset."""
+    last = max(side.labels.max() for side in sides)
+    images = [{"id": i, "width": 0, "height": 0} for i in range(1, num_images + 1)]
+    return {"images": images, "categories": [{"id": i, "name": str(i)} for i in range(1, last + 1)]}
+
+
+def dataset(num_images: int, found: Arrays, truth: Arrays) -> dict[str, list[dict[str, object]]]:
+    """The ground truths as COCO's file would have them."""
+    return tables(num_images, found, truth) | {"annotations": truth.annotations()}
+
+
+def datasets(detections: Batch, target: Batch) -> list[dict[str, list[dict[str, object]]]]:
+    """Ground truths, and detections as `loadRes` would make a dataset of them, which takes it longer."""
+    found, truth = Arrays.of(detections), Arrays.of(target)
+    truths = dataset(len(target), found, truth)
+    found.others.update(area=found.boxes[:, 2] * found.boxes[:, 3], iscrowd=np.zeros(len(found.boxes), dtype=np.int64))
+    return [truths, truths | {"annotations": found.annotations(scores="score")}]
+
+
+def ours(detections: Batch, target: Batch) -> list[float]:
+    """`DetectionMAP`, given all images at once, as the others are."""
+    return numbers(fed(DetectionMAP(), detections, target, len(target)))
+
+
+def ours_by_batches(detections: Batch, target: Batch) -> list[float]:
+    """`DetectionMAP`, as a validation loop feeds it."""
+    return numbers(fed(DetectionMAP(), detections, target, BATCH))
+
+
+def hotcoco(detections: Batch, target: Batch) -> list[float]:
+    """Columns for the ground truths, an array for the detections."""
+    from hotcoco import COCO, COCOeval  # noqa: PLC0415
+
+    found, columns = Arrays.of(detections), Arrays.of(target)
+    own = (*tables(len(target), found, columns).values(), columns.images, columns.labels, columns.boxes)
+    truth = COCO.from_arrays(*own, **columns.others)
+    return evaluated(COCOeval(truth, truth.load_res(found.results()), "bbox"))
+
+
+def ultrafast_pycocotools(detections: Batch, target: Batch) -> list[float]:
+    """Dictionaries for the ground truths, for which it knows no arrays, and an array for the detections."""
+    from ultrafast_pycocotools import COCO, COCOeval  # noqa: PLC0415
+
+    found = Arrays.of(detections)
+    truth = COCO(dataset(len(target), found, Arrays.of(target)), verbose=False)
+    return evaluated(COCOeval(truth, truth.loadRes(found.results()), "bbox"))
+
+
+def faster_coco_eval(detections: Batch, target: Batch) -> list[float]:
+    """Dictionaries for both, which it makes of arrays, too."""
+    from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415
+
+    return evaluated(COCOeval_faster(*map(COCO, datasets(detections, target)), "bbox"))
+
+
+def pycocotools(detections: Batch, target: Batch) -> list[float]:
+    """Dictionaries for both."""
+    from pycocotools.coco import COCO  # noqa: PLC0415
+    from pycocotools.cocoeval import COCOeval  # noqa: PLC0415
+
+    sides = []
+    for given in datasets(detections, target):
+        sides.append(COCO())
+        sides[-1].dataset = given
+        sides[-1].createIndex()
+    return evaluated(COCOeval(*sides, "bbox"))
+
+
+def torchmetrics_default(detections: Batch, target: Batch) -> list[float]:
+    """`MeanAveragePrecision` with pycocotools behind it, but for thresholds that are not rounded to float32."""
+    return numbers(fed(mean_average_precision("pycocotools"), detections, target, len(target)))
+
+
+def torchmetrics_faster(detections: Batch, target: Batch) -> list[float]:
+    """`MeanAveragePrecision` with faster-coco-eval behind it, likewise."""
+    return numbers(fed(mean_average_precision("faster_coco_eval"), detections, target, len(target)))
+
+
+def evaluated(evaluation) -> list[float]:
+    """What an evaluation by pycocotools' interface finds."""
+    evaluation.evaluate()
+    evaluation.accumulate()
+    evaluation.summarize()
+    return np.asarray(evaluation.stats, dtype=np.float64)[: len(NAMES)].tolist()
+
+
+def fed(metric, detections: Batch, target: Batch, size: int):
+    """A metric that has seen all images, by batches of a size."""
+    for start in range(0, len(target), size):
+        metric.update(detections[start : start + size], target[start : start + size])
+    return metric
+
+
+def numbers(metric) -> list[float]:
+    """The 12 of a metric's values."""
+    values = metric.compute()
+    return [float(values[name]) for name in NAMES]
+
+
+def mean_average_precision(backend: str):
+    """TorchMetrics' metric with COCO's thresholds in float64."""
+    stand_in_for_torchvision()
+    from torchmetrics.detection.mean_ap import MeanAveragePrecision  # noqa: PLC0415
+
+    thresholds = {"iou_thresholds": np.linspace(0.5, 0.95, 10), "rec_thresholds": np.linspace(0, 1, 101)}
+    return MeanAveragePrecision(backend=backend, **{name: values.tolist() for name, values in thresholds.items()})
+
+
+def stand_in_for_torchvision() -> None:
+    """TorchMetrics asks for torchvision, of which it needs one conversion of boxes: bring that where it is missing."""
+    if imports._TORCHVISION_AVAILABLE:  # noqa: SLF001
+        return
+
+    def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
+        if (in_fmt, out_fmt) != ("xyxy", "xywh"):
+            raise NotImplementedError(f"conversion from {in_fmt} to {out_fmt}")
+        return as_sides(boxes)
+
+    for name in ("torchvision", "torchvision.ops"):
+        sys.modules[name] = types.ModuleType(name)
+        sys.modules[name].__spec__ = importlib.machinery.ModuleSpec(name, None)
+    sys.modules["torchvision"].ops = sys.modules["torchvision.ops"]
+    sys.modules["torchvision.ops"].box_convert = box_convert
+    imports._TORCHVISION_AVAILABLE.available = True  # noqa: SLF001 - it has looked already
+
+
+Contestant = Callable[[Batch, Batch], list[float]]
+
+CONTESTANTS: dict[str, tuple[Contestant, tuple[str, ...]]] = {
+    "ours": (ours, ()),
+    f"ours, batches of {BATCH}": (ours_by_batches, ()),
+    "hotcoco": (hotcoco, ("hotcoco",)),
+    "ultrafast-pycocotools": (ultrafast_pycocotools, ("ultrafast-pycocotools",)),
+    "faster-coco-eval": (faster_coco_eval, ("faster-coco-eval",)),
+    "pycocotools": (pycocotools, ("pycocotools",)),
+    "TorchMetrics, faster-coco-eval": (torchmetrics_faster, ("faster-coco-eval",)),
+    "TorchMetrics": (torchmetrics_default, ("pycocotools",)),
+}
+"""the functions, and the packages that they need"""
+
+OURS = tuple(name for name, (_, packages) in CONTESTANTS.items() if not packages)
+
+COMPILED = ("hotcoco", "ultrafast-pycocotools")
+"""in Rust; the fastest besides ours"""
+
+
+def installed(names: list[str]) -> list[str]:
+    """Those of the contestants whose packages are there, with a message about the others."""
+    found = []
+    for name in names:
+        missing = [package for package in CONTESTANTS[name][1] if not is_installed(package)]
+        if missing:
+            print(f"{name} is left out: {', '.join(missing)} is not installed (pip install -e '.[bench]')")
+        else:
+            found.append(name)
+    return found
+
+
+def is_installed(package: str) -> bool:
+    """Whether there is a distribution of this name."""
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        return bool(importlib.metadata.version(package))
+    return False
+
+
+def versions() -> str:
+    """Of the packages that take part."""
+    packages = dict.fromkeys(package for _, needed in CONTESTANTS.values() for package in needed)
+    there = [package for package in ("torch", "torchmetrics", "numpy", *packages) if is_installed(package)]
+    return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in there)
+
+
+def evaluate(name: str, detections: Batch, target: Batch) -> list[float]:
+    """The 12 numbers, by one of the contestants, in silence."""
+    with quiet():
+        return CONTESTANTS[name][0](detections, target)
+
+
+def prepare(names: list[str], threads: int) -> None:
+    """Give every contestant of this process so many threads and a little problem, so that all libraries are loaded."""
+    torch.set_num_threads(threads)
+    os.environ["RAYON_NUM_THREADS"] = str(threads)
+    for name in names:
+        evaluate(name, *detection_problem(LITTLE))
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without what is printed, and without warnings of images of more than 100 detections."""
+    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,300 @@
+"""Object detection with Lightning from end to end: train a small detector, log COCO's numbers, print and plot them.
+
+    python examples/detection_module.py               # drawn shapes: nothing to download, under a minute
+    python examples/detection_module.py --devices 2   # on two GPUs; with --accelerator cpu in two processes
+    tensorboard --logdir detection_example_output
+
+All that concerns the metrics is in three methods of `DetectionModule`: `__init__` makes them, `validation_step` fills
+them and `on_validation_epoch_end` logs what is more than one number. A target carries the `image_id` of its scene, so
+that on several devices, whose sampler may repeat scenes, the numbers are those of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lightning
+import torch
+from lightning.pytorch.loggers import TensorBoardLogger
+from PIL import Image, ImageDraw
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.utils.data import DataLoader
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.plot import plot_precision_recall
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lightning.pytorch.utilities.types import OptimizerLRScheduler
+
+    from reid_torchmetrics.functional.detection import CocoResults
+
+Target = dict[str, "Tensor | int"]  # boxes as two corners, labels, image_id
+Scene = tuple[Tensor, Target]
+
+CLASSES = {0: "disc", 1: "rectangle", 2: "triangle"}
+SIDE = 96  # pixels of a scene
+STRIDE = 4  # pixels of a cell of the network's output
+LOGGED = ("map_50", "map_75", "map_small", "map_medium", "mar_100")
+
+
+class DetectionModule(lightning.LightningModule):
+    """A detector of drawn shapes."""
+
+    curves: CocoResults
+
+    def __init__(self, *, learning_rate: float = 4e-3) -> None:
+        """Make the network and the metrics."""
+        super().__init__()
+        self.network = Detector()
+        self.learning_rate = learning_rate
+
+        self.val_map = DetectionMAP(metric="map")  # one number
+        self.val_metrics = DetectionMAP()  # a dict of numbers
+
+    def validation_step(self, batch: tuple[Tensor, list[Target]], batch_idx: int) -> None:
+        """Hand detections and targets to the metrics; one number is logged as the metric itself."""
+        images, targets = batch
+        detections = self.network.detect(images)
+        self.val_map.update(detections, targets)
+        self.val_metrics.update(detections, targets)
+        self.log("val/map", self.val_map, prog_bar=True)  # which Lightning computes and resets
+
+    def on_validation_epoch_end(self) -> None:
+        """Log the numbers of a dict, and the curves, which are a picture and no number."""
+        numbers = self.val_metrics.compute()  # in all processes, as all that follows
+        self.curves = self.val_metrics.results().coco
+        self.val_metrics.reset()
+        self.log_dict({f"val/{name}": numbers[name] for name in LOGGED}, sync_dist=True)  # the same in all processes
+        if self.trainer.is_global_zero and isinstance(self.logger, TensorBoardLogger):
+            figure, _ = plot_precision_recall(self.curves, names=CLASSES)
+            self.logger.experiment.add_figure("val/precision_recall", figure, self.global_step)
+
+    def training_step(self, batch: tuple[Tensor, list[Target]], batch_idx: int) -> Tensor:
+        """Teach every cell how near the centre of a shape it is, and those near one what box it has."""
+        images, targets = batch
+        logits, boxes = self.network(images)
+        nearness, goals, weights = map(torch.stack, zip(*map(cells_of, targets), strict=True))
+        error = functional.binary_cross_entropy_with_logits(logits, nearness, reduction="none")
+        surprise = (logits.sigmoid() - nearness) ** 2
+        loss = (surprise * error).sum() / (nearness == 1).sum()
+        loss = loss + 2 * (weights * (1 - overlap(boxes, goals))).sum() / weights.sum()
+        self.log("train/loss", loss, prog_bar=True)
+        return loss
+
+    def configure_optimizers(self) -> OptimizerLRScheduler:
+        """AdamW, with a learning rate that rises and falls once."""
+        optimizer = torch.optim.AdamW(self.parameters(), lr=self.learning_rate, weight_decay=1e-3)
+        num_steps = int(self.trainer.estimated_stepping_batches)
+        schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, self.learning_rate, total_steps=num_steps)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
+
+
+class Detector(nn.Module):
+    """For every cell of 4 x 4 pixels the classes whose centre it may be, and the distances to the edges of a box."""
+
+    def __init__(self, width: int = 32) -> None:
+        """Make a network that sees far enough to see a whole shape."""
+        super().__init__()
+        self.stem = _convolutions(3, width // 2, width, stride=2)
+        self.blocks = nn.ModuleList(_convolutions(width, width, width, dilation=far) for far in (1, 2, 4, 2))
+        self.head = nn.Conv2d(width, len(CLASSES) + 4, 1)
+        nn.init.constant_(self.head.bias[: len(CLASSES)], -3)  # shapes are rare
+
+    def forward(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Give logits [images, classes, rows, columns] and boxes [images, rows, columns, 4]."""
+        features = functional.relu(self.stem(images.float() / 127.5 - 1))
+        for block in self.blocks:
+            features = functional.relu(features + block(features))
+        logits, distances = self.head(features).split([len(CLASSES), 4], dim=1)
+        distances = STRIDE * distances.clamp(max=4).exp().permute(0, 2, 3, 1)
+        centres = cell_centres().to(distances)
+        return logits, torch.cat([centres - distances[..., :2], centres + distances[..., 2:]], dim=-1)
+
+    @torch.no_grad()
+    def detect(self, images: Tensor, most: int = 30) -> list[dict[str, Tensor]]:
+        """Give the cells that look more like a centre than all cells around them, in the form of the metric."""
+        logits, boxes = self(images)
+        scores = logits.sigmoid()
+        scores = scores * (functional.max_pool2d(scores, 3, stride=1, padding=1) == scores)
+        best, places = scores.flatten(1).topk(most)
+        labels, cells = places // scores[0, 0].numel(), places % scores[0, 0].numel()
+        boxes = boxes.flatten(1, 2).gather(1, cells[..., None].expand(-1, -1, 4))
+        found = zip(boxes, best, labels, strict=True)
+        return [dict(zip(("boxes", "scores", "labels"), image, strict=True)) for image in found]
+
+
+def _convolutions(*widths: int, stride: int = 1, dilation: int = 1) -> nn.Sequential:
+    """Make two normalised convolutions, only the first with a dilation."""
+    first, middle, last = widths
+    return nn.Sequential(
+        nn.Conv2d(first, middle, 3, stride, padding=dilation, dilation=dilation, bias=False),
+        nn.BatchNorm2d(middle),
+        nn.ReLU(),
+        nn.Conv2d(middle, last, 3, stride, padding=1, bias=False),
+        nn.BatchNorm2d(last),
+    )
+
+
+def cell_centres() -> Tensor:
+    """Give x and y of the centres of the cells, [rows, columns, 2], in pixels."""
+    steps = torch.arange(STRIDE / 2, SIDE, STRIDE)
+    return torch.stack(torch.meshgrid(steps, steps, indexing="xy"), dim=-1)
+
+
+def cells_of(target: Target) -> tuple[Tensor, Tensor, Tensor]:
+    """Give how near cells are to the centre of a shape, by class, the box of the nearest shape, and its weight."""
+    boxes, labels = target["boxes"], target["labels"]
+    centres, sizes = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
+    away = (cell_centres().to(boxes) - centres[:, None, None]) / (sizes / 6).clamp(min=2)[:, None, None]
+    near = torch.exp(-away.square().sum(-1) / 2)
+    near = near / near.amax((1, 2), keepdim=True)  # 1 at the nearest cell
+    of_class = [(near * (labels == label)[:, None, None]).amax(0) for label in CLASSES]
+    weight, shape = near.max(0)
+    return torch.stack(of_class), boxes[shape], weight * (weight > 0.5)
+
+
+def overlap(boxes: Tensor, others: Tensor) -> Tensor:
+    """Give the intersection over union of each box and the one at its place."""
+    edges = torch.minimum(boxes[..., 2:], others[..., 2:]) - torch.maximum(boxes[..., :2], others[..., :2])
+    shared = edges.clamp(min=0).prod(-1)
+    return shared / ((boxes[..., 2:] - boxes[..., :2]).prod(-1) + (others[..., 2:] - others[..., :2]).prod(-1) - shared)
+
+
+def draw_scene(number: int, *, seed: int) -> Scene:
+    """Draw one to five shapes, small ones over large ones, and give their boxes; a picture is uint8 [3, side, side]."""
+    generator = torch.Generator().manual_seed(1_000_003 * seed + number)
+
+    def random(*shape: int) -> Tensor:
+        return torch.rand(shape, generator=generator)
+
+    num_shapes = int(torch.randint(1, 6, (), generator=generator))
+    halves = 6 * 4 ** random(num_shapes, 1) * (0.8 + 0.4 * random(num_shapes, 2))
+    halves = halves[halves.prod(1).argsort(descending=True)]
+    centres = halves + random(num_shapes, 2) * (SIDE - 2 * halves)
+    labels = torch.randint(len(CLASSES), (num_shapes,), generator=generator)
+    pixels = torch.arange(SIDE) + 0.5
+    image = random(3, 1, 1) + 0.3 * (random(3, 1, 1) - 0.5) * pixels / SIDE
+    for centre, half, label in zip(centres, halves, labels.tolist(), strict=True):
+        x, y = (pixels - centre[0]) / half[0], (pixels[:, None] - centre[1]) / half[1]
+        inside = {
+            "disc": x**2 + y**2 <= 1,
+            "rectangle": (x.abs() <= 1) & (y.abs() <= 1),
+            "triangle": (2 * x.abs() <= y + 1) & (y <= 1),
+        }[CLASSES[label]]
+        image = torch.where(inside, random(3, 1, 1), image)
+    image = image + 0.08 * torch.randn(3, SIDE, SIDE, generator=generator)
+    boxes = torch.cat([centres - halves, centres + halves], dim=1)
+    return (255 * image.clamp(0, 1)).byte(), {"boxes": boxes, "labels": labels, "image_id": number}
+
+
+def collate(scenes: Sequence[Scene]) -> tuple[Tensor, list[Target]]:
+    """Stack the pictures and list the targets, which differ in length."""
+    images, targets = zip(*scenes, strict=True)
+    return torch.stack(images), list(targets)
+
+
+def main() -> None:
+    """Validate the untrained detector, train it, validate it once more; show both.
+
+    On several devices Lightning starts this script once more for each of them, so that all do the same up to the end.
+    """
+    options = parse_options()
+    quieten_lightning()
+    lightning.seed_everything(options.seed, workers=True)
+    scenes = [draw_scene(number, seed=options.seed) for number in range(options.train_images + options.test_images)]
+    train, test = scenes[: options.train_images], scenes[options.train_images :]
+    train_loader = DataLoader(train, 8, shuffle=True, collate_fn=collate, num_workers=options.workers)
+    test_loader = DataLoader(test, 50, collate_fn=collate, num_workers=options.workers)
+    model = DetectionModule()
+    trainer = make_trainer(options)
+
+    trainer.validate(model, test_loader, verbose=False)
+    results = {"before training": dict(trainer.callback_metrics)}
+    trainer.fit(model, train_loader, test_loader)
+    results["after training"] = dict(trainer.callback_metrics)
+    if trainer.is_global_zero:
+        plot_precision_recall(model.curves, names=CLASSES)[0].savefig(options.output / "precision_recall.png", dpi=150)
+        show_detections(model, test[:12]).save(options.output / "detections.png")
+        print_results(results, options.output)
+
+
+def show_detections(model: DetectionModule, scenes: Sequence[Scene], *, enlargement: int = 3) -> Image.Image:
+    """Draw what was found with a score of at least 0.5 into scenes, four in a row."""
+    images = collate(scenes)[0]
+    found = model.eval().network.detect(images.to(model.device))
+    side = enlargement * SIDE
+    sheet = Image.new("RGB", (4 * side, -(-len(scenes) // 4) * side), "white")
+    for number, (image, detections) in enumerate(zip(images, found, strict=True)):
+        picture = Image.fromarray(image.permute(1, 2, 0).numpy()).resize((side, side))
+        draw = ImageDraw.Draw(picture)
+        for box, score, label in zip(*detections.values(), strict=True):
+            if score >= 0.5:
+                corners, text = (enlargement * box).tolist(), f"{CLASSES[int(label)]} {score:.2f}"
+                draw.rectangle(corners, outline="white", width=2)
+                draw.text(corners[:2], text, fill="black", stroke_width=2, stroke_fill="white")
+        sheet.paste(picture, (number % 4 * side, number // 4 * side))
+    return sheet
+
+
+def quieten_lightning() -> None:
+    """Leave the progress bar and true warnings."""
+    for part in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(part).setLevel(logging.WARNING)
+    # Scenes that lie in memory need no worker processes; for those that do not there is `--workers`.
+    warnings.filterwarnings("ignore", message=".*does not have many workers")
+    # The metrics count a repeated scene once, by its `image_id`.
+    warnings.filterwarnings("ignore", message=".*DistributedSampler")
+    # Between some versions of Lightning and PyTorch, and nothing that this script could change.
+    warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
+
+
+def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
+    """Make a trainer that writes into `options.output` only."""
+    return lightning.Trainer(
+        max_epochs=options.epochs,
+        accelerator=options.accelerator,
+        devices=options.devices,
+        strategy="ddp" if options.devices > 1 else "auto",
+        default_root_dir=options.output,
+        logger=TensorBoardLogger(options.output, name="tensorboard"),
+        log_every_n_steps=1,
+        num_sanity_val_steps=0,
+        enable_checkpointing=False,
+        enable_model_summary=False,
+    )
+
+
+def print_results(results: dict[str, dict[str, Tensor]], output: Path) -> None:
+    """Print a line per validation, in per cent, and say where the pictures are."""
+    titles = {"map": "mAP", "map_50": "AP50", "map_75": "AP75", "map_small": "small", "map_medium": "medium"}
+    titles |= {"mar_100": "recall"}
+    print(f"\n{'per cent':<16}" + "".join(f"{title:>9}" for title in titles.values()))
+    for name, values in results.items():
+        print(f"{name:<16}" + "".join(f"{100 * values[f'val/{key}'].item():>9.1f}" for key in titles))
+    print(f"\nCurves:      {output / 'precision_recall.png'}\nDetections:  {output / 'detections.png'}")
+    print(f"Logs:        tensorboard --logdir {output}")
+
+
+def parse_options() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--train-images", type=int, default=640, metavar="N", help="scenes drawn for training (640)")
+    parser.add_argument("--test-images", type=int, default=200, metavar="N", help="scenes drawn for the test (200)")
+    parser.add_argument("--epochs", type=int, default=8, metavar="N", help="default 8")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
+    parser.add_argument("--output", type=Path, default=Path("detection_example_output"), metavar="DIR")
+    parser.add_argument("--accelerator", default="auto", help="as for lightning.Trainer")
+    parser.add_argument("--devices", type=int, default=1, metavar="N", help="train and validate on N at once (1)")
+    parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read scenes")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,172 @@
+"""One batch of `DetectionMAP.update`: the tensors of its images, packed into one tensor for each state.
+
+All images are checked at once, with one synchronisation of the device. Only a batch that fails is looked at image by
+image, to say which one is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics._checks import batches
+
+STATES = {
+    "detection_boxes": torch.empty((0, 4)),
+    "detection_scores": torch.empty(0),
+    "detection_labels": torch.empty(0, dtype=torch.int64),
+    "detection_counts": torch.empty(0, dtype=torch.int64),
+    "ground_truth_boxes": torch.empty((0, 4)),
+    "ground_truth_labels": torch.empty(0, dtype=torch.int64),
+    "ground_truth_crowds": torch.empty(0, dtype=torch.bool),
+    "ground_truth_areas": torch.empty(0),
+    "ground_truth_counts": torch.empty(0, dtype=torch.int64),
+    "image_ids": torch.empty(0, dtype=torch.int64),
+}
+"""the states of the metric without rows: boxes of all images, one after the other, and how many each image has"""
+
+Dicts = Sequence[Mapping[str, Any]]
+
+
+class Batch(NamedTuple):
+    """A batch, packed."""
+
+    states: dict[str, Tensor]
+    """what it adds to each of `STATES`; `image_ids` only where the images have them, nothing without images"""
+    most_detections: int
+    """that an image has"""
+
+
+@torch.no_grad()
+def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> Batch:
+    """Check a batch and pack it.
+
+    Args:
+        preds: of each image `boxes`, `scores` and `labels`.
+        target: of each image `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`.
+        box_format: how boxes are given; they are kept so.
+        device: where the states of a batch without boxes are to be.
+
+    Raises:
+        TypeError: something of the wrong type or dtype.
+        ValueError: keys, shapes, devices or values that do not fit.
+    """
+    batches.same_number_of_images(preds, target)
+    if not len(preds):
+        return Batch({}, 0)
+    packed, problem, is_sound = Batch({}, 0), None, False
+    try:
+        packed = _pack(preds, target, device)
+        is_sound = _is_sound(packed.states, box_format)
+    except Exception as error:  # noqa: BLE001 - the checks of each image have better words for it
+        problem = error
+    if not is_sound:
+        batches.each_image(preds, target, box_format)
+    if problem is not None:
+        raise problem
+    return packed
+
+
+def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
+    counts, columns = {}, {}
+    for side, items in (("detection", preds), ("ground_truth", target)):
+        labels = [item["labels"] for item in items]
+        counts[side] = found = [each.numel() for each in labels]
+        columns[f"{side}_labels"] = _join(labels, found, batches.LABEL_DTYPES)
+        columns[f"{side}_boxes"] = _boxes([item["boxes"] for item in items], found)
+    scores = [item["scores"] for item in preds]
+    columns["detection_scores"] = _join(scores, counts["detection"], batches.SCORE_DTYPES)
+    crowds, areas = ([item.get(key) for item in target] for key in ("iscrowd", "area"))
+    columns["ground_truth_crowds"] = _optional(crowds, counts["ground_truth"])
+    columns["ground_truth_areas"] = _optional(areas, counts["ground_truth"], is_exact=True)
+    (device,) = {column.device for column in columns.values() if column is not None} or {device}
+    batch = _image_ids(target, device)
+    for name, column in columns.items():
+        rows = sum(counts[name.rpartition("_")[0]])
+        missing = STATES[name]
+        batch[name] = missing.new_zeros((rows, *missing.shape[1:]), device=device) if column is None else column
+    batch["ground_truth_crowds"] = batch["ground_truth_crowds"] != 0
+    for side, found in counts.items():
+        batch[f"{side}_counts"] = torch.tensor(found).to(device, non_blocking=True)
+    return Batch(batch, max(counts["detection"]))
+
+
+def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
+    boxes = _join(_exact(parts), counts, batches.BOX_DTYPES, 4)
+    return boxes if boxes is None or boxes.is_floating_point() else boxes.double()
+
+
+def _optional(parts: list[Tensor | None], counts: list[int], *, is_exact: bool = False) -> Tensor | None:
+    """Values of all boxes, 0 in images without; None if no image has them."""
+    given = [part for part in parts if part is not None]
+    if not given:
+        return None
+    if len(given) < len(parts):
+        zeros = torch.zeros(max(counts), dtype=given[0].dtype, device=given[0].device)
+        given = [zeros[:count] if part is None else part for part, count in zip(parts, counts, strict=True)]
+    return _join(_exact(given) if is_exact else given, counts, batches.FLAG_DTYPES)
+
+
+def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype], width: int = 1) -> Tensor | None:
+    """The tensors of all images as one of [boxes] or, with a width, [boxes, width]; None without boxes.
+
+    Those of images without boxes may have any shape without entries, and any dtype: `torch.tensor([])` is a float.
+
+    Raises:
+        ValueError: an image has another number of values than boxes, or shapes or dtypes are not as they must be.
+    """
+    if [part.numel() for part in parts] != [width * count for count in counts]:
+        raise ValueError
+    kept = [part for part, count in zip(parts, counts, strict=True) if count]
+    if not kept:
+        return None
+    joined = torch.cat(kept)
+    if joined.shape[1:] != ((width,) if width > 1 else ()) or joined.dtype not in dtypes:
+        raise ValueError
+    return joined
+
+
+def _exact(parts: list[Tensor]) -> list[Tensor]:
+    """The same values in dtypes that join without loss: no float32 holds all integers."""
+    kinds = {part.dtype for part in parts}
+    is_mixed = len(kinds) > 1 and len({kind.is_floating_point for kind in kinds}) > 1
+    return [part.double() for part in parts] if is_mixed else parts
+
+
+def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
+    given = ["image_id" in item for item in target]
+    if not any(given):
+        return {}
+    batches.all_or_no_image(given)
+    numbers = [item["image_id"] for item in target]
+    if any(type(number) is not int for number in numbers):
+        numbers = [batches.image_number(position, number) for position, number in enumerate(numbers)]
+    if not any(isinstance(number, Tensor) for number in numbers):
+        return {"image_ids": torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)}
+    tensors = [torch.as_tensor(number).view(1) for number in numbers]
+    if len({tensor.device for tensor in tensors}) > 1:
+        tensors = [tensor.to(device) for tensor in tensors]
+    return {"image_ids": torch.cat(tensors).to(device, torch.int64, non_blocking=True)}
+
+
+def _is_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
+    """Whether all values are finite and no box has a negative size; False may also mean that a sum overflowed."""
+    checks = []
+    for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
+        if len(boxes):
+            sides = batches.sides_of(boxes, box_format)
+            least, most = sides.aminmax()
+            checks += [_spread(boxes), least >= 0, most.isfinite()]
+    for values in (batch["detection_scores"], batch["ground_truth_areas"]):
+        if len(values):
+            checks.append(_spread(values))
+    return not checks or bool(torch.stack(checks).all())
+
+
+def _spread(values: Tensor) -> Tensor:
+    """Whether all values are finite: NaN and infinities survive in the distance from the least to the largest."""
+    least, most = values.aminmax()
+    return (most - least).isfinite()

@@ -1,0 +1,130 @@
+"""Images that are spread over ranks: each rank matches its own, and tells the others what it found.
+
+The number of collectives depends on the number of ranks alone, not on the images: three, and two with image ids, to
+agree on what follows, and one for each rank to send its ids and one to send its findings.
+
+Every step that may fail is a `Group.together` or a `Group.exchange`, so that an error on one rank is one on all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.metrics._distributed import DistributedMetricError, Group
+from reid_torchmetrics.metrics._findings import Findings, Inquiry
+from reid_torchmetrics.metrics._images import Census, Images
+from reid_torchmetrics.metrics._packed_findings import from_columns, num_columns, to_columns
+
+_DTYPES = (
+    *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+)
+_MOST_AXES = 3
+_ALIGNMENT = 8  # bytes: a part of a buffer is read as any dtype
+
+
+@torch.no_grad()
+def ask_together(
+    group: Group, collect: Callable[[], Images], inquiry: Inquiry, describe: Callable[[], str]
+) -> tuple[Census, list[Findings]]:
+    """All images of all ranks, and what each rank found out about its own.
+
+    `collect` gives this rank's images, and `describe` the metric as text, which must be the same on all ranks.
+
+    Raises:
+        DistributedMetricError: an error on some rank, metrics that differ, or image ids on some ranks only.
+    """
+    images, census = _meet(group, collect, describe)
+
+    def look() -> tuple[list[Tensor], list[int]]:
+        columns = to_columns(inquiry.answer(census.number(images, group.rank)))
+        columns = [column.to(group.device).contiguous() for column in columns]
+        return columns, [number for column in columns for number in _form(column)]
+
+    columns, forms = group.exchange(look, num_columns(inquiry) * (1 + _MOST_AXES))
+    received = _send(group, columns, forms)
+    return census, group.together(lambda: [_findings(each, inquiry, images.device) for each in received])
+
+
+def _meet(group: Group, collect: Callable[[], Images], describe: Callable[[], str]) -> tuple[Images, Census]:
+    """This rank's images and what all ranks must know of all images."""
+
+    def look() -> tuple[tuple[Images, str], list[int]]:
+        images, settings = collect(), describe()
+        digest = int.from_bytes(hashlib.sha256(settings.encode()).digest()[:7], "big")
+        return (images, settings), [digest, len(images), int(images.image_ids is not None)]
+
+    (images, settings), table = group.exchange(look, 3)
+    if len({digest for digest, _, _ in table}) > 1:
+        raise _differing("class and options", group.texts(settings))
+    if len({has_ids for _, size, has_ids in table if size}) > 1:
+        raise _differing("use of `image_id`", ["given" if has_ids else "not given" for _, _, has_ids in table])
+    sizes = [size for _, size, _ in table]
+    if not any(has_ids for _, _, has_ids in table):
+        return images, Census(sizes, None)
+
+    def prepare() -> Tensor:
+        ids = torch.empty(sum(sizes), dtype=torch.int64, device=group.device)
+        if images.image_ids is not None:
+            ids.split(sizes)[group.rank].copy_(images.image_ids)
+        return ids
+
+    ids = group.together(prepare)
+    group.share(ids, sizes)
+    return images, Census(sizes, ids)
+
+
+def _findings(columns: list[Tensor], inquiry: Inquiry, device: torch.device) -> Findings:
+    return from_columns([column.to(device) for column in columns], inquiry)
+
+
+def _form(column: Tensor) -> list[int]:
+    """Dtype and shape of a tensor, as so many numbers for any of them."""
+    return [_DTYPES.index(column.dtype), *column.shape, *[-1] * (_MOST_AXES - column.ndim)]
+
+
+def _send(group: Group, columns: Sequence[Tensor], forms: Sequence[Sequence[int]]) -> list[list[Tensor]]:
+    """The tensors of every rank, given the forms of all of them; one broadcast a rank."""
+    shapes = [[*_shapes(row)] for row in forms]
+    spans = [[_span(dtype, shape) for dtype, shape in listed] for listed in shapes]
+    sizes = [sum(each) for each in spans]
+
+    def prepare() -> Tensor:
+        buffer = torch.zeros(sum(sizes), dtype=torch.uint8, device=group.device)
+        own = buffer.split(sizes)[group.rank]
+        for column, place in zip(columns, own.split(spans[group.rank]), strict=True):
+            data = column.view(-1).view(torch.uint8)
+            place[: len(data)] = data
+        return buffer
+
+    buffer = group.together(prepare)
+    group.share(buffer, sizes)
+    return [
+        [_read(place, *form) for place, form in zip(part.split(span), listed, strict=True)]
+        for part, span, listed in zip(buffer.split(sizes), spans, shapes, strict=True)
+    ]
+
+
+def _shapes(numbers: Sequence[int]) -> Iterator[tuple[torch.dtype, list[int]]]:
+    """Dtypes and shapes, given the forms of tensors one after the other."""
+    for first in range(0, len(numbers), 1 + _MOST_AXES):
+        dtype, *shape = numbers[first : first + 1 + _MOST_AXES]
+        yield _DTYPES[dtype], [size for size in shape if size >= 0]
+
+
+def _span(dtype: torch.dtype, shape: Sequence[int]) -> int:
+    """Bytes that a tensor takes, up to the next place where another may begin."""
+    return -(-torch.Size(shape).numel() * dtype.itemsize // _ALIGNMENT) * _ALIGNMENT
+
+
+def _read(place: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
+    return place[: torch.Size(shape).numel() * dtype.itemsize].view(dtype).view(*shape)
+
+
+def _differing(what: str, values: Sequence[object]) -> DistributedMetricError:
+    listed = "; ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
+    return DistributedMetricError(f"All ranks must have the same {what}; got {listed}.")

@@ -1,0 +1,324 @@
+"""`DetectionMAP` on several processes: the same values however the images are spread, and errors on all ranks."""
+
+import functools
+import hashlib
+from collections.abc import Mapping
+from unittest import mock
+
+import pytest
+import torch
+from torch import Tensor, distributed
+from torchmetrics import MetricCollection
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from reid_torchmetrics.metrics import _box_metric, _findings, _packed_findings, _sharded_images, detection
+from reid_torchmetrics.metrics._distributed import Group
+from reid_torchmetrics.metrics.detection import DetectionMAP
+from tests.distributed.shards import SHARDINGS
+from tests.distributed.test_errors import message_of, out_of_memory
+from tests.metrics.detection_samples import fed, images
+
+OPTIONS = {"class_metrics": True, "extended_summary": True}
+NUM_IMAGES = 17
+
+Seen = tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]
+
+
+def prints(value: object) -> object:
+    """What tells two values apart, dtypes and shapes included; it can be sent to the test."""
+    if isinstance(value, Mapping):
+        return {name: prints(each) for name, each in value.items()}
+    data = value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+    return str(value.dtype), tuple(value.shape), hashlib.sha256(data).hexdigest()
+
+
+def problem(seed: int, *, with_ids: bool = True) -> Seen:
+    return images(seed, NUM_IMAGES, num_levels=4, with_ids=with_ids)
+
+
+def at(given: Seen, places: list[int]) -> Seen:
+    return tuple([side[place] for place in places] for side in given)
+
+
+def alone(given: Seen, **options: object) -> DetectionMAP:
+    return fed(DetectionMAP(sync_on_compute=False, **options), *given)
+
+
+def shards(sharding: str, size: int) -> list[list[int]]:
+    return SHARDINGS[sharding](NUM_IMAGES, size)
+
+
+def evaluates(rank: int, size: int, sharding: str, seeds: list[int]) -> list[object]:
+    found = []
+    for seed in seeds:
+        average = "micro" if seed % 2 else "macro"
+        metric = DetectionMAP(average=average, **OPTIONS)
+        order = shards(sharding, size)[rank]
+        fed(metric, *at(problem(seed), order[::-1] if seed % 3 else order), size=1 + seed % 4)
+        found.append(prints(metric.compute()))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("size", "sharding"), [(1, "round_robin"), (2, "uneven"), (2, "empty_first"), *((3, name) for name in SHARDINGS)]
+)
+def test_with_image_id_the_values_are_the_same_however_images_are_spread(ranks, size, sharding):
+    seeds = [1, 2]
+    expected = [
+        prints(alone(problem(seed), average="micro" if seed % 2 else "macro", **OPTIONS).compute()) for seed in seeds
+    ]
+    for found in ranks.run(size, evaluates, sharding, seeds):
+        assert found == expected
+
+
+def without_ids(rank: int, size: int, sharding: str) -> object:
+    metric = DetectionMAP(**OPTIONS)
+    return prints(fed(metric, *at(problem(3, with_ids=False), shards(sharding, size)[rank])).compute())
+
+
+@pytest.mark.parametrize("sharding", SHARDINGS)
+def test_without_image_id_images_are_numbered_as_ranks_lay_them_down_in_turn(ranks, sharding):
+    dealt = shards(sharding, 3)
+    order = [own[place] for place in range(NUM_IMAGES) for own in dealt if place < len(own)]
+    if sharding == "round_robin":
+        assert order == [*range(NUM_IMAGES)]
+    expected = prints(alone(at(problem(3, with_ids=False), order), **OPTIONS).compute())
+    assert ranks.run(3, without_ids, sharding) == [expected] * 3
+
+
+def nothing(rank: int, size: int) -> list[object]:
+    metric, empty = DetectionMAP(**OPTIONS), DetectionMAP(metric="map")
+    none = torch.tensor([])
+    empty.update([dict.fromkeys(("boxes", "scores", "labels"), none)], [dict.fromkeys(("boxes", "labels"), none)])
+    value = metric.compute()
+    assert len(metric.results().detections()) == 0
+    return [float(value["map"]), len(value["classes"]), float(empty.compute())]
+
+
+@pytest.mark.filterwarnings("ignore:The ``compute`` method")
+def test_ranks_without_images_and_images_without_boxes_give_minus_one(ranks):
+    assert ranks.run(2, nothing) == [[-1, 0, -1]] * 2
+
+
+def lists(rank: int, size: int, sharding: str, average: str) -> tuple[object, object]:
+    own = at(problem(5), shards(sharding, size)[rank])
+    results = fed(DetectionMAP(average=average), *own).results()
+    points = results.best_f1()
+    return prints(as_dict(results)), prints({"confidence": points.confidence, "f1": points.f1})
+
+
+def as_dict(results) -> dict[str, object]:
+    found = {name: value for name, value in vars(results.detections()).items() if isinstance(value, Tensor)}
+    grids = {name: getattr(results.coco, name) for name in ("precision", "recall", "scores", "classes")}
+    return found | grids | results.summary() | {"images": results.images}
+
+
+@pytest.mark.parametrize("sharding", ["uneven", "empty_first", "padded_shuffled"])
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_results_are_the_same_on_all_ranks(ranks, sharding, average):
+    results = alone(problem(5), average=average).results()
+    for found, points in ranks.run(3, lists, sharding, average):
+        assert found == prints(as_dict(results))
+        assert points == prints({"confidence": results.best_f1().confidence, "f1": results.best_f1().f1})
+
+
+def dtypes(rank: int, size: int) -> object:
+    preds, target = at(problem(6), shards("round_robin", size)[rank])
+    dtype = (torch.float32, torch.float64, torch.float16)[rank]
+    for item in preds:
+        item["scores"], item["labels"] = (item["scores"] * 4).round().to(dtype) / 4, item["labels"].to(torch.int8)
+        item["boxes"] = item["boxes"].to(dtype)
+    value = fed(DetectionMAP(**OPTIONS), preds, target).compute()
+    return {name: prints(value[name]) for name in ("map", "recall", "map_per_class", "mar_small", "classes", "ious")}
+
+
+def test_ranks_may_hold_boxes_and_scores_of_other_dtypes(ranks):
+    given = problem(6)
+    for item in given[0]:
+        item["scores"] = (item["scores"] * 4).round() / 4
+    value = alone(given, **OPTIONS).compute()
+    for found in ranks.run(3, dtypes):
+        assert found == {name: prints(value[name]) for name in found}
+
+
+def counts_collectives(rank: int, size: int, num_images: int, options: dict[str, object]) -> int:
+    calls = []
+    names = ("broadcast", "all_gather", "all_reduce", "barrier", "all_gather_object", "all_gather_into_tensor")
+    patches = [
+        mock.patch.object(distributed, name, functools.partial(_counted, calls, getattr(distributed, name)))
+        for name in names
+    ]
+    own = images(rank, num_images, with_ids=bool(options.pop("with_ids")))
+    for item in own[1]:
+        if "image_id" in item:
+            item["image_id"] = item["image_id"] * size + rank
+    metric = fed(DetectionMAP(**options), *own)
+    with patches[0], patches[1], patches[2], patches[3], patches[4], patches[5]:
+        metric.compute()
+    return len(calls)
+
+
+def _counted(calls: list[str], function, *args, **options):
+    calls.append(function.__name__)
+    return function(*args, **options)
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+@pytest.mark.parametrize("options", [{}, OPTIONS | {"average": "micro"}])
+def test_the_number_of_collectives_does_not_depend_on_the_images(ranks, with_ids, options):
+    counts = {
+        tuple(ranks.run(2, counts_collectives, num_images, options | {"with_ids": with_ids}))
+        for num_images in (5, 20, 60)
+    }
+    assert counts == {(10, 10) if with_ids else (7, 7)}
+
+
+def every_way(rank: int, size: int) -> dict[str, object]:
+    given = problem(7)
+    order = shards("round_robin", size)
+    own = at(given, order[rank])
+    assert prints(fed(DetectionMAP(sync_on_compute=False), *own).compute()) != prints(alone(given).compute())
+    metric = fed(DetectionMAP(sync_on_compute=False), *own)
+    with metric.sync_context():
+        values = {"sync_context": metric.compute()}
+    values["on the CPU"] = fed(DetectionMAP(compute_on_cpu=True), *own).compute()
+    values["process group"] = fed(DetectionMAP(process_group=distributed.group.WORLD), *own).compute()
+    values["gathered"] = fed(DetectionMAP(dist_sync_fn=gather_all_tensors), *own).compute()
+    grown = fed(DetectionMAP(), *at(own, [0, 1]))
+    grown.compute()
+    values["grown"] = fed(grown, *at(own, [*range(2, len(own[0]))])).compute()
+    values["again"] = grown.compute()
+    merged = fed(DetectionMAP(), *at(own, [0, 1]))
+    merged.merge_state(fed(DetectionMAP(), *own))
+    values["merged"] = merged.compute()
+    collection = MetricCollection({"one": DetectionMAP(metric="map"), "all": DetectionMAP()})
+    values["collection"] = {
+        name.removeprefix("all_"): value for name, value in fed(collection, *own).compute().items() if name != "one"
+    }
+    return {name: prints(value) for name, value in values.items()}
+
+
+def test_every_way_of_synchronising_gives_the_same(ranks):
+    expected = prints(alone(problem(7)).compute())
+    for values in ranks.run(2, every_way):
+        assert values == dict.fromkeys(values, expected)
+
+
+def steps(rank: int, size: int) -> list[object]:
+    given = problem(8)
+    metric = DetectionMAP(dist_sync_on_step=True)
+    found = [prints(metric(*at(given, [first + rank, first + rank + 2]))) for first in range(0, 16, 4)]
+    return [*found, prints(metric.compute())]
+
+
+def test_a_synchronised_step_gives_the_value_of_the_batches_of_all_ranks(ranks):
+    given = problem(8)
+    expected = [prints(alone(at(given, [*range(first, first + 4)])).compute()) for first in range(0, 16, 4)]
+    expected.append(prints(alone(at(given, [*range(16)])).compute()))
+    assert ranks.run(2, steps) == [expected] * 2
+
+
+PLACES = {
+    "joining": functools.partial(out_of_memory, _box_metric.Images, "joined"),
+    "numbering": functools.partial(out_of_memory, _sharded_images.Census, "number"),
+    "matching": functools.partial(out_of_memory, _findings, "match_images"),
+    "packing": functools.partial(out_of_memory, _packed_findings, "_to_bits"),
+    "unpacking": functools.partial(out_of_memory, _packed_findings, "_from_bits"),
+    "merging": functools.partial(out_of_memory, _findings, "merge_matches"),
+    "averaging": functools.partial(out_of_memory, detection, "average_matches"),
+}
+
+
+def fails_then_works(rank: int, size: int, place: str) -> tuple[str, object]:
+    metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[rank]))
+    with PLACES[place]() if rank == size - 1 else mock.MagicMock():
+        message = message_of(metric.compute)
+    assert not metric._is_synced
+    return message, prints(metric.compute())
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_rank_that_runs_out_of_memory_fails_on_all(ranks, place):
+    expected = prints(alone(problem(9)).compute())
+    message = "rank 1: OutOfMemoryError: simulated"
+    assert ranks.run(2, fails_then_works, place) == [(message, expected)] * 2
+
+
+def buffers_fail(rank: int, size: int) -> str:
+    metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[rank]))
+    original, calls = Group.together, []
+
+    def together(group, work):
+        calls.append(work)
+        return original(group, mock.Mock(side_effect=torch.OutOfMemoryError("simulated")) if rank == 0 else work)
+
+    with mock.patch.object(Group, "together", together):
+        return message_of(metric.compute)
+
+
+def test_a_rank_without_memory_for_what_it_is_to_receive_fails_on_all(ranks):
+    assert ranks.run(2, buffers_fail) == ["rank 0: OutOfMemoryError: simulated"] * 2
+
+
+def refuses(rank: int, size: int, method: str, step: bool) -> list[str]:
+    given, said = problem(10), []
+    metric = DetectionMAP(metric="map", dist_sync_on_step=step)
+    for number, place in enumerate(shards("round_robin", size)[rank][:4]):
+        preds, target = at(given, [place])
+        if (rank, number) == (1, 2):
+            target = [{"labels": target[0]["labels"], "image_id": 1}]
+        if step:
+            said.append(message_of(lambda preds=preds, target=target: getattr(metric, method)(preds, target)))
+        elif (rank, number) == (1, 2):
+            with pytest.raises(ValueError, match="boxes"):
+                getattr(metric, method)(preds, target)
+        else:
+            getattr(metric, method)(preds, target)
+    return [*said, message_of(metric.compute), message_of(metric.compute)]
+
+
+@pytest.mark.parametrize("method", ["update", "forward"])
+def test_a_batch_that_one_rank_refused_is_an_error_on_all_when_they_compute(ranks, method):
+    first, second = ranks.run(2, refuses, method, False)
+    assert first == second
+    missing = (
+        "Expected all dicts in `target` to contain the `boxes` key; got `target[0]` with the keys labels, image_id."
+    )
+    assert first[0] == f"rank 1: ValueError: {missing}"
+    assert first[1].startswith("no error but ")
+
+
+def test_a_batch_that_is_refused_in_a_synchronised_step_fails_that_step_on_all(ranks):
+    first, second = ranks.run(2, refuses, "forward", True)
+    assert first == second
+    assert [text.startswith("rank 1: ValueError: Expected all dicts in `target`") for text in first] == [
+        False,
+        False,
+        True,
+        *[False] * 3,
+    ]
+
+
+def differs(rank: int, size: int, kind: str) -> str:
+    changed = {"options": {"average": "micro"}, "metric": {"metric": "map_50"}, "limits": {}}
+    metric = DetectionMAP(**changed.get(kind, {})) if rank else DetectionMAP()
+    if kind == "limits" and rank:
+        metric.max_detection_thresholds[-1] = 50
+    given = problem(11, with_ids=not (rank and kind == "ids"))
+    return message_of(fed(metric, *at(given, shards("round_robin", size)[rank])).compute)
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("options", ["same class and options; got rank 0: DetectionMAP(box_format='xyxy'", "average='micro'"]),
+        ("metric", ["metric=None", "metric='map_50'"]),
+        ("limits", ["max_detection_thresholds=[1, 10, 100]", "max_detection_thresholds=[1, 10, 50]"]),
+        ("ids", ["All ranks must have the same use of `image_id`; got rank 0: given; rank 1: not given."]),
+    ],
+)
+def test_metrics_or_images_that_differ_between_ranks_are_an_error_on_all(ranks, kind, said):
+    messages = ranks.run(2, differs, kind)
+    assert messages[0] == messages[1]
+    for part in said:
+        assert part in messages[0]

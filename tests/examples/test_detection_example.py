@@ -1,0 +1,115 @@
+"""The detection example: its drawn scenes, its detector, and the whole script at a reduced size."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import reid_torchmetrics
+
+pytest.importorskip("lightning")
+event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+example = pytest.importorskip("detection_module")
+
+SCRIPT = Path(__file__).parents[2] / "examples" / "detection_module.py"
+SMALL = ("--epochs", "4", "--train-images", "256", "--test-images", "50", "--accelerator", "cpu")
+
+
+def test_a_scene_is_a_picture_and_the_boxes_inside_it():
+    for number in range(20):
+        image, target = example.draw_scene(number, seed=0)
+        assert image.dtype == torch.uint8
+        assert image.shape == (3, example.SIDE, example.SIDE)
+        assert target["image_id"] == number
+        assert 1 <= len(target["labels"]) == len(target["boxes"]) <= 5
+        assert set(target["labels"].tolist()) <= set(example.CLASSES)
+        assert target["boxes"].min() >= 0
+        assert target["boxes"].max() <= example.SIDE
+        assert (target["boxes"][:, 2:] > target["boxes"][:, :2]).all()
+
+
+def test_a_box_is_as_large_as_what_is_drawn_in_it():
+    image, target = example.draw_scene(36, seed=0)  # a rectangle without red on a ground that is full of it
+    rows, columns = (image[0] < 120).nonzero().unbind(1)
+    assert [example.CLASSES[label] for label in target["labels"].tolist()] == ["rectangle"]
+    edges = [columns.min(), rows.min(), columns.max() + 1, rows.max() + 1]
+    assert target["boxes"].round().tolist() == [[int(edge) for edge in edges]]
+
+
+def test_a_seed_draws_the_same_scene_again_and_another_seed_another():
+    assert torch.equal(example.draw_scene(3, seed=1)[0], example.draw_scene(3, seed=1)[0])
+    assert not torch.equal(example.draw_scene(3, seed=1)[0], example.draw_scene(3, seed=2)[0])
+    assert not torch.equal(example.draw_scene(3, seed=1)[0], example.draw_scene(4, seed=1)[0])
+
+
+def test_the_overlap_of_a_box_with_its_half_is_one_half():
+    boxes = torch.tensor([[0.0, 0.0, 4.0, 4.0]]).expand(3, 4)
+    others = torch.tensor([[0.0, 0.0, 4.0, 2.0], [5.0, 5.0, 6.0, 6.0], [2.0, 2.0, 6.0, 6.0]])
+    assert example.overlap(boxes, others).tolist() == pytest.approx([8 / 16, 0, 4 / 28])
+
+
+def test_the_cell_in_the_middle_of_a_shape_is_nearest_and_has_its_box():
+    box = torch.tensor([[8.0, 12.0, 40.0, 28.0]])  # the middle, 24 and 20, is on the corner of four cells
+    nearness, boxes, weights = example.cells_of({"boxes": box, "labels": torch.tensor([2]), "image_id": 0})
+    assert nearness.shape == (3, example.SIDE // example.STRIDE, example.SIDE // example.STRIDE)
+    assert nearness[:2].max() == 0
+    assert (nearness[2] == 1).nonzero().tolist() == [[4, 5], [4, 6], [5, 5], [5, 6]]
+    assert example.cell_centres()[4, 5].tolist() == [22, 18]
+    assert boxes[4, 5].tolist() == box[0].tolist()
+    assert weights[4, 5] == 1
+    assert weights[0, 0] == 0
+
+
+def test_the_detector_gives_what_the_metric_takes():
+    images, targets = example.collate([example.draw_scene(number, seed=0) for number in range(3)])
+    detections = example.Detector().eval().detect(images, most=7)
+    assert [set(found) for found in detections] == [{"boxes", "scores", "labels"}] * 3
+    for found in detections:
+        assert found["boxes"].shape == (7, 4)
+        assert found["scores"].tolist() == sorted(found["scores"].tolist(), reverse=True)
+        assert set(found["labels"].tolist()) <= set(example.CLASSES)
+    metric = example.DetectionModule().val_map
+    metric.update(detections, targets)
+    assert 0 <= metric.compute() <= 1
+
+
+def run_script(folder: Path, *options: str) -> str:
+    """Run the script with `folder` as the working directory and give what it printed."""
+    package = str(Path(reid_torchmetrics.__file__).parents[1])
+    environment = os.environ | {"PYTHONPATH": package, "PYTHONIOENCODING": "utf-8", "MPLBACKEND": "agg"}
+    command = [sys.executable, str(SCRIPT), "--output", "written", *options]
+    finished = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, encoding="utf-8", timeout=120, check=False
+    )
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def numbers_of(printed: str, name: str) -> list[float]:
+    """The numbers in per cent of the line that begins with `name`."""
+    line = re.search(rf"^{name}((?: +\d+\.\d){{6}})$", printed, re.MULTILINE)
+    assert line, printed
+    return [float(value) for value in line[1].split()]
+
+
+def test_the_script_learns_and_logs_and_writes_only_where_it_was_told(tmp_path):
+    printed = run_script(tmp_path, *SMALL)
+    assert re.search(r"^per cent +mAP +AP50 +AP75 +small +medium +recall$", printed, re.MULTILINE)
+    before, after = numbers_of(printed, "before training"), numbers_of(printed, "after training")
+    assert max(before) < 1
+    assert after[1] > 3  # in so few steps; about 80 in the whole example
+    assert [path.name for path in tmp_path.iterdir()] == ["written"]
+    for name in ("precision_recall.png", "detections.png"):
+        with Image.open(tmp_path / "written" / name) as image:
+            assert min(image.size) > 100
+    logs = [event_accumulator.EventAccumulator(str(file)) for file in tmp_path.glob("written/tensorboard/*/events.*")]
+    tags = [log.Reload().Tags() for log in logs]
+    logged = {tag for tag_lists in tags for tag in tag_lists["scalars"]}
+    assert {"val/map", *(f"val/{name}" for name in example.LOGGED)} <= logged
+    assert "val/precision_recall" in {tag for tag_lists in tags for tag in tag_lists["images"]}

@@ -1,0 +1,116 @@
+"""Boxes: formats in their own dtype, areas and overlaps to the last bit of pycocotools."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from pycocotools import mask
+
+from reid_torchmetrics.functional.detection import BOX_FORMATS, box_areas, pairwise_iou, to_xywh
+from tests.detection_strategies import problems
+from tests.reference.detection import iou
+
+DTYPES = [torch.float16, torch.float32, torch.float64]
+
+
+def boxes(*rows: tuple[float, ...], dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    return torch.tensor(rows, dtype=dtype).reshape(-1, 4)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("box_format", "box"), [("xywh", (1, 2, 4, 6)), ("xyxy", (1, 2, 5, 8)), ("cxcywh", (3, 5, 4, 6))]
+)
+def test_a_box_of_any_format_is_a_corner_and_a_size(box_format, box, dtype):
+    found = to_xywh(boxes(box, dtype=dtype), box_format)
+    assert found.tolist() == [[1, 2, 4, 6]]
+    assert found.dtype == dtype
+
+
+def test_every_format_was_looked_at():
+    assert sorted(BOX_FORMATS) == ["cxcywh", "xywh", "xyxy"]
+
+
+def test_sizes_of_float32_corners_are_float32_differences():
+    """As TorchMetrics computes them: 16777216 + 3 is 16777220 in float32, so this box is 4 wide, not 3."""
+    found = to_xywh(boxes((2.0**24, 0.0, 2.0**24 + 3, 0.7), dtype=torch.float32), "xyxy")
+    assert found.tolist() == [[2.0**24, 0.0, 4.0, float(np.float32(0.7))]]
+
+
+def test_centres_go_by_way_of_corners():
+    """The far edge is 100.1 + 0.15, the near edge 100.1 - 0.15; in float32 their difference is not 0.3."""
+    centre, half = np.float32(100.1), np.float32(0.5) * np.float32(0.3)
+    near, far = centre - half, centre + half
+    assert far - near != np.float32(0.3)
+    found = to_xywh(boxes((100.1, 100.1, 0.3, 0.3), dtype=torch.float32), "cxcywh")
+    assert found.tolist() == [[float(near), float(near), float(far - near), float(far - near)]]
+
+
+@pytest.mark.parametrize("box_format", BOX_FORMATS)
+def test_no_boxes_stay_no_boxes(box_format):
+    none = to_xywh(boxes(), box_format)
+    assert none.shape == (0, 4)
+    assert box_areas(none).shape == (0,)
+    assert pairwise_iou(none, boxes((0, 0, 1, 1))).shape == (0, 1)
+    assert pairwise_iou(boxes((0, 0, 1, 1)), none).shape == (1, 0)
+
+
+def test_an_unknown_format_is_refused():
+    with pytest.raises(ValueError, match=r"`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'\."):
+        to_xywh(boxes((0, 0, 1, 1)), "yxyx")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_areas_are_products_in_float64(dtype):
+    """In float32 4097 * 4097 is 16785408; a box of half precision holds 300 * 300 = 90000, which half does not."""
+    side = 300.0 if dtype == torch.float16 else 4097.0
+    found = box_areas(boxes((0, 0, side, side), dtype=dtype))
+    assert found.tolist() == [side * side]
+    assert found.dtype == torch.float64
+
+
+def test_overlaps_of_the_examples():
+    """Half covered, a quarter covered, one that touches, one far away, one without an area."""
+    found = pairwise_iou(
+        boxes((0, 0, 4, 4)), boxes((0, 0, 2, 4), (2, 2, 4, 4), (4, 0, 4, 4), (9, 9, 1, 1), (1, 1, 0, 2))
+    )
+    assert found.tolist() == [[8 / 16, 4 / (16 + 16 - 4), 0, 0, 0]]
+    assert found.dtype == torch.float64
+
+
+def test_the_overlap_with_a_crowd_is_the_share_of_the_box_that_lies_in_it():
+    found = pairwise_iou(
+        boxes((0, 0, 4, 4)),
+        boxes((2, 0, 100, 100), (2, 0, 100, 100)),
+        is_crowd=torch.tensor([True, False]),
+    )
+    assert found.tolist() == [[8 / 16, 8 / (16 + 10_000 - 8)]]
+
+
+def test_whole_pixels_count_both_edges():
+    """From 0 to 3 are 4 pixels, from 2 to 5 as well, and 2 of them are in both; boxes that touch share one."""
+    found = pairwise_iou(
+        boxes((0, 0, 3, 3)), boxes((2, 0, 3, 3), (3, 0, 3, 3), (4, 0, 3, 3), (0, 0, 0, 0)), whole_pixels=True
+    )
+    assert found.tolist() == [[8 / (16 + 16 - 8), 4 / (16 + 16 - 4), 0, 1 / 16]]
+
+
+@given(problems())
+def test_overlaps_are_those_of_pycocotools_and_of_the_definition_to_the_last_bit(problem):
+    detections, truths = (side.boxes for side in problem.tensors)
+    is_crowd = torch.tensor([row.is_crowd for row in problem.ground_truths], dtype=torch.bool)
+    found = pairwise_iou(detections, truths, is_crowd=is_crowd)
+    expected = [
+        [iou(row.box, other.box, is_crowd=other.is_crowd) for other in problem.ground_truths]
+        for row in problem.detections
+    ]
+    assert found.tolist() == expected
+    if len(detections) and len(truths):
+        peer = mask.iou(detections.double().numpy(), truths.double().numpy(), is_crowd.to(torch.uint8).numpy())
+        assert found.tolist() == peer.tolist()
+
+
+@given(problems())
+def test_overlap_does_not_depend_on_which_box_comes_first(problem):
+    detections, truths = (side.boxes for side in problem.tensors)
+    assert torch.equal(pairwise_iou(detections, truths), pairwise_iou(truths, detections).T)

@@ -1,0 +1,149 @@
+"""Pictures of precision and recall: what is drawn is what COCO averages."""
+
+from collections.abc import Iterator
+
+import matplotlib as mpl
+import pytest
+import torch
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+
+from reid_torchmetrics.functional.detection import CocoResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.plot import plot_precision_recall
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+def evaluated(found: list[list[bool]], num_positives: list[int], **options: object) -> CocoResults:
+    """Classes 0, 1, ... with so many ground truths, and of each detections by descending score, right or wrong.
+
+    A right one overlaps its ground truth wholly, so it is right at all thresholds. Every class has an image.
+    """
+    boxes, truths = [], []
+    for image, (detections, number) in enumerate(zip(found, num_positives, strict=True)):
+        truths += [(100.0 * place, 0.0, 40.0, 40.0, image) for place in range(number)]
+        right = iter(truths[-number:] if number else [])
+        for place, is_right in enumerate(detections):
+            box = next(right)[:4] if is_right else (100.0 * place, 500.0, 40.0, 40.0)
+            boxes.append((*box, image, 1 - place / 100))
+    rows, owners = torch.tensor(boxes).view(-1, 6), torch.tensor(truths).view(-1, 5)
+    return coco_evaluate(
+        Detections(rows[:, :4], rows[:, 5], rows[:, 4].long(), rows[:, 4].long()),
+        GroundTruths(owners[:, :4], owners[:, 4].long(), owners[:, 4].long()),
+        **options,
+    )
+
+
+TWO = evaluated([[True, False, True], [False, True]], [4, 2])
+"""at recalls up to 25 % the first has precision 1, then 2/3 up to 50 %; the second 1/2 up to 50 %"""
+
+
+def legend(axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def test_each_class_is_drawn_in_percent_over_the_recall_and_their_mean_on_top():
+    figure, axes = plot_precision_recall(TWO)
+    first, second, mean = axes.lines
+    for line in axes.lines:
+        assert list(line.get_xdata()) == pytest.approx(list(range(101)))
+    assert list(first.get_ydata()) == pytest.approx([100] * 26 + [200 / 3] * 25 + [0] * 50)
+    assert list(second.get_ydata()) == pytest.approx([50] * 51 + [0] * 50)
+    assert list(mean.get_ydata()) == pytest.approx([75] * 26 + [350 / 6] * 25 + [0] * 50)
+    assert mean.get_linewidth() > first.get_linewidth()
+    assert figure is axes.figure
+
+
+def test_the_legend_has_average_precisions():
+    _, axes = plot_precision_recall(TWO, names={1: "cat"})
+    # (26 + 25 * 2/3) / 101, and 51/2 / 101
+    assert legend(axes) == ["class 0  (AP 42.2 %)", "cat  (AP 25.2 %)", "mean of 2 classes  (AP 33.7 %)"]
+    assert float(TWO.summary()["map"]) == pytest.approx(0.337, abs=5e-4)
+
+
+def test_several_evaluations_are_drawn_by_their_means():
+    one = evaluated([[True]], [1])
+    _, axes = plot_precision_recall({"before": TWO, "after": one}, iou_threshold=0.75)
+    assert legend(axes) == ["before  (AP 33.7 %)", "after  (AP 100.0 %)"]
+    assert list(axes.lines[1].get_ydata()) == pytest.approx([100] * 101)
+    assert axes.get_title() == "Precision and recall, IoU 0.75"
+
+
+def test_one_class_needs_no_mean():
+    _, axes = plot_precision_recall(evaluated([[True]], [1]))
+    assert legend(axes) == ["class 0  (AP 100.0 %)"]
+
+
+def test_a_class_without_ground_truths_has_no_curve():
+    _, axes = plot_precision_recall(evaluated([[True], [False]], [1, 0]))
+    assert legend(axes) == ["class 0  (AP 100.0 %)"]
+
+
+def test_nothing_to_draw_leaves_the_axes_empty():
+    _, axes = plot_precision_recall(evaluated([[False]], [0]))
+    assert not axes.lines
+    assert axes.get_legend() is None
+
+
+@pytest.mark.parametrize(("num_classes", "num_named"), [(10, 11), (11, 1), (80, 1)])
+def test_of_more_than_ten_classes_only_the_mean_has_a_name(num_classes, num_named):
+    _, axes = plot_precision_recall(evaluated([[True]] * num_classes, [2] * num_classes))
+    assert len(axes.lines) == num_classes + 1
+    assert len(legend(axes)) == num_named
+    assert legend(axes)[-1] == f"mean of {num_classes} classes  (AP 50.5 %)"
+
+
+def test_a_long_legend_stands_beside_the_curves_of_a_figure_of_our_own():
+    def covered(axes) -> bool:
+        axes.figure.canvas.draw()
+        return axes.get_window_extent().overlaps(axes.get_legend().get_window_extent())
+
+    many = evaluated([[True]] * 10, [2] * 10)
+    assert not covered(plot_precision_recall(many)[1])
+    assert covered(plot_precision_recall(TWO)[1])
+    _, axes = plt.subplots()
+    assert covered(plot_precision_recall(many, ax=axes)[1])
+
+
+def test_no_threshold_is_the_mean_over_all_of_them():
+    # A quarter of the box is missing: an overlap of 3/4, right at 0.5, 0.55, ... and 0.75, which are 6 of 10.
+    box, number = torch.tensor([[0.0, 0.0, 40.0, 40.0]]), torch.zeros(1, dtype=torch.int64)
+    smaller = Detections(box * torch.tensor([1, 1, 1, 0.75]), torch.ones(1), number, number)
+    results = coco_evaluate(smaller, GroundTruths(box, number, number))
+    _, axes = plot_precision_recall(results, iou_threshold=None)
+    assert list(axes.lines[0].get_ydata()) == pytest.approx([60] * 101)
+    assert axes.get_title() == "Precision and recall, mean over IoU thresholds"
+
+
+def test_thresholds_are_found_by_what_they_are_called():
+    _, axes = plot_precision_recall(TWO, iou_threshold=0.9)  # in the grid it is 0.8999999999999999
+    assert axes.get_title() == "Precision and recall, IoU 0.9"
+
+
+def test_other_recalls_are_drawn_where_they_are():
+    _, axes = plot_precision_recall(evaluated([[True]], [2], recall_thresholds=(0.0, 0.5, 0.75)))
+    assert list(axes.lines[0].get_xdata()) == [0, 50, 75]
+    assert list(axes.lines[0].get_ydata()) == pytest.approx([100, 100, 0])
+
+
+def test_the_limit_of_detections_is_that_of_map():
+    _, axes = plot_precision_recall(evaluated([[False, True]], [1], max_detections=(1, 2)))
+    assert list(axes.lines[0].get_ydata()) == pytest.approx([50] * 101)
+
+
+def test_curves_are_drawn_into_given_axes():
+    _, axes = plt.subplots()
+    assert plot_precision_recall(TWO, ax=axes)[1] is axes
+
+
+def test_a_threshold_that_was_not_evaluated_is_an_error_that_lists_those_that_were():
+    with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0\.5, 0\.55, .*0\.95; got 0\.52\."):
+        plot_precision_recall(TWO, iou_threshold=0.52)
+    with pytest.raises(TypeError, match="`iou_threshold` must be a number; got"):
+        plot_precision_recall(TWO, iou_threshold="0.5")
