@@ -56,13 +56,17 @@ def test_there_are_14_recorded_problems_in_both_precisions():
     assert {problem.detection_boxes.dtype.name for problem in PROBLEMS.values()} == {"float32", "float64"}
 
 
-def test_classes_that_do_not_occur_need_not_be_named():
-    """Class 0 of the random problems was never drawn for a detection, class 2 never for a ground truth."""
+def test_classes_that_occur_need_not_be_named_and_one_that_does_not_is_undefined():
+    """Class 0 of this problem has no detections and class 2 no ground truth, so each occurs on one side only."""
     problem = PROBLEMS["small_random"]
-    results = coco_evaluate(*packed(problem))
-    seen = np.union1d(problem.detection_labels, problem.ground_truth_labels)
-    assert results.classes.tolist() == seen.tolist()
-    np.testing.assert_array_equal(results.recall.numpy(), problem.expected["coco/recall"][:, seen])
+    unnamed = coco_evaluate(*packed(problem))
+    assert unnamed.classes.tolist() == problem.classes
+    assert_recorded(unnamed, problem.expected, "coco")
+    more = coco_evaluate(*packed(problem), classes=torch.tensor([99, *problem.classes]))
+    assert more.classes.tolist() == [*problem.classes, 99]
+    assert torch.equal(more.precision[:, :, :-1], unnamed.precision)
+    assert (more.precision[:, :, -1] == -1).all()
+    assert numbers(more) == pytest.approx(numbers(unnamed), rel=0, abs=1e-15)
 
 
 def in_order(problem: RealProblem, images: list[int]) -> tuple[Detections, GroundTruths]:

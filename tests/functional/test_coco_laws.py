@@ -288,20 +288,13 @@ def test_detections_that_are_the_ground_truths_are_perfect(problem):
         assert float(summary[name]) in (-1, 1) or float(summary[name]) == pytest.approx(1, abs=1e-15)
 
 
-def test_nothing_at_all_has_no_classes():
+def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():
     nothing = torch.zeros(0, dtype=torch.int64)
     found = Detections(torch.zeros(0, 4), torch.zeros(0), nothing, nothing)
-    results = coco_evaluate(found, GroundTruths(torch.zeros(0, 4), nothing, nothing))
-    assert [tuple(getattr(results, name).shape) for name in ARRAYS] == [
-        (10, 101, 0, 4, 3),
-        (10, 0, 4, 3),
-        (10, 101, 0, 4, 3),
-    ]
+    truths = GroundTruths(torch.zeros(0, 4), nothing, nothing)
+    results = coco_evaluate(found, truths)
+    assert [*results.precision.shape] == [*results.scores.shape] == [10, 101, 0, 4, 3]
+    assert [*results.recall.shape] == [10, 0, 4, 3]
     assert {float(number) for number in results.summary().values()} == {-1}
-
-
-def test_matches_without_rows_of_ground_truths_merge_to_such():
-    nothing = torch.zeros(0, dtype=torch.int64)
-    boxes = Detections(torch.zeros(0, 4), torch.zeros(0), nothing, nothing)
-    part = match_images(boxes, GroundTruths(torch.zeros(0, 4), nothing, nothing))
+    part = match_images(found, truths)
     assert merge_matches([part, part]).ground_truths is None
