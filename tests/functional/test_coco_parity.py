@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 
 from reid_torchmetrics.functional.detection import CocoResults, evaluate_matches
-from reid_torchmetrics.functional.detection.precision_recall import points_at_recall
+from reid_torchmetrics.functional.detection.precision_recall import first_reaching
 from tests.detection_strategies import Problem, problems, taken_of
 from tests.golden.coco_cases import val2014
 from tests.pycocotools_peer import PeerEvaluation
@@ -122,7 +122,7 @@ def test_recalls_that_miss_a_threshold_by_a_rounding_are_those_of_pycocotools(nu
 def test_the_point_that_reaches_a_recall_is_the_one_that_a_search_finds():
     thresholds = [*RECALL_THRESHOLDS, 1 / 3, 2 / 3, 0.7]
     thresholds += [math.nextafter(threshold, end) for threshold in thresholds for end in (0, 1)]
-    found = points_at_recall(torch.arange(1, 400), thresholds).clamp(min=1)
+    found = first_reaching(torch.arange(1, 400), torch.tensor(thresholds, dtype=torch.float64))
     for num_positives, points in enumerate(found.tolist(), 1):
         recalls = np.arange(1, num_positives + 1) / num_positives
         assert points == (np.searchsorted(recalls, thresholds) + 1).tolist()

@@ -164,7 +164,7 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
 
 
 def _is_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
-    """Whether all values are finite and no box has a negative size; of values with a NaN it is the least and the largest."""
+    """Whether all values are finite and no box has a negative size; a NaN is the least and the largest where it is."""
     ends: list[Tensor] = []
     for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
         if len(boxes):

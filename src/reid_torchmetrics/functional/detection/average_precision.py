@@ -23,6 +23,7 @@ from reid_torchmetrics.functional.detection.precision_recall import (
     COCO_EPSILON,
     Curves,
     best_from_here_on,
+    first_reaching,
     precision_at_points,
 )
 
@@ -105,7 +106,7 @@ def mean_at_recalls(
     padded = functional.pad(envelope, (0, 1))
 
     def mean(block: _Block) -> Tensor:
-        return padded[block.places(_first_reaching(block.num_positives, recalls))].mean(1)
+        return padded[block.places(first_reaching(block.num_positives[:, 0], recalls))].mean(1)
 
     return _per_block(curves, mean, len(recalls))
 
@@ -139,18 +140,6 @@ def trapezoids(
         return torch.trapezoid(torch.where(passed < num_found, padded[block.places(passed + 1)], behind), recalls)
 
     return _per_block(curves, area, len(recalls))
-
-
-def _first_reaching(num_positives: Int[Tensor, "curves 1"], recalls: Tensor) -> Int[Tensor, "curves recalls"]:
-    """The smallest m >= 1 whose recall m / n, in float64, is at least each of some recalls.
-
-    The product recall * n is rounded, so m may be one beside its ceiling. Any number where n = 0.
-    """
-    size = num_positives.double()
-    order = (recalls * size).ceil()
-    order = torch.where((order - 1) / size >= recalls, order - 1, order)
-    order = torch.where(order / size < recalls, order + 1, order)
-    return order.clamp(min=1).long()
 
 
 def _last_within(num_positives: Int[Tensor, "curves 1"], recalls: Tensor) -> Int[Tensor, "curves recalls"]:

@@ -134,26 +134,26 @@ def best_from_here_on(curves: Curves, precision: Float[Tensor, " points"]) -> Fl
     return precision.index_select(0, best.flip(0))
 
 
-def points_at_recall(
-    num_positives: Int[Tensor, "*curves"], recall_thresholds: Sequence[float]
+def first_reaching(
+    num_positives: Int[Tensor, "*curves"], recalls: Float[Tensor, " recalls"]
 ) -> Int[Tensor, "*curves recalls"]:
-    """How many true positives reach each recall: the least m with m / num_positives >= threshold, rounded as COCO does.
+    """The least m of at least 1 whose recall m / n, in float64, is at least each of some recalls.
 
-    Searching a curve's recalls for a threshold finds the same; m is at least 0, and without positives anything.
+    The product recall * n is rounded, so m may be one beside its ceiling. Any number where n = 0.
     """
     positives = num_positives[..., None].double()
-    thresholds = torch.tensor(recall_thresholds, dtype=torch.float64, device=num_positives.device)
-    least = torch.ceil(thresholds * positives)
-    least = torch.where((least - 1) / positives >= thresholds, least - 1, least)
-    least = torch.where(least / positives >= thresholds, least, least + 1)
-    return least.nan_to_num(0.0).long()
+    least = (recalls * positives).ceil()
+    least = torch.where((least - 1) / positives >= recalls, least - 1, least)
+    least = torch.where(least / positives >= recalls, least, least + 1)
+    return least.nan_to_num(1.0).clamp_(min=1).long()
 
 
 def precision_at_recall(
     curves: Curves, recall_thresholds: Sequence[float]
 ) -> tuple[Float[Tensor, "*curves recalls"], Int[Tensor, "*curves recalls"]]:
     """COCO's precision at each recall, and the point that reaches it first; 0 and no point's number where none does."""
-    needed = points_at_recall(curves.num_positives, recall_thresholds).clamp_(min=1)
+    recalls = torch.tensor(recall_thresholds, dtype=torch.float64, device=curves.counts.device)
+    needed = first_reaching(curves.num_positives, recalls)
     reached = needed <= curves.num_true_positives[..., None]
     point = torch.where(reached, curves.starts[..., None] + needed - 1, len(curves.counts))
     precision = best_from_here_on(curves, precision_at_points(curves, epsilon=COCO_EPSILON))
