@@ -44,5 +44,10 @@ def tests(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """The claims of `benchmarks/`; each script exits with 1 if one fails. Wants an idle machine."""
     install(session)
-    for script in ("ranking_speed", "peak_memory", "step_cost", "distributed_cost"):
+    if session.virtualenv.is_sandboxed:
+        session.install("-c", "constraints.txt", "-e", ".[bench]")
+    for script in (
+        *("ranking_speed", "peak_memory", "step_cost", "distributed_cost"),
+        *("detection_speed", "detection_memory", "detection_scaling", "detection_collectives"),
+    ):
         session.run("python", f"benchmarks/{script}.py")

@@ -1,4 +1,10 @@
-"""Detection: from boxes to matches, and from matches to precision, recall and average precision."""
+"""Detection: from boxes to matches, and from matches to precision, recall and average precision.
+
+The way through the modules: `images` (what comes in) and `boxes`; `groups` and `sorting` put the boxes in order,
+`pairs` finds those that overlap, `matching` and, where detections compete, `acceptance` make `matches` of them: the
+waist. From there `precision_recall` and `average_precision` lead to `coco` on its `grid`, and `operating_points` to the
+use of a detector. `pascal_voc` and `yolo` judge detections in their own way (`verdicts`) and share the curves.
+"""
 
 from reid_torchmetrics.functional.detection.average_precision import AP_RULES, average_precision
 from reid_torchmetrics.functional.detection.boxes import BOX_FORMATS, box_areas, pairwise_iou, to_xywh
