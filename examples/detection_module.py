@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
+from drawn_shapes import CLASSES, SIDE, Scene, Target, collate, draw_scene
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.plot import plot_precision_recall
 
@@ -35,11 +36,6 @@ if TYPE_CHECKING:
 
     from reid_torchmetrics.functional.detection import CocoResults
 
-Target = dict[str, "Tensor | int"]  # boxes as two corners, labels, image_id
-Scene = tuple[Tensor, Target]
-
-CLASSES = {0: "disc", 1: "rectangle", 2: "triangle"}
-SIDE = 96  # pixels of a scene
 STRIDE = 4  # pixels of a cell of the network's output
 LOGGED = ("map_50", "map_75", "map_small", "map_medium", "mar_100")
 
@@ -167,39 +163,6 @@ def overlap(boxes: Tensor, others: Tensor) -> Tensor:
     return shared / ((boxes[..., 2:] - boxes[..., :2]).prod(-1) + (others[..., 2:] - others[..., :2]).prod(-1) - shared)
 
 
-def draw_scene(number: int, *, seed: int) -> Scene:
-    """Draw one to five shapes, small ones over large ones, and give their boxes; a picture is uint8 [3, side, side]."""
-    generator = torch.Generator().manual_seed(1_000_003 * seed + number)
-
-    def random(*shape: int) -> Tensor:
-        return torch.rand(shape, generator=generator)
-
-    num_shapes = int(torch.randint(1, 6, (), generator=generator))
-    halves = 6 * 4 ** random(num_shapes, 1) * (0.8 + 0.4 * random(num_shapes, 2))
-    halves = halves[halves.prod(1).argsort(descending=True)]
-    centres = halves + random(num_shapes, 2) * (SIDE - 2 * halves)
-    labels = torch.randint(len(CLASSES), (num_shapes,), generator=generator)
-    pixels = torch.arange(SIDE) + 0.5
-    image = random(3, 1, 1) + 0.3 * (random(3, 1, 1) - 0.5) * pixels / SIDE
-    for centre, half, label in zip(centres, halves, labels.tolist(), strict=True):
-        x, y = (pixels - centre[0]) / half[0], (pixels[:, None] - centre[1]) / half[1]
-        inside = {
-            "disc": x**2 + y**2 <= 1,
-            "rectangle": (x.abs() <= 1) & (y.abs() <= 1),
-            "triangle": (2 * x.abs() <= y + 1) & (y <= 1),
-        }[CLASSES[label]]
-        image = torch.where(inside, random(3, 1, 1), image)
-    image = image + 0.08 * torch.randn(3, SIDE, SIDE, generator=generator)
-    boxes = torch.cat([centres - halves, centres + halves], dim=1)
-    return (255 * image.clamp(0, 1)).byte(), {"boxes": boxes, "labels": labels, "image_id": number}
-
-
-def collate(scenes: Sequence[Scene]) -> tuple[Tensor, list[Target]]:
-    """Stack the pictures and list the targets, which differ in length."""
-    images, targets = zip(*scenes, strict=True)
-    return torch.stack(images), list(targets)
-
-
 def main() -> None:
     """Validate the untrained detector, train it, validate it once more; show both.
 
@@ -298,3 +261,5 @@ def parse_options() -> argparse.Namespace:
 
 if __name__ == "__main__":
     main()
+    if torch.distributed.is_initialized():  # there are several processes, whose threads are to end before they do
+        torch.distributed.destroy_process_group()

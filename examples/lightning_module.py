@@ -221,3 +221,5 @@ def parse_options() -> argparse.Namespace:
 
 if __name__ == "__main__":
     main()
+    if torch.distributed.is_initialized():  # there are several processes, whose threads are to end before they do
+        torch.distributed.destroy_process_group()
