@@ -322,3 +322,15 @@ def test_metrics_or_images_that_differ_between_ranks_are_an_error_on_all(ranks, 
     assert messages[0] == messages[1]
     for part in said:
         assert part in messages[0]
+
+
+def asks(rank: int, size: int) -> list[str]:
+    metric = fed(DetectionMAP(metric="map"), *at(problem(12), shards("round_robin", size)[rank]))
+    return [message_of(metric.results if rank == 0 else metric.compute), message_of(metric.compute)]
+
+
+def test_ranks_that_ask_for_different_things_learn_it_and_go_on(ranks):
+    first, second = ranks.run(2, asks)
+    assert first == second
+    assert "asked for matches and origins" in first[0]
+    assert first[1].startswith("no error but ")

@@ -42,6 +42,15 @@ def test_the_files_give_the_same_numbers_in_pycocotools_and_when_they_are_read(t
     assert [item["image_id"] for item in read[1]] == [item.get("image_id", place) for place, item in enumerate(target)]
 
 
+def test_an_image_that_came_twice_is_written_once(tmp_path):
+    preds, target = images(42, 6, with_ids=True)
+    metric = fed(DetectionMAP(), [*preds, *preds[:2]], [*target, *target[:2]])
+    metric.tm_to_coco(str(tmp_path / "images"))
+    assert numbers_of_pycocotools(str(tmp_path / "images"))[0] == pytest.approx(
+        float(metric.results().summary()["map"])
+    )
+
+
 def test_an_image_without_ground_truth_is_read(tmp_path):
     box = [0.125, 0.1, 4.0, 4.0]
     truth = {

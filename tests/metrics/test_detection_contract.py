@@ -171,3 +171,24 @@ def test_a_bad_option_is_named(options, error, message):
 @pytest.mark.parametrize("kind", [DetectionMAP, ReIDMeanAP])
 def test_a_metric_can_be_scripted_as_the_testers_of_torchmetrics_do(kind):
     assert torch.jit.script(kind()).original_name == kind.__name__
+
+
+def test_images_are_merged_behind_those_that_were_there():
+    held = fed(DetectionMAP(), PREDS[:6], TARGET[:6])
+    other = [item | {"labels": item["labels"] + 1} for item in TARGET]
+    held.merge_state(fed(DetectionMAP(), PREDS, other))
+    expected = fed(DetectionMAP(), PREDS, [*TARGET[:6], *other[6:]])
+    assert is_same(held.compute(), expected.compute())
+
+
+def test_boxes_of_another_format_are_not_merged():
+    with pytest.raises(ValueError, match="`box_format` must be one of 'xyxy'; got 'xywh'"):
+        DetectionMAP().merge_state(DetectionMAP(box_format="xywh"))
+
+
+@pytest.mark.parametrize(("label", "dtype"), [(2**31 - 1, torch.int32), (2**31, torch.int64), (-(2**40), torch.int64)])
+def test_labels_that_int32_does_not_hold_stay_what_they_are(label, dtype):
+    boxes, labels = torch.tensor([[1.0, 1.0, 5.0, 5.0]]), torch.tensor([label])
+    found = {"boxes": boxes, "scores": torch.ones(1), "labels": labels}
+    classes = fed(DetectionMAP(), [found], [{"boxes": boxes, "labels": labels}]).compute()["classes"]
+    assert (classes.flatten().tolist(), classes.dtype) == ([label], dtype)

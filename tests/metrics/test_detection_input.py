@@ -1,7 +1,9 @@
 """What `DetectionMAP.update` accepts, what it refuses in which words, and what it stores."""
 # ruff: noqa: E501 - a message stays on one line, to be searched for
 
+import gc
 import re
+import weakref
 from collections import UserDict
 from unittest import mock
 
@@ -62,6 +64,10 @@ BAD_IMAGES = [
     ({"target.area": torch.tensor([INF])}, ValueError, "`target[2]['area']` must be finite; got inf in row 0."),
     ({"target.area": torch.tensor([NAN])}, ValueError, "`target[2]['area']` must be finite; got nan in row 0."),
     ({"target.boxes": torch.tensor([[5, 5, 3, 6]]).byte()}, ValueError, "`target[2]['boxes']` must have a width and height of at least 0; got -2 x 1 in row 0."),
+    ({"target.iscrowd": torch.tensor([NAN])}, ValueError, "`target[2]['iscrowd']` must be finite; got nan in row 0."),
+    ({"preds.boxes": torch.ones(1, 4).cfloat()}, TypeError, "`preds[2]['boxes']` must have an integer dtype or a floating point dtype of 16 to 64 bits; got torch.complex64."),
+    ({"preds.labels": torch.ones(1).bool()}, TypeError, "`preds[2]['labels']` must have an integer dtype; got torch.bool."),
+    ({"preds.scores": torch.ones(1).int()}, TypeError, "`preds[2]['scores']` must have a floating point dtype of 16 to 64 bits; got torch.int32."),
     ({"preds.boxes": torch.ones(1, 4, device="meta")}, ValueError, "`preds[2]['boxes']` must be on the device of the other tensors, cpu; got meta."),
     ({"target.labels": torch.ones(1, device="meta").int()}, ValueError, "`target[2]['labels']` must be on the device of the other tensors, cpu; got meta."),
     ({"target.image_id": 3}, ValueError, "`target[0]['image_id']` must be given because `target` gives it elsewhere; got nothing."),
@@ -287,3 +293,33 @@ def test_values_whose_difference_overflows_are_accepted():
     preds, target = batch({"preds.scores": torch.tensor([3e38]), "preds.labels": torch.tensor([7])})
     preds[0]["scores"] = torch.tensor([-3e38])
     assert fed(DetectionMAP(), preds, target).compute()["mar_100"] == pytest.approx(2 / 3)
+
+
+def test_the_dtype_of_a_tensor_without_entries_changes_nothing():
+    preds, target = images(7)
+    half = [item | {"boxes": item["boxes"].half()} for item in preds]
+    nothing = {"boxes": torch.zeros(0, 4, dtype=torch.int64), "scores": EMPTY, "labels": EMPTY}
+    metric = fed(DetectionMAP(), [*half, nothing], [*target, {"boxes": EMPTY, "labels": EMPTY}], size=len(half) + 1)
+    assert metric.detection_boxes[0].dtype == torch.float16
+
+
+def test_an_area_that_is_too_large_for_the_dtype_of_the_boxes_is_accepted_at_once():
+    preds, target = batch({"target.area": torch.tensor([70_000])})
+    for item in (*preds, *target):
+        item["boxes"] = item["boxes"].half()
+    with mock.patch("reid_torchmetrics._checks.batches.each_image") as look:
+        DetectionMAP().update(preds, target)
+    assert not look.called
+
+
+def test_a_batch_that_is_refused_is_not_kept_alive():
+    preds, target = batch({"preds.labels": torch.tensor([1, 2])})
+    metric, boxes = DetectionMAP(), weakref.ref(preds[0]["boxes"])
+    gc.disable()
+    try:
+        with pytest.raises(ValueError, match="labels"):
+            metric.update(preds, target)
+        del preds
+        assert boxes() is None
+    finally:
+        gc.enable()

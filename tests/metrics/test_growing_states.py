@@ -87,7 +87,7 @@ def test_merging_is_seen_by_the_next_compute():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"embeddings": torch.ones(2, 9)}, "must have the same embedding dimension; got 9 and 6"),
+        ({"embeddings": torch.ones(2, 9)}, "must have the same embedding dimension; got 6 and 9"),
         ({"cameras": None}, "`cameras` must be given for all samples or for none; got it for 8 of 10"),
     ],
 )
@@ -98,6 +98,23 @@ def test_samples_that_do_not_fit_together_are_refused_when_they_were_merged(chan
     other.merge_state(metric)
     with pytest.raises(ValueError, match=message):
         other.compute()
+
+
+def test_merged_samples_come_behind_those_that_were_there():
+    first, second = fed(ReIDMeanAP(), batches()[:2]), fed(ReIDMeanAP(), batches()[2:])
+    held = [*first.identities, *second.identities]
+    first.merge_state(second)
+    assert all(one is other for one, other in zip(first.identities, held, strict=True))
+
+
+class Unusual(Exception):  # noqa: N818
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+
+
+def test_an_error_that_cannot_be_copied_refuses_a_batch_as_it_is():
+    with pytest.raises(Unusual, match="not today"), fed(ReIDMeanAP(), batches()).noting_refusal():
+        raise Unusual("not", "today")
 
 
 @pytest.fixture

@@ -123,8 +123,9 @@ def _image(
         device = _device(f"{name}['{key}']", item[key], device)
     _finite(f"{name}['boxes']", boxes)
     _sizes(f"{name}['boxes']", sides_of(boxes, box_format))
-    for key in {"scores", "area"} & {*columns}:
-        _finite(f"{name}['{key}']", item[key])
+    for key in ("scores", "iscrowd", "area"):
+        if key in columns:
+            _finite(f"{name}['{key}']", item[key])
     return device
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
+from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
@@ -98,6 +99,16 @@ class BoxMetric(GrowingStates):
         for name, values in batch.states.items():
             getattr(self, name).append(values)
 
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add another metric's images, whose boxes must be given in the same format.
+
+        Raises:
+            ValueError: another `box_format`.
+        """
+        if isinstance(incoming_state, BoxMetric):
+            _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
+        super().merge_state(incoming_state)
+
     def _warn_of_many(self) -> None:
         limit = self.max_detection_thresholds[-1]
         rank_zero_warn(
@@ -146,9 +157,12 @@ class BoxMetric(GrowingStates):
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
         """Write the images that this process holds to `{name}_preds.json` and `{name}_target.json`, in COCO's format.
 
-        Images have their `image_id`, or a number in the order in which they came.
+        Images have their `image_id`, and those that came twice are written once, or a number in the order in which they
+        came.
         """
-        _coco_json.write(self._images(), name)
+        images = self._images()
+        census = Census([len(images)], images.image_ids)
+        _coco_json.write(census.number(images, 0).images, name)
 
     @staticmethod
     def coco_to_tm(

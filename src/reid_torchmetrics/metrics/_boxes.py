@@ -66,10 +66,13 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
         is_sound = _is_sound(packed.states, box_format)
     except Exception as error:  # noqa: BLE001 - the checks of each image have better words for it
         problem = error
-    if not is_sound:
-        batches.each_image(preds, target, box_format)
-    if problem is not None:
-        raise problem
+    try:
+        if not is_sound:
+            batches.each_image(preds, target, box_format)
+        if problem is not None:
+            raise problem
+    finally:
+        del problem  # by its traceback it would keep this frame, and the batch, alive
     return packed
 
 
@@ -83,8 +86,10 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
     scores = [item["scores"] for item in preds]
     columns["detection_scores"] = _join(scores, counts["detection"], batches.SCORE_DTYPES)
     crowds, areas = ([item.get(key) for item in target] for key in ("iscrowd", "area"))
-    columns["ground_truth_crowds"] = _optional(crowds, counts["ground_truth"])
-    columns["ground_truth_areas"] = _optional(areas, counts["ground_truth"], is_exact=True)
+    columns["ground_truth_crowds"] = is_crowd = _optional(crowds, counts["ground_truth"])
+    if is_crowd is not None and is_crowd.is_floating_point() and not bool(is_crowd.isfinite().all()):
+        raise ValueError
+    columns["ground_truth_areas"] = _optional(areas, counts["ground_truth"])
     (device,) = {column.device for column in columns.values() if column is not None} or {device}
     batch = _image_ids(target, device)
     for name, column in columns.items():
@@ -98,11 +103,11 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
 
 
 def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
-    boxes = _join(_exact(parts), counts, batches.BOX_DTYPES, 4)
+    boxes = _join(parts, counts, batches.BOX_DTYPES, 4)
     return boxes if boxes is None or boxes.is_floating_point() else boxes.double()
 
 
-def _optional(parts: list[Tensor | None], counts: list[int], *, is_exact: bool = False) -> Tensor | None:
+def _optional(parts: list[Tensor | None], counts: list[int]) -> Tensor | None:
     """Values of all boxes, 0 in images without; None if no image has them."""
     given = [part for part in parts if part is not None]
     if not given:
@@ -110,7 +115,7 @@ def _optional(parts: list[Tensor | None], counts: list[int], *, is_exact: bool =
     if len(given) < len(parts):
         zeros = torch.zeros(max(counts), dtype=given[0].dtype, device=given[0].device)
         given = [zeros[:count] if part is None else part for part, count in zip(parts, counts, strict=True)]
-    return _join(_exact(given) if is_exact else given, counts, batches.FLAG_DTYPES)
+    return _join(given, counts, batches.FLAG_DTYPES)
 
 
 def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype], width: int = 1) -> Tensor | None:
@@ -126,8 +131,11 @@ def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype],
     kept = [part for part, count in zip(parts, counts, strict=True) if count]
     if not kept:
         return None
-    joined = _cat(kept, width * sum(counts))
-    if joined.shape[1:] != ((width,) if width > 1 else ()) or joined.dtype not in dtypes:
+    kinds = {part.dtype for part in kept}
+    if not kinds.issubset(dtypes):  # joined they may have one that fits
+        raise ValueError
+    joined = _cat(kept if len(kinds) == 1 else _exact(kept), width * sum(counts))
+    if joined.shape[1:] != ((width,) if width > 1 else ()):
         raise ValueError
     return joined
 
@@ -175,5 +183,6 @@ def _is_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
             ends += batch[name].aminmax()
     if not ends:
         return True
+    ends[0] = ends[0].to(torch.promote_types(ends[0].dtype, torch.float32))  # in float16 an area of 65536 is infinite
     values = torch.stack(ends).tolist()  # the one synchronisation
     return all(map(math.isfinite, values)) and min(values[:num_sides]) >= 0

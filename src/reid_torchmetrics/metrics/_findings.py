@@ -43,6 +43,11 @@ class Inquiry:
     with_origins: bool = False
     """whether to find out which ground truth each detection took, and where in their image both are"""
 
+    def describe(self) -> str:
+        """What decides the number and the form of the findings, besides the options of the metric."""
+        asked = {"matches": True, "overlaps": self.with_overlaps, "origins": self.with_origins}
+        return " and ".join(name for name, is_wanted in asked.items() if is_wanted) + f", micro {self.micro}"
+
     def answer(self, numbered: NumberedImages) -> Findings:
         """Look at the images of a rank."""
         held = numbered.images

@@ -67,7 +67,7 @@ class GrowingStates(Metric):
         try:
             yield
         except Exception as error:
-            self._refused = copy.copy(error).with_traceback(None)  # a traceback would keep the batch alive
+            self._refused = _copied(error)
             raise
 
     def raise_refused(self) -> None:
@@ -136,8 +136,12 @@ class GrowingStates(Metric):
             self._update_count = max(self._update_count, len(getattr(self, name)))
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add another metric's samples; the base class goes on giving the value computed before."""
+        """Add another metric's samples behind its own; the base class puts them before, and keeps its value."""
+        own_batches = self._copy_state_dict()
         super().merge_state(incoming_state)
+        for name, batches in own_batches.items():
+            merged = getattr(self, name)
+            setattr(self, name, [*batches, *merged[: len(merged) - len(batches)]])
         self._computed = None
         if isinstance(incoming_state, GrowingStates):
             self._refused = self._refused or incoming_state._refused  # noqa: SLF001
@@ -219,6 +223,14 @@ class GrowingStates(Metric):
         return super().__getstate__() | {"_group": None}
 
     __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
+
+
+def _copied(error: Exception) -> Exception:
+    """The same error without its traceback, which would keep the batch alive."""
+    try:
+        return copy.copy(error).with_traceback(None)
+    except Exception:  # noqa: BLE001 - an exception with arguments of its own may not be copied
+        return RuntimeError(f"{type(error).__name__}: {error}")
 
 
 class _FloatsOnly:

@@ -38,7 +38,7 @@ def ask_together(
     Raises:
         DistributedMetricError: an error on some rank, metrics that differ, or image ids on some ranks only.
     """
-    images, census = _meet(group, collect, describe)
+    images, census = _meet(group, collect, lambda: f"{describe()}, asked for {inquiry.describe()}")
 
     def look() -> tuple[list[Tensor], list[int]]:
         columns = to_columns(inquiry.answer(census.number(images, group.rank)))

@@ -192,7 +192,7 @@ class DetectionMAP(BoxMetric):
         if len(found.matches) > 1:
             averages = average_matches(found.matches[1], grid, rule=self.interpolation)
         values |= self._of_classes(averages)
-        values["classes"] = found.labels.int()
+        values["classes"] = _as_int32(found.labels)
         return {name: _moved(value, self.device) for name, value in values.items()}
 
     def _of_classes(self, averages: ClassAverages) -> dict[str, Tensor]:
@@ -260,6 +260,12 @@ class DetectionMAP(BoxMetric):
         """The options that decide the value, but for the thresholds."""
         shown = ("box_format", "max_detection_thresholds", "average", "interpolation", "metric")
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+
+
+def _as_int32(labels: Tensor) -> Tensor:
+    """The labels in the dtype of TorchMetrics, or as they are where they do not fit it."""
+    narrow = labels.int()
+    return narrow if torch.equal(narrow.long(), labels) else labels
 
 
 def _moved(value: Any, device: torch.device) -> Any:
