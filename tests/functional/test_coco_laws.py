@@ -9,12 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import (
+    COCO_AREA_RANGES,
+    CocoGrid,
     CocoResults,
     Detections,
     GroundTruths,
     Matches,
+    average_matches,
     coco_evaluate,
     evaluate_matches,
+    find_pairs,
     match_images,
     matching,
     merge_matches,
@@ -298,3 +302,42 @@ def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():
     assert {float(number) for number in results.summary().values()} == {-1}
     part = match_images(found, truths)
     assert merge_matches([part, part]).ground_truths is None
+
+
+def test_there_may_be_more_limits_than_an_int8_counts():
+    """A limit of m keeps m of 200 detections; the ground truth is found by the one that scores least."""
+    boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).repeat(200, 1)
+    boxes[:199, 0] = 50
+    zeros = torch.zeros(200, dtype=torch.int64)
+    found = Detections(boxes, torch.arange(200, 0, -1).float(), zeros, zeros)
+    true = GroundTruths(boxes[199:], zeros[:1], zeros[:1])
+    recall = coco_evaluate(found, true, max_detections=tuple(range(1, 201))).recall
+    assert recall[0, 0, 0].tolist() == [0.0] * 199 + [1.0]
+
+
+def test_limits_may_be_the_largest_integers():
+    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]), torch.zeros(1, dtype=torch.int64)
+    found, true = Detections(boxes, torch.ones(1), zeros, zeros), GroundTruths(boxes, zeros, zeros)
+    assert coco_evaluate(found, true, max_detections=(2**63 - 1, 2**70)).recall.flatten().tolist()[0] == 1
+
+
+def test_boxes_that_carry_gradients_give_results_that_do_not():
+    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]], requires_grad=True), torch.zeros(1, dtype=torch.int64)
+    found, true = Detections(boxes, boxes[:, 2], zeros, zeros), GroundTruths(boxes, zeros, zeros)
+    assert not coco_evaluate(found, true).scores.requires_grad
+    assert not find_pairs(found, true, at_least=0.5).iou.requires_grad
+
+
+@pytest.mark.parametrize("evaluate", [evaluate_matches, average_matches])
+@pytest.mark.parametrize(
+    "options", [{"iou_thresholds": (0.5,)}, {"max_detections": (1,)}, {"area_ranges": {"all": (0.0, 1.0)}}]
+)
+def test_a_grid_that_matches_were_not_made_for_is_refused(evaluate, options):
+    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).repeat(2, 1), torch.zeros(2, dtype=torch.int64)
+    matches = match_images(Detections(boxes, torch.ones(2), zeros, zeros), GroundTruths(boxes, zeros, zeros))
+    with pytest.raises(ValueError, match="`grid` must be the one that `matches` were made with; got"):
+        evaluate(matches, CocoGrid(**options))
+
+
+def test_the_ranges_of_a_result_are_its_own():
+    assert CocoGrid(area_ranges=COCO_AREA_RANGES).area_ranges is not COCO_AREA_RANGES

@@ -208,7 +208,7 @@ def test_there_may_be_no_boxes(num_truths, num_detections):
         (
             {"is_difficult": [True]},
             TypeError,
-            "`is_difficult` must be True, False, None or a bool tensor; got list.",
+            "`is_difficult` must be a bool tensor; got list.",
         ),
         ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),
     ],

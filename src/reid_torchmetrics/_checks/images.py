@@ -113,6 +113,15 @@ def _is_number(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
+def of_grid(argument: str, shape: tuple[int, ...], least: int, grid: tuple[int, int, int]) -> None:
+    """Raise unless matches have as many area ranges and thresholds as a grid, and no more limits."""
+    if shape != grid[:2] or least > grid[2]:
+        raise ValueError(
+            f"`{argument}` must be the one that `matches` were made with; got {grid[0]} area ranges,"
+            f" {grid[1]} thresholds and {grid[2]} limits for matches of {shape[0]}, {shape[1]} and at least {least}."
+        )
+
+
 def mergeable(argument: str, shapes: Sequence[tuple[int, ...]]) -> None:
     """Raise unless there are matches, all of as many area ranges and thresholds."""
     if not shapes:

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.average_precision import average_precision
 from reid_torchmetrics.functional.detection.grid import (
     COCO_AREA_RANGES,
@@ -141,7 +142,12 @@ def coco_evaluate(
 
 
 def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
-    """Precision, recall and scores of matches on the grid that they were made for."""
+    """Precision, recall and scores of matches on the grid that they were made for.
+
+    Raises:
+        ValueError: a grid of other sizes than the matches.
+    """
+    _check_grid(matches, grid)
     precision: list[Tensor] = []
     scores: list[Tensor] = []
     recall: list[Tensor] = []
@@ -168,7 +174,11 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
         grid: where to look.
         rule: how a curve becomes an average precision, see `average_precision`; all but "coco" read it at recalls of
             their own.
+
+    Raises:
+        ValueError: an unknown `rule`, or a grid of other sizes than the matches.
     """
+    _check_grid(matches, grid)
     last = len(grid.max_detections) - 1
     recalls = grid.recall_thresholds if rule == "coco" else None  # the other rules have recalls of their own
     recall, found = [], {}
@@ -181,6 +191,12 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
                 recall.append(_recall_at_limits(fewer, curves, len(grid.max_detections)))
         found[limit] = torch.cat(blocks)
     return ClassAverages(grid, matches.classes, found, torch.cat(recall, 1))
+
+
+def _check_grid(matches: Matches, grid: CocoGrid) -> None:
+    sizes = len(grid.area_ranges), len(grid.iou_thresholds), len(grid.max_detections)
+    least = int(matches.limits.max()) + 1 if len(matches.limits) else 1
+    _checks.of_grid("grid", tuple(matches.matched.shape[:2]), least, sizes)
 
 
 def _walk_curves(matches: Matches) -> Iterator[Curves]:

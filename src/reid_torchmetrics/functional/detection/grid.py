@@ -47,6 +47,7 @@ class CocoGrid:
         """Check the values."""
         _checks.matching_options(self.iou_thresholds, self.max_detections, self.area_ranges)
         _checks.recalls_of_rule("recall_thresholds", self.recall_thresholds, "coco", reads_recalls=True)
+        object.__setattr__(self, "area_ranges", dict(self.area_ranges))  # the caller may go on to change it
 
     @cached_property
     def official_limit(self) -> int:

@@ -73,7 +73,7 @@ def order_boxes(
         areas=(box_areas(ground_truths.boxes) if areas is None else areas.double()).index_select(0, order),
         groups=groups,
         starts=starts,
-        sizes=sizes if most is None else sizes.clamp_(max=most),
+        sizes=sizes if most is None else sizes.clamp_(max=min(most, len(ordered.rows))),
     )
 
 

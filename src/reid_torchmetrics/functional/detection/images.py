@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
@@ -26,6 +27,7 @@ class Detections:
     images: Integer[Tensor, " detections"]
     """number of the image, 0 or more; detections of one class with equal scores are ranked by it, then by row"""
 
+    @torch.no_grad()
     def __post_init__(self) -> None:
         """Check the tensors."""
         _checks.packed_boxes("boxes", self.boxes)
@@ -57,6 +59,7 @@ class GroundTruths:
     areas: Float[Tensor, " ground_truths"] | None = None
     """in pixels, such as the area of COCO's masks; None stands for width times height"""
 
+    @torch.no_grad()
     def __post_init__(self) -> None:
         """Check the tensors."""
         _checks.packed_boxes("boxes", self.boxes)
@@ -64,7 +67,7 @@ class GroundTruths:
         _checks.integer_labels("labels", self.labels, length, device)
         _checks.image_numbers("images", self.images, length, device)
         if self.is_crowd is not None:
-            _checks.boolean_mask("is_crowd", self.is_crowd, length, device)
+            _checks.mask("is_crowd", self.is_crowd, length, device)
         if self.areas is not None:
             _checks.own_areas("areas", self.areas, length, device)
 

@@ -78,7 +78,7 @@ class Matches:
 def merge_matches(parts: Sequence[Matches]) -> Matches:
     """The matches of all images, given those of parts of them; no image may be in two parts.
 
-    Rows keep the numbers that they have in their parts.
+    Rows keep the numbers that they have in their parts. Ground truths are noted if they are in all parts.
 
     Raises:
         ValueError: there are no parts, or some were matched with other numbers of area ranges or thresholds.

@@ -8,8 +8,9 @@ each area range. Source: `COCOeval.evaluateImg` of pycocotools, whose results th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -34,9 +35,12 @@ from reid_torchmetrics.functional.detection.sorting import distinct_labels
 
 _LARGEST_THRESHOLD = 1 - 1e-10  # COCO's: an overlap of 1 passes a threshold of 1 whatever the rounding
 _BITS_OF_UINT8 = 8
+_BYTES_PER_RIVAL = 800  # about what is held of a pair that competes, with the copies for four area ranges
+_CACHED_RIVALS = 1 << 15
 _AREA_BLOCK = 1 << 16  # boxes whose areas are looked at together: they stay in the cache of a CPU
 
 
+@torch.no_grad()
 def match_images(
     detections: Detections,
     ground_truths: GroundTruths,
@@ -66,6 +70,7 @@ def match_images(
         ValueError: an option without values, or with values that are not allowed.
     """
     _checks.matching_options(iou_thresholds, max_detections, area_ranges, max_bytes)
+    _checks.same_device("detections", detections.boxes, "ground_truths", ground_truths.boxes)
     rows = None
     if classes is None:
         classes = distinct_labels(detections.labels, ground_truths.labels)
@@ -81,7 +86,9 @@ def match_images(
     )
     ranges = torch.tensor([*area_ranges.values()], dtype=torch.float64, device=owners.areas.device)
     ignored = owners.is_crowd | (owners.areas < ranges[:, :1]) | (owners.areas > ranges[:, 1:])
-    taken = _take(pairs, ordered, owners, ignored, thresholds, keep_ground_truths=keep_ground_truths)
+    taken = _take(
+        pairs, ordered, owners, ignored, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
+    )
     num_positives = torch.zeros((len(ranges), len(classes)), dtype=torch.int64, device=ranges.device)
     matches = Matches(
         classes=classes,
@@ -140,6 +147,7 @@ def _take(
     thresholds: list[float],
     *,
     keep_ground_truths: bool,
+    max_bytes: int,
 ) -> _Taken:
     """Match what overlaps: at once where detections have no choice, by deferred acceptance where they have."""
     limits = torch.tensor(thresholds, dtype=torch.float64, device=pairs.iou.device)
@@ -166,8 +174,9 @@ def _take(
         num_thresholds=len(thresholds),
         rows=owners.rows if keep_ground_truths else None,
     )
-    if len(rivals):
-        contest = Contest(pairs.ground_truth, column, passed, pairs.iou).at(rivals)
+    contests = Contest(pairs.ground_truth, column, passed, pairs.iou)
+    for first, last in _contests(owners.groups.index_select(0, pairs.ground_truth.index_select(0, rivals)), max_bytes):
+        contest = contests.at(rivals[first:last])
         settled = settle(contest, owners.is_crowd, ignored, owners.groups, len(columns), num_thresholds=len(thresholds))
         cells = (settled.area, settled.threshold, settled.column)
         taken.matched[cells] = True
@@ -175,6 +184,18 @@ def _take(
         if taken.ground_truths is not None:
             taken.ground_truths[cells] = owners.rows.index_select(0, settled.ground_truth)
     return taken
+
+
+def _contests(groups: Tensor, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Ranges of whole groups of pairs that compete, which are settled together."""
+    last = (groups.diff().nonzero()[:, 0] + 1) if len(groups) else groups
+    ends = torch.cat([last, last.new_full((1,), len(groups))])
+    most = max(1, max_bytes // _BYTES_PER_RIVAL)
+    if groups.device.type == "cpu":
+        most = min(most, _CACHED_RIVALS)
+    block = (ends - 1) // most
+    cuts = ends[:-1][block.diff() > 0].tolist()
+    yield from pairwise([0, *cuts, len(groups)] if len(groups) else [])
 
 
 def _are_contested(ground_truth: Tensor, place: Tensor, num_detections: int, num_ground_truths: int) -> Tensor:
@@ -226,12 +247,13 @@ def _without_choice(
 
 
 def _limits(ordered: OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:
-    """How many of the limits leave the detection out, int8: its rank in its group is at or beyond them.
+    """How many of the limits leave the detection out: its rank in its group is at or beyond them.
 
     The rank is at least r if the detection r places before is of the same group.
     """
-    exceeded = torch.zeros_like(ordered.groups, dtype=torch.int8)
-    for limit in max_detections:
+    dtype = torch.int8 if len(max_detections) <= torch.iinfo(torch.int8).max else torch.int64
+    exceeded = torch.zeros_like(ordered.groups, dtype=dtype)
+    for limit in (most for most in max_detections if most < len(exceeded)):
         exceeded[limit:] += (ordered.groups[limit:] == ordered.groups[:-limit]).view(torch.int8)
     return torch.empty_like(exceeded).scatter_(0, ordered.grouped, exceeded)
 

@@ -30,6 +30,7 @@ class Pairs:
     iou: Float[Tensor, " pairs"]
 
 
+@torch.no_grad()
 def find_pairs(
     detections: Detections,
     ground_truths: GroundTruths,
@@ -86,8 +87,7 @@ def overlapping(
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
     """The pairs as places, of ground truths in `owners`, of detections in `ordered.grouped`; boxes are given by row."""
-    none = torch.empty(0, dtype=torch.int64, device=boxes.device)
-    found = [Pairs(none, none, none.double())]
+    found = _Found(boxes.device)
     is_crowd = owners.is_crowd if bool(owners.is_crowd.any()) else None
     other_sides = Sides.of(others.index_select(0, owners.rows), whole_pixels=whole_pixels)
     for first, last in _blocks(owners.sizes.index_select(0, owners.groups), max_bytes):
@@ -101,12 +101,32 @@ def overlapping(
         )
         kept = (iou >= at_least).nonzero()[:, 0]
         detection = candidates.places.index_select(0, candidates.detection.index_select(0, kept))
-        found.append(Pairs(candidates.owner.index_select(0, kept), detection, iou.index_select(0, kept)))
-    return Pairs(
-        torch.cat([pairs.ground_truth for pairs in found]),
-        torch.cat([pairs.detection for pairs in found]),
-        torch.cat([pairs.iou for pairs in found]),
-    )
+        found.add(candidates.owner.index_select(0, kept), detection, iou.index_select(0, kept))
+    return found.pairs()
+
+
+class _Found:
+    """Columns that grow by doubling: of small tensors kept from every block, each pins what was freed around it."""
+
+    def __init__(self, device: torch.device) -> None:
+        dtypes = (torch.int64, torch.int64, torch.float64)
+        self.size = 0
+        self.columns = [torch.empty(_CACHED_PAIRS, dtype=dtype, device=device) for dtype in dtypes]
+
+    def add(self, *columns: Tensor) -> None:
+        """Put pairs behind those that are there."""
+        end = self.size + len(columns[0])
+        for place, column in enumerate(columns):
+            if end > len(self.columns[place]):
+                grown = column.new_empty(max(end, 2 * len(self.columns[place])))
+                grown[: self.size] = self.columns[place][: self.size]
+                self.columns[place] = grown
+            self.columns[place][self.size : end] = column
+        self.size = end
+
+    def pairs(self) -> Pairs:
+        """All that were added."""
+        return Pairs(*(column[: self.size] for column in self.columns))
 
 
 @dataclass(frozen=True)
@@ -144,9 +164,7 @@ def _blocks(num_pairs: Tensor, max_bytes: int) -> Iterator[tuple[int, int]]:
     if num_pairs.device.type == "cpu":
         most = min(most, _CACHED_PAIRS)
     ends = num_pairs.cumsum(0)
-    total = int(ends[-1]) if len(ends) else 0
-    limits = torch.arange(most, total + most, most, device=ends.device)
-    cuts = [0, *torch.searchsorted(ends, limits, right=True).clamp_(max=len(ends)).tolist()]
-    for first, last in pairwise(cuts):
-        if last > first:
-            yield first, last
+    block = (ends - 1).clamp_(min=0) // most
+    cuts = (block.diff().nonzero()[:, 0] + 1).tolist()
+    if len(ends) and int(ends[-1]):
+        yield from pairwise([0, *cuts, len(ends)])

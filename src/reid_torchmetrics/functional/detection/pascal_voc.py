@@ -41,6 +41,7 @@ class VocResults:
         return self.average_precision.nanmean(1)
 
 
+@torch.no_grad()
 def voc_evaluate(
     detections: Detections,
     ground_truths: GroundTruths,
@@ -85,7 +86,7 @@ def voc_evaluate(
     _checks.overlap_thresholds("iou_thresholds", iou_thresholds)
     if is_difficult is None:
         is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
-    _checks.boolean_mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
+    _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
     classes = distinct_labels(detections.labels, ground_truths.labels)
     ground_truths, is_difficult = _without_crowds(ground_truths, is_difficult)
     ordered, owners = order_boxes(detections, ground_truths, classes, None)

@@ -35,6 +35,7 @@ class YoloResults:
     """labels, ascending"""
 
 
+@torch.no_grad()
 def yolo_average_precision(
     is_true_positive: Bool[Tensor, "detections thresholds"],
     scores: Float[Tensor, " detections"],
