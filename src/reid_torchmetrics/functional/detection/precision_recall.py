@@ -75,8 +75,8 @@ def find_curves(matches: Matches, *, areas: slice = slice(None)) -> Curves:
     column_starts = torch.searchsorted(matches.columns, class_starts)
     column_class = matches.class_index.index_select(0, matches.columns).long()
 
-    numbers = range(len(matches.matched))[areas]
-    bits = torch.stack([matches.area_bits >> number for number in numbers]).bitwise_and_(1)
+    numbers = torch.arange(len(matches.matched), dtype=matches.area_bits.dtype, device=matches.columns.device)[areas]
+    bits = (matches.area_bits >> numbers[:, None]).bitwise_and_(1)
     inside = bits.index_select(1, matches.columns).to(torch.int8)
     in_range = _before_or_at(bits)
     at_start = in_range.index_select(1, class_starts)  # [areas, classes + 1]
