@@ -116,7 +116,7 @@ def test_operating_points_are_read_off_the_matches():
     best = results.best_f1()
     assert best.confidence[0, 0] == pytest.approx(0.7)
     assert best.f1[0, 0] == pytest.approx(2 / 3)
-    curve = results.precision_recall_curve(3, iou_threshold=0.9)
+    curve = results.precision_recall_curve(results.coco.classes[results.coco.classes == 3], iou_threshold=0.9)
     assert curve.precision.tolist() == [1, 0.5]
     assert curve.recall.tolist() == [0.5, 0.5]
     assert curve.scores.tolist() == pytest.approx([0.7, 0.6])

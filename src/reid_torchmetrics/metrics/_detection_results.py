@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 
 import torch
@@ -103,7 +104,7 @@ class DetectionResults:
         """The confidence with the highest F1 of every class at each IoU threshold, and what is reached there."""
         return best_f1(self.matches)
 
-    def precision_recall_curve(self, label: int, *, iou_threshold: float = 0.5) -> PrecisionRecallCurve:
+    def precision_recall_curve(self, label: int | Tensor, *, iou_threshold: float = 0.5) -> PrecisionRecallCurve:
         """Precision and recall of one class at each of its scores; under "micro" the only class is 0.
 
         Raises:
@@ -115,4 +116,6 @@ class DetectionResults:
         nearest = min(range(len(thresholds)), key=lambda place: abs(thresholds[place] - iou_threshold))
         is_known = abs(thresholds[nearest] - iou_threshold) < _CLOSE
         _detection_checks.one_threshold("iou_threshold", iou_threshold, thresholds, known=is_known)
+        if isinstance(label, Tensor):  # one of `coco.classes`
+            label = operator.index(label)
         return precision_recall_curve(self.matches, label, threshold=nearest)
