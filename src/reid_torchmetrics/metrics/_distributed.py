@@ -6,6 +6,7 @@ let all ranks know, and number and shape of the collectives depend only on sizes
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -128,6 +129,17 @@ class Group:
         joined.split(sizes)[self.rank].copy_(encoded)
         self.share(joined, sizes)
         return [bytes(part.tolist()).decode() for part in joined.split(sizes)]
+
+
+def digest(settings: str) -> int:
+    """A number that stands for a text when ranks compare theirs."""
+    return int.from_bytes(hashlib.sha256(settings.encode()).digest()[:7], "big")
+
+
+def differing(what: str, values: Sequence[object]) -> DistributedMetricError:
+    """The error to raise on all ranks when they do not have the same; every rank must know the values of all."""
+    listed = "; ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
+    return DistributedMetricError(f"All ranks must have the same {what}; got {listed}.")
 
 
 def _describe(error: Exception) -> str:

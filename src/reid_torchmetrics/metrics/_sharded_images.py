@@ -8,13 +8,12 @@ Every step that may fail is a `Group.together` or a `Group.exchange`, so that an
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.metrics._distributed import DistributedMetricError, Group
+from reid_torchmetrics.metrics._distributed import Group, differing, digest
 from reid_torchmetrics.metrics._findings import Findings, Inquiry
 from reid_torchmetrics.metrics._images import Census, Images
 from reid_torchmetrics.metrics._packed_findings import from_columns, num_columns, to_columns
@@ -55,14 +54,13 @@ def _meet(group: Group, collect: Callable[[], Images], describe: Callable[[], st
 
     def look() -> tuple[tuple[Images, str], list[int]]:
         images, settings = collect(), describe()
-        digest = int.from_bytes(hashlib.sha256(settings.encode()).digest()[:7], "big")
-        return (images, settings), [digest, len(images), int(images.image_ids is not None)]
+        return (images, settings), [digest(settings), len(images), int(images.image_ids is not None)]
 
     (images, settings), table = group.exchange(look, 3)
-    if len({digest for digest, _, _ in table}) > 1:
-        raise _differing("class and options", group.texts(settings))
+    if len({number for number, _, _ in table}) > 1:
+        raise differing("class and options", group.texts(settings))
     if len({has_ids for _, size, has_ids in table if size}) > 1:
-        raise _differing("use of `image_id`", ["given" if has_ids else "not given" for _, _, has_ids in table])
+        raise differing("use of `image_id`", ["given" if has_ids else "not given" for _, _, has_ids in table])
     sizes = [size for _, size, _ in table]
     if not any(has_ids for _, _, has_ids in table):
         return images, Census(sizes, None)
@@ -123,8 +121,3 @@ def _span(dtype: torch.dtype, shape: Sequence[int]) -> int:
 
 def _read(place: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
     return place[: torch.Size(shape).numel() * dtype.itemsize].view(dtype).view(*shape)
-
-
-def _differing(what: str, values: Sequence[object]) -> DistributedMetricError:
-    listed = "; ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
-    return DistributedMetricError(f"All ranks must have the same {what}; got {listed}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.metrics._distributed import DistributedMetricError, Group
+from reid_torchmetrics.metrics._distributed import Group, differing, digest
 from reid_torchmetrics.metrics._samples import Samples
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -50,7 +49,7 @@ NUM_STATUS = 6 + MOST_RANKINGS
 def status(samples: Samples, settings: str, rankings: Sequence[int]) -> list[int]:
     """What a rank tells the others of its samples, of its metric's settings, and of the rankings that it remembers."""
     return [
-        int.from_bytes(hashlib.sha256(settings.encode()).digest()[:7], "big"),
+        digest(settings),
         random.SystemRandom().getrandbits(62) | 1,  # not torch's generator, whose state is the user's
         samples.embeddings[0].shape[1] if samples.embeddings else 0,
         DTYPES.index(promoted(block.dtype for block in samples.embeddings)),
@@ -68,13 +67,13 @@ def held_together(group: Group, table: list[list[int]], settings: str) -> Held:
         DistributedMetricError: settings, dimension or what is given differ between ranks.
     """
     if len({row[0] for row in table}) > 1:
-        raise _differing("class and options", group.texts(settings))
+        raise differing("class and options", group.texts(settings))
     filled = [row for row in table if row[2]] or table
     if len({row[2] for row in filled}) > 1:
-        raise _differing("embedding dimension", [row[2] or "no samples" for row in table])
+        raise differing("embedding dimension", [row[2] or "no samples" for row in table])
     for column, argument in ((4, "cameras"), (5, "index")):
         if len({row[column] for row in filled}) > 1:
-            raise _differing(f"use of `{argument}`", ["given" if row[column] else "not given" for row in table])
+            raise differing(f"use of `{argument}`", ["given" if row[column] else "not given" for row in table])
     common = set.intersection(*({number for number in row[6:] if number} for row in table))
     return Held(
         dimension=filled[0][2] or 1,
@@ -173,8 +172,3 @@ def gather_samples(group: Group, samples: Samples, held: Held) -> Samples:
 def promoted(dtypes: Iterable[torch.dtype]) -> torch.dtype:
     """The smallest dtype that holds all of them, float16 at least."""
     return functools.reduce(torch.promote_types, dtypes, torch.float16)
-
-
-def _differing(what: str, values: Sequence[object]) -> DistributedMetricError:
-    listed = "; ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
-    return DistributedMetricError(f"All ranks must have the same {what}; got {listed}.")

@@ -14,7 +14,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.average_precision import average_precision
 from reid_torchmetrics.functional.detection.groups import order_boxes
 from reid_torchmetrics.functional.detection.images import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.pairs import DEFAULT_MAX_BYTES, Pairs, find_pairs
+from reid_torchmetrics.functional.detection.pairs import DEFAULT_MAX_BYTES, Pairs, overlapping
 from reid_torchmetrics.functional.detection.sorting import distinct_labels
 from reid_torchmetrics.functional.detection.verdicts import Verdicts, trace_curves
 
@@ -87,16 +87,23 @@ def voc_evaluate(
     if is_difficult is None:
         is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
     _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
+    _checks.positive_int("max_bytes", max_bytes)
     classes = distinct_labels(detections.labels, ground_truths.labels)
     ground_truths, is_difficult = _without_crowds(ground_truths, is_difficult)
     ordered, owners = order_boxes(detections, ground_truths, classes, None)
     thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device=classes.device)
-    pairs = find_pairs(
-        detections, ground_truths, at_least=min(iou_thresholds), whole_pixels=whole_pixels, max_bytes=max_bytes
+    pairs = overlapping(
+        ordered,
+        owners,
+        detections.boxes,
+        ground_truths.boxes,
+        at_least=min(iou_thresholds),
+        whole_pixels=whole_pixels,
+        max_bytes=max_bytes,
     )
-    claims = _claims(pairs, ordered.rows, len(ground_truths.labels))
-    verdicts = _judge(claims, thresholds, is_difficult)
-    counting = owners.class_index[~is_difficult[owners.rows]]
+    is_difficult = is_difficult[owners.rows]
+    verdicts = _judge(_claims(pairs, ordered.grouped, len(is_difficult)), thresholds, is_difficult)
+    counting = owners.class_index[~is_difficult]
     curves = trace_curves(verdicts, ordered.class_index, counting.bincount(minlength=len(classes)))
     return VocResults(
         average_precision=average_precision(curves, rule=rule),
@@ -116,20 +123,24 @@ def _without_crowds(ground_truths: GroundTruths, is_difficult: Tensor) -> tuple[
 
 
 class _Claims(NamedTuple):
-    """Detections that overlap something, by their places in the order of accumulation, and what they overlap most."""
+    """Detections that overlap something, by their places in the order of accumulation, and what they overlap most.
+
+    Ground truths are those of the ordered ones, whose order in an image and class is that of the rows.
+    """
 
     places: Int[Tensor, " claims"]
     ground_truth: Int[Tensor, " claims"]
     iou: Float[Tensor, " claims"]
 
 
-def _claims(pairs: Pairs, rows: Tensor, num_ground_truths: int) -> _Claims:
-    iou = pairs.iou.new_full((len(rows),), -1).scatter_reduce(0, pairs.detection, pairs.iou, "amax")
-    is_most = pairs.iou == iou[pairs.detection]
-    first = rows.new_full((len(rows),), num_ground_truths)
-    first = first.scatter_reduce(0, pairs.detection[is_most], pairs.ground_truth[is_most], "amin")
-    places = (iou[rows] > 0).nonzero()[:, 0]  # with a threshold of 0 boxes apart are pairs, too
-    return _Claims(places, first[rows[places]], iou[rows[places]])
+def _claims(pairs: Pairs, grouped: Tensor, num_ground_truths: int) -> _Claims:
+    place = grouped[pairs.detection]
+    iou = pairs.iou.new_full((len(grouped),), -1).scatter_reduce(0, place, pairs.iou, "amax")
+    is_most = pairs.iou == iou[place]
+    first = place.new_full((len(grouped),), num_ground_truths)
+    first = first.scatter_reduce(0, place[is_most], pairs.ground_truth[is_most], "amin")
+    places = (iou > 0).nonzero()[:, 0]  # with a threshold of 0 boxes apart are pairs, too
+    return _Claims(places, first[places], iou[places])
 
 
 def _judge(claims: _Claims, thresholds: Tensor, is_difficult: Tensor) -> Verdicts:
