@@ -206,3 +206,37 @@ def test_a_score_depends_on_the_query_and_the_item_alone(name, dtype):
         columns = torch.randint(0, 150, (size,), generator=generator)
         for rows in (slice(0, 9), slice(3, 4)):
             assert torch.equal(scores(rows, columns), expected[rows][:, columns])
+
+
+TINY, HUGE = 2.0**-540, 2.0**540  # their squares leave the range of float64
+
+
+@pytest.mark.parametrize("of_gallery", [2.0**-1000, TINY, 1.0, HUGE, 2.0**1015])
+@pytest.mark.parametrize("of_query", [2.0**-1000, TINY, 1.0, HUGE, 2.0**1015])
+@pytest.mark.parametrize("name", ["cosine", "dot"])
+def test_the_size_of_float64_embeddings_changes_no_rank(name, of_query, of_gallery):
+    query, gallery, *identities = labelled()
+    query, gallery = query.double(), gallery.double()
+    expected = rank_positives(query, gallery, *identities, similarity=name)
+    assert same(rank_positives(query * of_query, gallery * of_gallery, *identities, similarity=name), expected)
+    query[::2] *= of_query  # the others stay as they are
+    if name == "cosine":
+        gallery[::3] *= of_gallery
+    assert same(rank_positives(query, gallery, *identities, similarity=name), expected)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("dot", [10.0, 1e-199]), ("cosine", [10**-0.5, 10**-0.5])])
+def test_scores_that_are_compared_between_queries_are_not_scaled(name, expected):
+    query = torch.tensor([[1.0, 3.0], [1e-200, 3e-200]], dtype=torch.float64)
+    gallery = torch.tensor([[10.0, 0.0]], dtype=torch.float64)
+    scores = EmbeddingScores(Rows([query]), Rows([gallery]), similarity=name, max_bytes=1000)
+    out = torch.empty(2, 1, dtype=torch.float64)
+    scores.fill_comparable(out, slice(0, 2), slice(0, 1))
+    assert out[:, 0].tolist() == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_squared_distances_that_float64_does_not_hold_are_refused(size):
+    query, gallery, *identities = labelled()
+    with pytest.raises(ValueError, match="`similarity` 'euclidean' needs a largest coordinate of embeddings between"):
+        rank_positives(query.double() * size, gallery.double() * size, *identities, similarity="euclidean")

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.products import BLOCK, full_precision
 from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.ranking.rows import WALK_BYTES, Rows, check_pair
-from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity, is_extreme, prepare, survey
+from reid_torchmetrics.functional.retrieval.ranking.similarity import (
+    CustomSimilarity,
+    check_range,
+    is_extreme,
+    prepare,
+    survey,
+)
 
 DEFAULT_MAX_BYTES = 256 << 20
 
@@ -63,8 +68,9 @@ class EmbeddingScores:
         self._query, self._gallery = query, gallery
         sums = survey(similarity, gallery, self.dtype) if sums is None else sums
         self._form = prepare(similarity, gallery, self.dtype, sums)
+        self._is_custom = callable(similarity)
         row_bytes = gallery.dimension * self.dtype.itemsize
-        self._panel_rows = max(1, min(max_bytes // 4, WALK_BYTES) // row_bytes)
+        self._panel_rows = _panel_rows(max_bytes // 4, row_bytes)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
         # Rows that are prepared anew for every tile want large tiles; otherwise a quarter is as fast as more.
         self.max_bytes = max_bytes // (4 if self._keeps_prepared or self._is_whole() else 2)
@@ -72,7 +78,7 @@ class EmbeddingScores:
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
-        with _full_precision(self.device):
+        with full_precision(self.device, foreign=self._is_custom):
             query = self._form.query(self._query.read(rows, self.dtype))
             for panel in self._panels(columns):
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]
@@ -81,7 +87,7 @@ class EmbeddingScores:
     def fill_comparable(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Like `fill`, with scores that can be compared between queries: minus the distance under "euclidean"."""
         self.fill(out, rows, columns)
-        self._form.complete(self._form.query(self._query.read(rows, self.dtype)), out)
+        self._form.complete(self._query.read(rows, self.dtype), out)
 
     def _panels(self, columns: slice) -> list[slice]:
         return [columns] if self._is_whole() else equal_ranges(columns, self._panel_rows)
@@ -183,8 +189,16 @@ def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
     """The dtype of scores: that of the embeddings, or float64 where their squares would leave the range of float32."""
     dtype = functools.reduce(torch.promote_types, (part.dtype for part in rows))
     if not callable(similarity) and any(is_extreme(part, dtype) for part in rows):
+        check_range(similarity, *rows)
         return torch.float64
     return dtype
+
+
+def _panel_rows(max_bytes: int, row_bytes: int) -> int:
+    """Gallery rows that are prepared at a time: whole blocks of a product, which takes no less, if a few fit."""
+    fitting = max(1, max_bytes // row_bytes)
+    wanted = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
+    return min(fitting, wanted)
 
 
 def equal_ranges(columns: slice, width: int) -> list[slice]:
@@ -197,30 +211,3 @@ def equal_ranges(columns: slice, width: int) -> list[slice]:
         return []
     starts = [*range(columns.start, columns.stop - width, width), columns.stop - width]
     return [slice(start, start + width) for start in starts]
-
-
-@contextmanager
-def _full_precision(device: torch.device) -> Iterator[None]:
-    """Keep autocast and the reduced-precision matrix products that training asks for away from scores."""
-    with torch.autocast(device.type, enabled=False):
-        if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):  # before PyTorch 2.9
-            before = torch.get_float32_matmul_precision()
-            torch.set_float32_matmul_precision("highest")
-            try:
-                yield
-            finally:
-                torch.set_float32_matmul_precision(before)
-            return
-        # Setting each backend works whichever of PyTorch's two interfaces the user chose; asking for both fails.
-        backends = (torch.backends.cuda.matmul, torch.backends.mkldnn.matmul)  # type: ignore[attr-defined]
-        chosen = [backend.fp32_precision for backend in backends]
-        _set_precision(backends, ["ieee", "ieee"])
-        try:
-            yield
-        finally:
-            _set_precision(backends, chosen)
-
-
-def _set_precision(backends: Sequence[Any], values: Sequence[str]) -> None:
-    for backend, value in zip(backends, values, strict=True):
-        backend.fp32_precision = value

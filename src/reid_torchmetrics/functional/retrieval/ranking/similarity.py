@@ -9,24 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.products import product
 from reid_torchmetrics.functional.retrieval.ranking.rows import Rows
 
 CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 """A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
 
-_SAFE_NORM = 1e-15  # between this and its inverse, squares stay far from the limits of float32
+_SAFE_NORMS = {torch.float32: 1e-15, torch.float64: 1e-150}
+"""between this and its inverse, squares of norms stay far from the limits of the dtype"""
 _SQUARED_AT_A_TIME = 1 << 20  # values
-_ROWS, _LANES = 8, 48  # multiples of the sizes of the kernels of matrix products: 4 and 8; 4, 8, 12, 16 and 24
-_BLOCK = 21 * _LANES
 
 
 class Dot:
-    """Inner product q . g."""
+    """Inner product q . g; in float64 over a power of two of the query, so that no product leaves the range."""
 
     @staticmethod
     def survey(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
@@ -43,7 +42,9 @@ class Dot:
 
     def query(self, block: Tensor) -> Tensor:
         """Queries as `score` takes them."""
-        return block
+        if block.dtype != torch.float64:
+            return block
+        return _over_power_of_two(block, _exponent(block) + block.shape[1].bit_length())
 
     def gallery(self, block: Tensor) -> Tensor:
         """Gallery items as `score` takes them."""
@@ -51,31 +52,50 @@ class Dot:
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
-        _product(query, gallery, out)
+        product(query, gallery, out)
 
     def complete(self, query: Tensor, out: Tensor) -> None:
-        """Turn scores of prepared queries into similarities that can be compared between queries, in place."""
+        """Turn scores into similarities that can be compared between queries, given as they came, in place."""
+        if query.dtype == torch.float64:
+            out.copy_(_over_power_of_two(out, -_exponent(query) - query.shape[1].bit_length()))
 
 
 class Cosine(Dot):
     """Cosine q . g / (|q| |g|); a zero vector has cosine 0 with everything.
 
-    Dividing the scores by |g| spares a normalised copy of the gallery.
+    Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors whose squares leave the
+    range are divided by a power of two first, which changes no digit of a cosine.
     """
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
+        self._is_extreme = dtype == torch.float64 and is_extreme(gallery, dtype)
         none = torch.empty(0, dtype=dtype, device=gallery.device)
-        self._inverse_norm = torch.cat([none, *map(_inverse_norm, gallery.walk(dtype))])
+        self._inverse_norm = torch.cat([none, *(_inverse_norm(self.gallery(block)) for block in gallery.walk(dtype))])
+
+    @property
+    def rewrites_gallery(self) -> bool:
+        """Whether the gallery is divided by powers of two."""
+        return self._is_extreme
 
     def query(self, block: Tensor) -> Tensor:
         """Queries of norm 1."""
-        return block * _inverse_norm(block.contiguous())[:, None]
+        block = block.contiguous()
+        if block.dtype == torch.float64:
+            block = _over_power_of_two(block, _exponent(block))
+        return block * _inverse_norm(block)[:, None]
+
+    def gallery(self, block: Tensor) -> Tensor:
+        """Gallery items, divided by powers of two if some are extreme."""
+        return _over_power_of_two(block, _exponent(block)) if self._is_extreme else block
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write cosines into `out`."""
-        super().score(query, gallery, columns, out)
+        product(query, gallery, out)
         out.mul_(self._inverse_norm[columns])
+
+    def complete(self, query: Tensor, out: Tensor) -> None:
+        """Cosines can be compared as they are."""
 
 
 class Euclidean(Dot):
@@ -123,12 +143,12 @@ class Euclidean(Dot):
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
-        _product(query, gallery, out)
+        product(query, gallery, out)
         out.sub_(self._half_squared_norm[columns])
 
     def complete(self, query: Tensor, out: Tensor) -> None:
         """Turn scores into minus the distance; rounding makes no squared distance negative."""
-        half_squared_norm = (_squared_norm(query) / 2).to(out.dtype)
+        half_squared_norm = (_squared_norm(self.query(query)) / 2).to(out.dtype)
         out.sub_(half_squared_norm[:, None]).clamp_(max=0).mul_(-2).sqrt_().neg_()
 
 
@@ -146,6 +166,13 @@ class Custom(Dot):
     def rewrites_gallery(self) -> bool:
         """Say so, in order to bound the blocks that the function is given."""
         return True
+
+    def query(self, block: Tensor) -> Tensor:
+        """Queries as they are."""
+        return block
+
+    def complete(self, query: Tensor, out: Tensor) -> None:
+        """What a function gives is taken to be comparable."""
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write what the user's function returns into `out`."""
@@ -177,36 +204,6 @@ def prepare(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtyp
     return SIMILARITIES[similarity](gallery, dtype, sums)
 
 
-def _product(query: Tensor, gallery: Tensor, out: Tensor) -> None:
-    """Write q . g in `out`; equal items have equal scores, which products of one vector with a matrix do not give."""
-    if out.device.type == "cpu":
-        _product_in_blocks(query, gallery, out)
-    elif len(query) == 1:
-        out.copy_(torch.mm(query.repeat(2, 1), gallery.T)[:1])
-    else:
-        torch.mm(query, gallery.T, out=out)
-
-
-def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor) -> None:
-    """Write q . g in `out`: a score that depends on the query and the item alone, not on their places or company.
-
-    Matrix products add up in one order as long as no kernel meets an edge of the matrix or an odd address, where it is
-    another one (seen with MKL on AMD). So they are taken in blocks of `_ROWS` and `_LANES`, the last overlapping the
-    one before; blocks that stay in the cache are faster besides.
-    """
-    num_queries, num_items = len(query), len(gallery)
-    query = functional.pad(query, (0, 0, 0, -num_queries % _ROWS)) if num_queries % _ROWS else query.contiguous()
-    buffer = out.new_empty(len(query) * min(_BLOCK, num_items + _LANES))
-    for first in range(0, num_items, _BLOCK):
-        stop = min(first + _BLOCK, num_items)
-        width = stop - first + (first - stop) % _LANES
-        start = max(0, stop - width)
-        items = functional.pad(gallery, (0, 0, 0, width - num_items)) if num_items < width else gallery[start:stop]
-        block = buffer[: len(query) * width].view(len(query), width)
-        torch.mm(query, items.contiguous().T, out=block)
-        out[:, first:stop] = block[:num_queries, first - start : stop - start]
-
-
 def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
     """|x|^2 per row, in float64, a few rows at a time; exact for integers."""
     parts = block.split(max(1, _SQUARED_AT_A_TIME // block.shape[1]))
@@ -220,11 +217,49 @@ def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
 
 
 def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
-    """Whether squares of embeddings may overflow or vanish in float32."""
+    """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
     return any(_is_extreme(block) for block in rows.walk(dtype))
 
 
 def _is_extreme(block: Float[Tensor, "rows dim"]) -> bool:
-    norm = torch.linalg.vector_norm(block, dim=1)
-    suspects = block[~((norm > _SAFE_NORM) & (norm < 1 / _SAFE_NORM))]  # zero vectors are no trouble
+    norm, safe = torch.linalg.vector_norm(block, dim=1), _SAFE_NORMS[block.dtype]
+    suspects = block[~((norm > safe) & (norm < 1 / safe))]  # zero vectors are no trouble
     return bool(suspects.any())
+
+
+def check_range(similarity: str | CustomSimilarity, *rows: Rows) -> None:
+    """Raise if squared distances of float64 embeddings would overflow, or vanish all together.
+
+    Raises:
+        ValueError: it is so.
+    """
+    if similarity != "euclidean":
+        return
+    largest = max((float(block.abs().max()) for part in rows for block in part.walk(torch.float64)), default=0.0)
+    safe = _SAFE_NORMS[torch.float64]
+    if largest and not safe < largest < 1 / safe:
+        raise ValueError(
+            f"`similarity` 'euclidean' needs a largest coordinate of embeddings between {safe:g} and {1 / safe:g},"
+            f" whose squares float64 holds; got {largest:g}."
+        )
+
+
+def _exponent(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:
+    """For every row the exponent of a power of two just above its largest coordinate."""
+    return torch.frexp(block.abs().amax(1, keepdim=True)).exponent
+
+
+def _over_power_of_two(
+    block: Float[Tensor, "rows columns"], exponent: Int[Tensor, "rows 1"]
+) -> Float[Tensor, "rows columns"]:
+    """Every row over two to the power of its `exponent`: exact but at the limits of float64.
+
+    In two steps, because exponents of coordinates may be twice as far apart as those of a factor.
+    """
+    half = exponent // 2
+    return block * _power_of_two(-half) * _power_of_two(half - exponent)
+
+
+def _power_of_two(exponent: Int[Tensor, "rows 1"]) -> Float[Tensor, "rows 1"]:
+    """Float64 with this exponent and no other bit: functions for powers round."""
+    return ((exponent.long() + 1023) << 52).view(torch.float64)

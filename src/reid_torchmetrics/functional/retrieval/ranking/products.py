@@ -1,0 +1,153 @@
+"""Matrix products whose every entry depends on the query and the item alone, in full precision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+BLOCK = 21 * 48
+"""gallery items that are multiplied at a time: a multiple of the columns of all kernels (4, 8, 12, 16, 24 and 48)"""
+_ROWS = 16  # rows of a product are a multiple of this: with fewer, MKL adds up in another order
+_BYTES_ADDED = 1536  # bytes of a row that are added up in one product: MKL cuts longer sums by the size of the product
+_PROBED = 32  # rows and columns of a product that reduced precision would touch: 16 and more
+_FINE = 1 + 2**-12  # a factor that float32 holds, and neither TF32 nor bfloat16
+
+
+def product(query: Tensor, gallery: Tensor, out: Tensor) -> None:
+    """Write q . g into `out` [queries, items]; equal items have equal scores.
+
+    On the CPU a score depends on the query and the item alone: not on their places, on how many others there are, or
+    on the number of threads. What other devices give has not been measured; there, one query is multiplied as two,
+    because a product of a vector and a matrix is another kernel.
+    """
+    if out.device.type == "cpu":
+        _product_in_blocks(query, gallery, out)
+    elif len(query) == 1:
+        out.copy_(torch.mm(query.repeat(2, 1), gallery.T)[:1])
+    else:
+        torch.mm(query, gallery.T, out=out)
+
+
+def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor) -> None:
+    """Write q . g into `out` by products of one width and bounded depth.
+
+    A library for matrix products chooses its kernels, and where it cuts a sum in two, by the shape of the product and
+    the number of threads. So every product has `BLOCK` columns (the last block overlaps the one before, a short
+    gallery is padded) and no more summands than any kernel adds up in one go; longer sums are added up here, piece by
+    piece. Blocks that stay in the cache are about as fast as one product.
+    """
+    num_queries, num_items = len(query), len(gallery)
+    dtype = torch.float64 if out.dtype == torch.float32 and is_float32_reduced() else out.dtype
+    query = functional.pad(query, (0, 0, 0, -num_queries % _ROWS)).to(dtype)
+    if num_items < BLOCK:
+        gallery = functional.pad(gallery, (0, 0, 0, BLOCK - num_items))
+    pieces = query.split(_BYTES_ADDED // dtype.itemsize, dim=1)
+    block = torch.empty((len(query), BLOCK), dtype=dtype)
+    for first in range(0, num_items, BLOCK):
+        start = min(first, len(gallery) - BLOCK)
+        items = gallery[start : start + BLOCK].to(dtype).split(pieces[0].shape[1], dim=1)
+        torch.mm(pieces[0], items[0].T, out=block)
+        for queries_piece, items_piece in zip(pieces[1:], items[1:], strict=True):
+            block.addmm_(queries_piece, items_piece.T)
+        stop = min(first + BLOCK, num_items)
+        out[:, first:stop] = block[:num_queries, first - start : stop - start]
+
+
+def is_float32_reduced() -> bool:
+    """Whether products of float32 on the CPU are taken in bfloat16 or TF32 just now.
+
+    Seen by taking one: settings have several names, their defaults depend on each other, and not every CPU follows.
+    """
+    fine = torch.full((_PROBED, _PROBED), _FINE, dtype=torch.float32)
+    return float(torch.mm(fine, torch.eye(_PROBED, dtype=torch.float32))[0, 0]) != _FINE
+
+
+class _Precision:
+    """Full precision of products, a setting of the whole process, for as long as any thread wants it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._chosen = _Chosen(None, [])
+
+    def ask(self) -> None:
+        """Set it, and remember what was set, unless another thread has."""
+        with self._lock:
+            if not self._users:
+                self._chosen = _Chosen.now()
+                self._chosen.replace_by_full()
+            self._users += 1
+
+    def release(self) -> None:
+        """Set what was set before, when the last thread is done."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                self._chosen.restore()
+
+
+class _Chosen(NamedTuple):
+    """The precision of products as the user chose it, through either interface of PyTorch, or through both."""
+
+    common: str | None
+    """of the first interface; None where PyTorch refuses to tell, because the second says something else"""
+    of_backends: list[str]
+    """of the second, which came with PyTorch 2.9"""
+
+    @classmethod
+    def now(cls) -> _Chosen:
+        """What is set now."""
+        of_backends = [backend.fp32_precision for backend in _backends()]
+        try:
+            return cls(torch.get_float32_matmul_precision(), of_backends)
+        except RuntimeError:
+            return cls(None, of_backends)
+
+    def replace_by_full(self) -> None:
+        """Ask for full precision through the interface that the user chose: a function may ask what is set."""
+        if self.common is not None:
+            torch.set_float32_matmul_precision("highest")  # of all backends
+            return
+        for backend in _backends():
+            backend.fp32_precision = "ieee"
+
+    def restore(self) -> None:
+        """Set it as it was."""
+        if self.common is not None:
+            torch.set_float32_matmul_precision(self.common)
+        for backend, value in zip(_backends(), self.of_backends, strict=True):
+            backend.fp32_precision = value
+
+
+def _backends() -> list[Any]:
+    """The backends whose precision can be set one by one."""
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+        return []
+    return [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
+
+
+_precision = _Precision()
+
+
+@contextmanager
+def full_precision(device: torch.device, *, foreign: bool) -> Iterator[None]:
+    """Keep autocast and the reduced precision that training asks for away from scores.
+
+    Autocast is a matter of the thread. The precision of products is one of the process: on the CPU our own products do
+    not depend on it, so it is set for `foreign` ones only, those of a user's function; elsewhere it is set for all.
+    """
+    with torch.autocast(device.type, enabled=False):
+        if device.type == "cpu" and not foreign:
+            yield
+            return
+        _precision.ask()
+        try:
+            yield
+        finally:
+            _precision.release()
