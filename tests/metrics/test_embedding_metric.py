@@ -62,6 +62,7 @@ def test_samples_that_a_sampler_repeated_count_once(roles):
     assert twice.results().num_candidates.tolist() == once.results().num_candidates.tolist()
 
 
+@pytest.mark.filterwarnings("ignore:Some batches were given with `is_query`")
 def test_a_sample_of_both_roles_that_comes_again_as_a_query_counts_once():
     embeddings, identities, numbers = torch.randn(6, 4), torch.arange(6) % 2, torch.arange(6)
     once, twice = ReIDMeanAP(), ReIDMeanAP()
@@ -187,3 +188,52 @@ def test_options_act_in_compute():
     options = {"same_camera": "all", "junk_identities": (-1, 3), "ties": "optimistic"}
     found = fed(ReIDMeanAP(**options), given).compute()
     assert found == pytest.approx(expected("map", reference_of(given, **options))[0], abs=1e-6)
+
+
+def test_labels_may_be_written_to_after_update():
+    given = batches()
+    for batch in given:
+        batch["index"] = torch.arange(len(batch["identities"])) + 100 * len(batch["identities"])
+        batch["is_query"] = torch.full_like(batch["identities"], batch["is_query"], dtype=torch.bool)
+    value = fed(ReIDMeanAP(), given).compute()
+    metric, buffers = ReIDMeanAP(), {}
+    for batch in given:  # a loop that fills the same buffers for every batch
+        size = len(batch["identities"])
+        for name in ("identities", "cameras", "index", "is_query"):
+            buffers.setdefault((name, size), torch.empty_like(batch[name])).copy_(batch[name])
+        labels = {name: buffers[name, size] for name in ("identities", "cameras", "index", "is_query")}
+        metric.update(batch["embeddings"], **labels)
+    assert metric.compute() == value
+
+
+def mixed_roles(metric, roles) -> list[str]:
+    """What is warned of when batches are given with these values of `is_query`."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for is_query in roles:
+            metric.update(torch.randn(3, 4), torch.arange(3), is_query=is_query)
+    return [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize("queries", [True, torch.tensor([True, False, False])])
+def test_queries_and_batches_without_roles_in_one_metric_warn_once_and_say_what_to_write(queries):
+    for roles in ([queries, None, None, queries], [None, None, queries, None]):
+        metric = ReIDMeanAP()
+        (said,) = mixed_roles(metric, roles)
+        assert "Pass `is_query=False` with batches of the gallery." in said
+        assert len(mixed_roles(metric, roles)) == 0
+        metric.reset()
+        assert len(mixed_roles(metric, roles)) == 1
+
+
+def test_roles_that_can_be_meant_do_not_warn():
+    for roles in ([True, False, True], [None, None], [None, False], [torch.tensor([True, False, True]), True, False]):
+        assert mixed_roles(ReIDMeanAP(), roles) == []
+
+
+def test_the_roles_of_steps_are_remembered_too():
+    metric = ReIDMeanAP(empty_target_action="skip")
+    batch = torch.randn(4, 3), torch.arange(4) % 2
+    metric(*batch)
+    with pytest.warns(UserWarning, match="Some batches were given with `is_query` and some without"):
+        metric.update(*batch, is_query=torch.tensor([True, True, False, False]))

@@ -128,6 +128,18 @@ def test_what_a_metric_does_to_its_ranks_stays_with_it():
     assert fed(ReIDMINP(), given).compute() == pytest.approx(expected("minp", reference_of(given))[0], abs=1e-6)
 
 
+def test_ranks_that_a_metric_wrote_to_are_not_given_to_the_next(rankings):
+    class Clamped(EmbeddingMetric):
+        def summarise(self, ranks):
+            return ranks.rank.clamp_(max=3).double().mean()
+
+    given = batches()
+    first, second = fed(Clamped(), given), fed(ReIDMINP(), given)  # both hold the samples before either ranks them
+    first.compute()
+    assert second.compute() == pytest.approx(expected("minp", reference_of(given))[0], abs=1e-6)
+    assert rankings.call_count == 2
+
+
 def test_embeddings_that_were_changed_in_place_are_ranked_anew(rankings):
     given = batches()
     first, second = fed(ReIDMeanAP(), given), fed(ReIDMeanAP(), given)
@@ -178,3 +190,30 @@ def test_members_of_a_collection_see_that_a_similarity_has_learned():
     expected = {name: fed(ReIDMetrics(similarity=learned), given).compute()[name] for name in before}
     _ranking_cache.rankings._entries.reverse()
     assert second.compute() == expected != before
+
+
+class Learned(torch.nn.Module):
+    """A similarity with a parameter."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(6))
+
+    def forward(self, query, gallery):
+        return (query * self.weight) @ gallery.T
+
+
+@pytest.mark.parametrize("write", ["in place", "through data"])
+def test_a_similarity_that_learned_without_new_samples_ranks_them_anew(rankings, write):
+    similarity, given = Learned(), batches()
+    first = fed(ReIDMeanAP(similarity=similarity, compute_with_cache=False), given)
+    second = fed(ReIDMINP(similarity=similarity), given)
+    before = first.compute()
+    assert first.compute() == before
+    assert rankings.call_count == 1
+    with torch.no_grad():
+        (similarity.weight if write == "in place" else similarity.weight.data)[:3] = -5
+    values = [first.compute(), second.compute()]
+    assert rankings.call_count == 2
+    assert values == [fed(kind(similarity=similarity), given).compute() for kind in (ReIDMeanAP, ReIDMINP)]
+    assert values[0] != before

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
+from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.metrics._samples import GALLERY, QUERY
@@ -47,3 +48,17 @@ def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> 
         return torch.where(is_query, QUERY, GALLERY).to(torch.int8)
     role = {None: QUERY | GALLERY, True: QUERY, False: GALLERY}[is_query]
     return torch.full((length,), role, dtype=torch.int8, device=device)
+
+
+def warn_of_mixed_roles(before: set[str], is_query: bool | Tensor | None) -> None:
+    """Note how the roles of a batch are given, and say once if some batches have queries and others no roles at all."""
+    given = "nothing" if is_query is None else "gallery" if is_query is False else "queries"
+    is_new = given not in before
+    before.add(given)
+    if is_new and {"nothing", "queries"} <= before:
+        rank_zero_warn(
+            "Some batches were given with `is_query` and some without: the samples of the latter are queries and"
+            " gallery items at once (leave-one-out). Pass `is_query=False` with batches of the gallery.",
+            UserWarning,
+            stacklevel=5,  # the line that calls `update`
+        )

@@ -23,8 +23,8 @@ from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import Positi
 from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.reranking.postprocessing import Rerank, check_rerank
-from reid_torchmetrics.metrics._batches import check_against_earlier, check_batch, roles
-from reid_torchmetrics.metrics._growing_states import GrowingStates, own, own_shared
+from reid_torchmetrics.metrics._batches import check_against_earlier, check_batch, roles, warn_of_mixed_roles
+from reid_torchmetrics.metrics._growing_states import GrowingStates, own_shared
 from reid_torchmetrics.metrics._options import RankingOptions, describe_settings
 from reid_torchmetrics.metrics._ranking import rank_samples
 from reid_torchmetrics.metrics._ranking_cache import Ranking, arrived, note_arrival
@@ -127,6 +127,7 @@ class EmbeddingMetric(GrowingStates):
         self.add_growing_state("roles", torch.empty(0, dtype=torch.int8))
         for name in ("identities", "cameras", "index"):
             self.add_growing_state(name, torch.empty(0, dtype=torch.int64))
+        self._roles_given: set[str] = set()
 
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
@@ -159,7 +160,8 @@ class EmbeddingMetric(GrowingStates):
     ) -> None:
         """Check and store a batch.
 
-        Embeddings are kept by reference, views of a larger tensor are cloned: do not write to them before `compute`.
+        Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned: do not
+        write to them before `compute`; clone what lies in a buffer that will be filled anew.
 
         Args:
             embeddings: float [N, D].
@@ -179,12 +181,19 @@ class EmbeddingMetric(GrowingStates):
             check_batch(embeddings, identities, cameras, is_query, index)
             check_against_earlier(self.held(), embeddings, cameras, index)
             labels = {"identities": identities, "cameras": cameras, "index": index}
-            batch = {name: own(values).long() for name, values in labels.items() if values is not None}
+            batch = {name: _copy(values) for name, values in labels.items() if values is not None}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             batch["embeddings"] = own_shared(embeddings)
+            warn_of_mixed_roles(self._roles_given, is_query)
         note_arrival(batch["roles"])
         for name, values in batch.items():
             getattr(self, name).append(values)
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        if self.states_before_forward is None:  # `forward` resets, too
+            self._roles_given = set()
+        super().reset()
 
     def compute(self) -> Tensor:
         """Rank all samples and summarise the ranks; NaN and one warning where no query can be evaluated.
@@ -267,3 +276,8 @@ class EmbeddingMetric(GrowingStates):
         """Where samples are ranked: where they are, but for MPS, which has no float64."""
         device = self.embeddings[-1].device if self.embeddings else self.device
         return torch.device("cpu") if device.type == "mps" else device
+
+
+def _copy(labels: Tensor) -> Tensor:
+    """Labels of a batch to keep, int64: a loop may fill its buffers anew."""
+    return labels.detach().to(torch.int64, copy=True)

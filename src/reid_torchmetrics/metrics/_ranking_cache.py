@@ -17,8 +17,11 @@ from torchmetrics.utilities import rank_zero_warn
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.functional.retrieval.ranking.relevance import QueryCounts
+from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.metrics._options import RankingOptions
-from reid_torchmetrics.metrics._samples import Samples
+from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
+
+_PROBED_QUERIES, _PROBED_ITEMS = 64, 256  # pairs whose scores tell whether a function has learned
 
 
 @dataclass(frozen=True)
@@ -128,17 +131,21 @@ class Entry:
         self._time = tick()
         self._warned: int | None = None
         self._versions = self._rank_versions()
+        self._probe = _probe(samples, options)
 
     def is_of(self, samples: Samples, options: RankingOptions, members: tuple[int, ...]) -> bool:
         """Whether this is the ranking of these samples and options."""
         if options != self._options or members != self.members or len(self.embeddings) != len(samples.embeddings):
             return False
         if samples.time > self._time:
-            return False  # a similarity may have learned since, or a buffer may have been filled anew
+            return False  # a buffer may have been filled anew
         if self._versions != self._rank_versions():
             return False  # somebody wrote to the ranks
-        same_labels = all(map(_equal_or_none, self._labels, samples.labels))
-        return same_labels and all(map(_Held.is_same, self.embeddings, samples.embeddings))
+        if not all(map(_equal_or_none, self._labels, samples.labels)):
+            return False
+        if not all(map(_Held.is_same, self.embeddings, samples.embeddings)):
+            return False
+        return _equal_or_none(self._probe, _probe(samples, options))
 
     def warn_once(self, samples: Samples, warn: Callable[[str], None] = rank_zero_warn) -> None:
         """Say why there is nothing to average, unless that was said since the samples came."""
@@ -151,6 +158,32 @@ class Entry:
         parts = [part for part in (ranks, ranks.tied, drawn) if part is not None]
         held = [*self.ranking.labels, *(value for part in parts for value in vars(part).values())]
         return [_version(values) for values in held if isinstance(values, Tensor)]
+
+
+def _probe(samples: Samples, options: RankingOptions) -> Tensor | None:
+    """Some scores of a user's similarity, which may have learned when it gives others; None for those by name.
+
+    Its parameters could be anywhere, but no learning leaves the scores of thousands of pairs as they were to the bit.
+    """
+    if not callable(options.similarity):
+        return None
+    query, gallery = (
+        _some(samples.roles & role > 0, number) for role, number in ((QUERY, _PROBED_QUERIES), (GALLERY, _PROBED_ITEMS))
+    )
+    if not (len(query) and len(gallery)):
+        return None
+    scores = EmbeddingScores(
+        samples.rows(query), samples.rows(gallery), similarity=options.similarity, max_bytes=DEFAULT_MAX_BYTES
+    )
+    out = torch.empty((len(query), len(gallery)), dtype=scores.dtype, device=scores.device)
+    scores.fill(out, slice(0, len(query)), slice(0, len(gallery)))
+    return out.nan_to_num()
+
+
+def _some(chosen: Tensor, number: int) -> Tensor:
+    """Up to `number` positions of those that are chosen, spread over all of them."""
+    positions = chosen.nonzero()[:, 0]
+    return positions[:: -(-len(positions) // number) or 1]
 
 
 def _version(block: Tensor) -> int:
