@@ -7,6 +7,7 @@ import pytest
 import torch
 from torchmetrics import MetricCollection, MetricTracker, MinMaxMetric
 
+from reid_torchmetrics import GalleryDraw, KReciprocal, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
 from tests.metrics.samples import CLASSES, batches, expected, fed, reference_of
 
 EVERY_CLASS = pytest.mark.parametrize("name", CLASSES)
@@ -177,3 +178,36 @@ def test_plot_draws_the_value(name):
     figure, axes = fed(CLASSES[name](), batches()).plot()
     assert figure is axes.figure
     assert axes.lines
+
+
+class Holder(torch.nn.Module):
+    """A network that holds a metric, as a LightningModule does."""
+
+    def __init__(self, held: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.held = held
+
+    def forward(self, values):
+        return self.layer(values)
+
+
+SCRIPTED = CLASSES | {
+    "collection": ReIDMetrics,
+    "leave-one-out": lambda: ReIDMetrics(protocol="cub200"),
+    "measure": lambda: ReIDMeasure("precision_10"),
+    "function": lambda: ReIDMeanAP(similarity=lambda query, gallery: query @ gallery.T),
+    "re-ranked": lambda: ReIDMeanAP(rerank=KReciprocal(k1=5, k2=2)),
+    "drawn": lambda: ReIDCMC(draw=GalleryDraw(1, "identity")),
+    "options": lambda: ReIDCMC(3, mode="all_shots", camera_map={1: 0}, search_cameras=(0, 1), compute_on_cpu=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of `torch.jit.script` itself
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(name):
+    module, values = Holder(SCRIPTED[name]()), torch.ones(1, 2)
+    given = [batch | ({"is_query": None} if name == "leave-one-out" else {}) for batch in batches()]
+    for use in (lambda: None, lambda: fed(module.held, given), module.held.compute, module.held.reset):
+        use()
+        assert torch.equal(torch.jit.script(module)(values), module(values))

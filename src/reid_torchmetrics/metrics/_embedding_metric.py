@@ -81,15 +81,16 @@ class EmbeddingMetric(GrowingStates):
     """whether the camera rule and the drawn galleries are those that the protocol has for the CMC"""
     longest = 1
     """the largest rank of a CMC"""
-    reported: tuple[str, ...] = ()
-    """what `results` holds besides what the protocol reports"""
-
-    if TYPE_CHECKING:  # the annotations of states are not for `torch.jit`
+    if TYPE_CHECKING:  # `torch.jit` does not know these types
+        reported: tuple[str, ...]
         embeddings: list[Tensor]
         identities: list[Tensor]
         roles: list[Tensor]
         cameras: list[Tensor]
         index: list[Tensor]
+
+    reported = ()
+    """what `results` holds besides what the protocol reports"""
 
     def __init__(
         self,
