@@ -103,7 +103,7 @@ def test_it_works_in_a_collection_a_tracker_and_a_composition(name):
     value = fed(CLASSES[name](), given).compute()
     collection = fed(MetricCollection({"one": CLASSES[name](), "two": CLASSES[name](ties="optimistic")}), given)
     assert same(collection.compute()["one"], value)
-    tracker = MetricTracker(CLASSES[name]())
+    tracker = MetricTracker(CLASSES[name](), maximize=True)
     tracker.increment()
     assert same(fed(tracker, given).compute(), value)
     assert same(fed(CLASSES[name]() * 2, given).compute(), 2 * value)
