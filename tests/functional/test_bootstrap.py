@@ -91,6 +91,12 @@ def test_a_weight_counts_as_that_many_queries_of_one_identity():
         assert ends(weighted) == pytest.approx(ends(repeated))
 
 
+def test_a_query_that_counts_nothing_is_never_drawn():
+    # Left is the query that is 1/4. A draw of nothing but the other would be 0/0.
+    found = bootstrap_interval(values_of(0.25, 0.75), generator=seeded(), weight=values_of(1, 0))
+    assert ends(found) == [0.25, 0.25]
+
+
 def test_only_the_generator_that_is_given_decides_and_no_other_is_touched():
     values, before = torch.rand(50).double(), torch.get_rng_state()
     first, again, other = (ends(bootstrap_interval(values, generator=seeded(seed))) for seed in (1, 1, 2))
@@ -109,7 +115,7 @@ def test_a_single_query_has_an_interval_without_width():
     assert ends(bootstrap_interval(values_of(NAN, 0.25), generator=seeded())) == [0.25, 0.25]
 
 
-@pytest.mark.parametrize("action", [action for action in EMPTY_TARGET_ACTIONS if action != "error"])
+@pytest.mark.parametrize("action", EMPTY_TARGET_ACTIONS)
 @pytest.mark.parametrize("values", [values_of(), values_of(NAN, NAN)])
 def test_an_interval_of_nothing_is_nan_and_never_a_plausible_number(values, action):
     found = bootstrap_interval(values, generator=seeded(), empty_target_action=action)

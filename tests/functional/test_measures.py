@@ -161,10 +161,11 @@ def test_an_action_decides_what_an_undefined_value_counts(action, expected):
     assert exactly(mean_over_queries(values, empty_target_action=action).reshape(1), [expected])
 
 
-@pytest.mark.parametrize("action", ["skip", "neg", "pos"])
+@pytest.mark.parametrize("action", EMPTY_TARGET_ACTIONS)
 def test_a_mean_of_nothing_is_nan_and_never_a_plausible_number(action):
     for values in (torch.empty(0, dtype=torch.float64), torch.full((3,), math.nan, dtype=torch.float64)):
         assert mean_over_queries(values, empty_target_action=action).isnan()
+        assert mean_over_queries(values, empty_target_action=action, weight=torch.ones(len(values))).isnan()
     assert cmc_curve(ranks_of((), ()), 2, empty_target_action=action).isnan().all()
 
 
@@ -184,6 +185,13 @@ def test_weights_say_how_much_a_query_counts():
         mean_over_queries(values, weight=weight, empty_target_action="error")
 
 
+@pytest.mark.parametrize(("action", "expected"), [("skip", 1), ("neg", Fraction(1, 4)), ("pos", 1)])
+def test_a_query_without_positives_counts_as_much_as_its_weight(action, expected):
+    # Of the weight 1 + 3 the query with a value has 1/4: it counts 0 otherwise, or 1.
+    weight = values_of(1, 3)
+    assert exactly(mean_over_queries(values_of(1, NAN), weight=weight, empty_target_action=action)[None], [expected])
+
+
 @pytest.mark.parametrize(
     ("action", "expected"), [("skip", Fraction(3, 4)), ("neg", Fraction(7, 18)), ("pos", Fraction(5, 6))]
 )
@@ -196,7 +204,7 @@ def test_every_identity_counts_the_same_however_many_queries_it_has(action, expe
 
 def test_a_mean_over_identities_of_nothing_is_nan_and_empty_queries_can_be_refused():
     identities = torch.tensor([1, 2])
-    for action in ("skip", "neg", "pos"):
+    for action in EMPTY_TARGET_ACTIONS:
         assert mean_over_identities(values_of(NAN, NAN), identities, empty_target_action=action).isnan()
         assert mean_over_identities(values_of(), identities[:0], empty_target_action=action).isnan()
     with pytest.raises(ValueError, match="'error' allows no query without a positive; got 1 of 2"):

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import PositiveRanks, rank_positives, rank_positives_from_scores
+from reid_torchmetrics.functional.retrieval import (
+    PositiveRanks,
+    average_precision,
+    rank_positives,
+    rank_positives_from_scores,
+)
 from reid_torchmetrics.functional.retrieval.ranking import counting, tiles
 from tests.strategies import ALL_TIES, Problem, problems
 
@@ -134,6 +139,16 @@ def test_infinite_scores_are_ordinary_scores(ties, max_bytes):
     expected = {"pessimistic": [2, 6], "optimistic": [1, 4], "stable": [1, 4]}[ties]
     found = rank_positives_from_scores(scores, torch.tensor([5]), gallery, ties=ties, max_bytes=max_bytes)
     assert found.rank.tolist() == expected
+
+
+@pytest.mark.parametrize("ties", ["grouped", "expected"])
+def test_a_positive_at_minus_infinity_does_not_tie_with_the_padding_of_its_row(ties):
+    # The first query has its one positive last of 3; the row of the second, with two at ranks 1 and 2, is longer.
+    scores = torch.tensor([[2.0, 1.0, -torch.inf, 0.0], [4.0, 3.0, 2.0, 1.0]])
+    ranks = rank_positives_from_scores(scores, torch.tensor([1, 2]), torch.tensor([2, 2, 1, -1]), ties=ties)
+    assert ranks.tied is not None
+    assert ranks.tied.num_positives.tolist() == [1, 1, 1]
+    assert average_precision(ranks).tolist() == pytest.approx([1 / 3, 1])
 
 
 def test_positives_by_the_thousand_are_ranked_like_one_or_none():

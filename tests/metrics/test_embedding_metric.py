@@ -1,5 +1,6 @@
 """Roles, repeated samples, undefined results and what `results` says of every query."""
 
+import math
 import warnings
 
 import pytest
@@ -15,6 +16,7 @@ from reid_torchmetrics import (
     ReIDMetrics,
     ReIDMINP,
 )
+from reid_torchmetrics.functional import retrieval
 from tests.metrics.samples import batches, expected, fed, reference_of
 from tests.reference.retrieval import evaluate, similarity
 
@@ -164,6 +166,36 @@ def test_queries_without_positives_count_as_the_user_says():
     assert fed(ReIDMeanAP(empty_target_action="neg"), given).compute() == pytest.approx(skipped * 9 / 12)
     with pytest.raises(ValueError, match="allows no query without a positive; got 3 of 12"):
         fed(ReIDMeanAP(empty_target_action="error"), given).compute()
+
+
+def values_in_all_ways(given, **options):
+    """Of one problem, the mean average precision of `compute`, of `results` and of `evaluate`."""
+    metric = fed(ReIDMeanAP(**options), given)
+    sides = [[batch for batch in given if batch["is_query"] is role] for role in (True, False)]
+    names = ("embeddings", "identities", "cameras")
+    arguments = [torch.cat([batch[name] for batch in side]) for name in names for side in sides]
+    yield lambda: float(metric.compute())
+    yield lambda: metric.results().means["map"]
+    yield lambda: retrieval.evaluate(*arguments, **options).means["map"]
+
+
+@pytest.mark.filterwarnings("ignore:No query can be evaluated")
+@pytest.mark.parametrize("action", retrieval.EMPTY_TARGET_ACTIONS)
+def test_where_no_query_has_a_positive_the_mean_is_nan_whatever_the_action_and_however_it_is_asked_for(action):
+    given = batches()
+    for batch in given:
+        if batch["is_query"]:
+            batch["identities"][:] = 99
+    for value in values_in_all_ways(given, empty_target_action=action):
+        assert math.isnan(value())
+
+
+def test_where_some_queries_have_no_positive_error_raises_however_it_is_asked_for():
+    given = batches()
+    given[0]["identities"][:3] = 99
+    for value in values_in_all_ways(given, empty_target_action="error"):
+        with pytest.raises(ValueError, match="allows no query without a positive; got 3 of 12"):
+            value()
 
 
 def test_results_are_aligned_with_the_queries():
