@@ -159,6 +159,38 @@ def test_the_revisited_oxford_takes_its_lists_by_difficulty(name, positives, jun
     assert set(results.means) == {"map", "precision_1", "precision_5", "precision_10"}
 
 
+@pytest.mark.parametrize("protocol", ["oxford5k", "paris6k"])
+@pytest.mark.parametrize(
+    ("lists", "expected"),
+    [
+        ({"good": [0], "ok": [2], "junk": [1]}, 1),  # without the junk the positives are first and second
+        ({"good": [0], "junk": [1]}, 1),
+        ({"ok": [2], "junk": [1]}, 1 / 4),  # at rank 2: (0/1 + 1/2) / 2
+        ({"good": [0], "ok": [2], "junk": [1], "bbx": [0.0, 0.0, 9.5, 9.5], "query": "all_souls_1"}, 1),
+    ],
+)
+def test_oxford_and_paris_take_good_and_ok_for_positives_as_their_own_files_have_them(protocol, lists, expected):
+    scores = torch.tensor([[0.9, 0.8, 0.7, 0.6]])
+    assert evaluate_scores(scores, ground_truth=[lists], protocol=protocol).means == {"map": expected}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "expected"),
+    [
+        ({"positive_lists": ("ok",), "junk_lists": ("good", "junk")}, 1),
+        ({"positive_lists": ["junk"], "junk_lists": ["good", "ok"]}, 1),
+        ({"positive_lists": ("good", "ok", "junk"), "junk_lists": ()}, 1),
+        ({"positive_lists": ("ok",), "junk_lists": ("good",), "protocol": "market1501"}, 1 / 2),
+    ],
+)
+def test_a_protocol_of_ones_own_names_its_lists(chosen, expected):
+    scores, lists = torch.tensor([[0.9, 0.8, 0.7, 0.6]]), {"good": [0], "ok": [2], "junk": [1]}
+    if "junk" not in (*chosen["positive_lists"], *chosen["junk_lists"]):
+        del lists["junk"]  # a negative, ahead of the positive
+    means = evaluate_scores(scores, ground_truth=[lists], **({"protocol": "oxford5k"} | chosen)).means
+    assert means["map"] == expected
+
+
 def test_multi_query_pools_the_queries_of_an_identity_and_camera():
     results = evaluate(QUERY, GALLERY, *LABELS, multi_query=True)
     pooled = pool_queries(QUERY, QUERY_ID, QUERY_CAM)
@@ -313,7 +345,9 @@ def test_results_have_a_confidence_interval_around_the_mean():
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol_evaluates_embeddings_or_lists(protocol):
     if PROTOCOLS[protocol].needs_lists:
-        ground_truth = [lists | {"ok": lists["hard"]} for lists in LISTS]
+        names = {*PROTOCOLS[protocol].positive_lists, *PROTOCOLS[protocol].junk_lists}
+        every = [lists | {"ok": lists["hard"], "good": lists["easy"]} for lists in LISTS]
+        ground_truth = [{name: lists[name] for name in names} for lists in every]
         results = evaluate_scores(SCORES[:2], ground_truth=ground_truth, protocol=protocol)
         assert "positives: " in results.conventions["map"]
     elif PROTOCOLS[protocol].leave_one_out:
@@ -371,6 +405,26 @@ BAD = [
     (
         lambda: evaluate_scores(SCORES[:2], ground_truth=LISTS, protocol="market1501"),
         "`ground_truth` must name one of 'ok' for every query; got ['easy', 'hard', 'junk'] for 0.",
+    ),
+    (
+        lambda: evaluate_scores(SCORES[:1], ground_truth=[{"ok": [1], "god": [2]}], protocol="oxford5k"),
+        "of the protocol name, 'good', 'ok', 'junk'; got 'god' for query 0.",
+    ),
+    (
+        lambda: evaluate_scores(SCORES[:2], ground_truth=LISTS, protocol="roxford5k_easy", junk_lists=("junk",)),
+        "`positive_lists` or `junk_lists` of the protocol name, 'easy', 'junk'; got 'hard' for query 0.",
+    ),
+    (
+        lambda: evaluate_scores(SCORES[:3], ground_truth=LISTS, protocol="roxford5k_easy"),
+        "`ground_truth` must hold one mapping for each of 3 queries; got 2.",
+    ),
+    (
+        lambda: evaluate(QUERY[:2], GALLERY[:6], ground_truth=LISTS, protocol="roxford5k_medium"),
+        "`ground_truth[1]['hard']` must lie in [0, 6); got values from 3 to 7.",
+    ),
+    (
+        lambda: evaluate_scores(SCORES[:1], ground_truth=[{"ok": [1], "good": [1]}], protocol="oxford5k"),
+        "`ground_truth` must list a gallery item once for a query; got item 1 twice for query 0.",
     ),
     (
         lambda: evaluate(QUERY, None, QUERY_ID, multi_query=True),

@@ -22,6 +22,7 @@ from reid_torchmetrics._checks.images import (
     packed_boxes,
     ranges_of_areas,
 )
+from reid_torchmetrics._checks.lists import lists_by_name, named_lists
 from reid_torchmetrics._checks.options import (
     camera_map,
     can_draw,
@@ -89,7 +90,6 @@ from reid_torchmetrics._checks.together import (
     one_gallery,
     own_positions,
     relevance_given,
-    some_list,
     without_gallery,
     without_labels,
 )
@@ -132,11 +132,13 @@ __all__ = [
     "length",
     "limits_of_detections",
     "listed_once",
+    "lists_by_name",
     "lists_given",
     "mask",
     "matching_options",
     "mergeable",
     "metric_similarity",
+    "named_lists",
     "no_draw",
     "no_dropped_pairs",
     "no_empty_target",
@@ -169,7 +171,6 @@ __all__ = [
     "score_block",
     "share",
     "some",
-    "some_list",
     "weighs",
     "weights",
     "without_gallery",

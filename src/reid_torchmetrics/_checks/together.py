@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from torch import Tensor
-
-from reid_torchmetrics._checks.kinds import kind
-
 
 def has_cameras(argument: str, *, given: bool) -> None:
     """Raise because an option is about cameras that nobody gave."""
@@ -30,18 +26,6 @@ def without_labels(options: Collection[str], about_labels: Collection[str]) -> N
     given = [option for option in options if option in about_labels]
     if given:
         raise ValueError(f"`{given[0]}` must come with labels; got `ground_truth`, lists, which it cannot act on.")
-
-
-def some_list(argument: str, values: object, names: Collection[str]) -> None:
-    """Raise unless `values` holds, for every query, a mapping with one of the lists `names` at least."""
-    if isinstance(values, (str, bytes, Tensor, Mapping)) or not isinstance(values, Sequence):
-        raise TypeError(f"`{argument}` must be a sequence of mappings, one per query; got {kind(values)}.")
-    for query, lists in enumerate(values):
-        if not isinstance(lists, Mapping):
-            raise TypeError(f"`{argument}` must hold mappings of names to gallery positions; got {kind(lists)}.")
-        if not set(names) & set(lists):
-            wanted = ", ".join(map(repr, names))
-            raise ValueError(f"`{argument}` must name one of {wanted} for every query; got {list(lists)} for {query}.")
 
 
 def in_results(name: str, *, given: bool) -> None:

@@ -64,7 +64,7 @@ def evaluate(
         gallery_cameras: cameras of the gallery.
         protocol: a name in `PROTOCOLS` or a `Protocol`.
         ground_truth: instead of labels, for every query its lists of gallery positions by name ("easy", "hard",
-            "junk"; "ok"); the protocol says which are positives and which junk.
+            "junk"; "good", "ok", "junk"); the protocol says which are positives and which junk, and knows no other.
         query_sequences: sequence of every query; see `find_relevance`.
         gallery_sequences: sequence of every gallery item.
         junk_pairs: a function of positions of queries and of gallery items that masks pairs to drop.
@@ -97,7 +97,8 @@ def evaluate(
         gallery, labels = query, _leave_one_out(labels, len(query), query.device)
     _checks.embeddings("gallery", gallery)
     source = Embeddings(query, gallery, similarity, rerank, max_bytes)
-    given = Labels(**labels, junk_pairs=junk_pairs, ground_truth=ground_truth, num_gallery=len(gallery))
+    labels |= {"ground_truth": ground_truth, "num_queries": len(query), "num_gallery": len(gallery)}
+    given = Labels(**labels, junk_pairs=junk_pairs)
     problem = RetrievalProblem(source, given)
     return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
 
@@ -137,6 +138,7 @@ def evaluate_scores(
         junk_pairs=junk_pairs,
         self_index=self_index,
         ground_truth=ground_truth,
+        num_queries=scores.shape[0],
         num_gallery=scores.shape[1],
     )
     problem = RetrievalProblem(Matrix(scores, max_bytes), given)

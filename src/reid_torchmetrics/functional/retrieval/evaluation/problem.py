@@ -76,6 +76,7 @@ class Labels:
     junk_pairs: JunkPairs | None = None
     self_index: Tensor | None = None
     ground_truth: Sequence[Mapping[str, Any]] | None = None
+    num_queries: int = 0
     num_gallery: int = 0
 
     def __post_init__(self) -> None:
@@ -90,10 +91,7 @@ class Labels:
             own, size = self.self_index, 0 if self.query_identities is None else len(self.query_identities)
             _checks.own_positions("leave_one_out", num_unknown=size if own is None else int((own < 0).sum()))
         if self.ground_truth is not None:
-            _checks.some_list("ground_truth", self.ground_truth, protocol.positive_lists)
-            lists = [_joined(self.ground_truth, names) for names in (protocol.positive_lists, protocol.junk_lists)]
-            listed = find_listed_relevance(*lists, num_gallery=self.num_gallery, self_index=self.self_index)
-            return replace(listed, junk_pairs=self.junk_pairs)
+            return self._listed(self.ground_truth, protocol)
         assert self.query_identities is not None  # noqa: S101 - for the type checker
         assert self.gallery_identities is not None  # noqa: S101
         return find_relevance(
@@ -107,6 +105,17 @@ class Labels:
             self_index=self.self_index,
             **protocol.relevance_options,
         )
+
+    def _listed(self, ground_truth: Sequence[Mapping[str, Any]], protocol: Protocol) -> Relevance:
+        _checks.lists_by_name("ground_truth", ground_truth, self.num_queries)
+        _checks.named_lists("ground_truth", ground_truth, protocol.positive_lists, protocol.junk_lists)
+        sides = (protocol.positive_lists, protocol.junk_lists)
+        positives, junk = (_joined(ground_truth, names, self.num_gallery) for names in sides)
+        _checks.listed_once(
+            "ground_truth", [torch.cat(pair).sort().values for pair in zip(positives, junk, strict=True)]
+        )
+        listed = find_listed_relevance(positives, junk, num_gallery=self.num_gallery, self_index=self.self_index)
+        return replace(listed, junk_pairs=self.junk_pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +153,7 @@ def similarity_name(similarity: Any) -> str:
     return f"{named.__module__}.{named.__qualname__}"
 
 
-def _joined(ground_truth: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> list[Tensor]:
+def _joined(ground_truth: Sequence[Mapping[str, Any]], names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
     """The named lists of every query, one after the other; a list that a query lacks is empty."""
     none = torch.empty(0, dtype=torch.int64)
     joined = []
@@ -156,6 +165,7 @@ def _joined(ground_truth: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -
             positions = torch.as_tensor(positions)
             if positions.numel():  # an empty list is a tensor of floats
                 _checks.integer_labels(argument, positions)
+                _checks.in_range(argument, positions, 0, num_gallery)
                 parts.append(positions)
         joined.append(torch.cat([part.to(parts[-1].device) for part in parts]))
     return joined

@@ -51,8 +51,9 @@ class Protocol:
     needs_lists: bool = False
     """whether the benchmark names positives and junk of each query; its relevance cannot be told from labels"""
     positive_lists: tuple[str, ...] = ("ok",)
-    """which lists of a query's ground truth are its positives, where relevance comes as lists"""
+    """which lists of a query's ground truth are its positives, where relevance comes as lists; one is enough"""
     junk_lists: tuple[str, ...] = ("junk",)
+    """which are dropped for it; a list that is neither is an error"""
     leave_one_out: bool = False
     """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
     rule: str = "rectangle"

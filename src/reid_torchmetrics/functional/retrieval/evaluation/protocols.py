@@ -81,10 +81,11 @@ _SYSU = [_sysu(search, cameras, shots) for search, cameras in _SEARCHES.items() 
 
 _OXFORD = Protocol(
     "oxford5k",
-    "Philbin et al., CVPR 2007: compute_ap, trapezoid; lists `ok` and `junk` of each query",
+    "Philbin et al., CVPR 2007: compute_ap, trapezoid; lists `good`, `ok` and `junk` of each query",
     rule="trapezoid",
     same_camera="keep",
     needs_lists=True,
+    positive_lists=("good", "ok"),
     reports=("map",),
 )
 
