@@ -8,6 +8,7 @@ import torch
 from reid_torchmetrics import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import (
     PositiveRanks,
+    TiedGroups,
     average_precision,
     cmc_at,
     cmc_curve,
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("unannotated")
 
 X, ID, CAM = torch.eye(3), torch.tensor([1, 2, 1]), torch.tensor([0, 0, 1])
 RANKS = PositiveRanks(torch.tensor([1]), torch.tensor([1]), torch.tensor([3]))
+ZERO, ONE, HITS = torch.tensor([0]), torch.tensor([1]), [1, 0, 1, 0, 0, 1]
 NAN, INF = float("nan"), float("inf")
 
 FUNCTIONAL = [
@@ -65,6 +67,26 @@ FUNCTIONAL = [
     (lambda: mean_over_queries(X[0].double(), empty_target_action="zero"), ValueError, "`empty_target_action` must be one of 'skip', 'neg', 'pos', 'error'; got 'zero'."),
 ]  # fmt: skip
 
+RANKED = [
+    (lambda: PositiveRanks(torch.tensor([3, 1]), torch.tensor([2]), torch.tensor([5])), ValueError, "`rank` must ascend within a query, each rank once; got 3, 1 for query 0."),
+    (lambda: PositiveRanks(torch.tensor([1, 2, 2]), torch.tensor([1, 2]), torch.tensor([5, 5])), ValueError, "`rank` must ascend within a query, each rank once; got 2, 2 for query 1."),
+    (lambda: PositiveRanks(torch.tensor([0, 2]), torch.tensor([2]), torch.tensor([5])), ValueError, "`rank` must count from 1; got 0 for query 0."),
+    (lambda: PositiveRanks(torch.tensor([1, 6]), torch.tensor([1, 1]), torch.tensor([6, 5])), ValueError, "`rank` must be at most `num_candidates`; got 6 of 5 for query 1."),
+    (lambda: PositiveRanks(torch.tensor([1, 2]), torch.tensor([2]), torch.tensor([1])), ValueError, "`num_positives` must be at most `num_candidates`; got 2 of 1 for query 0."),
+    (lambda: PositiveRanks(torch.tensor([], dtype=torch.int64), torch.tensor([1, -1]), torch.tensor([3, 3])), ValueError, "`num_positives` must be at least 0; got -1 for query 1."),
+    (lambda: PositiveRanks(torch.tensor([2]), torch.tensor([1]), torch.tensor([2]), TiedGroups("stable", ZERO, ONE, ONE)), ValueError, "`tied` must have the policy 'grouped' or 'expected'; got 'stable'."),
+    (lambda: PositiveRanks(torch.tensor([2]), torch.tensor([1]), torch.tensor([2]), TiedGroups("grouped", ID[:2], ONE, ONE)), ValueError, "`tied` must have one group for each of 1 positives; got [2, 1, 1]."),
+    (lambda: PositiveRanks(torch.tensor([1]), torch.tensor([1]), torch.tensor([2]), TiedGroups("grouped", ZERO, ONE, ONE)), ValueError, "`tied` must describe groups that hold their positives at pessimistic ranks; got another for positive 0."),
+    (lambda: PositiveRanks.from_hits(HITS), TypeError, "`hits` must hold one list for each query; got int, so write [hits]."),
+    (lambda: PositiveRanks.from_hits(torch.tensor(HITS)), ValueError, "`hits` must have shape [queries, candidates]; got [6]."),
+    (lambda: PositiveRanks.from_hits("101"), TypeError, "`hits` must be a tensor, an array or a list of lists; got str."),
+    (lambda: PositiveRanks.from_hits([[1, 3]]), ValueError, "`hits[0]` must hold hits, True or 1, and misses, False or 0; got 1 to 3."),
+    (lambda: PositiveRanks.from_hits(torch.rand(1, 3)), TypeError, "`hits[0]` must hold bools, or the integers 0 and 1; got torch.float32."),
+    (lambda: PositiveRanks.from_hits([HITS], num_positives=[2]), ValueError, "`num_positives` must count the hits, too; got 2 for query 0, which has 3 hits."),
+    (lambda: PositiveRanks.from_hits([HITS], num_positives=[3, 3]), ValueError, "`num_positives` must have shape [1]; got [2]."),
+    (lambda: PositiveRanks.from_hits([HITS], num_positives=3), TypeError, "`num_positives` must be a tensor, an array or a list; got int."),
+]  # fmt: skip
+
 METRICS = [
     (lambda: ReIDMeanAP(rule="rect"), ValueError, "`rule` must be one of 'rectangle', 'trapezoid', 'interpolated_11', 'interpolated_101'; got 'rect'."),
     (lambda: ReIDMeanAP(similarity="l2"), ValueError, "`similarity` must be one of 'cosine', 'euclidean', 'dot'; got 'l2'."),
@@ -99,7 +121,7 @@ UPDATES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), FUNCTIONAL + METRICS)
+@pytest.mark.parametrize(("call", "kind", "message"), FUNCTIONAL + RANKED + METRICS)
 def test_a_bad_argument_is_named_with_the_rule_and_what_came(call, kind, message):
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         call()

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval.measures.extremes import first_group
 from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
 from reid_torchmetrics.functional.retrieval.measures.terms import ordinals, per_block, sum_per_query
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, chance_of_none
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, check_ranks
 
 _MAX_CHANCES = 1 << 20  # ranks times queries that are held at a time
 
@@ -52,6 +52,7 @@ def cmc_curve(
     """
     _checks.positive_int("max_rank", max_rank)
     _checks.one_of("mode", mode, CMC_MODES)
+    check_ranks(ranks)
     total = CMC_MODES[mode].total(ranks, max_rank)
     num_valid = int((ranks.num_positives > 0).sum())
     return mean_of_total(total, num_valid, ranks.num_queries - num_valid, empty_target_action)

@@ -30,7 +30,7 @@ from reid_torchmetrics.functional.retrieval.measures.terms import (
     where_positive,
 )
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import chance_of_none, expected_reciprocal
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, in_float
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
@@ -116,7 +116,7 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
     def reciprocal(valid: Tensor) -> Tensor:
         if ranks.tied is None or ranks.tied.policy == "grouped":
             first = first_places(ranks, valid)
-            return (1 / first.double()).masked_fill(first > (first if k is None else k), 0.0)
+            return (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0)
         groups = first_groups(ranks, ranks.tied, valid)
         return expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False)
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.measures.terms import where_positive
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, expected_reciprocal, groups_at
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups, in_float
 
 
 def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
@@ -26,7 +26,7 @@ def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     def share(valid: Tensor) -> Tensor:
         num_positives = ranks.num_positives[valid]
         if ranks.tied is None or ranks.tied.policy == "grouped":
-            return num_positives / last_places(ranks, valid).double()
+            return num_positives / in_float(last_places(ranks, valid))
         groups = last_groups(ranks, ranks.tied, valid)
         return num_positives * expected_reciprocal(groups, groups.size, last=True)
 
@@ -41,7 +41,7 @@ def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
 
     def rank(valid: Tensor) -> Tensor:
         if ranks.tied is None or ranks.tied.policy == "grouped":
-            return first_places(ranks, valid).double()
+            return in_float(first_places(ranks, valid))
         groups = first_groups(ranks, ranks.tied, valid)
         return groups.before + (groups.size + 1) / (groups.num_positives + 1).double()
 

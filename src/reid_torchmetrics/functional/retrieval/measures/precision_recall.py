@@ -10,7 +10,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures.average_precision import MAX_INTERPOLATED, interpolated_precision
 from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
 from reid_torchmetrics.functional.retrieval.measures.terms import check_certain, places_of
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, check_ranks, unchecked_ranks
 
 
 def precision_recall_curve(
@@ -25,6 +25,7 @@ def precision_recall_curve(
         TypeError: `query` is not an int.
         ValueError: `query` is not the number of a query, or the ranks are of the tie policy "expected".
     """
+    check_ranks(ranks)
     _checks.place("query", query, ranks.num_queries)
     check_certain("query", f"the curve of query {query}", ranks)
     places = places_of(_only(ranks, query))
@@ -62,4 +63,4 @@ def _only(ranks: PositiveRanks, query: int) -> PositiveRanks:
     stop = int(ranks.num_positives[: query + 1].sum())
     own, positives = slice(query, query + 1), slice(stop - int(ranks.num_positives[query]), stop)
     tied = None if ranks.tied is None else ranks.tied.of(positives)
-    return PositiveRanks(ranks.rank[positives], ranks.num_positives[own], ranks.num_candidates[own], tied)
+    return unchecked_ranks(ranks.rank[positives], ranks.num_positives[own], ranks.num_candidates[own], tied)

@@ -11,7 +11,12 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, expected_in_group, groups_at
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import (
+    PositiveRanks,
+    TiedGroups,
+    check_ranks,
+    in_float,
+)
 
 
 class Places(NamedTuple):
@@ -85,7 +90,7 @@ def places_of(ranks: PositiveRanks) -> Places:
     Under "expected" they are the pessimistic ones, which are certain only in a group that has no negatives.
     """
     if ranks.tied is None or ranks.tied.policy == "expected":
-        return Places(ordinals(ranks.num_positives).double(), ranks.rank.double())
+        return Places(ordinals(ranks.num_positives).double(), in_float(ranks.rank))
     groups = groups_of(ranks, ranks.tied)
     ordinal, rank = groups.better + groups.num_positives, groups.before + groups.size
     return Places(ordinal.double(), rank.double(), groups.num_positives, groups.size)
@@ -112,6 +117,7 @@ def per_block(
     ranks: PositiveRanks, measure: Callable[[PositiveRanks], Tensor], max_positives: int = 1 << 22
 ) -> Float[Tensor, " queries"]:
     """Apply `measure` to blocks of queries, so that millions of positives need little memory."""
+    check_ranks(ranks)
     none = torch.empty(0, dtype=torch.float64, device=ranks.rank.device)
     return torch.cat([none, *(measure(block) for block in ranks.split(max_positives))])
 
@@ -123,6 +129,7 @@ def defined(ranks: PositiveRanks, values: Float[Tensor, " queries"]) -> Float[Te
 
 def where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:
     """Evaluate `value` for the queries with a positive, NaN for the others."""
+    check_ranks(ranks)
     valid = ranks.num_positives > 0
     values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
     values[valid] = value(valid)
@@ -131,6 +138,7 @@ def where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> F
 
 def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
     """Raise if a value is asked for whose expectation over tied candidates is not known."""
+    check_ranks(ranks)
     if ranks.tied is not None and ranks.tied.policy == "expected":
         _checks.has_expectation(argument, value)
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.counting import GROUPING_POLICIES
+
+Hits: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
+"""For every query its ranked list, best first, as bools or as 0 and 1; lists of lists may be of unequal lengths."""
+
+UNRETRIEVED = 1 << 62
+"""Ranks beyond it are those of positives that a list does not hold: never, in measures infinity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +50,16 @@ class PositiveRanks:
     """The ranks of the positives of every query: what each measure of retrieval is computed from.
 
     Blocks of queries append: the ranks of two sets of queries against one gallery are the concatenation of theirs.
+    Lists that are ranked already enter by `from_hits`.
+
+    Raises:
+        TypeError: a tensor that holds no integers.
+        ValueError: lengths or devices that do not fit, ranks that do not ascend within a query or are not between 1
+            and its number of candidates, more positives than candidates, or groups that do not fit the ranks.
     """
 
     rank: Int[Tensor, " positives"]
-    """int64, 1-based, grouped by query, ascending inside a query"""
+    """int64, 1-based, grouped by query, ascending inside a query, each rank once"""
     num_positives: Int[Tensor, " queries"]
     """int64; 0 for a query that cannot be evaluated"""
     num_candidates: Int[Tensor, " queries"]
@@ -55,7 +70,12 @@ class PositiveRanks:
     def __post_init__(self) -> None:
         _checks.integer_labels("num_positives", self.num_positives)
         _checks.integer_labels("num_candidates", self.num_candidates, len(self.num_positives))
+        _checks.same_device("num_positives", self.num_positives, "num_candidates", self.num_candidates)
+        _checks.counts_of_positives(self.num_positives, self.num_candidates)
         _checks.integer_labels("rank", self.rank, int(self.num_positives.sum()), self.num_positives.device)
+        _checks.ascending_ranks(self.rank, self.num_positives, self.num_candidates)
+        if self.tied is not None:
+            _check_groups(self, self.tied)
 
     @property
     def num_queries(self) -> int:
@@ -73,8 +93,48 @@ class PositiveRanks:
             yield self._block(slice(first, last), slice(done, stop))
             first, done = last, stop
 
+    @staticmethod
+    def from_hits(hits: Hits, num_positives: Tensor | NDArray[Any] | Sequence[int] | None = None) -> PositiveRanks:
+        """The ranks of lists that are ranked already: hits, True or 1, and misses, best first; junk is left out.
+
+        A list that was cut off may lack positives. They count in `num_positives` and are never found, as in trec_eval:
+        they add 0 to average precision, which is divided by all positives, and are beyond every cutoff. So the first
+        rank of a query without a hit is infinite, and INP is 0 where a positive is missing. `num_candidates` is the
+        length of the list.
+
+        Args:
+            hits: a bool or integer tensor or array [queries, candidates], or one list for each query.
+            num_positives: how many positives each query has, found or not; None for those in the list.
+
+        Raises:
+            TypeError: something else than lists of bools, or of the integers 0 and 1.
+            ValueError: a shape that does not fit, other integers, or fewer positives than hits.
+
+        Example:
+            >>> from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision
+            >>> ranks = PositiveRanks.from_hits([[1, 0, 1, 0, 0, 1]])
+            >>> average_precision(ranks)  # (1/1 + 2/3 + 3/6) / 3
+            tensor([0.7222], dtype=torch.float64)
+            >>> cut = PositiveRanks.from_hits([[1, 0, 1, 0, 0, 1], [0, 1]], num_positives=[4, 2])
+            >>> average_precision(cut)  # (1/1 + 2/3 + 3/6 + 0) / 4 and (1/2 + 0) / 2
+            tensor([0.5417, 0.2500], dtype=torch.float64)
+        """
+        _checks.ranked_lists("hits", hits)
+        rows = [torch.as_tensor(row) for row in hits]
+        for query, row in enumerate(rows):
+            _checks.list_of_hits(f"hits[{query}]", row)
+        found = [row.bool().nonzero()[:, 0] + 1 for row in rows]
+        device = rows[0].device if rows else torch.device("cpu")
+        num_hits = torch.tensor([len(part) for part in found], dtype=torch.int64, device=device)
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
+        positives = num_hits if num_positives is None else _declared(num_positives, num_hits)
+        parts = []
+        for part, total in zip(found, positives.tolist(), strict=True):
+            parts += [part, torch.arange(len(part) + 1, total + 1, device=device) + UNRETRIEVED]
+        return unchecked_ranks(torch.cat([num_hits[:0], *parts]), positives, lengths)
+
     def _block(self, queries: slice, positives: slice) -> PositiveRanks:
-        return PositiveRanks(
+        return unchecked_ranks(
             self.rank[positives],
             self.num_positives[queries],
             self.num_candidates[queries],
@@ -86,7 +146,7 @@ class PositiveRanks:
         """The ranks of all queries of `blocks`, in order."""
         tied = [block.tied for block in blocks if block.tied is not None]
         _checks.alike("blocks", "tie policy", [block.tied.policy if block.tied else None for block in blocks])
-        return PositiveRanks(
+        return unchecked_ranks(
             torch.cat([block.rank for block in blocks]),
             torch.cat([block.num_positives for block in blocks]),
             torch.cat([block.num_candidates for block in blocks]),
@@ -101,3 +161,49 @@ def _concatenate(blocks: Sequence[TiedGroups]) -> TiedGroups:
         torch.cat([block.num_positives for block in blocks]),
         torch.cat([block.num_negatives for block in blocks]),
     )
+
+
+def unchecked_ranks(
+    rank: Int[Tensor, " positives"],
+    num_positives: Int[Tensor, " queries"],
+    num_candidates: Int[Tensor, " queries"],
+    tied: TiedGroups | None = None,
+) -> PositiveRanks:
+    """`PositiveRanks` of what was counted here, without the checks of what users make."""
+    ranks = object.__new__(PositiveRanks)
+    vars(ranks).update(rank=rank, num_positives=num_positives, num_candidates=num_candidates, tied=tied)
+    return ranks
+
+
+def check_ranks(ranks: object) -> None:
+    """Raise unless a measure was given ranks."""
+    _checks.are_ranks("ranks", ranks, PositiveRanks)
+
+
+def in_float(rank: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """Ranks as float64, infinite where a list does not hold the positive."""
+    return rank.double().masked_fill(rank > UNRETRIEVED, torch.inf)
+
+
+def _declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Tensor) -> Tensor:
+    _checks.array_like("num_positives", num_positives)
+    declared = torch.as_tensor(num_positives, device=num_hits.device)
+    if len(num_hits) or declared.numel():  # an empty list is a tensor of floats
+        _checks.integer_labels("num_positives", declared, len(num_hits))
+    declared = declared.long()
+    _checks.declared_positives("num_positives", declared, num_hits)
+    return declared
+
+
+def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
+    """Raise unless the groups are those of the ranks: see `TiedGroups`."""
+    parts = (tied.better, tied.num_positives, tied.num_negatives)
+    _checks.tied_groups(GROUPING_POLICIES, tied.policy, [len(part) for part in parts], len(ranks.rank))
+    size = ranks.num_positives.long()
+    query = torch.repeat_interleave(size)
+    ordinal = torch.arange(1, len(query) + 1, device=query.device) - (size.cumsum(0) - size)[query]
+    before = ranks.rank - (ordinal - tied.better) - tied.num_negatives
+    end = before + tied.num_positives + tied.num_negatives
+    inside = (tied.better < ordinal) & (ordinal <= tied.better + tied.num_positives)
+    fits = (before >= tied.better) & (end <= ranks.num_candidates[query])
+    _checks.groups_hold(hold=inside & fits & (tied.better >= 0) & (tied.num_negatives >= 0))

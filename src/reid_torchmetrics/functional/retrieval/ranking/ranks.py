@@ -16,7 +16,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking.counting import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.ranking.labels import find_relevance
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
 from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.ranking.scores import (
     DEFAULT_MAX_BYTES,
@@ -154,7 +154,7 @@ def ranks_of_entries(
 ) -> PositiveRanks:
     """Name what was found for every positive, which lies as `tiles.positive_entries` puts it."""
     tied = TiedGroups(ties, *entries[1:]) if len(entries) > 1 else None
-    return PositiveRanks(entries[0], num_positives, num_candidates, tied)
+    return unchecked_ranks(entries[0], num_positives, num_candidates, tied)
 
 
 def _check_lengths(num_queries: int, num_gallery: int, query_labels: Tensor, gallery_labels: Tensor) -> None:

@@ -1,0 +1,187 @@
+"""Ranks that did not come from the engine: made by hand, and of lists that are ranked already."""
+
+import copy
+import math
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval import (
+    AP_RULES,
+    PRECISION_DIVISORS,
+    PositiveRanks,
+    average_precision,
+    average_precision_at_r,
+    cmc_at,
+    cmc_curve,
+    first_rank,
+    hit_rate_at,
+    inverse_negative_penalty,
+    mean_precision_recall_curve,
+    normalised_dcg,
+    precision_at,
+    precision_recall_curve,
+    r_precision,
+    rank_positives_from_scores,
+    recall_at,
+    reciprocal_rank,
+)
+from tests.strategies import ALL_TIES, problems
+
+FRUIT = [1, 0, 1, 0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    "hits",
+    [
+        torch.tensor([FRUIT]),
+        torch.tensor([FRUIT], dtype=torch.bool),
+        torch.tensor([FRUIT], dtype=torch.uint8),
+        np.array([FRUIT]),
+        np.array([FRUIT], dtype=bool),
+        [FRUIT],
+        (FRUIT,),
+        [torch.tensor(FRUIT)],
+        [[bool(hit) for hit in FRUIT]],
+        [np.array(FRUIT, dtype=bool)],
+    ],
+)
+def test_the_worked_example_of_every_text_is_a_list_of_hits(hits):
+    ranks = PositiveRanks.from_hits(hits)
+    assert (ranks.rank.tolist(), ranks.num_positives.tolist(), ranks.num_candidates.tolist()) == ([1, 3, 6], [3], [6])
+    assert float(average_precision(ranks)) == pytest.approx((1 / 1 + 2 / 3 + 3 / 6) / 3)
+
+
+def test_lists_may_be_of_unequal_lengths_and_hold_no_hit_or_nothing():
+    ranks = PositiveRanks.from_hits([[0, 1], [], [0, 0, 0], [1]])
+    assert (ranks.rank.tolist(), ranks.num_positives.tolist()) == ([2, 1], [1, 0, 0, 1])
+    assert ranks.num_candidates.tolist() == [2, 0, 3, 1]
+    assert average_precision(ranks).tolist() == pytest.approx([1 / 2, math.nan, math.nan, 1], nan_ok=True)
+    nobody = PositiveRanks.from_hits([], num_positives=[])
+    assert (nobody.num_queries, len(nobody.rank)) == (0, 0)
+
+
+@given(problems(ties=("stable",)))
+def test_hits_in_the_order_of_scores_have_the_ranks_of_the_engine(problem):
+    ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
+    hits, done = [], 0
+    for size, length in zip(ranks.num_positives.tolist(), ranks.num_candidates.tolist(), strict=True):
+        hits.append(torch.zeros(length, dtype=torch.bool))
+        hits[-1][ranks.rank[done : done + size] - 1] = True
+        done += size
+    again = PositiveRanks.from_hits(hits)
+    assert all(map(torch.equal, vars_of(again), vars_of(ranks)))
+
+
+def vars_of(ranks: PositiveRanks) -> list[Tensor]:
+    return [ranks.rank, ranks.num_positives, ranks.num_candidates]
+
+
+lists_of_hits = st.lists(st.lists(st.booleans(), min_size=6, max_size=9), min_size=1, max_size=4)
+
+
+@given(lists_of_hits, st.integers(1, 5))
+def test_a_list_that_is_cut_off_has_the_numbers_of_the_whole_up_to_there(hits, length):
+    whole = PositiveRanks.from_hits(hits)
+    cut = PositiveRanks.from_hits([row[:length] for row in hits], whole.num_positives)
+
+    def agree(measure, expected=None):
+        values = (expected or measure)(whole)
+        assert torch.allclose(measure(cut), values, rtol=1e-12, atol=0, equal_nan=True)
+
+    for rule in AP_RULES:
+        agree(
+            lambda ranks, rule=rule: average_precision(ranks, rule=rule),
+            lambda ranks, rule=rule: average_precision(ranks, rule=rule, k=length),
+        )
+    agree(lambda ranks: normalised_dcg(ranks, k=length))
+    agree(reciprocal_rank, lambda ranks: reciprocal_rank(ranks, k=length))
+    for k in range(1, length + 1):
+        agree(lambda ranks, k=k: cmc_curve(ranks, k))
+        for measure in (precision_at, recall_at, hit_rate_at):
+            agree(lambda ranks, k=k, measure=measure: measure(ranks, k))
+        agree(lambda ranks, k=k: average_precision_at_r(ranks, k=k))
+        agree(lambda ranks, k=k: r_precision(ranks, k=k))
+
+
+def test_a_positive_that_was_not_retrieved_adds_nothing_and_counts_in_the_divisor():
+    # Two of three positives are found, at ranks 1 and 3; of the other query neither of its two.
+    ranks = PositiveRanks.from_hits([[1, 0, 1], [0, 0, 0]], num_positives=torch.tensor([3, 2]))
+    assert ranks.num_positives.tolist() == [3, 2]
+    expected = {
+        average_precision: (1 / 1 + 2 / 3 + 0) / 3,
+        average_precision_at_r: (1 / 1 + 2 / 3) / 3,
+        r_precision: 2 / 3,
+        reciprocal_rank: 1,
+        normalised_dcg: (1 / math.log2(2) + 1 / math.log2(4)) / (1 + 1 / math.log2(3) + 1 / math.log2(4)),
+        inverse_negative_penalty: 0,  # 3 / infinity
+    }
+    for measure, value in expected.items():
+        assert measure(ranks).tolist() == pytest.approx([value, 0], abs=0)
+    assert first_rank(ranks).tolist() == [1, math.inf]
+    assert average_precision(ranks, rule="trapezoid").tolist() == pytest.approx([(1 + 1 + 1 / 2 + 2 / 3) / 6, 0])
+    assert cmc_curve(ranks, 50).tolist() == [1 / 2] * 50
+    assert cmc_curve(ranks, 3, mode="all_shots").tolist() == pytest.approx([1 / 6, 1 / 3, 1 / 3])
+    for divisor, value in {"k": 2 / 10, "attainable": 2 / 3, "last_positive": 2 / 10}.items():
+        assert precision_at(ranks, 10, divisor=divisor).tolist() == pytest.approx([value, 0])
+    assert set(PRECISION_DIVISORS) == {"k", "attainable", "last_positive"}
+    precision, recall = precision_recall_curve(ranks, 0)
+    assert (precision.tolist(), recall.tolist()) == (pytest.approx([1, 2 / 3, 0]), pytest.approx([1 / 3, 2 / 3, 1]))
+    assert mean_precision_recall_curve(ranks, 2).tolist() == [1 / 2, 0]
+
+
+def test_cut_lists_split_and_append_like_others():
+    ranks = PositiveRanks.from_hits([[1, 0], [0, 1], [0, 0]], num_positives=[2, 1, 4])
+    again = PositiveRanks.concatenate(list(ranks.split(1)))
+    assert average_precision(again).tolist() == average_precision(ranks).tolist() == [1 / 2, 1 / 2, 0]
+
+
+@given(problems(ties=ALL_TIES))
+def test_what_the_engine_counts_passes_the_checks_of_what_users_make(problem):
+    ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
+    again = PositiveRanks(ranks.rank, ranks.num_positives, ranks.num_candidates, ranks.tied)
+    assert torch.equal(average_precision(again), average_precision(ranks)) or average_precision(ranks).isnan().any()
+
+
+def test_ranks_are_copied_and_pickled_like_any_value():
+    ranks = PositiveRanks.from_hits([FRUIT], num_positives=[4])
+    for again in (copy.deepcopy(ranks), pickle.loads(pickle.dumps(ranks))):
+        assert all(map(torch.equal, vars_of(again), vars_of(ranks)))
+        assert again.tied is None
+
+
+MEASURES = {
+    "average precision": average_precision,
+    "interpolated": lambda ranks: average_precision(ranks, rule="interpolated_11"),
+    "MAP@R": average_precision_at_r,
+    "R-precision": r_precision,
+    "reciprocal rank": reciprocal_rank,
+    "nDCG": normalised_dcg,
+    "INP": inverse_negative_penalty,
+    "first rank": first_rank,
+    "precision": lambda ranks: precision_at(ranks, 1),
+    "recall": lambda ranks: recall_at(ranks, 1),
+    "hit rate": lambda ranks: hit_rate_at(ranks, 1),
+    "CMC": lambda ranks: cmc_at(ranks, 1),
+    "all shots": lambda ranks: cmc_at(ranks, 1, mode="all_shots"),
+    "curve": lambda ranks: cmc_curve(ranks, 1),
+    "precision and recall": lambda ranks: precision_recall_curve(ranks, 0),
+    "mean precision and recall": mean_precision_recall_curve,
+}
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize("name", MEASURES)
+def test_a_measure_that_is_given_hits_says_how_they_become_ranks(name):
+    hits = torch.tensor([FRUIT], dtype=torch.bool)
+    with pytest.raises(TypeError) as raised:
+        MEASURES[name](hits)
+    assert str(raised.value) == (
+        "`ranks` must be `PositiveRanks`, which `PositiveRanks.from_hits` makes of ranked lists of hits and"
+        " `rank_positives` of embeddings; got torch.bool of shape [1, 6]."
+    )
