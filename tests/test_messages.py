@@ -1,17 +1,23 @@
 """Bad input: the error names the argument, the rule and what came."""
 
+import json
 import re
 
+import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional.retrieval import (
+    PROTOCOLS,
     PositiveRanks,
+    Protocol,
     TiedGroups,
     average_precision,
     cmc_at,
     cmc_curve,
+    evaluate,
+    evaluate_scores,
     mean_over_queries,
     rank_positives,
     rank_positives_from_scores,
@@ -23,6 +29,14 @@ X, ID, CAM = torch.eye(3), torch.tensor([1, 2, 1]), torch.tensor([0, 0, 1])
 RANKS = PositiveRanks(torch.tensor([1]), torch.tensor([1]), torch.tensor([3]))
 ZERO, ONE, HITS = torch.tensor([0]), torch.tensor([1]), [1, 0, 1, 0, 0, 1]
 NAN, INF = float("nan"), float("inf")
+
+
+def fed(metric):
+    """The metric with three queries and three gallery items."""
+    for is_query in (True, False):
+        metric.update(X, ID, is_query=is_query)
+    return metric
+
 
 FUNCTIONAL = [
     (lambda: rank_positives([1.0], X, ID, ID), TypeError, "`query` must be a tensor; got list."),
@@ -87,6 +101,30 @@ RANKED = [
     (lambda: PositiveRanks.from_hits([HITS], num_positives=3), TypeError, "`num_positives` must be a tensor, an array or a list; got int."),
 ]  # fmt: skip
 
+EVALUATED = [
+    (lambda: evaluate(X, X, ID, ID, protocol="cub200"), ValueError, "`gallery` must be left out under protocol 'cub200', which searches every query among the others, so that all samples are given once, as `query`; got a gallery."),
+    (lambda: evaluate_scores(X, ID, ID, protocol="cub200"), ValueError, "`self_index` must hold every query's own place in the gallery under protocol 'cub200', which searches every query among the others; got 3 queries without."),
+    (lambda: evaluate(X, X, ID, ID, multi_query=1), TypeError, "`multi_query` must be True or False; got int."),
+    (lambda: evaluate(X, X, ID, ID, reports="map"), TypeError, "`reports` must be a tuple or list of names; got 'map', so write ('map',)."),
+    (lambda: evaluate(X, X, ID, ID, reports=5), TypeError, "`reports` must be a tuple or list of names; got int."),
+    (lambda: evaluate(X, X, ID, ID, reports=("map", 5)), TypeError, "`reports` must hold names only; got 5."),
+    (lambda: evaluate(X, X, ID, ID, reports=("precision_9223372036854775808",)), ValueError, "`reports` must have a k that fits int64; got 'precision_9223372036854775808'."),
+    (lambda: evaluate(X, X, ground_truth=[{"ok": [1]}] * 3, positive_lists="ok"), TypeError, "`positive_lists` must be a tuple or list of names; got 'ok', so write ('ok',)."),
+    (lambda: evaluate(X, X, ["anna", "ben", "anna"], ID), TypeError, "`query_identities` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor(numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."),
+    (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"])), TypeError, "`gallery_identities` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor(numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."),
+    (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"], dtype=object)), TypeError, "`gallery_identities` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor(numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."),
+    (lambda: evaluate(X, X, ID, [1, 2, 1]), TypeError, "`gallery_identities` must be a tensor; got list."),
+]  # fmt: skip
+
+MISTAKEN = [
+    (lambda: evaluate(X, X, ID, ID, metric="l2"), "`metric`, which may be `similarity`; `evaluate` takes query, gallery, "),
+    (lambda: evaluate(X, X, ID, ID, topk=5), "`topk`, which may be `max_rank`; `evaluate` takes query, gallery, "),
+    (lambda: evaluate(X, X, q_pids=ID, g_pids=ID), "`q_pids`, which may be `query_identities`; `evaluate` takes query, gallery, "),
+    (lambda: evaluate_scores(X, ID, ID, tie="stable"), "`tie`, which may be `ties`; `evaluate_scores` takes scores, query_identities, "),
+    (lambda: ReIDMetrics(topk=5), "`topk`, which may be `ranks`; `ReIDMetrics` takes ranks, protocol, rule, prefix, postfix, "),
+    (lambda: ReIDMetrics(metric="cosine"), "`metric`, which may be `similarity`; `ReIDMetrics` takes ranks, protocol, rule, prefix, postfix, "),
+]  # fmt: skip
+
 METRICS = [
     (lambda: ReIDMeanAP(rule="rect"), ValueError, "`rule` must be one of 'rectangle', 'trapezoid', 'interpolated_11', 'interpolated_101'; got 'rect'."),
     (lambda: ReIDMeanAP(similarity="l2"), ValueError, "`similarity` must be one of 'cosine', 'euclidean', 'dot'; got 'l2'."),
@@ -101,7 +139,28 @@ METRICS = [
     (lambda: ReIDMetrics(ranks=()), ValueError, "`ranks` must hold at least one int and none twice; got ()."),
     (lambda: ReIDMetrics(ranks=(1, 1)), ValueError, "`ranks` must hold at least one int and none twice; got (1, 1)."),
     (lambda: ReIDMetrics(ranks=5), TypeError, "`ranks` must be a tuple or list of ints; got int."),
-    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`"),
+    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`, which may be `ties`; `ReIDMeanAP` takes rule, k, normaliser, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(metric="cosine"), ValueError, "Unexpected keyword arguments: `metric`, which may be `similarity`; `ReIDMeanAP` takes rule, k, normaliser, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMINP(dist_metric="l2"), ValueError, "Unexpected keyword arguments: `dist_metric`, which may be `similarity`; `ReIDMINP` takes protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(rule="trapezoid"), ValueError, "Unexpected keyword arguments: `rule`, which is a field of `Protocol`; `ReIDCMC` takes top_k, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(k=5), ValueError, "Unexpected keyword arguments: `k`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMCCurve(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `max_rank`; `ReIDCMCCurve` takes max_rank, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeasure("mrr", colour=5), ValueError, "Unexpected keyword arguments: `colour`; `ReIDMeasure` takes name, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(compute_on_cpu=1), ValueError, "Expected keyword argument `compute_on_cpu` to be an `bool` but got 1"),
+    (lambda: ReIDCMC(top_k=2**63), ValueError, "`top_k` must fit int64; got 9223372036854775808."),
+    (lambda: ReIDMeanAP(k=2**63), ValueError, "`k` must fit int64; got 9223372036854775808."),
+    (lambda: ReIDMeasure("precision"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'precision', which needs its k, as in 'precision_10'."),
+    (lambda: ReIDMeasure("rank1"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'rank1', which may be 'rank_1'."),
+    (lambda: ReIDMeasure("mAP"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'mAP', which may be 'map'."),
+    (lambda: ReIDMeasure("precision@5"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'precision@5', which may be 'precision_5'."),
+    (lambda: ReIDMeasure("accuracy"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'accuracy'."),
+    (lambda: ReIDMeasure(5), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 5."),
+    (lambda: ReIDMeasure("precision_9223372036854775808"), ValueError, "`name` must have a k that fits int64; got 'precision_9223372036854775808'."),
+    (lambda: ReIDMetrics(reports="map"), TypeError, "`reports` must be a tuple or list of names; got 'map', so write ('map',)."),
+    (lambda: fed(ReIDMeanAP()).results().nearest(2), ValueError, "`nearest` must be asked of results of `functional.retrieval.evaluate`, which is given the embeddings; got results of a metric, which hold none."),
+    (lambda: fed(ReIDMeanAP()).results().by_camera_pair(), ValueError, "`by_camera_pair` must be asked of results of `functional.retrieval.evaluate`, which is given the embeddings; got results of a metric, which hold none."),
+    (lambda: fed(ReIDMetrics(protocol="vehicleid")).compute(), ValueError, "`is_query` must be left out under a leave-one-out protocol, as every sample is a query and, for all others, a gallery item; got 3 samples that are queries only."),
 ]  # fmt: skip
 
 UPDATES = [
@@ -117,14 +176,43 @@ UPDATES = [
     ({"index": ID}, ValueError, "`index` must be given in every batch or in none; got a batch with it after batches without."),
     ({"is_query": ID}, TypeError, "`is_query` must be True, False, None or a bool tensor; got torch.int64."),
     ({"is_query": 1}, TypeError, "`is_query` must be True, False, None or a bool tensor; got int."),
+    ({"identities": ["anna", "ben", "anna"]}, TypeError, "`identities` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor(numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."),
+    ({"is_query": np.array([True, False, True])}, TypeError, "`is_query` must be True, False, None or a bool tensor; got ndarray."),
     ({"is_query": CAM[:2] == 0}, ValueError, "`is_query` must have shape [3]; got [2]."),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), FUNCTIONAL + RANKED + METRICS)
+@pytest.mark.parametrize(("call", "kind", "message"), FUNCTIONAL + RANKED + EVALUATED + METRICS)
 def test_a_bad_argument_is_named_with_the_rule_and_what_came(call, kind, message):
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         call()
+
+
+@pytest.mark.parametrize(("call", "message"), MISTAKEN)
+def test_an_argument_that_does_not_exist_is_named_with_the_likely_one_and_all_that_do(call, message):
+    with pytest.raises(ValueError, match=f"^Unexpected keyword arguments: {re.escape(message)}") as raised:
+        call()
+    assert all(f" {name}" in str(raised.value) for name in ("ties", "max_bytes", "rule", "same_camera", "reports"))
+
+
+def test_every_argument_that_a_collection_names_can_be_given():
+    with pytest.raises(ValueError, match="colour") as raised:
+        ReIDMetrics(colour=1)
+    listed = str(raised.value).partition("takes ")[2].rstrip(".").split(", ")
+    of_torchmetrics = dict.fromkeys(
+        ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"), False
+    )
+    given = of_torchmetrics | dict.fromkeys(
+        ("process_group", "dist_sync_fn", "distributed_available_fn", "rerank", "ranks", "rule")
+    )
+    given |= {"protocol": "regdb", "prefix": "a", "postfix": "b", "similarity": "dot", "ties": "stable", "max_bytes": 5}
+    given |= {
+        name: getattr(PROTOCOLS["regdb"], name)
+        for name in listed
+        if hasattr(PROTOCOLS["regdb"], name) and name not in given
+    }
+    assert sorted(given) == sorted(listed)
+    assert list(ReIDMetrics(**given)) == ["amapb", "aminpb", "arank_1b", "arank_5b", "arank_10b"]
 
 
 @pytest.mark.parametrize("method", ["update", "forward"])
@@ -142,3 +230,59 @@ def test_a_bad_batch_is_refused_and_nothing_of_it_is_stored(method, change, kind
     metric.reset()
     metric.update(**batch)
     assert torch.equal(metric.compute(), before)
+
+
+@pytest.mark.parametrize("value", [True, False])
+def test_a_bool_of_numpy_is_a_bool(value):
+    metric, same = ReIDMeanAP(), ReIDMeanAP()
+    metric.update(X, ID, is_query=np.bool_(value))
+    same.update(X, ID, is_query=value)
+    assert torch.equal(metric.roles[0], same.roles[0])
+    protocol = Protocol("own", "me", leave_one_out=np.bool_(value), k=np.int64(5))
+    assert protocol == Protocol("own", "me", leave_one_out=value, k=5)
+    assert json.loads(json.dumps(protocol.to_dict()))["leave_one_out"] is value
+    pooled = evaluate(X, X, ID, ID, CAM, 1 - CAM, multi_query=np.bool_(value))
+    assert len(pooled.num_positives) == 3
+
+
+MISSING = [
+    ([], "no sample was given."),
+    ([True], "3 queries were given and no gallery; pass `is_query=False` for the gallery."),
+    ([False], "3 gallery items were given and no query; pass `is_query=True` for the queries."),
+]
+
+
+@pytest.mark.parametrize(("given", "reason"), MISSING)
+def test_a_collection_that_lacks_samples_says_once_which(given, reason):
+    metrics = ReIDMetrics()
+    for is_query in given:
+        metrics.update(X, ID, is_query=is_query)
+    with pytest.warns(UserWarning) as said:  # noqa: PT030 - all of them are looked at
+        values = metrics.compute()
+    assert [str(one.message) for one in said] == [f"No query can be evaluated, so the result is NaN: {reason}"]
+    assert list(values) == ["map", "minp", "rank_1", "rank_5", "rank_10"]
+    assert all(value.isnan() for value in values.values())
+
+
+def test_a_collection_without_samples_has_its_prefix_and_dtype_and_takes_samples_later():
+    metrics = ReIDMetrics((1,), prefix="val/").set_dtype(torch.float64)
+    with pytest.warns(UserWarning, match="no sample was given"):
+        values = metrics.compute()
+    assert {name: value.dtype for name, value in values.items()} == dict.fromkeys(metrics, torch.float64)
+    assert list(fed(metrics).compute()) == ["val/map", "val/minp", "val/rank_1"]
+    metrics.reset()
+    with pytest.warns(UserWarning, match="no sample was given"):
+        metrics.compute()
+
+
+SHOWN = [
+    (lambda: ReIDCMC(top_k=5), "ReIDCMC(top_k=5, protocol='market1501', similarity='cosine', ties='pessimistic')"),
+    (lambda: ReIDCMCCurve(7, ties="stable"), "ReIDCMCCurve(max_rank=7, protocol='market1501', similarity='cosine', ties='stable')"),
+    (lambda: ReIDMeasure("mrr"), "ReIDMeasure(name='mrr', protocol='market1501', similarity='cosine', ties='pessimistic')"),
+    (lambda: ReIDMeanAP(rule="trapezoid", max_bytes=9), "ReIDMeanAP(protocol=\"market1501 with rule='trapezoid'\", similarity='cosine', ties='pessimistic', max_bytes=9)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "text"), SHOWN)
+def test_a_metric_shows_what_decides_its_value(make, text):
+    assert repr(make()) == text

@@ -379,7 +379,7 @@ BAD = [
     ),
     (
         lambda: evaluate(QUERY, GALLERY, *LABELS, protocol="cub200"),
-        "`leave_one_out` must come with every query's own place in the gallery,",
+        "`gallery` must be left out under protocol 'cub200', which searches every query among the others,",
     ),
     (
         lambda: evaluate(GALLERY, None, GALLERY_ID, None, GALLERY_CAM, protocol="vehicleid", same_camera="all"),

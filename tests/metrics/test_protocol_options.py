@@ -124,7 +124,7 @@ BAD = [
         lambda: ReIDMetrics(protocol="roxford5k_hard"),
         "`protocol` 'roxford5k_hard' needs `ground_truth`, lists for every query; got labels.",
     ),
-    (lambda: ReIDMeasure("map_5"), "`reports` must be of 'map',"),
+    (lambda: ReIDMeasure("map_5"), "`name` must be of 'map',"),
     (lambda: ReIDMetrics(ties="random"), "`ties` must be one of 'pessimistic',"),
 ]
 
@@ -144,7 +144,7 @@ def test_re_ranking_of_another_kind_is_refused():
 @pytest.mark.parametrize("protocol", AMONG_OTHERS)
 def test_leave_one_out_needs_every_query_in_the_gallery_and_says_so(protocol):
     metric = fed(ReIDCMC(protocol=protocol), GIVEN)
-    with pytest.raises(ValueError, match=r"^`leave_one_out` must come with every query's own place in the gallery"):
+    with pytest.raises(ValueError, match=r"^`is_query` must be left out under a leave-one-out protocol, "):
         metric.compute()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -19,11 +20,13 @@ def one_of(argument: str, value: object, options: Collection[str]) -> None:
 
 
 def positive_int(argument: str, value: object, least: int = 1) -> None:
-    """Raise unless `value` is an int of at least `least`."""
+    """Raise unless `value` is an int of at least `least` that fits int64."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"`{argument}` must be an int; got {kind(value)}.")
     if value < least:
         raise ValueError(f"`{argument}` must be at least {least}; got {value}.")
+    if value >= 2**63:
+        raise ValueError(f"`{argument}` must fit int64; got {value}.")
 
 
 def place(argument: str, value: object, size: int) -> None:
@@ -73,8 +76,8 @@ def rates(argument: str, values: object) -> None:
 
 
 def flag(argument: str, value: object) -> None:
-    """Raise unless `value` is True or False."""
-    if not isinstance(value, bool):
+    """Raise unless `value` is True or False, of Python or of NumPy."""
+    if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"`{argument}` must be True or False; got {kind(value)}.")
 
 
@@ -143,13 +146,6 @@ def known(argument: str, values: Collection[str], names: Collection[str]) -> Non
     unknown = [value for value in values if value not in names]
     if unknown:
         raise ValueError(f"`{argument}` must be some of {', '.join(names)}; got {unknown[0]!r}.")
-
-
-def report(argument: str, value: object, *, known: bool, options: Collection[str]) -> None:
-    """Raise unless `value` names a number that can be reported."""
-    if not known:
-        listed = ", ".join(repr(f"{option}<k>" if option.endswith("_") else option) for option in options)
-        raise ValueError(f"`{argument}` must be of {listed}; got {value!r}.")
 
 
 def has_expectation(argument: str, value: str) -> None:

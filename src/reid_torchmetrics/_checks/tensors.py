@@ -35,6 +35,11 @@ def embeddings(argument: str, value: object) -> None:
 
 def integer_labels(argument: str, value: object, length: int | None = None, device: torch.device | None = None) -> None:
     """Raise unless `value` is a 1-D integer tensor, of `length` and on `device` where they are given."""
+    if _are_strings(value):
+        raise TypeError(
+            f"`{argument}` must be a tensor of integers; got strings, which are numbered by"
+            " `torch.as_tensor(numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."
+        )
     if not isinstance(value, Tensor):
         raise TypeError(f"`{argument}` must be a tensor; got {kind(value)}.")
     if value.dtype not in _INTEGER_DTYPES:
@@ -186,6 +191,12 @@ def _vector(argument: str, value: Tensor, length: int | None, device: torch.devi
         raise ValueError(f"`{argument}` must have shape [{'N' if length is None else length}]; got {_shape(value)}.")
     if device not in (None, value.device):
         raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
+
+
+def _are_strings(value: object) -> bool:
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return value.dtype.kind in "US"
+    return isinstance(value, (list, tuple, np.ndarray)) and len(value) > 0 and isinstance(value[0], str)
 
 
 def _shape(value: Tensor) -> str:

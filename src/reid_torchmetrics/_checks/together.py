@@ -34,6 +34,15 @@ def in_results(name: str, *, given: bool) -> None:
         raise ValueError(f"`{name}` must have been given to the evaluation; these results do not hold it.")
 
 
+def with_embeddings(method: str, *, given: bool) -> None:
+    """Raise if something is asked of results of a metric that needs the embeddings."""
+    if not given:
+        raise ValueError(
+            f"`{method}` must be asked of results of `functional.retrieval.evaluate`, which is given the embeddings;"
+            " got results of a metric, which hold none."
+        )
+
+
 def can_pool(argument: str, labels: Mapping[str, object], *, has_gallery: bool) -> None:
     """Raise unless queries can be pooled: they have identities, no sequences, and a gallery of their own."""
     if labels["query_identities"] is None or labels["query_sequences"] is not None or not has_gallery:
@@ -98,6 +107,33 @@ def belong_together(scores: tuple[int, int], relevance: tuple[int, int]) -> None
         raise ValueError(
             f"`scores` must be made for the same `relevance`; got {scores[0]} x {scores[1]} scores for"
             f" {relevance[0]} queries and {relevance[1]} kept gallery items."
+        )
+
+
+def searched_among_others(protocol: str, *, leave_one_out: bool, has_gallery: bool) -> None:
+    """Raise if a gallery is given under a protocol that searches every query among the other queries."""
+    if leave_one_out and has_gallery:
+        raise ValueError(
+            f"`gallery` must be left out under protocol {protocol!r}, which searches every query among the others, so"
+            " that all samples are given once, as `query`; got a gallery."
+        )
+
+
+def leave_one_out_roles(num_queries_only: int) -> None:
+    """Raise if samples are queries and no gallery items under a protocol that searches each among the others."""
+    if num_queries_only:
+        raise ValueError(
+            "`is_query` must be left out under a leave-one-out protocol, as every sample is a query and, for all"
+            f" others, a gallery item; got {num_queries_only} samples that are queries only."
+        )
+
+
+def own_places(protocol: str, *, num_unknown: int) -> None:
+    """Raise if queries do not know their own places although each is searched among the others."""
+    if num_unknown:
+        raise ValueError(
+            f"`self_index` must hold every query's own place in the gallery under protocol {protocol!r}, which searches"
+            f" every query among the others; got {num_unknown} queries without."
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
@@ -25,7 +26,7 @@ def check_batch(
     _checks.integer_labels("identities", identities, length, device)
     if cameras is not None:
         _checks.integer_labels("cameras", cameras, length, device)
-    if is_query is not None and not isinstance(is_query, bool):
+    if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
         _checks.boolean_mask("is_query", is_query, length, device)
     if index is not None:
         _checks.integer_labels("index", index, length, device)

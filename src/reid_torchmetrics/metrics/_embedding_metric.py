@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimi
 from reid_torchmetrics.functional.retrieval.reranking.postprocessing import Rerank, check_rerank
 from reid_torchmetrics.metrics._batches import check_against_earlier, check_batch, roles, warn_of_mixed_roles
 from reid_torchmetrics.metrics._growing_states import GrowingStates, own_shared
-from reid_torchmetrics.metrics._options import RankingOptions, describe_settings
+from reid_torchmetrics.metrics._options import PROTOCOL_FIELDS, RankingOptions, arguments_of, describe_settings
 from reid_torchmetrics.metrics._ranking import rank_samples
 from reid_torchmetrics.metrics._ranking_cache import Ranking, arrived, note_arrival
 from reid_torchmetrics.metrics._samples import Samples
@@ -81,6 +81,9 @@ class EmbeddingMetric(GrowingStates):
     """whether the camera rule and the drawn galleries are those that the protocol has for the CMC"""
     longest = 1
     """the largest rank of a CMC"""
+    shown: ClassVar[tuple[str, ...]] = ()
+    """attributes that the `repr` begins with"""
+
     if TYPE_CHECKING:  # `torch.jit` does not know these types
         reported: tuple[str, ...]
         embeddings: list[Tensor]
@@ -108,7 +111,11 @@ class EmbeddingMetric(GrowingStates):
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**kwargs)
+        except ValueError:
+            _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)), PROTOCOL_FIELDS)
+            raise
         check_similarity(similarity)
         _checks.one_of("ties", ties, TIE_POLICIES)
         _checks.positive_int("max_bytes", max_bytes)
@@ -267,10 +274,13 @@ class EmbeddingMetric(GrowingStates):
         return describe_settings(type(self).__name__, vars(self), self._ranks_by(of_cmc=self.of_cmc))
 
     def extra_repr(self) -> str:
-        """The options that decide the value."""
-        shown: dict[str, Any] = {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
+        """The options that decide the value; those that differ from the protocol's are in its name."""
+        shown: dict[str, Any] = {name: getattr(self, name) for name in self.shown}
+        shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
         if self.rerank is not None:
             shown["rerank"] = self.rerank
+        if self.max_bytes != DEFAULT_MAX_BYTES:
+            shown["max_bytes"] = self.max_bytes
         return ", ".join(f"{name}={value!r}" for name, value in shown.items())
 
     def _samples_device(self) -> torch.device:

@@ -81,7 +81,7 @@ class Samples:
             ValueError: it is so.
         """
         if leave_one_out:
-            _checks.own_positions("leave_one_out", num_unknown=int((self.roles == QUERY).sum()))
+            _checks.leave_one_out_roles(int((self.roles == QUERY).sum()))
 
     def rows(self, positions: Tensor | None = None) -> Rows:
         """The embeddings at some positions, or all."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
+import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
+from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults
@@ -20,6 +21,8 @@ from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at, cmc_curv
 from reid_torchmetrics.functional.retrieval.measures.extremes import inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.metrics._embedding_metric import EmbeddingMetric
+from reid_torchmetrics.metrics._options import PROTOCOL_FIELDS, arguments_of
+from reid_torchmetrics.metrics._ranking import NO_SAMPLE
 from reid_torchmetrics.plot import plot_cmc
 
 
@@ -110,6 +113,7 @@ class ReIDCMC(EmbeddingMetric):
     """
 
     of_cmc = True
+    shown = ("top_k",)
 
     def __init__(self, top_k: int = 1, *, mode: str | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -150,6 +154,7 @@ class ReIDCMCCurve(EmbeddingMetric):
     """
 
     of_cmc = True
+    shown = ("max_rank",)
 
     def __init__(self, max_rank: int = 50, *, mode: str | None = None, **options: Any) -> None:
         super().__init__(**options)
@@ -192,9 +197,10 @@ class ReIDMeasure(EmbeddingMetric):
     """
 
     plot_upper_bound = None
+    shown = ("name",)
 
     def __init__(self, name: str, **options: Any) -> None:
-        key, k = parse_report(name)
+        key, k = parse_report(name, argument="name")
         if key == "rank_":
             self.of_cmc, self.longest = True, k
         super().__init__(**options)
@@ -246,7 +252,9 @@ class ReIDMetrics(MetricCollection):
         postfix: str | None = None,
         **options: Any,
     ) -> None:
-        fixed = {name: options.pop(name) for name in set(options) & {field.name for field in fields(Protocol)}}
+        shared = arguments_of(EmbeddingMetric)
+        _checks.known_arguments("ReIDMetrics", options, arguments_of(ReIDMetrics, *PROTOCOL_FIELDS, *shared))
+        fixed = {name: options.pop(name) for name in set(options) & set(PROTOCOL_FIELDS)}
         protocol = find_protocol(protocol).changed(fixed if rule is None else fixed | {"rule": rule})
         reports = protocol.reports
         if ranks is not None:
@@ -259,6 +267,14 @@ class ReIDMetrics(MetricCollection):
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name: rank_10 before rank_5
             self._modules[name] = self._modules.pop(name)
+
+    def compute(self) -> dict[str, Any]:
+        """All numbers, by name; NaN and one warning where no sample was given."""
+        members = {name: member for name, member in self.items(copy_state=False) if isinstance(member, EmbeddingMetric)}
+        if any(member.update_called or member.roles for member in members.values()):
+            return super().compute()
+        rank_zero_warn(NO_SAMPLE)
+        return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in members.items()}
 
     def results(self) -> RetrievalResults:
         """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -81,7 +83,9 @@ def evaluate(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite.
     """
-    protocol = _chosen(protocol, options, ground_truth)
+    protocol = _chosen("evaluate", _ARGUMENTS, protocol, options, ground_truth)
+    _checks.flag("multi_query", multi_query)
+    _checks.searched_among_others(protocol.name, leave_one_out=protocol.leave_one_out, has_gallery=gallery is not None)
     labels: dict[str, Any] = {
         "query_identities": query_identities,
         "gallery_identities": gallery_identities,
@@ -142,12 +146,26 @@ def evaluate_scores(
         num_gallery=scores.shape[1],
     )
     problem = RetrievalProblem(Matrix(scores, max_bytes), given)
-    chosen = _chosen(protocol, options, ground_truth)
+    chosen = _chosen("evaluate_scores", _ARGUMENTS_OF_SCORES, protocol, options, ground_truth)
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
-def _chosen(protocol: str | Protocol, options: dict[str, Any], ground_truth: GroundTruth | None) -> Protocol:
+_OPTIONS = [field.name for field in fields(Protocol)]
+_ARGUMENTS, _ARGUMENTS_OF_SCORES = (
+    [name for name in inspect.signature(function).parameters if name != "options"] + _OPTIONS
+    for function in (evaluate, evaluate_scores)
+)
+
+
+def _chosen(
+    owner: str,
+    arguments: Sequence[str],
+    protocol: str | Protocol,
+    options: dict[str, Any],
+    ground_truth: GroundTruth | None,
+) -> Protocol:
     """The protocol with its options; those about labels are refused where relevance comes as lists."""
+    _checks.known_arguments(owner, options, arguments)
     if ground_truth is not None:
         _checks.without_labels(options, _ABOUT_LABELS)
     return find_protocol(protocol).changed(options)

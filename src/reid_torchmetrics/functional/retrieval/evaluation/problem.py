@@ -89,7 +89,7 @@ class Labels:
         _checks.lists_given(protocol.name, needs_lists=protocol.needs_lists, given=given)
         if protocol.leave_one_out:
             own, size = self.self_index, 0 if self.query_identities is None else len(self.query_identities)
-            _checks.own_positions("leave_one_out", num_unknown=size if own is None else int((own < 0).sum()))
+            _checks.own_places(protocol.name, num_unknown=size if own is None else int((own < 0).sum()))
         if self.ground_truth is not None:
             return self._listed(self.ground_truth, protocol)
         assert self.query_identities is not None  # noqa: S101 - for the type checker

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from typing import Any
 
+import numpy as np
+
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation.report_names import DRAWN_REPORTS, parse_report
@@ -74,6 +76,8 @@ class Protocol:
     """what papers report, see `REPORTS`: "rank_5" is the CMC at rank 5"""
 
     def __post_init__(self) -> None:
+        for field in fields(Protocol):
+            object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
         self._check_fields()
         keys = [parse_report(report)[0] for report in self.reports]
         _checks.some("reports", self.reports)
@@ -87,6 +91,8 @@ class Protocol:
     def _check_fields(self) -> None:
         for name, table in _TABLES.items():
             _checks.one_of(name, getattr(self, name), table)
+        for name in ("reports", "positive_lists", "junk_lists"):
+            _checks.names(name, getattr(self, name))
         for name in ("needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
             _checks.flag(name, getattr(self, name))
         if self.cmc_same_camera is not None:
@@ -144,7 +150,9 @@ class Protocol:
 
 
 def _frozen(value: Any) -> Any:
-    """Mappings as pairs and collections as tuples, so that the protocol stays a value."""
+    """Mappings as pairs, collections as tuples and NumPy's numbers as Python's, so that the protocol is a value."""
+    if isinstance(value, np.generic):
+        return value.item()
     if isinstance(value, Mapping):
         return tuple(sorted(value.items()))
     if isinstance(value, Collection) and not isinstance(value, (str, bytes, tuple)):

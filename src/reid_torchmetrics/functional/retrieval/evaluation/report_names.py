@@ -25,13 +25,14 @@ DRAWN_REPORTS = ("map", "minp", "rank_")
 """those that have an expectation over drawn galleries"""
 
 
-def parse_report(name: str) -> tuple[str, int]:
-    """The key of `REPORTS` that `name` begins with, and its k (0 where it has none).
+def parse_report(name: str, *, argument: str = "reports") -> tuple[str, int]:
+    """The key of `REPORTS` that `name` begins with, and its k (0 where it has none); `argument` is what named it.
 
     Raises:
-        ValueError: an unknown name.
+        ValueError: an unknown name, or a k that does not fit int64.
     """
     parts = re.fullmatch(r"(.*_)([1-9]\d*)", name) if isinstance(name, str) and name not in REPORTS else None
     key, k = (parts[1], int(parts[2])) if parts else (name, 0)
-    _checks.report("reports", name, known=key in REPORTS and bool(k) == key.endswith("_"), options=REPORTS)
+    _checks.report(argument, name, known=key in REPORTS and bool(k) == key.endswith("_"), options=REPORTS)
+    _checks.fits_int64(argument, name, k)
     return key, k

@@ -91,8 +91,7 @@ class RetrievalResults:
             ValueError: no cameras, a name that is not reported, drawn galleries, or results of a metric.
         """
         name = self._name(name)
-        problem = self._known("problem", self.problem)
-        return mean_by_camera_pair(problem, self.protocol, name, ties=self.setup.ties)
+        return mean_by_camera_pair(self._problem("by_camera_pair"), self.protocol, name, ties=self.setup.ties)
 
     def interval(
         self,
@@ -123,7 +122,7 @@ class RetrievalResults:
         Raises:
             ValueError: these are results of a metric.
         """
-        scores, relevance = self._known("problem", self.problem).prepare(self.protocol)
+        scores, relevance = self._problem("nearest").prepare(self.protocol)
         return nearest(scores, relevance, k, queries)
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,6 +161,11 @@ class RetrievalResults:
 
     def _reported(self, name: str | None) -> Tensor:
         return self.values[self._name(name)]
+
+    def _problem(self, method: str) -> RetrievalProblem:
+        _checks.with_embeddings(method, given=self.problem is not None)
+        assert self.problem is not None  # noqa: S101 - for the type checker
+        return self.problem
 
     def _known(self, name: str, value: Any) -> Any:
         _checks.in_results(name, given=value is not None)

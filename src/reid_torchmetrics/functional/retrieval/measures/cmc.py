@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval.measures.extremes import first_group
 from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
 from reid_torchmetrics.functional.retrieval.measures.terms import ordinals, per_block, sum_per_query
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, chance_of_none
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, check_ranks
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import UNRETRIEVED, PositiveRanks, check_ranks
 
 _MAX_CHANCES = 1 << 20  # ranks times queries that are held at a time
 
@@ -79,7 +79,7 @@ def _chances(groups: Groups, max_rank: int) -> Tensor:
 def _all_shots_at(ranks: PositiveRanks, k: int) -> Tensor:
     def share(block: PositiveRanks) -> Tensor:
         best, width = _negatives_ahead(block)
-        matched = (k - best).clamp(min=0).minimum(width) / width.double()
+        matched = (min(k, UNRETRIEVED) - best).clamp(min=0).minimum(width) / width.double()
         return sum_per_query(block, matched) / block.num_positives
 
     return per_block(ranks, share)

@@ -30,7 +30,7 @@ from reid_torchmetrics.functional.retrieval.measures.terms import (
     where_positive,
 )
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import chance_of_none, expected_reciprocal
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, in_float
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import UNRETRIEVED, PositiveRanks, in_float
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
@@ -80,7 +80,7 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
 
     def hit(valid: Tensor) -> Tensor:
         if ranks.tied is None or ranks.tied.policy == "grouped":
-            return (first_places(ranks, valid) <= k).double()
+            return (first_places(ranks, valid) <= min(k, UNRETRIEVED)).double()
         groups = first_groups(ranks, ranks.tied, valid)
         return 1 - chance_of_none(groups, groups.within(k))
 

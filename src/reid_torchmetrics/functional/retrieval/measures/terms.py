@@ -12,6 +12,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, expected_in_group, groups_at
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import (
+    UNRETRIEVED,
     PositiveRanks,
     TiedGroups,
     check_ranks,
@@ -146,4 +147,4 @@ def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
 def _of_positives(ranks: PositiveRanks, cutoff: Cutoff) -> Tensor | int | None:
     if isinstance(cutoff, Tensor):
         return cutoff.repeat_interleave(ranks.num_positives, output_size=len(ranks.rank))
-    return cutoff
+    return None if cutoff is None else min(cutoff, UNRETRIEVED)

@@ -1,0 +1,74 @@
+"""Checks of names that a user may misspell: the message names the likely one, and all that there are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+
+from reid_torchmetrics._checks.kinds import kind
+
+_SAID_ELSEWHERE = {
+    **dict.fromkeys(("metric", "dist_metric", "distance", "distance_metric", "dist"), ("similarity",)),
+    **dict.fromkeys(("topk", "top_k", "k", "max_rank", "rank"), ("top_k", "max_rank", "ranks", "k")),
+    "ranks": ("top_k", "max_rank", "reports"),
+    "q_pids": ("query_identities",),
+    "g_pids": ("gallery_identities",),
+    "q_camids": ("query_cameras",),
+    "g_camids": ("gallery_cameras",),
+}
+"""what other libraries call an argument, and what may stand for it here, the likeliest first"""
+
+
+def known_arguments(owner: str, given: Collection[str], names: Collection[str], fields: Collection[str] = ()) -> None:
+    """Raise if a keyword argument is not one of `names`; `fields` are those of a protocol, which is an argument.
+
+    It is TorchMetrics' error, and begins with its words.
+    """
+    unknown = [name for name in given if name not in names]
+    if not unknown:
+        return
+    said = [other for other in _SAID_ELSEWHERE.get(unknown[0], ()) if other in names]
+    likely = said or get_close_matches(unknown[0], names, n=1)
+    hint = f", which may be `{likely[0]}`" if likely else ""
+    if unknown[0] in fields and not said:
+        hint = ", which is a field of `Protocol`"
+    listed = ", ".join(names)
+    raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {listed}.") from None
+
+
+def report(argument: str, value: object, *, known: bool, options: Collection[str]) -> None:
+    """Raise unless `value` names a number that can be reported."""
+    if not known:
+        listed = ", ".join(repr(f"{option}<k>" if option.endswith("_") else option) for option in options)
+        raise ValueError(f"`{argument}` must be of {listed}; got {value!r}{_meant(value, options)}.")
+
+
+def fits_int64(argument: str, value: object, k: int) -> None:
+    """Raise unless the k of a name fits int64."""
+    if k >= 2**63:
+        raise ValueError(f"`{argument}` must have a k that fits int64; got {value!r}.")
+
+
+def names(argument: str, value: object) -> None:
+    """Raise unless `value` is a tuple of names."""
+    if isinstance(value, str):
+        raise TypeError(f"`{argument}` must be a tuple or list of names; got {value!r}, so write ({value!r},).")
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"`{argument}` must be a tuple or list of names; got {kind(value)}.")
+    for name in value:
+        if not isinstance(name, str):
+            raise TypeError(f"`{argument}` must hold names only; got {name!r}.")
+
+
+def _meant(value: object, options: Collection[str]) -> str:
+    """The name that somebody meant who forgot its k, or wrote it otherwise: "rank1", "mAP", "precision@5"."""
+    if not isinstance(value, str):
+        return ""
+    if f"{value}_" in options:
+        return f", which needs its k, as in '{value}_10'"
+    parts = re.fullmatch(r"([a-z_]*[a-z])[^a-z\d]*([1-9]\d*)?", value.lower())
+    word, k = (parts[1], parts[2] or "") if parts else (value, "")
+    same_kind: Sequence[str] = [option for option in options if option.endswith("_") == bool(k)]
+    close = get_close_matches(f"{word}_" if k else word, same_kind, n=1, cutoff=0.75)
+    return f", which may be '{close[0]}{k}'" if close else ""
