@@ -246,9 +246,9 @@ def test_a_bool_of_numpy_is_a_bool(value):
 
 
 MISSING = [
-    ([], "no sample was given."),
-    ([True], "3 queries were given and no gallery; pass `is_query=False` for the gallery."),
-    ([False], "3 gallery items were given and no query; pass `is_query=True` for the queries."),
+    ([], "of 0 queries against 0 gallery items, none has a positive, as no sample was given."),
+    ([True], "of 3 queries against 0 gallery items, none has a positive; pass `is_query=False` for the gallery."),
+    ([False], "of 0 queries against 3 gallery items, none has a positive; pass `is_query=True` for the queries."),
 ]
 
 

@@ -19,9 +19,6 @@ from reid_torchmetrics.metrics._options import RankingOptions
 from reid_torchmetrics.metrics._ranking_cache import Entry, Ranking
 from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
 
-_UNDEFINED = "No query can be evaluated, so the result is NaN: "
-NO_SAMPLE = f"{_UNDEFINED}no sample was given."
-
 
 @torch.no_grad()
 def rank_samples(samples: Samples, options: RankingOptions, *, max_bytes: int, warn: bool) -> Ranking:
@@ -138,16 +135,20 @@ def unranked(num_queries: int, device: torch.device, problem: str) -> Ranking:
 
 def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:
     """Why no query has a positive."""
+    reason = (
+        "No query can be evaluated, so the result is NaN:"
+        f" of {counts.total} queries against {num_gallery} gallery items, "
+    )
     if not counts.total and not num_gallery:
-        return NO_SAMPLE
+        return f"{reason}none has a positive, as no sample was given."
     if not num_gallery:
-        came = f"{counts.total} queries were given and no gallery; pass `is_query=False` for the gallery."
-    elif not counts.total:
-        came = f"{num_gallery} gallery items were given and no query; pass `is_query=True` for the queries."
-    else:
-        came = (
-            f"of {counts.total} queries against {num_gallery} gallery items, {counts.not_in_gallery} have no other item"
-            f" of their identity in the gallery that is searched, {counts.same_camera_only} lost every positive to the"
-            f" camera rule, {counts.junk} are junk."
-        )
-    return f"{_UNDEFINED}{came}"
+        return f"{reason}none has a positive; pass `is_query=False` for the gallery."
+    if not counts.total:
+        return f"{reason}none has a positive; pass `is_query=True` for the queries."
+    return (
+        f"{reason}{counts.not_in_gallery} have no other item of their identity in the gallery that is searched,"
+        f" {counts.same_camera_only} lost every positive to the camera rule, {counts.junk} are junk."
+    )
+
+
+NO_SAMPLE = no_query_reason(QueryCounts(0, valid=0, junk=0, not_in_gallery=0, same_camera_only=0), num_gallery=0)
