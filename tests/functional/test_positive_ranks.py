@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval import (
     AP_RULES,
     PRECISION_DIVISORS,
@@ -156,6 +158,17 @@ def test_what_the_engine_counts_passes_the_checks_of_what_users_make(problem):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
     again = PositiveRanks(ranks.rank, ranks.num_positives, ranks.num_candidates, ranks.tied)
     assert torch.equal(average_precision(again), average_precision(ranks)) or average_precision(ranks).isnan().any()
+
+
+def test_ranks_of_the_engine_are_not_looked_through_again():
+    scores, identities = torch.rand(4, 9), torch.arange(9) % 4
+    with mock.patch.object(_checks, "ascending_ranks") as look:
+        ranks = rank_positives_from_scores(scores, identities[:4], identities)
+        average_precision(PositiveRanks.concatenate(list(ranks.split(1))))
+        precision_recall_curve(PositiveRanks.from_hits([FRUIT]), 0)
+        assert not look.called
+        PositiveRanks(ranks.rank, ranks.num_positives, ranks.num_candidates)
+        assert look.called
 
 
 def test_ranks_are_copied_and_pickled_like_any_value():
