@@ -94,7 +94,7 @@ def test_the_sizes_of_the_example_are_those_of_coco(names):
 
 def test_the_overlaps_of_the_example_are_exact(names):
     truths, found = names["ground_truths"], names["detections"]
-    iou = pairwise_iou(found.boxes, truths.boxes, is_crowd=truths.is_crowd)
+    iou = pairwise_iou(found.boxes, truths.boxes, box_format="xywh", is_crowd=truths.is_crowd)
     same = (found.images[:, None] == truths.images) & (found.labels[:, None] == truths.labels)
     for row, overlaps, counts in zip(table_of("detection"), iou, same, strict=True):
         shown = dict(part.split() for part in row["overlaps"].split(", ") if part)

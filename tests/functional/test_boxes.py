@@ -1,5 +1,7 @@
 """Boxes: formats in their own dtype, areas and overlaps to the last bit of pycocotools."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -51,8 +53,8 @@ def test_no_boxes_stay_no_boxes(box_format):
     none = to_xywh(boxes(), box_format)
     assert none.shape == (0, 4)
     assert box_areas(none).shape == (0,)
-    assert pairwise_iou(none, boxes((0, 0, 1, 1))).shape == (0, 1)
-    assert pairwise_iou(boxes((0, 0, 1, 1)), none).shape == (1, 0)
+    assert pairwise_iou(none, boxes((0, 0, 1, 1)), box_format=box_format).shape == (0, 1)
+    assert pairwise_iou(boxes((0, 0, 1, 1)), none, box_format=box_format).shape == (1, 0)
 
 
 def test_an_unknown_format_is_refused():
@@ -72,16 +74,56 @@ def test_areas_are_products_in_float64(dtype):
 def test_overlaps_of_the_examples():
     """Half covered, a quarter covered, one that touches, one far away, one without an area."""
     found = pairwise_iou(
-        boxes((0, 0, 4, 4)), boxes((0, 0, 2, 4), (2, 2, 4, 4), (4, 0, 4, 4), (9, 9, 1, 1), (1, 1, 0, 2))
+        boxes((0, 0, 4, 4)),
+        boxes((0, 0, 2, 4), (2, 2, 4, 4), (4, 0, 4, 4), (9, 9, 1, 1), (1, 1, 0, 2)),
+        box_format="xywh",
     )
     assert found.tolist() == [[8 / 16, 4 / (16 + 16 - 4), 0, 0, 0]]
     assert found.dtype == torch.float64
+
+
+SAME_TWO = {
+    "xyxy": ((0, 0, 4, 4), (2, 0, 6, 4)),
+    "xywh": ((0, 0, 4, 4), (2, 0, 4, 4)),
+    "cxcywh": ((2, 2, 4, 4), (4, 2, 4, 4)),
+}
+
+
+@pytest.mark.usefixtures("unannotated")  # of whole pixels
+@pytest.mark.parametrize("box_format", BOX_FORMATS)
+@pytest.mark.parametrize("dtype", [*DTYPES, torch.int64])
+def test_the_same_two_boxes_overlap_the_same_in_every_format(box_format, dtype):
+    first, second = (boxes(row, dtype=dtype) for row in SAME_TWO[box_format])
+    assert pairwise_iou(first, second, box_format=box_format).tolist() == [[8 / (16 + 16 - 8)]]
+
+
+def test_the_format_of_boxes_must_be_said():
+    with pytest.raises(TypeError, match=r"missing .* argument: 'box_format'"):
+        pairwise_iou(boxes((0, 0, 4, 4)), boxes((2, 0, 6, 4)))
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("others", "box_format", "error", "message"),
+    [
+        (boxes((1, 1, 2, 2)), "yxyx", ValueError, "`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'."),
+        (boxes((5, 5, 2, 6)), "xyxy", ValueError, "`others` must have widths and heights of at least 0; got -3.0."),
+        (boxes((5, 5, 2, float("nan"))), "xyxy", ValueError, "`others` must be finite; got nan."),
+        (torch.ones(1, 5), "xyxy", ValueError, "`others` must have shape [N, 4]; got [1, 5]."),
+        (torch.ones(4), "xywh", ValueError, "`others` must have shape [N, 4]; got [4]."),
+        ([[1, 1, 2, 2]], "cxcywh", TypeError, "`others` must be a tensor; got list."),
+    ],
+)
+def test_boxes_that_are_none_in_the_format_are_refused(others, box_format, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        pairwise_iou(boxes((0, 0, 4, 4)), others, box_format=box_format)
 
 
 def test_the_overlap_with_a_crowd_is_the_share_of_the_box_that_lies_in_it():
     found = pairwise_iou(
         boxes((0, 0, 4, 4)),
         boxes((2, 0, 100, 100), (2, 0, 100, 100)),
+        box_format="xywh",
         is_crowd=torch.tensor([True, False]),
     )
     assert found.tolist() == [[8 / 16, 8 / (16 + 10_000 - 8)]]
@@ -90,7 +132,10 @@ def test_the_overlap_with_a_crowd_is_the_share_of_the_box_that_lies_in_it():
 def test_whole_pixels_count_both_edges():
     """From 0 to 3 are 4 pixels, from 2 to 5 as well, and 2 of them are in both; boxes that touch share one."""
     found = pairwise_iou(
-        boxes((0, 0, 3, 3)), boxes((2, 0, 3, 3), (3, 0, 3, 3), (4, 0, 3, 3), (0, 0, 0, 0)), whole_pixels=True
+        boxes((0, 0, 3, 3)),
+        boxes((2, 0, 3, 3), (3, 0, 3, 3), (4, 0, 3, 3), (0, 0, 0, 0)),
+        box_format="xywh",
+        whole_pixels=True,
     )
     assert found.tolist() == [[8 / (16 + 16 - 8), 4 / (16 + 16 - 4), 0, 1 / 16]]
 
@@ -99,7 +144,7 @@ def test_whole_pixels_count_both_edges():
 def test_overlaps_are_those_of_pycocotools_and_of_the_definition_to_the_last_bit(problem):
     detections, truths = (side.boxes for side in problem.tensors)
     is_crowd = torch.tensor([row.is_crowd for row in problem.ground_truths], dtype=torch.bool)
-    found = pairwise_iou(detections, truths, is_crowd=is_crowd)
+    found = pairwise_iou(detections, truths, box_format="xywh", is_crowd=is_crowd)
     expected = [
         [iou(row.box, other.box, is_crowd=other.is_crowd) for other in problem.ground_truths]
         for row in problem.detections
@@ -113,4 +158,5 @@ def test_overlaps_are_those_of_pycocotools_and_of_the_definition_to_the_last_bit
 @given(problems())
 def test_overlap_does_not_depend_on_which_box_comes_first(problem):
     detections, truths = (side.boxes for side in problem.tensors)
-    assert torch.equal(pairwise_iou(detections, truths), pairwise_iou(truths, detections).T)
+    forth, back = (pairwise_iou(*pair, box_format="xywh") for pair in ((detections, truths), (truths, detections)))
+    assert torch.equal(forth, back.T)

@@ -73,7 +73,7 @@ def test_what_was_taken_overlaps_enough_and_is_taken_once(average, with_ids):
                 for corners in boxes:
                     corners[:, 2:] -= corners[:, :2]
                 is_crowd = target[image].get("iscrowd", torch.zeros(len(boxes[1]))) > 0
-                overlap = pairwise_iou(boxes[0], boxes[1], is_crowd=is_crowd)[row, taken]
+                overlap = pairwise_iou(boxes[0], boxes[1], box_format="xywh", is_crowd=is_crowd)[row, taken]
                 assert overlap >= threshold
                 same = preds[image]["labels"][row] == target[image]["labels"][taken]
                 assert same or average == "micro"

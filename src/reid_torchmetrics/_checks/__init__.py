@@ -13,6 +13,7 @@ from reid_torchmetrics._checks.detection import (
 )
 from reid_torchmetrics._checks.images import (
     box_scores,
+    four_columns,
     image_numbers,
     limits_of_detections,
     matching_options,
@@ -134,6 +135,7 @@ __all__ = [
     "flags_by_threshold",
     "floating_matrix",
     "floating_vector",
+    "four_columns",
     "function",
     "generator",
     "given_for_all",

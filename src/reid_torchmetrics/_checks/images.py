@@ -16,12 +16,18 @@ from reid_torchmetrics._checks.tensors import floating_matrix, floating_vector, 
 _LARGEST_IMAGE = 2**31 - 1
 
 
-def packed_boxes(argument: str, value: object) -> None:
-    """Raise unless `value` is a floating point tensor [N, 4] of finite x, y, width >= 0, height >= 0."""
+def four_columns(argument: str, value: object) -> None:
+    """Raise unless `value` is a floating point tensor [N, 4]."""
     floating_matrix(argument, value, "4")
     assert isinstance(value, Tensor)  # noqa: S101 - `floating_matrix` has seen to it
     if value.shape[1] != 4:
         raise ValueError(f"`{argument}` must have shape [N, 4]; got {[*value.shape]}.")
+
+
+def packed_boxes(argument: str, value: object) -> None:
+    """Raise unless `value` is a floating point tensor [N, 4] of finite x, y, width >= 0, height >= 0."""
+    four_columns(argument, value)
+    assert isinstance(value, Tensor)  # noqa: S101 - `four_columns` has seen to it
     if not len(value):
         return
     _finite(argument, value)

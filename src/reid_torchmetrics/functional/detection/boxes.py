@@ -96,18 +96,39 @@ def pairwise_iou(
     boxes: Float[Tensor, "boxes 4"],
     others: Float[Tensor, "others 4"],
     *,
+    box_format: str,
     is_crowd: Bool[Tensor, " others"] | None = None,
     whole_pixels: bool = False,
 ) -> Float[Tensor, "boxes others"]:
     """Intersection over union of every box with every other, float64.
 
-    The arithmetic is that of pycocotools, whose masks API is the reference of COCO.
+    The arithmetic is that of pycocotools, whose masks API is the reference of COCO. There is no default format: that of
+    COCO is "xywh", that of torchvision and of `DetectionMAP` "xyxy", and boxes of one read as the other give numbers
+    that look right.
 
     Args:
-        boxes: x, y, width, height.
+        boxes: in the format.
         others: the same.
+        box_format: "xyxy", "xywh" or "cxcywh", see `to_xywh`.
         is_crowd: others that are regions with many objects: the intersection is divided by the area of the box alone.
         whole_pixels: count both edges of a box, as the tools of Pascal VOC do.
+
+    Raises:
+        TypeError: boxes of the wrong dtype.
+        ValueError: an unknown format, boxes that are not [N, 4] or not finite, or a negative size, as corners have that
+            are given in the wrong order.
     """
-    sides, other_sides = (Sides.of(each, whole_pixels=whole_pixels) for each in (boxes, others))
+    _checks.one_of("box_format", box_format, BOX_FORMATS)
+    converted = [_checked(argument, given, box_format) for argument, given in (("boxes", boxes), ("others", others))]
+    sides, other_sides = (Sides.of(each, whole_pixels=whole_pixels) for each in converted)
     return overlap(Sides(*(column[:, None] for column in sides)), other_sides, is_crowd)
+
+
+def _checked(argument: str, boxes: Tensor, box_format: str) -> Tensor:
+    """Boxes as corner, width and height, or an error; whole pixels may be integers."""
+    if isinstance(boxes, Tensor) and not (boxes.is_floating_point() or boxes.is_complex()):
+        boxes = boxes.double()
+    _checks.four_columns(argument, boxes)
+    boxes = to_xywh(boxes, box_format)
+    _checks.packed_boxes(argument, boxes)
+    return boxes
