@@ -217,3 +217,17 @@ def test_bad_options_are_refused(options, error, message):
     with pytest.raises(error) as raised:
         voc_evaluate(EXAMPLE, TRUTHS, **options)
     assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("whole_pixels", [True, False])
+def test_equal_boxes_overlap_wholly_whatever_their_fractions(whole_pixels, dtype):
+    # 0.1 + 0.2 - 0.1 is not 0.2: a width that is read off the edges differs from the one that was given.
+    generator = torch.Generator().manual_seed(1)
+    boxes = 100 * torch.rand(500, 4, generator=generator, dtype=dtype) + 0.1
+    images = torch.arange(500)
+    truths = GroundTruths(boxes, torch.zeros_like(images), images)
+    found = Detections(boxes.clone(), torch.rand(500, generator=generator), torch.zeros_like(images), images)
+    results = voc_evaluate(found, truths, iou_thresholds=(1.0,), whole_pixels=whole_pixels)
+    assert results.num_true_positives.tolist() == [[500]]
+    assert results.mean.tolist() == [1.0]

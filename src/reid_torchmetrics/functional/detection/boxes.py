@@ -62,15 +62,22 @@ class Sides(NamedTuple):
     area: Tensor
 
     @classmethod
-    def of(cls, boxes: Boxes, *, whole_pixels: bool = False) -> Sides:
-        """Of boxes [x, y, width, height]: the far edge is x + width.
+    def of(cls, boxes: Boxes) -> Sides:
+        """Of boxes [x, y, width, height] as in COCO: the far edge is x + width, the area width times height."""
+        left, top, width, height = (column.double() for column in boxes.unbind(1))
+        return cls(left, top, left + width, top + height, width * height)
 
-        With `whole_pixels`, as in the tools of Pascal VOC, the far edge is the last pixel inside: both edges count,
-        and a box is one pixel wider and higher than the difference of its edges.
+    @classmethod
+    def of_corners(cls, boxes: Boxes, *, whole_pixels: bool = True) -> Sides:
+        """Of boxes [x, y, width, height] as in the tools of Pascal VOC, which know corners only: areas come from edges.
+
+        So the intersection of two equal boxes is their area to the last bit, and their overlap 1. With `whole_pixels`
+        the far edge is the last pixel inside: both edges count, and a box is one pixel wider and higher than the
+        difference of its edges.
         """
         left, top, width, height = (column.double() for column in boxes.unbind(1))
-        extra = int(whole_pixels)
-        return cls(left, top, left + width + extra, top + height + extra, (width + extra) * (height + extra))
+        right, bottom = left + width + int(whole_pixels), top + height + int(whole_pixels)
+        return cls(left, top, right, bottom, (right - left) * (bottom - top))
 
     def at(self, places: Tensor) -> Sides:
         """Of the boxes at some places."""
@@ -120,7 +127,7 @@ def pairwise_iou(
     """
     _checks.one_of("box_format", box_format, BOX_FORMATS)
     converted = [_checked(argument, given, box_format) for argument, given in (("boxes", boxes), ("others", others))]
-    sides, other_sides = (Sides.of(each, whole_pixels=whole_pixels) for each in converted)
+    sides, other_sides = map(Sides.of_corners if whole_pixels else Sides.of, converted)
     return overlap(Sides(*(column[:, None] for column in sides)), other_sides, is_crowd)
 
 

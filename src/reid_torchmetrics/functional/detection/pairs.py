@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -69,7 +69,7 @@ def find_pairs(
         detections.boxes,
         ground_truths.boxes,
         at_least=at_least,
-        whole_pixels=whole_pixels,
+        sides_of=Sides.of_corners if whole_pixels else Sides.of,
         max_bytes=max_bytes,
     )
     rows = ordered.rows.index_select(0, ordered.grouped.index_select(0, pairs.detection))
@@ -83,17 +83,17 @@ def overlapping(
     others: Float[Tensor, "ground_truths 4"],
     *,
     at_least: float,
-    whole_pixels: bool = False,
+    sides_of: Callable[[Tensor], Sides] = Sides.of,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
     """The pairs as places, of ground truths in `owners`, of detections in `ordered.grouped`; boxes are given by row."""
     found = _Found(boxes.device)
     is_crowd = owners.is_crowd if bool(owners.is_crowd.any()) else None
-    other_sides = Sides.of(others.index_select(0, owners.rows), whole_pixels=whole_pixels)
+    other_sides = sides_of(others.index_select(0, owners.rows))
     for first, last in _blocks(owners.sizes.index_select(0, owners.groups), max_bytes):
         candidates = _candidates(owners, first, last)
         rows = ordered.rows.index_select(0, ordered.grouped.index_select(0, candidates.places))
-        sides = Sides.of(boxes.index_select(0, rows), whole_pixels=whole_pixels).at(candidates.detection)
+        sides = sides_of(boxes.index_select(0, rows)).at(candidates.detection)
         iou = overlap(
             sides,
             other_sides.at(candidates.owner),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.average_precision import average_precision
+from reid_torchmetrics.functional.detection.boxes import Sides
 from reid_torchmetrics.functional.detection.groups import order_boxes
 from reid_torchmetrics.functional.detection.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.pairs import DEFAULT_MAX_BYTES, Pairs, overlapping
@@ -98,7 +100,7 @@ def voc_evaluate(
         detections.boxes,
         ground_truths.boxes,
         at_least=min(iou_thresholds),
-        whole_pixels=whole_pixels,
+        sides_of=partial(Sides.of_corners, whole_pixels=whole_pixels),
         max_bytes=max_bytes,
     )
     is_difficult = is_difficult[owners.rows]
