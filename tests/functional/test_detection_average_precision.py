@@ -145,6 +145,28 @@ def test_more_curves_or_detections_than_fit_the_fast_way_have_the_same_areas(bou
         assert found == pytest.approx(values_of(rows, rule), abs=0, nan_ok=True)
 
 
+@pytest.mark.parametrize("num_before", [2**20, 4_000_000, 2**22, 2**30])
+def test_precisions_of_millions_of_detections_are_told_apart(num_before):
+    """One of n is right, then two of 2 n - 1: that is more by 1 / (n (2 n - 1)), from n = 2^22 on less than 2^-44."""
+    counts = torch.tensor([num_before, 2 * num_before - 1])
+    two = torch.tensor([2])
+    found = precision_recall.best_from_here_on(
+        curves := Curves(two, two, counts[1:], counts, counts - 1), precision_recall.precision_at_points(curves)
+    )
+    assert found.tolist() == [2 / (2 * num_before - 1)] * 2
+
+
+def test_more_than_two_to_the_18_curves_are_kept_apart():
+    """Of each the second and the third detection are right, 2/3; of the first one the third and the fourth, 1/2."""
+    num_curves = 2**18 + 3
+    counts = torch.tensor([2, 3]).repeat(num_curves)
+    counts[:2] = torch.tensor([3, 4])
+    two = torch.full((num_curves,), 2)
+    areas = average_precision(Curves(two, two, two + 2, counts, counts - 1), rule="voc")
+    assert areas[:2].tolist() == [1 / 2, 2 / 3]
+    assert bool((areas[1:] == 2 / 3).all())
+
+
 @pytest.mark.parametrize("rule", AP_RULES)
 def test_the_shape_of_curves_is_that_of_the_areas(rule):
     rows = [([RIGHT], 1), ([WRONG, RIGHT], 2), ([], 1), ([WRONG], 0), ([RIGHT, RIGHT], 3), ([WRONG], 1)]
