@@ -1,5 +1,6 @@
 """`DetectionMAP` as a metric: copies, moves, steps, merging, pictures, and the order in which images are numbered."""
 
+import inspect
 import pickle
 from copy import deepcopy
 
@@ -171,6 +172,52 @@ def test_a_bad_option_is_named(options, error, message):
 @pytest.mark.parametrize("kind", [DetectionMAP, ReIDMeanAP])
 def test_a_metric_can_be_scripted_as_the_testers_of_torchmetrics_do(kind):
     assert torch.jit.script(kind()).original_name == kind.__name__
+
+
+class Holder(torch.nn.Module):
+    """A network that holds a metric, as a LightningModule does."""
+
+    def __init__(self, held: DetectionMAP) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.held = held
+
+    def forward(self, values):
+        return self.layer(values)
+
+
+OTHER_OPTIONS = {
+    "box_format": "xywh",
+    "iou_type": ("bbox",),
+    "iou_thresholds": [0.5, 1.0],
+    "rec_thresholds": (0.0, 0.5),
+    "max_detection_thresholds": (1, 2, 30),
+    "class_metrics": True,
+    "extended_summary": True,
+    "average": "micro",
+    "backend": "faster_coco_eval",
+    "area_ranges": {"all": (0, 1e9), "tiny": (0, 100)},
+    "interpolation": "voc",
+    "metric": "map_50",
+    "max_bytes": 1000,
+    "dist_sync_on_step": True,
+    "compute_on_cpu": True,
+    "sync_on_compute": False,
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("options", [{}, OPTIONS, *({name: value} for name, value in OTHER_OPTIONS.items())])
+def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(options):
+    module, values = Holder(DetectionMAP(**options)), torch.ones(1, 2)
+    for use in (lambda: None, lambda: module.held(PREDS[:3], TARGET[:3]), module.held.compute, module.held.reset):
+        use()
+        assert torch.equal(torch.jit.script(module)(values), module(values))
+
+
+def test_every_option_was_scripted():
+    arguments = {*inspect.signature(DetectionMAP.__init__).parameters} - {"self", "kwargs"}
+    assert arguments <= OTHER_OPTIONS.keys()
 
 
 def test_images_are_merged_behind_those_that_were_there():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -38,6 +38,13 @@ class BoxMetric(GrowingStates):
     full_state_update = False
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
+
+    # A script has no type for a dict of numbers and grids, which is what was computed last.
+    __jit_ignored_attributes__: ClassVar[list[str]] = [
+        *Metric.__jit_ignored_attributes__,
+        "_computed",
+        "_forward_cache",
+    ]
 
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
