@@ -1,5 +1,7 @@
 """In a LightningModule: `self.log`, `self.log_dict`, sanity check, two loaders, two epochs, one ranking each."""
 
+import pickle
+import re
 import warnings
 
 import lightning
@@ -8,9 +10,11 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, TensorDataset
+from torchmetrics import MetricCollection
 
-from reid_torchmetrics import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.metrics import _ranking
+from tests.metrics.detection_samples import images as boxes
 from tests.metrics.samples import batches, fed
 
 
@@ -115,3 +119,82 @@ def test_bfloat16_autocast_of_the_trainer_does_not_change_the_ranking_of_given_e
     for batch in rounded:
         batch["embeddings"] = batch["embeddings"].bfloat16()
     assert values["val/map"] == pytest.approx(float(fed(ReIDMeanAP(), rounded).compute()), abs=1e-6)
+
+
+class Logs(Module):
+    """Gives one metric to `self.log`, from one hook or another."""
+
+    def __init__(self, metric, *, per_step: bool = False) -> None:
+        super().__init__()
+        self.metric, self.per_step = metric, per_step
+
+    def validation_step(self, batch, batch_idx):
+        if isinstance(self.metric, DetectionMAP):
+            self.metric(*boxes(1, 4, with_ids=True))
+        else:
+            self.metric(*batch)
+        if self.per_step:
+            self.log("value", self.metric, on_step=True, on_epoch=True)
+
+    def on_validation_epoch_end(self):
+        if not self.per_step:
+            self.log("value", self.metric)
+
+
+def logged(folder, metric, **options) -> float:
+    run = trainer(folder, limit_val_batches=1)
+    run.validate(Logs(metric, **options), loaders()[1], verbose=False)
+    return float(run.callback_metrics["value_epoch" if options.get("per_step") else "value"])
+
+
+@pytest.mark.parametrize("per_step", [True, False])
+@pytest.mark.parametrize(
+    ("metric", "instead"),
+    [
+        (ReIDCMCCurve, "ReIDCMC(top_k=k)"),
+        (DetectionMAP, 'DetectionMAP(metric="map")'),
+    ],
+)
+def test_a_metric_of_several_numbers_is_refused_at_once_with_what_to_log(tmp_path, metric, instead, per_step):
+    message = f"`value` of `self.log` must be a metric of one number; got {metric.__name__}: log `{instead}`."
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        logged(tmp_path, metric(), per_step=per_step)
+
+
+@pytest.mark.parametrize("per_step", [True, False])
+@pytest.mark.parametrize(
+    ("metric", "options"),
+    [(DetectionMAP, {"metric": "map"}), (ReIDCMC, {"top_k": 2}), (ReIDCMCCurve, {"max_rank": 1}), (ReIDMeanAP, {})],
+)
+def test_a_metric_of_one_number_is_logged(tmp_path, metric, options, per_step):
+    held = metric(**options)
+    value = logged(tmp_path, held, per_step=per_step)
+    if metric is DetectionMAP:
+        expected = metric(**options)(*boxes(1, 4, with_ids=True))
+    else:
+        expected = metric(**options)(*next(iter(loaders()[1])))
+    assert value == pytest.approx(float(expected))
+
+
+def test_what_forward_gave_last_is_kept_as_torchmetrics_keeps_it():
+    batch = next(iter(loaders()[1]))
+    metric = ReIDCMCCurve(max_rank=3)
+    assert metric._forward_cache is None
+    value = metric(*batch)
+    for copy in (metric, metric.clone(), pickle.loads(pickle.dumps(metric))):
+        assert torch.equal(copy.__dict__["_forward_cache"], value)
+        assert torch.equal(copy._forward_cache, value)
+    assert metric.set_dtype(torch.float64)._forward_cache.dtype == torch.float64
+    assert torch.equal((metric + 1)(*batch), value.double() + 1)
+    assert torch.equal(MetricCollection({"curve": metric})(*batch)["curve"], value.double())
+    metric.reset()
+    assert metric._forward_cache is None
+
+
+@pytest.mark.parametrize("package", ["lightning.pytorch.trainer", "pytorch_lightning.trainer"])
+def test_both_names_of_lightning_are_refused(package):
+    namespace = {"__name__": package}
+    exec("def read(metric):\n    return metric._forward_cache", namespace)  # noqa: S102 - a module of that name
+    with pytest.raises(TypeError, match=r"log `DetectionMAP\(metric=\"map\"\)`"):
+        namespace["read"](DetectionMAP())
+    assert namespace["read"](DetectionMAP(metric="map")) is None

@@ -19,6 +19,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics.metrics._distributed import Group
+from reid_torchmetrics.metrics._logged_metric import LoggedMetric
 
 _FORWARD_FLAGS = (
     "_update_count",
@@ -32,13 +33,13 @@ _FORWARD_FLAGS = (
 )
 
 
-class GrowingStates(Metric):
+class GrowingStates(LoggedMetric):
     """A metric all of whose states are lists of tensors that `update` appends to.
 
     They are added by `add_growing_state`. Syncing gathers none of them: `compute` is to combine the ranks of `_group`.
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [*Metric.__jit_unused_properties__, "update_called"]
+    __jit_unused_properties__: ClassVar[list[str]] = [*LoggedMetric.__jit_unused_properties__, "update_called"]
 
     _group: Group | None = None
     """the processes that share the samples, while they are several and the metric is synced"""

@@ -241,6 +241,9 @@ class DetectionMAP(BoxMetric):
             dict(self.area_ranges),
         )
 
+    def _log_instead(self) -> str | None:
+        return 'DetectionMAP(metric="map")' if self.metric is None else None
+
     def settings(self) -> str:
         """The class and the options that decide the value, as text that is the same on all ranks."""
         return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in _DECISIVE)})"

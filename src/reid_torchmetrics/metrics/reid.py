@@ -170,6 +170,9 @@ class ReIDCMCCurve(EmbeddingMetric):
         """Mean over queries of the probability of each of these, for every k."""
         return self._mean(drawn.cmc[:, : self.max_rank], drawn)
 
+    def _log_instead(self) -> str | None:
+        return "ReIDCMC(top_k=k)" if self.max_rank > 1 else None
+
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Draw the curve, or those given; returns the figure and its axes. Needs matplotlib."""
         curves = self.compute() if val is None else val
