@@ -2,9 +2,11 @@
 
 import inspect
 import pickle
+import re
 from copy import deepcopy
 
 import matplotlib as mpl
+import numpy as np
 import pytest
 import torch
 
@@ -166,6 +168,37 @@ def test_a_bad_option_is_named(options, error, message):
     with pytest.raises(error) as caught:
         DetectionMAP(**options)
     assert message in str(caught.value)
+
+
+def test_an_unknown_option_is_refused_with_those_that_exist():
+    with pytest.raises(
+        ValueError,
+        match=r"^Unexpected keyword arguments: `interpolate`, which may be `interpolation`; `DetectionMAP` takes ",
+    ) as caught:
+        DetectionMAP(interpolate="voc")
+    listed = re.findall(r"\w+", str(caught.value).partition(" takes ")[2])
+    own = [*inspect.signature(DetectionMAP.__init__).parameters][1:-1]
+    assert listed[: len(own)] == own
+    for name in listed[len(own) :]:  # of TorchMetrics, which knows all of them
+        values = {"process_group": None, "dist_sync_fn": None, "distributed_available_fn": lambda: False}
+        DetectionMAP(**{name: values.get(name, False)})
+    assert len(listed) == len(own) + 7
+
+
+def test_what_torchmetrics_says_of_its_own_options_stays():
+    with pytest.raises(ValueError, match=r"^Expected keyword argument `compute_on_cpu` to be an `bool` but got 5$"):
+        DetectionMAP(compute_on_cpu=5)
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), np.bool_(False)])
+def test_bools_of_numpy_are_bools(value):
+    metric = DetectionMAP(class_metrics=value, extended_summary=value)
+    assert [metric.class_metrics, metric.extended_summary] == [bool(value)] * 2
+    assert metric.settings() == DetectionMAP(class_metrics=bool(value), extended_summary=bool(value)).settings()
+    assert is_same(
+        fed(metric, PREDS, TARGET).compute(),
+        fed(DetectionMAP(class_metrics=bool(value), extended_summary=bool(value)), PREDS, TARGET).compute(),
+    )
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
+
 from reid_torchmetrics._checks.images import limits_of_detections
 from reid_torchmetrics._checks.kinds import kind
 
@@ -50,7 +52,8 @@ def three_limits(argument: str, values: object) -> None:
         )
 
 
-def boolean(argument: str, value: object) -> None:
-    """Raise unless `value` is True or False."""
-    if not isinstance(value, bool):
+def boolean(argument: str, value: object) -> bool:
+    """The value as Python's own bool; raise unless it is True or False, NumPy's among them."""
+    if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"Expected argument `{argument}` to be a boolean; got {kind(value)}.")  # noqa: TRY004
+    return bool(value)

@@ -15,6 +15,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._checks import detection_metric as _detection_checks
 from reid_torchmetrics.functional.detection.boxes import BOX_FORMATS
 from reid_torchmetrics.metrics import _coco_json
+from reid_torchmetrics.metrics._arguments import arguments_of
 from reid_torchmetrics.metrics._boxes import STATES, pack
 from reid_torchmetrics.metrics._findings import Findings, Inquiry
 from reid_torchmetrics.metrics._growing_states import GrowingStates
@@ -62,7 +63,11 @@ class BoxMetric(GrowingStates):
         image_ids: list[Tensor]
 
     def __init__(self, box_format: str, max_detection_thresholds: Sequence[int], **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+        try:
+            super().__init__(**kwargs)
+        except ValueError:
+            _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
+            raise
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         _detection_checks.three_limits("max_detection_thresholds", max_detection_thresholds)
         self.box_format, self.max_detection_thresholds = box_format, sorted(max_detection_thresholds)

@@ -23,9 +23,10 @@ from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import Positi
 from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.reranking.postprocessing import Rerank, check_rerank
+from reid_torchmetrics.metrics._arguments import arguments_of
 from reid_torchmetrics.metrics._batches import check_against_earlier, check_batch, roles, warn_of_mixed_roles
 from reid_torchmetrics.metrics._growing_states import GrowingStates, own_shared
-from reid_torchmetrics.metrics._options import PROTOCOL_FIELDS, RankingOptions, arguments_of, describe_settings
+from reid_torchmetrics.metrics._options import PROTOCOL_FIELDS, RankingOptions, describe_settings
 from reid_torchmetrics.metrics._ranking import rank_samples
 from reid_torchmetrics.metrics._ranking_cache import Ranking, arrived, note_arrival
 from reid_torchmetrics.metrics._samples import Samples

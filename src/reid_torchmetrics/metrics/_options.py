@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from itertools import takewhile
 from typing import Any
-
-from torchmetrics import Metric, MetricCollection
 
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation.problem import similarity_name
@@ -19,18 +15,7 @@ _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "syn
 """attributes of a metric that do not decide its value"""
 _SHORTEST_CURVE = 50  # metrics at several ranks share one expectation over drawn galleries
 
-
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
-_OF_ALL_METRICS = (
-    "compute_on_cpu",
-    "dist_sync_on_step",
-    "process_group",
-    "dist_sync_fn",
-    "distributed_available_fn",
-    "sync_on_compute",
-    "compute_with_cache",
-)
-"""keyword arguments of `torchmetrics.Metric`, which takes them by any name"""
 
 
 @dataclass(frozen=True)
@@ -107,12 +92,3 @@ def describe_settings(name: str, attributes: Mapping[str, Any], options: Ranking
     decisive = {key: value for key, value in public.items() if isinstance(value, (str, int, float, tuple, Protocol))}
     listed = [f"{key}={decisive[key]!r}" for key in sorted(decisive)]
     return f"{name}({', '.join([*listed, options.describe()])})"
-
-
-def arguments_of(kind: type, *others: str) -> list[str]:
-    """The arguments that a class takes, its own first, then `others`, then those of all metrics."""
-    found: dict[str, None] = {}
-    for one in takewhile(lambda one: one not in (Metric, MetricCollection), kind.__mro__):
-        parameters = inspect.signature(vars(one)["__init__"]).parameters.values() if "__init__" in vars(one) else ()
-        found |= {each.name: None for each in parameters if each.kind is not each.VAR_KEYWORD}
-    return [name for name in dict.fromkeys((*found, *others, *_OF_ALL_METRICS)) if name != "self"]

@@ -125,11 +125,10 @@ class DetectionMAP(BoxMetric):
         _detection_checks.boxes_only("iou_type", iou_type)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
-        _detection_checks.boolean("class_metrics", class_metrics)
-        _detection_checks.boolean("extended_summary", extended_summary)
         _checks.positive_int("max_bytes", max_bytes)
         self.iou_type, self.average, self.max_bytes = ("bbox",), average, max_bytes
-        self.class_metrics, self.extended_summary = class_metrics, extended_summary
+        self.class_metrics = _detection_checks.boolean("class_metrics", class_metrics)
+        self.extended_summary = _detection_checks.boolean("extended_summary", extended_summary)
         self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
         self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
         if metric is not None:

@@ -20,8 +20,9 @@ from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalR
 from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at, cmc_curve
 from reid_torchmetrics.functional.retrieval.measures.extremes import inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.metrics._arguments import arguments_of
 from reid_torchmetrics.metrics._embedding_metric import EmbeddingMetric
-from reid_torchmetrics.metrics._options import PROTOCOL_FIELDS, arguments_of
+from reid_torchmetrics.metrics._options import PROTOCOL_FIELDS
 from reid_torchmetrics.metrics._ranking import NO_SAMPLE
 from reid_torchmetrics.plot import plot_cmc
 
