@@ -72,11 +72,12 @@ def _run(
 ) -> tuple[str, Any]:
     import torch  # noqa: PLC0415
 
-    from reid_torchmetrics.metrics import _padding, _ranking_cache  # noqa: PLC0415
+    from reid_torchmetrics.metrics import _padded_images, _padding, _ranking_cache  # noqa: PLC0415
 
     torch.manual_seed(0)
     _ranking_cache.rankings = _ranking_cache.RankingCache()
     _padding._say_so.cache_clear()
+    _padded_images._say_so.cache_clear()
     distributed.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=COLLECTIVE_TIMEOUT)
     try:
         return "returns", function(rank, size, *args)

@@ -2,15 +2,18 @@
 
 import functools
 import hashlib
+import warnings
 from collections.abc import Mapping
 from unittest import mock
 
 import pytest
 import torch
 from torch import Tensor, distributed
+from torch.utils.data import DistributedSampler
 from torchmetrics import MetricCollection
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from reid_torchmetrics import UnpaddedDistributedSampler
 from reid_torchmetrics.metrics import _box_metric, _findings, _packed_findings, _sharded_images, detection
 from reid_torchmetrics.metrics._distributed import Group
 from reid_torchmetrics.metrics.detection import DetectionMAP
@@ -71,6 +74,40 @@ def test_with_image_id_the_values_are_the_same_however_images_are_spread(ranks, 
         assert found == expected
 
 
+def shares_an_id(rank: int, size: int, changed: bool) -> list[str]:
+    """What each call says where the last rank has the first image of all again, or another image with its id."""
+    preds, target = problem(4)
+    own = [*range(rank, NUM_IMAGES, size)]
+    if rank == size - 1:
+        preds[own[-1]], first = preds[0], target[0]
+        target[own[-1]] = first | {"labels": first["labels"] + 1} if changed else first
+    metric = fed(DetectionMAP(metric="map"), *at((preds, target), own))
+    return [text_of(metric.compute), text_of(metric.results)]
+
+
+def text_of(call) -> str:
+    """What `message_of` says; an error that all ranks have is the error itself, after which they go on, too."""
+    try:
+        return message_of(call)
+    except ValueError as error:
+        assert message_of(lambda: "all ranks") == "no error but all ranks"
+        return str(error)
+
+
+def test_other_images_with_the_same_id_on_two_ranks_are_an_error_on_all(ranks):
+    number = problem(4)[1][0]["image_id"]
+    text = f"`image_id` must be the same only for repetitions of an image; got {number} for images whose ground truths"
+    assert ranks.run(3, shares_an_id, True) == [[f"{text} differ."] * 2] * 3
+
+
+def test_the_same_image_with_the_same_id_on_two_ranks_counts_once(ranks):
+    last = [*range(2, NUM_IMAGES, 3)][-1]
+    expected = alone(at(problem(4), [place for place in range(NUM_IMAGES) if place != last]), metric="map").compute()
+    for value, results in ranks.run(3, shares_an_id, False):
+        assert value == f"no error but {expected}"
+        assert results.startswith("no error but DetectionResults(")
+
+
 def without_ids(rank: int, size: int, sharding: str) -> object:
     metric = DetectionMAP(**OPTIONS)
     return prints(fed(metric, *at(problem(3, with_ids=False), shards(sharding, size)[rank])).compute())
@@ -84,6 +121,51 @@ def test_without_image_id_images_are_numbered_as_ranks_lay_them_down_in_turn(ran
         assert order == [*range(NUM_IMAGES)]
     expected = prints(alone(at(problem(3, with_ids=False), order), **OPTIONS).compute())
     assert ranks.run(3, without_ids, sharding) == [expected] * 3
+
+
+def padded(rank: int, size: int, sampler: str, seeds: list[int]) -> list[list[str]]:
+    """The warnings of several metrics, one after the other."""
+    said = []
+    for seed in seeds:
+        given = problem(seed, with_ids=sampler == "ids")
+        make = UnpaddedDistributedSampler if sampler == "unpadded" else DistributedSampler
+        order = [*make(range(NUM_IMAGES), size, rank, shuffle=sampler == "shuffled")]
+        metric = fed(DetectionMAP(metric="map"), *at(given, order))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            metric.compute()
+        said.append([str(each.message) for each in caught])
+    return said
+
+
+@pytest.mark.parametrize(("size", "sampler"), [(2, "padded"), (3, "padded"), (3, "shuffled")])
+def test_images_that_look_repeated_are_said_to_be_once(ranks, size, sampler):
+    first, *others = ranks.run(size, padded, sampler, [9, 11])
+    (text,) = first[0]
+    assert text.startswith("All ranks hold equally many images, and the last of one has the ground truths of the first")
+    assert text.endswith("Give `image_id` in `target`, or use `UnpaddedDistributedSampler`.")
+    assert [first[1:], *others] == [[[]], *[[[], []]] * (size - 1)]
+
+
+@pytest.mark.parametrize("sampler", ["ids", "unpadded"])
+def test_images_with_ids_or_from_an_unpadded_sampler_do_not_look_repeated(ranks, sampler):
+    assert ranks.run(3, padded, sampler, [9]) == [[[]]] * 3
+
+
+def look_alike(rank: int, size: int) -> list[str]:
+    """All ranks hold equally many images, none of them twice; first and last have no ground truths."""
+    preds, target = problem(8, with_ids=False)
+    empty = {"boxes": torch.tensor([]), "labels": torch.tensor([])}
+    own = [rank, rank + size, rank + 2 * size]
+    metric = fed(DetectionMAP(metric="map"), [preds[place] for place in own], [empty, target[own[1]], empty])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        metric.compute()
+    return [str(each.message) for each in caught]
+
+
+def test_images_without_ground_truths_do_not_look_repeated(ranks):
+    assert ranks.run(3, look_alike) == [[]] * 3
 
 
 def nothing(rank: int, size: int) -> list[object]:

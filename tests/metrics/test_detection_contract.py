@@ -255,10 +255,11 @@ def test_every_option_was_scripted():
 
 def test_images_are_merged_behind_those_that_were_there():
     held = fed(DetectionMAP(), PREDS[:6], TARGET[:6])
-    other = [item | {"labels": item["labels"] + 1} for item in TARGET]
-    held.merge_state(fed(DetectionMAP(), PREDS, other))
-    expected = fed(DetectionMAP(), PREDS, [*TARGET[:6], *other[6:]])
+    other = [item | {"scores": 1 - item["scores"]} for item in PREDS]
+    held.merge_state(fed(DetectionMAP(), other, TARGET))
+    expected = fed(DetectionMAP(), [*PREDS[:6], *other[6:]], TARGET)
     assert is_same(held.compute(), expected.compute())
+    assert not is_same(expected.compute(), fed(DetectionMAP(), other, TARGET).compute())
 
 
 def test_boxes_of_another_format_are_not_merged():

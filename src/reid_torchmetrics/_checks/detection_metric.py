@@ -57,3 +57,13 @@ def boolean(argument: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"Expected argument `{argument}` to be a boolean; got {kind(value)}.")  # noqa: TRY004
     return bool(value)
+
+
+def images_of_their_own(argument: str, shared: Sequence[int]) -> None:
+    """Raise if images that are not the same share a number; `shared` are such numbers."""
+    if shared:
+        more = f", and {len(shared) - 1} more such numbers" if len(shared) > 1 else ""
+        raise ValueError(
+            f"`{argument}` must be the same only for repetitions of an image; got {shared[0]} for images whose ground"
+            f" truths differ{more}."
+        )

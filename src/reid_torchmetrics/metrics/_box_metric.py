@@ -94,7 +94,8 @@ class BoxMetric(GrowingStates):
                 there are, `iscrowd` [ground truths], other than 0 for a region with many objects, `area`
                 [ground truths], which decides on the area range, width times height where it is not positive, and
                 `image_id`, an int or a tensor of one: the number of the image in its data set, for all images or
-                none. Of images with the same number the first counts.
+                none. Of images with the same number the first counts; `compute` raises a ValueError if their ground
+                truths differ, because then they are not repetitions.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
@@ -151,7 +152,7 @@ class BoxMetric(GrowingStates):
         if self._group is not None:
             return ask_together(self._group, self._accepted_images, inquiry, self.settings)
         images = self._images()
-        census = Census([len(images)], images.image_ids)
+        census = Census.alone(images)
         return census, [inquiry.answer(census.number(images, 0))]
 
     def _accepted_images(self) -> Images:
@@ -173,7 +174,7 @@ class BoxMetric(GrowingStates):
         came.
         """
         images = self._images()
-        census = Census([len(images)], images.image_ids)
+        census = Census.alone(images)
         _coco_json.write(census.number(images, 0).images, name)
 
     @staticmethod

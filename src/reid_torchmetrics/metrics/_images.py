@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._checks import detection_metric as _detection_checks
 from reid_torchmetrics.functional.detection.boxes import box_areas, to_xywh
 from reid_torchmetrics.functional.detection.images import Detections, GroundTruths
 from reid_torchmetrics.metrics._boxes import STATES
+from reid_torchmetrics.metrics._fingerprints import changed_repetitions, fingerprints
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Images:
     ground_truth_areas: Tensor
     ground_truth_counts: Tensor
     image_ids: Tensor | None
+    fingerprints: Callable[[], Tensor]
+    """of the ground truths of all images that were joined; they are seldom asked for"""
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], box_format: str, device: torch.device) -> Images:
@@ -40,16 +44,17 @@ class Images:
         Raises:
             ValueError: only some of merged metrics were given `image_id`.
         """
-        states = dict(states)
+        given, states = states, dict(states)
         for name in ("detection_boxes", "ground_truth_boxes"):
             states[name] = [to_xywh(block.to(device), box_format) for block in states[name]]
         columns: dict[str, Any] = {name: _cat(states[name], empty, device) for name, empty in STATES.items()}
         areas, boxes = columns["ground_truth_areas"].double(), columns["ground_truth_boxes"]
         columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas(boxes))
-        ids = columns.pop("image_ids") if states["image_ids"] else None
+        ids = columns.pop("image_ids")
+        ids = ids if states["image_ids"] else None
         if ids is not None:
             _checks.given_for_all("image_id", len(ids), len(columns["detection_counts"]))
-        return cls(**columns | {"image_ids": ids})
+        return cls(**columns, image_ids=ids, fingerprints=lambda: fingerprints(given, device))
 
     def __len__(self) -> int:
         """Number of images."""
@@ -84,6 +89,13 @@ class Census:
     """number of images of each rank"""
     ids: Tensor | None
     """their `image_id`, rank by rank"""
+    fingerprints: Callable[[], Tensor]
+    """of their ground truths, if they have ids"""
+
+    @classmethod
+    def alone(cls, images: Images) -> Census:
+        """Of the images of one process."""
+        return cls([len(images)], images.image_ids, images.fingerprints)
 
     @property
     def names(self) -> Tensor:
@@ -91,13 +103,20 @@ class Census:
         return torch.arange(sum(self.sizes)) if self.ids is None else self.ids.unique()
 
     def number(self, images: Images, rank: int) -> NumberedImages:
-        """Give the images of a rank their numbers, and leave out repetitions of what this rank or a lower one has."""
+        """Give the images of a rank their numbers, and leave out repetitions of what this rank or a lower one has.
+
+        Raises:
+            ValueError: images with other ground truths have the same id, on whatever rank they are.
+        """
         if self.ids is None:
             sizes = torch.tensor(self.sizes, device=images.device)
             return NumberedImages(images, deal(sizes, rank))
-        numbers, is_first = (each.split(self.sizes)[rank] for each in number_ids(self.ids.to(images.device)))
+        numbers, is_first = number_ids(self.ids.to(images.device))
         if bool(is_first.all()):
-            return NumberedImages(images, numbers)
+            return NumberedImages(images, numbers.split(self.sizes)[rank])
+        changed = changed_repetitions(self.ids, self.fingerprints())
+        _detection_checks.images_of_their_own("image_id", changed.tolist())
+        numbers, is_first = (each.split(self.sizes)[rank] for each in (numbers, is_first))
         return NumberedImages(images.at(is_first), numbers[is_first])
 
 

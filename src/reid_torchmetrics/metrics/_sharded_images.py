@@ -1,7 +1,7 @@
 """Images that are spread over ranks: each rank matches its own, and tells the others what it found.
 
 The number of collectives depends on the number of ranks alone, not on the images: three, and two with image ids, to
-agree on what follows, and one for each rank to send its ids and one to send its findings.
+agree on what follows, and one for each rank to send its ids with fingerprints, and one to send its findings.
 
 Every step that may fail is a `Group.together` or a `Group.exchange`, so that an error on one rank is one on all.
 """
@@ -17,6 +17,7 @@ from reid_torchmetrics.metrics._distributed import Group, differing, digest
 from reid_torchmetrics.metrics._findings import Findings, Inquiry
 from reid_torchmetrics.metrics._images import Census, Images
 from reid_torchmetrics.metrics._packed_findings import from_columns, num_columns, to_columns
+from reid_torchmetrics.metrics._padded_images import ends, warn_if_padded
 
 _DTYPES = (
     *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
@@ -54,26 +55,29 @@ def _meet(group: Group, collect: Callable[[], Images], describe: Callable[[], st
 
     def look() -> tuple[tuple[Images, str], list[int]]:
         images, settings = collect(), describe()
-        return (images, settings), [digest(settings), len(images), int(images.image_ids is not None)]
+        numbers = [digest(settings), len(images), int(images.image_ids is not None)]
+        return (images, settings), numbers + ends(images)
 
-    (images, settings), table = group.exchange(look, 3)
-    if len({number for number, _, _ in table}) > 1:
+    (images, settings), table = group.exchange(look, 5)
+    if len({number for number, *_ in table}) > 1:
         raise differing("class and options", group.texts(settings))
-    if len({has_ids for _, size, has_ids in table if size}) > 1:
-        raise differing("use of `image_id`", ["given" if has_ids else "not given" for _, _, has_ids in table])
-    sizes = [size for _, size, _ in table]
-    if not any(has_ids for _, _, has_ids in table):
-        return images, Census(sizes, None)
+    if len({has_ids for _, size, has_ids, *_ in table if size}) > 1:
+        raise differing("use of `image_id`", ["given" if has_ids else "not given" for _, _, has_ids, *_ in table])
+    sizes = [size for _, size, *_ in table]
+    if not any(has_ids for _, _, has_ids, *_ in table):
+        warn_if_padded(group, sizes, [(first, last) for *_, first, last in table])
+        return images, Census(sizes, None, images.fingerprints)
 
     def prepare() -> Tensor:
-        ids = torch.empty(sum(sizes), dtype=torch.int64, device=group.device)
+        listed = torch.empty((sum(sizes), 2), dtype=torch.int64, device=group.device)
         if images.image_ids is not None:
-            ids.split(sizes)[group.rank].copy_(images.image_ids)
-        return ids
+            listed.split(sizes)[group.rank].copy_(torch.stack([images.image_ids, images.fingerprints()], 1))
+        return listed
 
-    ids = group.together(prepare)
-    group.share(ids, sizes)
-    return images, Census(sizes, ids)
+    listed = group.together(prepare)
+    group.share(listed, sizes)
+    ids, prints = listed.unbind(1)
+    return images, Census(sizes, ids, lambda: prints)
 
 
 def _findings(columns: list[Tensor], inquiry: Inquiry, device: torch.device) -> Findings:

@@ -1,0 +1,47 @@
+"""What tells images apart by their ground truths: a number of 64 bits, equal where all of them are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+_COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels", "crowds", "counts"))
+_SHIFTS = (30, 27, 31)
+_FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
+_STEP = -0x61C8864680B583EB
+
+
+@torch.no_grad()
+def fingerprints(states: Mapping[str, list[Tensor]], device: torch.device) -> Tensor:
+    """A number for each image that a metric holds, int64, and 0 where an image has no ground truths.
+
+    Boxes and areas are looked at as they were given: what is computed from them depends on the dtype of their batch.
+    Detections are not: the same network gives slightly others in another batch or on another device.
+    """
+    joined = [[block.to(device) for block in states[name]] for name in _COLUMNS]
+    if not joined[0]:
+        return torch.empty(0, dtype=torch.int64, device=device)
+    boxes, areas, labels, crowds, counts = map(torch.cat, joined)
+    of_box = labels.long() * 2 + crowds
+    for column in (*boxes.double().unbind(1), areas.double().clamp(min=0)):  # 0 or less stands for width times height
+        of_box = _mixed((of_box + _STEP) ^ (column + 0.0).view(torch.int64))  # -0.0 is 0.0
+    image = torch.arange(len(counts), device=device).repeat_interleave(counts, output_size=len(of_box))
+    return torch.zeros_like(counts).index_add_(0, image, of_box)  # modulo 2^64, so in any order
+
+
+def _mixed(values: Tensor) -> Tensor:
+    """Other numbers, of which every bit depends on all bits (Steele et al., "Fast splittable generators", 2014)."""
+    for shift, factor in zip(_SHIFTS, _FACTORS, strict=False):
+        values = (values ^ (values >> shift)) * factor
+    return values ^ (values >> _SHIFTS[-1])
+
+
+def changed_repetitions(ids: Tensor, prints: Tensor) -> Tensor:
+    """The ids that images with different ground truths share, ascending."""
+    ordered, order = ids.sort(stable=True)
+    prints = prints[order]
+    is_changed = (ordered[1:] == ordered[:-1]) & (prints[1:] != prints[:-1])
+    changed: Tensor = ordered[1:][is_changed].unique()
+    return changed
