@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from lightning.pytorch.utilities.types import OptimizerLRScheduler
 
-    from reid_torchmetrics.functional.detection import CocoResults
+    from reid_torchmetrics.plot import Evaluated
 
 STRIDE = 4  # pixels of a cell of the network's output
 LOGGED = ("map_50", "map_75", "map_small", "map_medium", "mar_100")
@@ -43,7 +43,7 @@ LOGGED = ("map_50", "map_75", "map_small", "map_medium", "mar_100")
 class DetectionModule(lightning.LightningModule):
     """A detector of drawn shapes."""
 
-    curves: CocoResults
+    curves: Evaluated
 
     def __init__(self, *, learning_rate: float = 4e-3) -> None:
         """Make the network and the metrics."""
@@ -65,7 +65,7 @@ class DetectionModule(lightning.LightningModule):
     def on_validation_epoch_end(self) -> None:
         """Log the numbers of a dict, and the curves, which are a picture and no number."""
         numbers = self.val_metrics.compute()  # in all processes, as all that follows
-        self.curves = self.val_metrics.results().coco
+        self.curves = self.val_metrics.results()
         self.val_metrics.reset()
         self.log_dict({f"val/{name}": numbers[name] for name in LOGGED}, sync_dist=True)  # the same in all processes
         if self.trainer.is_global_zero and isinstance(self.logger, TensorBoardLogger):

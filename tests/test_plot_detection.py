@@ -11,6 +11,8 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from reid_torchmetrics.functional.detection import CocoResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.metrics._detection_results import DetectionResults
+from reid_torchmetrics.metrics.detection import DetectionMAP
 from reid_torchmetrics.plot import plot_precision_recall
 
 
@@ -20,7 +22,7 @@ def _close() -> Iterator[None]:
     plt.close("all")
 
 
-def evaluated(found: list[list[bool]], num_positives: list[int], **options: object) -> CocoResults:
+def boxes_of(found: list[list[bool]], num_positives: list[int]) -> tuple[Detections, GroundTruths]:
     """Classes 0, 1, ... with so many ground truths, and of each detections by descending score, right or wrong.
 
     A right one overlaps its ground truth wholly, so it is right at all thresholds. Every class has an image.
@@ -33,11 +35,25 @@ def evaluated(found: list[list[bool]], num_positives: list[int], **options: obje
             box = next(right)[:4] if is_right else (100.0 * place, 500.0, 40.0, 40.0)
             boxes.append((*box, image, 1 - place / 100))
     rows, owners = torch.tensor(boxes).view(-1, 6), torch.tensor(truths).view(-1, 5)
-    return coco_evaluate(
+    return (
         Detections(rows[:, :4], rows[:, 5], rows[:, 4].long(), rows[:, 4].long()),
         GroundTruths(owners[:, :4], owners[:, 4].long(), owners[:, 4].long()),
-        **options,
     )
+
+
+def evaluated(found: list[list[bool]], num_positives: list[int], **options: object) -> CocoResults:
+    return coco_evaluate(*boxes_of(found, num_positives), **options)
+
+
+def results_of(found: list[list[bool]], num_positives: list[int], **options: object) -> DetectionResults:
+    """The same of the metric."""
+    metric = DetectionMAP(box_format="xywh", **options)
+    detections, truths = boxes_of(found, num_positives)
+    for image in range(len(found)):
+        own, true = (side.at((side.images == image).nonzero()[:, 0]) for side in (detections, truths))
+        preds = {"boxes": own.boxes, "scores": own.scores, "labels": own.labels}
+        metric.update([preds], [{"boxes": true.boxes, "labels": true.labels}])
+    return metric.results()
 
 
 TWO = evaluated([[True, False, True], [False, True]], [4, 2])
@@ -65,6 +81,52 @@ def test_the_legend_has_average_precisions():
     # (26 + 25 * 2/3) / 101, and 51/2 / 101
     assert legend(axes) == ["class 0  (AP 42.2 %)", "cat  (AP 25.2 %)", "mean of 2 classes  (AP 33.7 %)"]
     assert float(TWO.summary()["map"]) == pytest.approx(0.337, abs=5e-4)
+
+
+# By all points (1 + 2/3)/4 and 1/2/2. By YOLOv5 trapezoids: 1 down to 2/3 behind 25 %, from 50 % on a slope down to 0,
+# (25 - 1/2 + 25 * 2/3 + 51 * 1/3)/100, and (25 - 1/4 + 51 * 1/4)/100.
+BY_RULE = {"coco": (42.2, 25.2, 33.7), "voc": (41.7, 25.0, 33.3), "yolov5": (58.2, 37.5, 47.8)}
+
+
+@pytest.mark.parametrize("rule", BY_RULE)
+@pytest.mark.parametrize("iou_threshold", [0.75, None])
+def test_the_legend_has_average_precisions_by_the_interpolation_of_the_metric(rule, iou_threshold):
+    results = results_of([[True, False, True], [False, True]], [4, 2], interpolation=rule)
+    first, second, mean = BY_RULE[rule]
+    _, axes = plot_precision_recall(results, iou_threshold=iou_threshold)
+    assert legend(axes) == [
+        f"class 0  (AP {first} %)",
+        f"class 1  (AP {second} %)",
+        f"mean of 2 classes  (AP {mean} %)",
+    ]
+    assert axes.get_legend().get_title().get_text() == f"AP by interpolation {rule!r}"
+    assert 100 * float(results.summary()["map"]) == pytest.approx(mean, abs=0.05)
+    for line, of_coco in zip(axes.lines, plot_precision_recall(TWO)[1].lines, strict=True):
+        assert list(line.get_ydata()) == pytest.approx(list(of_coco.get_ydata()))  # what is drawn does not depend on it
+    _, axes = plot_precision_recall({"before": results, "after": results})
+    assert legend(axes) == [f"before  (AP {mean} %)", f"after  (AP {mean} %)"]
+
+
+def test_the_legend_of_coco_s_results_says_that_its_average_precisions_are_coco_s():
+    results = results_of([[True, False, True], [False, True]], [4, 2], interpolation="voc")
+    _, axes = plot_precision_recall(results.coco)
+    assert legend(axes)[-1] == "mean of 2 classes  (AP 33.7 %)"
+    assert axes.get_legend().get_title().get_text() == "AP by interpolation 'coco'"
+
+
+def test_the_mean_over_thresholds_is_that_of_the_interpolation():
+    # 3/4 of the box is found, which is enough at 6 of 10 thresholds; by all points that is 1 at these, else 0.
+    found = {"boxes": torch.tensor([[0.0, 0.0, 40.0, 30.0]]), "scores": torch.ones(1), "labels": torch.tensor([0])}
+    true = {"boxes": torch.tensor([[0.0, 0.0, 40.0, 40.0]]), "labels": torch.tensor([0])}
+    metric = DetectionMAP(interpolation="voc")
+    metric.update([found], [true])
+    assert legend(plot_precision_recall(metric.results(), iou_threshold=None)[1]) == ["class 0  (AP 60.0 %)"]
+
+
+def test_average_precisions_by_different_rules_are_not_drawn_together():
+    one, two = (results_of([[True]], [1], interpolation=rule) for rule in ("voc", "coco"))
+    with pytest.raises(ValueError, match=r"^`results` must all have the same interpolation; got 'voc', 'coco'\.$"):
+        plot_precision_recall({"one": one, "two": two})
 
 
 def test_several_evaluations_are_drawn_by_their_means():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._checks import detection_metric as _detection_checks
-from reid_torchmetrics.functional.detection.coco import CocoResults
+from reid_torchmetrics.functional.detection.coco import ClassAverages, CocoResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -56,8 +56,20 @@ def _rank_ticks(max_rank: int) -> list[int]:
     return [1, *range(step if step > 1 else 2, max_rank + 1, step)]
 
 
+class Evaluated(Protocol):
+    """Results of an evaluation of detections, such as `DetectionMAP.results()`."""
+
+    @property
+    def coco(self) -> CocoResults:
+        """What is drawn: precision on COCO's grid."""
+
+    @property
+    def averages(self) -> ClassAverages:
+        """What the legend says: average precision by the rule of the evaluation."""
+
+
 def plot_precision_recall(
-    results: CocoResults | Mapping[str, CocoResults],
+    results: Evaluated | CocoResults | Mapping[str, Evaluated | CocoResults],
     *,
     iou_threshold: float | None = 0.5,
     names: Mapping[int, str] | None = None,
@@ -65,13 +77,15 @@ def plot_precision_recall(
 ) -> tuple[Figure | SubFigure, Axes]:
     """Draw precision over recall: of all classes of one evaluation and their mean, or the means of several by name.
 
-    What is drawn is what COCO averages: at each recall the largest precision from there on, 0 where the recall is not
-    reached, in the area range and with the limit of detections of `map`. So the mean height of a curve is an average
-    precision, which stands in the legend. Classes without ground truths are left out; of more than ten only the mean
-    has a name. In percent, drawn into `ax` if given. Returns the figure and its axes.
+    What is drawn is what COCO reads of a curve: at each recall the largest precision from there on, 0 where the recall
+    is not reached, in the area range and with the limit of detections of `map`. The legend has the average precision
+    by the `interpolation` of the metric, which its title names. By "coco" that is the mean height of the line that is
+    drawn; the other rules take the area between its points, too, or under slopes that are not drawn. Classes without
+    ground truths are left out; of more than ten only the mean has a name. In percent, drawn into `ax` if given. Returns
+    the figure and its axes.
 
     Args:
-        results: of `coco_evaluate`, or `coco` of `DetectionMAP.results()`.
+        results: `DetectionMAP.results()`, or what `coco_evaluate` gives, whose average precision is COCO's.
         iou_threshold: one of those of the evaluation; None for the mean over all of them.
         names: of the classes by label; without a name the label is shown.
         ax: where to draw.
@@ -79,26 +93,31 @@ def plot_precision_recall(
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
         TypeError: `iou_threshold` is not a number.
-        ValueError: `iou_threshold` is not one of the evaluation's.
+        ValueError: `iou_threshold` is not one of the evaluation's, or several have average precisions by different
+            rules, which are not to be compared.
     """
     room_beside = ax is None
-    ax = _new_axes() if ax is None else ax
+    listed = [*results.values()] if isinstance(results, Mapping) else [results]
+    rules = [each.averages.rule for each in listed]
+    _checks.alike("results", "interpolation", rules)
     if isinstance(results, Mapping):
-        lines = [_mean_line(name, each, iou_threshold) for name, each in results.items()]
+        lines = [_mean_line(name, _Chosen.of(each, iou_threshold)) for name, each in results.items()]
     else:
-        lines = _lines_of_classes(results, iou_threshold, names or {})
+        lines = _lines_of_classes(_Chosen.of(results, iou_threshold), names or {})
+    ax = _new_axes() if ax is None else ax
     for line in lines:
-        label = f"{line.name}  (AP {line.percent.mean():.1f} %)" if line.name else None
+        label = f"{line.name}  (AP {line.average:.1f} %)" if line.name else None
         ax.plot(line.recalls, line.percent.numpy(), label=label, **line.style)
     at = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
     ax.set(xlabel="recall (%)", ylabel="precision (%)", title=f"Precision and recall, {at}")
     ax.set(xlim=(-1, 101), ylim=(-1, 101))
     ax.grid(alpha=0.3)
     num_named = sum(line.name != "" for line in lines)
-    if room_beside and num_named > _MOST_INSIDE:
-        ax.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1, 1))
-    elif num_named:
-        ax.legend(fontsize="small")
+    if num_named:
+        title = f"AP by interpolation {rules[0]!r}"
+        is_beside = room_beside and num_named > _MOST_INSIDE
+        beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if is_beside else {}
+        ax.legend(fontsize="small", title=title, title_fontsize="small", **beside)
     return ax.figure, ax
 
 
@@ -106,41 +125,55 @@ class _Line(NamedTuple):
     name: str
     recalls: list[float]
     percent: Tensor
+    average: float
+    """average precision in percent"""
     style: dict[str, Any]
 
 
-def _mean_line(name: str, results: CocoResults, iou_threshold: float | None) -> _Line:
-    recalls, of_classes = _percent(results, iou_threshold)
-    return _Line(name, recalls, of_classes.mean(1), {})
+class _Chosen(NamedTuple):
+    """What is to be drawn of an evaluation, of the classes with ground truths, in percent."""
+
+    labels: list[int]
+    recalls: list[float]
+    precision: Tensor
+    """[recalls, classes]"""
+    average: Tensor
+    """average precision of each class"""
+
+    @classmethod
+    def of(cls, results: Evaluated | CocoResults, iou_threshold: float | None) -> _Chosen:
+        """At an IoU threshold, or the mean over all of them."""
+        coco = results if isinstance(results, CocoResults) else results.coco
+        grid = coco.grid
+        places = slice(None) if iou_threshold is None else [_place(iou_threshold, grid.iou_thresholds)]
+        has_positives = coco.recall[0, :, 0, 0] >= 0
+        precision = coco.precision[places][..., 0, grid.official_limit].mean(0)
+        average = results.averages.average_precision[grid.official_limit][0, places].mean(0)
+        return cls(
+            coco.classes[has_positives].tolist(),
+            [100 * recall for recall in grid.recall_thresholds],
+            100 * precision[:, has_positives].cpu(),
+            100 * average[has_positives].cpu(),
+        )
 
 
-def _lines_of_classes(results: CocoResults, iou_threshold: float | None, names: Mapping[int, str]) -> list[_Line]:
+def _mean_line(name: str, chosen: _Chosen, **style: Any) -> _Line:
+    return _Line(name, chosen.recalls, chosen.precision.mean(1), float(chosen.average.mean()), style)
+
+
+def _lines_of_classes(chosen: _Chosen, names: Mapping[int, str]) -> list[_Line]:
     """A line for each class, and on top of them their mean where there are several."""
-    recalls, of_classes = _percent(results, iou_threshold)
-    labels = results.classes[_has_positives(results)].tolist()
+    labels = chosen.labels
     style: dict[str, Any]
     if len(labels) <= _MOST_NAMED:
         shown, style = [str(names.get(label, f"class {label}")) for label in labels], {}
     else:
         shown, style = [""] * len(labels), {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
-    lines = [_Line(name, recalls, curve, style) for name, curve in zip(shown, of_classes.T, strict=True)]
+    columns = zip(shown, chosen.precision.T, chosen.average.tolist(), strict=True)
+    lines = [_Line(name, chosen.recalls, curve, average, style) for name, curve, average in columns]
     if len(lines) > 1:
-        mean = f"mean of {len(labels)} classes"
-        lines.append(_Line(mean, recalls, of_classes.mean(1), {"color": "black", "linewidth": 2.5}))
+        lines.append(_mean_line(f"mean of {len(labels)} classes", chosen, color="black", linewidth=2.5))
     return lines
-
-
-def _percent(results: CocoResults, iou_threshold: float | None) -> tuple[list[float], Tensor]:
-    """Recalls, and precision [recalls, classes] at them of the classes with ground truths, in percent."""
-    grid = results.grid
-    precision = results.precision[..., 0, grid.official_limit]
-    precision = precision.mean(0) if iou_threshold is None else precision[_place(iou_threshold, grid.iou_thresholds)]
-    recalls = [100 * recall for recall in grid.recall_thresholds]
-    return recalls, 100 * precision[:, _has_positives(results)].cpu()
-
-
-def _has_positives(results: CocoResults) -> Tensor:
-    return results.recall[0, :, 0, 0] >= 0
 
 
 def _place(threshold: float, thresholds: Sequence[float]) -> int:

@@ -56,7 +56,8 @@ class DetectionMAP(BoxMetric):
       `rec_thresholds=torch.linspace(0, 1, 101).tolist()` give its numbers.
     - `image_id` in the dicts of `target` decides which of equal scores comes first, in ascending order as in
       pycocotools, whatever the order of the batches or the processes that saw them. Images that a distributed sampler
-      repeated count once. Without it, images are in the order in which they came; in TorchMetrics they always are.
+      repeated count once, and images with other ground truths under the same id are an error. Without it, images are in
+      the order in which they came; in TorchMetrics they always are.
     - `map` with `max_detection_thresholds` that do not contain 100 is that at the largest of them, not -1.
     - `update` refuses boxes, scores and areas that are not finite and boxes of negative size, and then stores nothing
       of the batch. What has the wrong type is a TypeError.

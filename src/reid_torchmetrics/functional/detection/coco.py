@@ -38,6 +38,8 @@ class ClassAverages:
     average_precision: Mapping[int, Float[Tensor, "areas thresholds classes"]]
     """by the number of the limit: of the largest one, and of that of `map`"""
     recall: Float[Tensor, "limits areas thresholds classes"]
+    rule: str = "coco"
+    """how a curve became an average precision, see `average_precision`"""
 
     def summary(self) -> dict[str, Float[Tensor, ""]]:
         """The 12 numbers of COCO under the names of TorchMetrics, float64; -1 where there is no class to average over.
@@ -190,7 +192,7 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
             if limit == last:
                 recall.append(_recall_at_limits(fewer, curves, len(grid.max_detections)))
         found[limit] = torch.cat(blocks)
-    return ClassAverages(grid, matches.classes, found, torch.cat(recall, 1))
+    return ClassAverages(grid, matches.classes, found, torch.cat(recall, 1), rule)
 
 
 def _check_grid(matches: Matches, grid: CocoGrid) -> None:
