@@ -5,8 +5,8 @@ from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import KReciprocal
 from reid_torchmetrics.functional.retrieval.reranking.query_expansion import QueryExpansion
-from reid_torchmetrics.metrics._distributed import DistributedMetricError
 from reid_torchmetrics.metrics._embedding_metric import EmbeddingMetric
+from reid_torchmetrics.metrics._messages import DistributedMetricError
 from reid_torchmetrics.metrics.detection import DetectionMAP
 from reid_torchmetrics.metrics.reid import (
     ReIDCMC,

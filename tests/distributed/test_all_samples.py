@@ -81,7 +81,7 @@ def test_an_error_on_one_rank_is_an_error_on_all(ranks):
 def compute_differing(rank, size):
     metric = ReIDCMC(rerank=KReciprocal(k1=6 + rank, k2=3))
     fed_by(metric, "two_loaders", "round_robin", size, [rank], index=True)
-    with pytest.raises(DistributedMetricError, match="same class and options") as raised:
+    with pytest.raises(DistributedMetricError, match="same `rerank`; got") as raised:
         metric.compute()
     return str(raised.value)
 

@@ -20,6 +20,7 @@ from reid_torchmetrics.metrics._boxes import STATES, pack
 from reid_torchmetrics.metrics._findings import Findings, Inquiry
 from reid_torchmetrics.metrics._growing_states import GrowingStates
 from reid_torchmetrics.metrics._images import Census, Images
+from reid_torchmetrics.metrics._settings import Settings
 from reid_torchmetrics.metrics._sharded_images import ask_together
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
@@ -79,8 +80,8 @@ class BoxMetric(GrowingStates):
         """What `compute` asks of the images."""
 
     @abstractmethod
-    def settings(self) -> str:
-        """The class and the options that decide the value, as text that is the same on all ranks."""
+    def settings(self) -> dict[str, str]:
+        """The options that decide the value, as texts that are the same on all ranks."""
 
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
@@ -139,10 +140,7 @@ class BoxMetric(GrowingStates):
             DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
                 same metric.
         """
-        census, parts = self._find(inquiry)
-        if self._group is None:
-            return conclude(census, parts)
-        return self._group.together(lambda: conclude(census, parts))
+        return conclude(*self._find(inquiry))
 
     def take_part(self) -> None:
         """Match images with the other ranks."""
@@ -150,10 +148,14 @@ class BoxMetric(GrowingStates):
 
     def _find(self, inquiry: Inquiry) -> tuple[Census, list[Findings]]:
         if self._group is not None:
-            return ask_together(self._group, self._accepted_images, inquiry, self.settings)
+            return ask_together(self._group, self._accepted_images, inquiry, lambda: self._settings(inquiry))
         images = self._images()
         census = Census.alone(images)
         return census, [inquiry.answer(census.number(images, 0))]
+
+    def _settings(self, inquiry: Inquiry) -> Settings:
+        method = "results" if inquiry.with_origins else "compute"
+        return Settings(type(self).__name__, method, self.settings(), inquiry.describe())
 
     def _accepted_images(self) -> Images:
         self.raise_refused()

@@ -1,23 +1,31 @@
 """The few collectives that the metrics need, over `torch.distributed`.
 
-A collective that only some ranks reach hangs the others. So whatever may fail happens inside `together` or `sum`, which
-let all ranks know, and number and shape of the collectives depend only on sizes that all ranks have agreed on.
+A collective that only some ranks reach hangs the others, so number and shape of the collectives depend only on sizes
+that all ranks have agreed on, and an error must be told where the others expect to hear from this rank. What precedes
+`all_gather`, `share`, `broadcast` or `sum` is done in `together`, buffers are reserved there, and what `sum` adds up is
+made by its `fill`. What precedes a message (`together`, `exchange`, `agree`) may fail outside as well: the error
+escapes to `conclude`, and its message meets theirs, because all have one shape.
 """
 
 from __future__ import annotations
 
-import hashlib
+from array import array
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, distributed
 
+from reid_torchmetrics.metrics._messages import (
+    NUM_BYTES,
+    DistributedMetricError,
+    bytes_of,
+    message_of,
+    message_of_bytes,
+    messages_of,
+)
+
 Result = TypeVar("Result")
-
-
-class DistributedMetricError(RuntimeError):
-    """Raised on every rank when some rank failed, with the ranks and their messages."""
 
 
 class Group:
@@ -40,13 +48,12 @@ class Group:
         self.members = tuple(distributed.get_process_group_ranks(self._group))
         self.device = _device_of(self._group, samples_device)
         """where the group's backend wants tensors"""
+        self._is_over = False
+        """whether nothing is left to say: a collective itself has failed, or an error was raised on all ranks"""
 
-    def gather(self, values: Tensor) -> Tensor:
-        """`values` of every rank, [ranks, *shape]; all must have the same shape and dtype."""
-        values = values.to(self.device).contiguous()
-        gathered = values.new_empty((self.size, *values.shape))
-        distributed.all_gather(list(gathered.unbind()), values, group=self._group)
-        return gathered
+    def all_gather(self, values: Tensor, gathered: Tensor) -> None:
+        """Fill `gathered`, [ranks, *shape], with the values of every rank, all of one shape and dtype."""
+        self._collective(distributed.all_gather, [*gathered.unbind()], values)
 
     def share(self, rows: Tensor, sizes: Sequence[int]) -> None:
         """Fill the rows of the other ranks; `sizes` are the numbers of rows of each rank, in order, own rows are there.
@@ -60,7 +67,7 @@ class Group:
         """Fill `rows`, which must be contiguous, with those of rank `source`."""
         if rows.numel():
             as_bytes = rows.view(-1).view(torch.uint8)  # every backend moves bytes, not every one bfloat16
-            distributed.broadcast(as_bytes, src=self.members[source], group=self._group)
+            self._collective(distributed.broadcast, as_bytes, src=self.members[source])
 
     def sum(self, buffer: Tensor, fill: Callable[[Tensor], None]) -> Tensor:
         """Let `fill` write to `buffer[1:]` and add that up over the ranks; the first entry says whether it failed.
@@ -73,9 +80,9 @@ class Group:
             fill(buffer[1:])
         except Exception as caught:  # noqa: BLE001 - raised on all ranks
             error = caught
-        buffer[0] = error is not None
-        distributed.all_reduce(buffer, group=self._group)
-        if bool(buffer[0] > 0):
+        buffer[:1].fill_(error is not None)
+        self._collective(distributed.all_reduce, buffer)
+        if buffer[0].item() > 0:
             self.agree(error)
         return buffer[1:]
 
@@ -91,17 +98,15 @@ class Group:
         Raises:
             DistributedMetricError: the work failed on some rank; see `agree`.
         """
-        done, error = None, None
         try:
-            done = work()
-        except Exception as caught:  # noqa: BLE001 - raised on all ranks
-            error = caught
-        numbers = done[1] if done else [0] * num_numbers
-        table = self.gather(torch.tensor([error is not None, *numbers])).tolist()
-        if done is None or any(failed for failed, *_ in table):
+            done, numbers = work()
+            message = message_of([0, *numbers])
+        except Exception as error:
             self.agree(error)
-        assert done is not None  # noqa: S101 - `agree` has raised
-        return done[0], [row[1:] for row in table]
+            raise
+        table = self._send(message)
+        self._raise_failures(None, table)
+        return done, [row[1 : 1 + num_numbers] for row in table]
 
     def agree(self, error: Exception | None) -> None:
         """Raise on every rank if there is an error on one.
@@ -110,43 +115,70 @@ class Group:
             DistributedMetricError: ranks and messages of those that failed.
             Exception: the error itself, where all ranks failed in the same way.
         """
-        texts = self.texts("" if error is None else _describe(error))
-        if not any(texts):
+        self._raise_failures(error, self._send(message_of([len(_encoded(error))])))
+
+    def conclude(self, error: Exception | None) -> None:
+        """Agree on what came of everything, unless the ranks did so already, or cannot talk any more."""
+        if not self._is_over:
+            self.agree(error)
+
+    def texts(self, text: str) -> list[str]:
+        """A text of every rank."""
+        data = text.encode(errors="backslashreplace")
+        return self._texts(data, [length for length, *_ in self._send(message_of([len(data)]))])
+
+    def _texts(self, data: bytes, lengths: Sequence[int]) -> list[str]:
+        """The texts of all ranks, piece by piece, given their lengths and this rank's."""
+        received = [b""] * self.size
+        for first in range(0, max(lengths), NUM_BYTES):
+            rows = self._send(message_of_bytes(data[first : first + NUM_BYTES]))
+            received = [text + bytes_of(row) for text, row in zip(received, rows, strict=True)]
+        return [text[:length].decode() for text, length in zip(received, lengths, strict=True)]
+
+    def _raise_failures(self, error: Exception | None, table: list[list[int]]) -> None:
+        """Raise if some message begins with the length of an error's text, and not with 0."""
+        lengths = [length for length, *_ in table]
+        if not any(lengths):
             return
+        texts = self._texts(_encoded(error), lengths)
+        self._is_over = True
         if error is not None and len(set(texts)) == 1:
             raise error
         failed = [f"rank {rank}: {text}" for rank, text in enumerate(texts) if text]
         raise DistributedMetricError("; ".join(failed)) from error
 
-    def texts(self, text: str) -> list[str]:
-        """A text of every rank."""
-        data = bytearray(text.encode(errors="backslashreplace"))
-        encoded = torch.frombuffer(data, dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
-        sizes = self.gather(torch.tensor([len(encoded)]))[:, 0].tolist()
-        if not any(sizes):
-            return [""] * self.size
-        joined = torch.empty(sum(sizes), dtype=torch.uint8, device=self.device)
-        joined.split(sizes)[self.rank].copy_(encoded)
-        self.share(joined, sizes)
-        return [bytes(part.tolist()).decode() for part in joined.split(sizes)]
+    def _send(self, message: array[int]) -> list[list[int]]:
+        self._is_over = True
+        table = messages_of(self._group, self.device).send(message, self._group)
+        self._is_over = False
+        return table
 
-
-def digest(settings: str) -> int:
-    """A number that stands for a text when ranks compare theirs."""
-    return int.from_bytes(hashlib.sha256(settings.encode()).digest()[:7], "big")
+    def _collective(self, function: Callable[..., Any], *args: Any, **options: Any) -> None:
+        self._is_over = True
+        function(*args, group=self._group, **options)
+        self._is_over = False
 
 
 def differing(what: str, values: Sequence[object]) -> DistributedMetricError:
     """The error to raise on all ranks when they do not have the same; every rank must know the values of all."""
+    return disagreement(f"have the same {what}", values)
+
+
+def disagreement(rule: str, values: Sequence[object]) -> DistributedMetricError:
+    """The error to raise on all ranks when they do not follow a rule; every rank must know the values of all."""
     listed = "; ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
-    return DistributedMetricError(f"All ranks must have the same {what}; got {listed}.")
+    return DistributedMetricError(f"All ranks must {rule}; got {listed}.")
 
 
-def _describe(error: Exception) -> str:
+def _encoded(error: Exception | None) -> bytes:
+    """Type and text of an error; nothing if there is none."""
+    if error is None:
+        return b""
     try:
-        return f"{type(error).__name__}: {error}"
+        text = f"{type(error).__name__}: {error}"
     except Exception:  # noqa: BLE001 - its text is the user's code
-        return type(error).__name__
+        text = type(error).__name__
+    return text.encode(errors="backslashreplace")
 
 
 def _device_of(process_group: Any, samples_device: torch.device) -> torch.device:

@@ -30,6 +30,7 @@ from reid_torchmetrics.metrics._options import PROTOCOL_FIELDS, RankingOptions, 
 from reid_torchmetrics.metrics._ranking import rank_samples
 from reid_torchmetrics.metrics._ranking_cache import Ranking, arrived, note_arrival
 from reid_torchmetrics.metrics._samples import Samples
+from reid_torchmetrics.metrics._settings import Settings
 from reid_torchmetrics.metrics._sharded_ranking import rank_together
 
 
@@ -211,10 +212,7 @@ class EmbeddingMetric(GrowingStates):
             DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
                 same metric or the same kind of samples.
         """
-        ranking = self._ranking()
-        if self._group is None:
-            return self._value(ranking)
-        return self._group.together(lambda: self._value(ranking))
+        return self._value(self._ranking("compute", of_cmc=self.of_cmc))
 
     def _value(self, ranking: Ranking) -> Tensor:
         if ranking.counts.valid:
@@ -231,7 +229,9 @@ class EmbeddingMetric(GrowingStates):
         The queries are in the order of `index` where it is given, else in that in which they came, rank by rank.
         """
         with self.synced():
-            ranking, of_cmc = self._ranking(of_cmc=False), self._ranking(of_cmc=True)
+            return self._results(*(self._ranking("results", of_cmc=of_cmc) for of_cmc in (False, True)))
+
+    def _results(self, ranking: Ranking, of_cmc: Ranking) -> RetrievalResults:
         ranked = Ranked(ranking.ranks, of_cmc.ranks, of_cmc.drawn, ranking.counts)
         protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self.reported))))
         setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.labels[1] is not None)
@@ -249,13 +249,19 @@ class EmbeddingMetric(GrowingStates):
         chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank}
         return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self.longest, **chosen)
 
-    def _ranking(self, *, of_cmc: bool | None = None) -> Ranking:
-        options = self._ranks_by(of_cmc=self.of_cmc if of_cmc is None else of_cmc)
+    def _ranking(self, method: str, *, of_cmc: bool) -> Ranking:
+        """The ranking that `method` needs, which the ranks compare."""
+        options = self._ranks_by(of_cmc=of_cmc)
         warn = self.states_before_forward is None
         if self._group is None:
             return rank_samples(self._samples(), options, max_bytes=self.max_bytes, warn=warn)
         return rank_together(
-            self._group, self._accepted_samples, options, self._settings, max_bytes=self.max_bytes, warn=warn
+            self._group,
+            self._accepted_samples,
+            options,
+            lambda: self._settings(method),
+            max_bytes=self.max_bytes,
+            warn=warn,
         )
 
     def _accepted_samples(self) -> Samples:
@@ -264,15 +270,15 @@ class EmbeddingMetric(GrowingStates):
 
     def take_part(self) -> None:
         """Rank the samples with the other ranks."""
-        self._ranking()
+        self._ranking("compute", of_cmc=self.of_cmc)
 
     def _samples(self) -> Samples:
         states = {name: getattr(self, name) for name in self._defaults}
         return Samples.joined(states, self._samples_device(), arrived(self.roles))
 
-    def _settings(self) -> str:
-        """The class and the options that decide the value, as text that is the same on all ranks."""
-        return describe_settings(type(self).__name__, vars(self), self._ranks_by(of_cmc=self.of_cmc))
+    def _settings(self, method: str) -> Settings:
+        """The class, the method that was called, and the options that decide the value."""
+        return describe_settings(type(self).__name__, method, vars(self), self._ranks_by(of_cmc=self.of_cmc))
 
     def extra_repr(self) -> str:
         """The options that decide the value; those that differ from the protocol's are in its name."""

@@ -43,10 +43,10 @@ class Inquiry:
     with_origins: bool = False
     """whether to find out which ground truth each detection took, and where in their image both are"""
 
-    def describe(self) -> str:
+    def describe(self) -> dict[str, str]:
         """What decides the number and the form of the findings, besides the options of the metric."""
-        asked = {"matches": True, "overlaps": self.with_overlaps, "origins": self.with_origins}
-        return " and ".join(name for name, is_wanted in asked.items() if is_wanted) + f", micro {self.micro}"
+        asked = ("micro", "with_overlaps", "with_origins")
+        return {name: repr(getattr(self, name)) for name in asked}
 
     def answer(self, numbered: NumberedImages) -> Findings:
         """Look at the images of a rank."""

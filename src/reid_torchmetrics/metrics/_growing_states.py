@@ -7,6 +7,7 @@ the longer the epoch. The hooks below were tried on torchmetrics 1.6 and 1.9.
 from __future__ import annotations
 
 import copy
+import functools
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -46,6 +47,8 @@ class GrowingStates(LoggedMetric):
     _states_before_sync: dict[str, Any] | None = None
     states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
+    _concludes = False
+    """whether all ranks are to learn of whatever fails while the metric is synced"""
     _refused: Exception | None = None
     """why a batch is missing: `update` raised it, on this rank only, and all ranks are to know before they compute"""
 
@@ -101,7 +104,7 @@ class GrowingStates(LoggedMetric):
             return self._forward(*args, **kwargs)
         except Exception:
             if self.dist_sync_on_step and self._refused is not None:  # the other ranks wait for this step's value
-                with self.sync_context():
+                with self._concluding(), self.sync_context():
                     if self._group is not None:
                         self.take_part()
             raise
@@ -202,7 +205,7 @@ class GrowingStates(LoggedMetric):
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
         """As in the base class, but an exception inside leaves the metric unsynced and usable."""
         try:
-            with super().sync_context(*args, **kwargs):
+            with super().sync_context(*args, **kwargs), self._agreeing():
                 yield
         except BaseException:
             if self._is_synced:
@@ -210,12 +213,47 @@ class GrowingStates(LoggedMetric):
             raise
 
     @contextmanager
+    def _agreeing(self) -> Iterator[None]:
+        """Raise on all ranks what is raised on one, if the metric computes."""
+        group = self._group if self._concludes else None
+        try:
+            yield
+        except Exception as error:
+            if group is not None:
+                group.conclude(error)
+            raise
+        if group is not None:
+            group.conclude(None)
+
+    @contextmanager
+    def _concluding(self) -> Iterator[None]:
+        self._concludes = True
+        try:
+            yield
+        finally:
+            self._concludes = False
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        """As in the base class, which copies the value: if one rank fails to, none may remember it."""
+        wrapped = super()._wrap_compute(compute)
+
+        @functools.wraps(compute)
+        def computing(*args: Any, **kwargs: Any) -> Any:
+            with self._concluding():
+                return wrapped(*args, **kwargs)
+
+        return computing
+
+    @contextmanager
     def synced(self) -> Iterator[None]:
         """Combine the ranks for a while, under the same conditions as `compute` does."""
-        with self.sync_context(
-            dist_sync_fn=self.dist_sync_fn,
-            should_sync=self._to_sync and not self._is_synced,
-            should_unsync=not self._is_synced,
+        with (
+            self._concluding(),
+            self.sync_context(
+                dist_sync_fn=self.dist_sync_fn,
+                should_sync=self._to_sync and not self._is_synced,
+                should_unsync=not self._is_synced,
+            ),
         ):
             yield
 

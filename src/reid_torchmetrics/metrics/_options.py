@@ -10,9 +10,12 @@ from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation.problem import similarity_name
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
+from reid_torchmetrics.metrics._settings import Settings
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""
+_DERIVED = {"longest", "of_cmc", "reported"}
+"""attributes that follow from the options by which a user knows the metric"""
 _SHORTEST_CURVE = 50  # metrics at several ranks share one expectation over drawn galleries
 
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
@@ -79,16 +82,22 @@ class RankingOptions:
         rerank = None if self.rerank is None else repr(self.rerank)
         return Setup(self.ties, similarity_name(self.similarity), rerank, cameras=cameras)
 
-    def describe(self) -> str:
-        """Text that is the same in every process."""
+    def describe(self) -> dict[str, str]:
+        """Texts that are the same in every process."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["similarity"] = similarity_name(self.similarity)
-        return ", ".join(f"{name}={value!r}" for name, value in sorted(values.items()))
+        return {name: repr(value) for name, value in values.items()}
 
 
-def describe_settings(name: str, attributes: Mapping[str, Any], options: RankingOptions) -> str:
-    """A metric's class and what decides its value, among its attributes, as text that is the same in every process."""
+def describe_settings(metric: str, method: str, attributes: Mapping[str, Any], options: RankingOptions) -> Settings:
+    """What was asked of a metric of the class `metric`, and what of its attributes decides the answer."""
     public = {key: value for key, value in attributes.items() if not key.startswith("_") and key not in _NEUTRAL}
-    decisive = {key: value for key, value in public.items() if isinstance(value, (str, int, float, tuple, Protocol))}
-    listed = [f"{key}={decisive[key]!r}" for key in sorted(decisive)]
-    return f"{name}({', '.join([*listed, options.describe()])})"
+    decisive = {key: value for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
+    ranked = options.describe()
+    chosen = {key: repr(value) for key, value in decisive.items() if key not in _DERIVED}
+    chosen |= {key: ranked[key] for key in ("similarity", "rerank")}
+    protocol = attributes["protocol"]
+    chosen |= {field.name: repr(getattr(protocol, field.name)) for field in fields(protocol) if field.name != "name"}
+    chosen["protocol"] = repr(protocol.name.partition(" with ")[0])  # what was changed has a name of its own
+    implied = ranked | {key: repr(value) for key, value in decisive.items() if key in _DERIVED}
+    return Settings(metric, method, chosen, implied)

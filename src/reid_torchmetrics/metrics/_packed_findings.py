@@ -18,13 +18,6 @@ from reid_torchmetrics.metrics._overlaps import Overlaps
 
 _BITS = 8
 _MATCH_COLUMNS = 9
-_ORIGIN_COLUMNS = 2
-
-
-def num_columns(inquiry: Inquiry) -> int:
-    """How many tensors the findings are."""
-    per_match = _MATCH_COLUMNS + _ORIGIN_COLUMNS * inquiry.with_origins
-    return 1 + len(inquiry.micro) * per_match + 2 * inquiry.with_overlaps + inquiry.with_origins
 
 
 def to_columns(findings: Findings) -> list[Tensor]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from reid_torchmetrics.metrics._distributed import Group
 from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
 
+_NUM_FEATURES = 5
 _CLOSE = 1e-2  # the same picture in another batch, perhaps in half precision
 
 
@@ -20,16 +21,21 @@ def warn_if_padded(group: Group, samples: Samples) -> None:
     So it is after `DistributedSampler`, which repeats the first samples of a data set, at the end of the last ranks,
     where the number of samples is no multiple of the number of ranks.
     """
-    ends = group.together(lambda: torch.stack([_ends(samples, role) for role in (QUERY, GALLERY)]))
-    table = group.gather(ends)  # [ranks, roles, first and last, features]
-    if _look_padded(table):
-        group.together(_say_so if group.rank == 0 else lambda: None)  # a warning may be an error
+
+    def look() -> tuple[None, list[int]]:
+        ends = torch.stack([_ends(samples, role) for role in (QUERY, GALLERY)])
+        return None, ends.view(torch.int64).flatten().tolist()
+
+    _, table = group.exchange(look, 2 * 2 * _NUM_FEATURES)
+    ends = torch.tensor(table).view(torch.float64).view(group.size, 2, 2, _NUM_FEATURES)
+    if _look_padded(ends) and group.rank == 0:
+        _say_so()  # a warning may be an error
 
 
 def _ends(samples: Samples, role: int) -> Tensor:
     """Number of all samples, labels and a fingerprint of the embedding of the first and the last sample of a role."""
     positions = (samples.roles & role > 0).nonzero()[:, 0]
-    ends = torch.full((2, 5), torch.nan, dtype=torch.float64)
+    ends = torch.full((2, _NUM_FEATURES), torch.nan, dtype=torch.float64)
     if len(positions):
         chosen = torch.stack([positions[0], positions[-1]])
         rows = samples.rows(chosen).read(slice(0, 2), torch.float64)
@@ -41,6 +47,7 @@ def _ends(samples: Samples, role: int) -> Tensor:
 
 
 def _look_padded(table: Tensor) -> bool:
+    """Whether the ends of all ranks, [ranks, roles, first and last, features], are those of repeated samples."""
     sizes = table[:, 0, 0, 0]
     if not bool((sizes == sizes[0]).all()):
         return False

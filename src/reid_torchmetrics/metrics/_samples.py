@@ -42,7 +42,8 @@ class Samples:
             _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", embeddings[0].shape[1])
         total = sum(map(len, embeddings))
         optional = {
-            name: _joined(name, states[name], total, device) if states[name] else None for name in ("cameras", "index")
+            name: _joined(name, states[name], total, device) if any(map(len, states[name])) else None
+            for name in ("cameras", "index")
         }
         if not total:  # no sample lacks a camera
             optional["cameras"] = torch.empty(0, dtype=torch.int64, device=device)

@@ -59,9 +59,10 @@ class _Slots:
         before, total = torch.zeros_like(own), torch.zeros_like(own)
         step = max(1, _GATHERED // group.size)
         for first in range(0, len(own), step):
-            lengths = group.gather(own[first : first + step].int()).to(own.device)
-            before[first : first + step] = lengths[: group.rank].sum(0)
-            total[first : first + step] = lengths.sum(0)
+            part = slice(first, first + step)
+            lengths = _gathered(group, own[part]).to(own.device)
+            before[part] = lengths[: group.rank].sum(0)
+            total[part] = lengths.sum(0)
         return cls(before, total)
 
     @property
@@ -70,12 +71,24 @@ class _Slots:
         return int(self.total.max()) if len(self.total) else 0
 
 
+def _gathered(group: Group, lengths: Tensor) -> Tensor:
+    """The lengths of all ranks, int32 [ranks, queries]."""
+
+    def prepare() -> tuple[Tensor, Tensor]:
+        own = lengths.to(group.device, torch.int32)
+        return own, own.new_empty((group.size, len(own)))
+
+    own, gathered = group.together(prepare)
+    group.all_gather(own, gathered)
+    return gathered
+
+
 def count_ranks_together(group: Group, shard: Shard) -> tuple[PositiveRanks, QueryCounts]:
     """Rank the positives of all queries among the parts of all ranks; every rank gets all of it."""
     slots = _Slots.agree(group, shard.relevance.run_length)
-    fitting = group.together(lambda: queries_per_tile(shard.scores, slots.longest, ties=shard.ties))
-    table = group.gather(torch.tensor([fitting, shard.relevance.num_kept]))
-    num_rows, num_gallery = int(table[:, 0].min()), int(table[:, 1].sum())
+    fitting = queries_per_tile(shard.scores, slots.longest, ties=shard.ties)
+    _, table = group.exchange(lambda: (None, [fitting, shard.relevance.num_kept]), 2)
+    num_rows, num_gallery = min(rows for rows, _ in table), sum(num_kept for _, num_kept in table)
     counting = group.together(lambda: _Counting(group, shard, slots, num_rows, num_gallery))
     for rows in counting.tiles.rows():
         counting.rank(rows)
@@ -103,6 +116,7 @@ class _Counting:
         self._filled = 0
         self._num_positives = torch.zeros_like(slots.total)
         self._num_candidates = torch.zeros_like(slots.total)
+        self._totals = torch.empty(1 + 2 * len(slots.total), dtype=torch.int64, device=group.device)
 
     def rank(self, rows: slice) -> None:
         """Rank the positives of the queries `rows`."""
@@ -112,9 +126,10 @@ class _Counting:
         places = self._places[:0]
         if self._shard.ties == "stable":
             places = group.sum(self._places[: num_slots + 1], lambda out: self._read_places(rows, out))
-        positives = group.together(lambda: self._merge(rows, scores, places))
-        if positives is not None:  # on all ranks or on none: they merged the same scores
-            size = num_counts(self._shard.ties) * int(self._num_positives[rows].sum())
+        merged = group.together(lambda: self._merge(rows, scores, places))
+        if merged is not None:  # on all ranks or on none: they merged the same scores
+            positives, num_positives = merged
+            size = num_counts(self._shard.ties) * num_positives
             counts = group.sum(self._counts[: size + 1], lambda out: self._count(rows, positives, out))
             group.together(lambda: self._store(rows, positives, counts))
 
@@ -126,8 +141,7 @@ class _Counting:
             out[:num_queries] = self._num_candidates
             out[num_queries:] = relevance.num_others
 
-        buffer = torch.empty(2 * num_queries + 1, dtype=torch.int64, device=self._group.device)
-        totals = self._group.sum(buffer, fill).to(self._device)
+        totals = self._group.sum(self._totals, fill).to(self._device)
         num_candidates, num_others = totals[:num_queries].clone(), totals[num_queries:]
         entries = self._entries[:, : self._filled]
         ranks = ranks_of_entries(entries, self._num_positives, num_candidates, ties=self._shard.ties)
@@ -151,20 +165,21 @@ class _Counting:
         out.zero_()
         out[slots[self._tile.listed].to(out.device)] = own[self._tile.listed].to(out.device)
 
-    def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> Positives | None:
-        """The positives of all ranks, best first; None if there are none."""
+    def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> tuple[Positives, int] | None:
+        """The positives of all ranks, best first, and how many they are; None if there are none."""
         total = self._slots.total[rows]
         is_slot = torch.arange(int(total.max()), device=self._device) < total[:, None]
         padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
         padded[is_slot] = scores.to(self._device)
         positive = ~padded.isnan()
         self._num_positives[rows] = positive.sum(1)
-        if not bool(positive.any()):
+        num_positives = int(positive.sum())
+        if not num_positives:
             return None
         columns = torch.zeros_like(padded, dtype=torch.int64)
         if self._shard.places is not None:
             columns[is_slot] = torch.searchsorted(self._shard.places, places.to(self._device))
-        return best_first(padded, columns, positive, ties=self._shard.ties)
+        return best_first(padded, columns, positive, ties=self._shard.ties), num_positives
 
     def _count(self, rows: slice, positives: Positives, out: Tensor) -> None:
         counts = self.tiles.count(rows, self._tile, positives)

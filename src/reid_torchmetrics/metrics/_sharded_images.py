@@ -1,9 +1,9 @@
 """Images that are spread over ranks: each rank matches its own, and tells the others what it found.
 
-The number of collectives depends on the number of ranks alone, not on the images: three, and two with image ids, to
+The number of collectives depends on the number of ranks alone, not on the images: three, and one with image ids, to
 agree on what follows, and one for each rank to send its ids with fingerprints, and one to send its findings.
 
-Every step that may fail is a `Group.together` or a `Group.exchange`, so that an error on one rank is one on all.
+An error on one rank is an error on all: see `_distributed` for which steps are to be a `Group.together`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.metrics._distributed import Group, differing, digest
+from reid_torchmetrics.metrics._distributed import Group, differing
 from reid_torchmetrics.metrics._findings import Findings, Inquiry
 from reid_torchmetrics.metrics._images import Census, Images
-from reid_torchmetrics.metrics._packed_findings import from_columns, num_columns, to_columns
+from reid_torchmetrics.metrics._packed_findings import from_columns, to_columns
 from reid_torchmetrics.metrics._padded_images import ends, warn_if_padded
+from reid_torchmetrics.metrics._settings import Settings, meet
 
 _DTYPES = (
     *(torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
@@ -29,42 +30,34 @@ _ALIGNMENT = 8  # bytes: a part of a buffer is read as any dtype
 
 @torch.no_grad()
 def ask_together(
-    group: Group, collect: Callable[[], Images], inquiry: Inquiry, describe: Callable[[], str]
+    group: Group, collect: Callable[[], Images], inquiry: Inquiry, describe: Callable[[], Settings]
 ) -> tuple[Census, list[Findings]]:
     """All images of all ranks, and what each rank found out about its own.
 
-    `collect` gives this rank's images, and `describe` the metric as text, which must be the same on all ranks.
+    `collect` gives this rank's images, and `describe` what was asked for, which must be the same on all ranks. An error
+    at the end is this rank's alone: `Group.conclude` tells the others.
 
     Raises:
         DistributedMetricError: an error on some rank, metrics that differ, or image ids on some ranks only.
     """
-    images, census = _meet(group, collect, lambda: f"{describe()}, asked for {inquiry.describe()}")
-
-    def look() -> tuple[list[Tensor], list[int]]:
-        columns = to_columns(inquiry.answer(census.number(images, group.rank)))
-        columns = [column.to(group.device).contiguous() for column in columns]
-        return columns, [number for column in columns for number in _form(column)]
-
-    columns, forms = group.exchange(look, num_columns(inquiry) * (1 + _MOST_AXES))
-    received = _send(group, columns, forms)
-    return census, group.together(lambda: [_findings(each, inquiry, images.device) for each in received])
+    images, census = _meet(group, collect, describe)
+    columns = to_columns(inquiry.answer(census.number(images, group.rank)))
+    received = _send(group, [column.to(group.device).contiguous() for column in columns])
+    return census, [_findings(each, inquiry, images.device) for each in received]
 
 
-def _meet(group: Group, collect: Callable[[], Images], describe: Callable[[], str]) -> tuple[Images, Census]:
+def _meet(group: Group, collect: Callable[[], Images], describe: Callable[[], Settings]) -> tuple[Images, Census]:
     """This rank's images and what all ranks must know of all images."""
 
-    def look() -> tuple[tuple[Images, str], list[int]]:
-        images, settings = collect(), describe()
-        numbers = [digest(settings), len(images), int(images.image_ids is not None)]
-        return (images, settings), numbers + ends(images)
+    def look() -> tuple[Images, Settings, list[int]]:
+        images = collect()
+        return images, describe(), [len(images), int(images.image_ids is not None), *ends(images)]
 
-    (images, settings), table = group.exchange(look, 5)
-    if len({number for number, *_ in table}) > 1:
-        raise differing("class and options", group.texts(settings))
-    if len({has_ids for _, size, has_ids, *_ in table if size}) > 1:
-        raise differing("use of `image_id`", ["given" if has_ids else "not given" for _, _, has_ids, *_ in table])
-    sizes = [size for _, size, *_ in table]
-    if not any(has_ids for _, _, has_ids, *_ in table):
+    images, table = meet(group, look, 4)
+    if len({has_ids for size, has_ids, *_ in table if size}) > 1:
+        raise differing("use of `image_id`", [_use(size, has_ids) for size, has_ids, *_ in table])
+    sizes = [size for size, *_ in table]
+    if not any(has_ids for size, has_ids, *_ in table if size):
         warn_if_padded(group, sizes, [(first, last) for *_, first, last in table])
         return images, Census(sizes, None, images.fingerprints)
 
@@ -80,6 +73,10 @@ def _meet(group: Group, collect: Callable[[], Images], describe: Callable[[], st
     return images, Census(sizes, ids, lambda: prints)
 
 
+def _use(size: int, has_ids: int) -> str:
+    return "no images" if not size else "given" if has_ids else "not given"
+
+
 def _findings(columns: list[Tensor], inquiry: Inquiry, device: torch.device) -> Findings:
     return from_columns([column.to(device) for column in columns], inquiry)
 
@@ -89,26 +86,32 @@ def _form(column: Tensor) -> list[int]:
     return [_DTYPES.index(column.dtype), *column.shape, *[-1] * (_MOST_AXES - column.ndim)]
 
 
-def _send(group: Group, columns: Sequence[Tensor], forms: Sequence[Sequence[int]]) -> list[list[Tensor]]:
-    """The tensors of every rank, given the forms of all of them; one broadcast a rank."""
-    shapes = [[*_shapes(row)] for row in forms]
-    spans = [[_span(dtype, shape) for dtype, shape in listed] for listed in shapes]
-    sizes = [sum(each) for each in spans]
+def _send(group: Group, columns: Sequence[Tensor]) -> list[list[Tensor]]:
+    """The tensors of every rank; one broadcast a rank, in which the forms of the tensors come first."""
+    forms = torch.tensor([number for column in columns for number in _form(column)], device=group.device)
+    listed = [forms, *columns]
+    spans = [_span(column.dtype, column.shape) for column in listed]
+    _, table = group.exchange(lambda: (None, [len(forms), sum(spans)]), 2)
+    sizes = [size for _, size in table]
 
     def prepare() -> Tensor:
         buffer = torch.zeros(sum(sizes), dtype=torch.uint8, device=group.device)
         own = buffer.split(sizes)[group.rank]
-        for column, place in zip(columns, own.split(spans[group.rank]), strict=True):
+        for column, place in zip(listed, own.split(spans), strict=True):
             data = column.view(-1).view(torch.uint8)
             place[: len(data)] = data
         return buffer
 
     buffer = group.together(prepare)
     group.share(buffer, sizes)
-    return [
-        [_read(place, *form) for place, form in zip(part.split(span), listed, strict=True)]
-        for part, span, listed in zip(buffer.split(sizes), spans, shapes, strict=True)
-    ]
+    return [_tensors(part, length) for part, (length, _) in zip(buffer.split(sizes), table, strict=True)]
+
+
+def _tensors(part: Tensor, num_numbers: int) -> list[Tensor]:
+    """The tensors of a rank; so many numbers are their forms."""
+    shapes = [(torch.int64, [num_numbers]), *_shapes(_read(part, torch.int64, [num_numbers]).tolist())]
+    places = part.split([_span(*each) for each in shapes])
+    return [_read(place, *each) for place, each in zip(places[1:], shapes[1:], strict=True)]
 
 
 def _shapes(numbers: Sequence[int]) -> Iterator[tuple[torch.dtype, list[int]]]:

@@ -4,7 +4,7 @@ Each rank keeps the samples that it saw. The queries go to every rank, which sco
 gallery; the scores of positives are put together, each rank counts its own negatives above them, and the counts are
 added up. All ranks end with the same ranks, those that one process would find with all samples.
 
-Every step that may fail is a `Group.together`, so that an error on one rank is an error on all.
+An error on one rank is an error on all: see `_distributed` for which steps are to be a `Group.together`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from reid_torchmetrics.metrics._options import RankingOptions
 from reid_torchmetrics.metrics._ranking import NonFinite, labels_of, no_query_reason, rank_whole, unranked
 from reid_torchmetrics.metrics._ranking_cache import Entry, Ranking
 from reid_torchmetrics.metrics._samples import GALLERY, QUERY, Samples
+from reid_torchmetrics.metrics._settings import Settings, meet
 from reid_torchmetrics.metrics._sharded_counting import Shard, count_ranks_together
 from reid_torchmetrics.metrics._sharded_samples import (
     DTYPES,
@@ -50,26 +51,27 @@ def rank_together(
     group: Group,
     collect: Callable[[], Samples],
     options: RankingOptions,
-    describe: Callable[[], str],
+    describe: Callable[[], Settings],
     *,
     max_bytes: int,
     warn: bool,
 ) -> Ranking:
     """Rank the samples of all ranks, or find that they were ranked for another metric.
 
-    `collect` gives this rank's samples, and `describe` the metric as text, which must be the same on all ranks.
+    `collect` gives this rank's samples, and `describe` what was asked for, which must be the same on all ranks. An
+    error at the end is this rank's alone: `Group.conclude` tells the others.
 
     Raises:
         DistributedMetricError: an error on some rank, or metrics or samples that differ between ranks.
     """
 
-    def look() -> tuple[tuple[Samples, list[Entry], str], list[int]]:
+    def look() -> tuple[tuple[Samples, list[Entry]], Settings, list[int]]:
         samples, settings = collect(), describe()
         known = _ranking_cache.rankings.find(samples, options, group.members)[:MOST_RANKINGS]
-        return (samples, known, settings), status(samples, settings, [entry.number for entry in known])
+        return (samples, known), settings, status(samples, [entry.number for entry in known])
 
-    (samples, known, settings), table = group.exchange(look, NUM_STATUS)
-    held = held_together(group, table, settings)
+    (samples, known), table = meet(group, look, NUM_STATUS)
+    held = held_together(table)
     found = [entry for entry in known if entry.number == held.ranking]
     if not found:
         ranking = _rank(group, samples, held, options, max_bytes)
@@ -85,12 +87,12 @@ def _rank(group: Group, samples: Samples, held: Held, options: RankingOptions, m
     if not held.has_index:
         _padding.warn_if_padded(group, samples)
     query, gallery = (_positions(group, samples, role) for role in (QUERY, GALLERY))
-    num_queries, num_gallery = group.gather(torch.tensor([len(query), len(gallery)])).T.tolist()
+    _, sizes = group.exchange(lambda: (None, [len(query), len(gallery)]), 2)
+    num_queries, num_gallery = ([row[column] for row in sizes] for column in range(2))
     if bad.found:
         return unranked(sum(num_queries), samples.device, bad.reason())
     if options.needs_all_samples:
-        everything = gather_samples(group, samples, held)
-        return group.together(lambda: rank_whole(everything, options, max_bytes))
+        return rank_whole(gather_samples(group, samples, held), options, max_bytes)
     queries = share(group, samples, query, num_queries, held)
     part, dtype = _part(group, samples, queries, gallery, options)
     sums = _survey(group, part.gallery, dtype, options)
@@ -122,11 +124,10 @@ def _examine(group: Group, samples: Samples, held: Held, options: RankingOptions
 
 def _positions(group: Group, samples: Samples, role: int) -> Tensor:
     """Positions of the samples of a role; one that a lower rank has too, by `index`, counts there."""
-    positions, index = group.together(lambda: samples.positions(role)), samples.index
-    if index is None:
+    positions = samples.positions(role)
+    if samples.index is None:
         return positions
-    is_first = first_of_each(group, group.together(lambda: index[positions]))
-    return group.together(lambda: positions[is_first])
+    return positions[first_of_each(group, samples.index[positions])]
 
 
 def _part(
@@ -144,12 +145,16 @@ def _part(
 
 def _survey(group: Group, gallery: Rows, dtype: torch.dtype, options: RankingOptions) -> Tensor:
     """What a similarity must know of the gallery of all ranks."""
-    own = group.together(lambda: survey(options.similarity, gallery, dtype).to(group.device))
+
+    def look() -> tuple[Tensor, Tensor]:
+        own = survey(options.similarity, gallery, dtype).to(group.device)
+        return own, own.new_empty(len(own) + 1)
 
     def fill(out: Tensor) -> None:
         out.copy_(own)
 
-    return group.sum(own.new_empty(len(own) + 1), fill).to(gallery.device) if len(own) else own.to(gallery.device)
+    own, buffer = group.together(look)
+    return (group.sum(buffer, fill) if len(own) else own).to(gallery.device)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.metrics._distributed import Group, differing, digest
+from reid_torchmetrics.metrics._distributed import Group, differing
 from reid_torchmetrics.metrics._samples import Samples
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -32,12 +32,13 @@ class Held:
 
     def complete(self, samples: Samples) -> Samples:
         """The samples of a rank, which may have none, with all that those of the other ranks have."""
-        if samples.embeddings:
+        if len(samples):
             return samples
         none = torch.empty(0, dtype=torch.int64, device=samples.device)
+        nothing = torch.empty((0, self.dimension), dtype=self.dtype, device=samples.device)
         return replace(
             samples,
-            embeddings=[torch.empty((0, self.dimension), dtype=self.dtype, device=samples.device)],
+            embeddings=samples.embeddings or [nothing],
             cameras=none if self.has_cameras else None,
             index=none if self.has_index else None,
         )
@@ -46,10 +47,10 @@ class Held:
 NUM_STATUS = 6 + MOST_RANKINGS
 
 
-def status(samples: Samples, settings: str, rankings: Sequence[int]) -> list[int]:
-    """What a rank tells the others of its samples, of its metric's settings, and of the rankings that it remembers."""
+def status(samples: Samples, rankings: Sequence[int]) -> list[int]:
+    """What a rank tells the others of its samples, and of the rankings that it remembers."""
     return [
-        digest(settings),
+        len(samples),
         random.SystemRandom().getrandbits(62) | 1,  # not torch's generator, whose state is the user's
         samples.embeddings[0].shape[1] if samples.embeddings else 0,
         DTYPES.index(promoted(block.dtype for block in samples.embeddings)),
@@ -60,29 +61,32 @@ def status(samples: Samples, settings: str, rankings: Sequence[int]) -> list[int
     ]
 
 
-def held_together(group: Group, table: list[list[int]], settings: str) -> Held:
+def held_together(table: list[list[int]]) -> Held:
     """Compare the `status` of all ranks; every rank comes to the same conclusion.
 
     Raises:
-        DistributedMetricError: settings, dimension or what is given differ between ranks.
+        DistributedMetricError: dimension or what is given differ between ranks.
     """
-    if len({row[0] for row in table}) > 1:
-        raise differing("class and options", group.texts(settings))
-    filled = [row for row in table if row[2]] or table
-    if len({row[2] for row in filled}) > 1:
+    shaped = [row for row in table if row[2]] or table
+    if len({row[2] for row in shaped}) > 1:
         raise differing("embedding dimension", [row[2] or "no samples" for row in table])
+    filled = [row for row in table if row[0]] or table
     for column, argument in ((4, "cameras"), (5, "index")):
         if len({row[column] for row in filled}) > 1:
-            raise differing(f"use of `{argument}`", ["given" if row[column] else "not given" for row in table])
+            raise differing(f"use of `{argument}`", [_use(row, column) for row in table])
     common = set.intersection(*({number for number in row[6:] if number} for row in table))
     return Held(
-        dimension=filled[0][2] or 1,
-        dtype=promoted(DTYPES[row[3]] for row in filled),
+        dimension=shaped[0][2] or 1,
+        dtype=promoted(DTYPES[row[3]] for row in shaped),
         has_cameras=bool(filled[0][4]),
         has_index=bool(filled[0][5]),
         ranking=next((number for number in table[0][6:] if number in common), 0),
         next_number=table[0][1],
     )
+
+
+def _use(row: list[int], column: int) -> str:
+    return "no samples" if not row[0] else "given" if row[column] else "not given"
 
 
 def first_of_each(group: Group, numbers: Tensor) -> Tensor:
@@ -106,7 +110,7 @@ def first_of_each(group: Group, numbers: Tensor) -> Tensor:
         part = group.together(functools.partial(compare_and_receive, lower, sizes[source][0]))
         group.broadcast(own if source == group.rank else part, source)
         lower = part if source < group.rank else own[:0]
-    group.together(functools.partial(compare_and_receive, lower, 0))
+    compare_and_receive(lower, 0)
     return is_first.to(numbers.device)
 
 
@@ -152,21 +156,17 @@ def share(group: Group, samples: Samples, positions: Tensor, sizes: list[int], h
 def gather_samples(group: Group, samples: Samples, held: Held) -> Samples:
     """All samples of all ranks, on every rank."""
     everything = torch.arange(len(samples), device=samples.device)
-    sizes = [size for (size,) in group.gather(torch.tensor([len(samples)])).tolist()]
-    shared = share(group, samples, everything, sizes, held)
-
-    def take() -> Samples:
-        labels = shared.labels.to(samples.device)
-        return replace(
-            samples,
-            embeddings=[shared.embeddings.to(samples.device)],
-            identities=labels[:, 0],
-            cameras=labels[:, 1] if held.has_cameras else None,
-            index=labels[:, 2] if held.has_index else None,
-            roles=labels[:, 3].to(samples.roles.dtype),
-        )
-
-    return group.together(take)
+    _, sizes = group.exchange(lambda: (None, [len(samples)]), 1)
+    shared = share(group, samples, everything, [size for (size,) in sizes], held)
+    labels = shared.labels.to(samples.device)
+    return replace(
+        samples,
+        embeddings=[shared.embeddings.to(samples.device)],
+        identities=labels[:, 0],
+        cameras=labels[:, 1] if held.has_cameras else None,
+        index=labels[:, 2] if held.has_index else None,
+        roles=labels[:, 3].to(samples.roles.dtype),
+    )
 
 
 def promoted(dtypes: Iterable[torch.dtype]) -> torch.dtype:

@@ -244,9 +244,9 @@ class DetectionMAP(BoxMetric):
     def _log_instead(self) -> str | None:
         return 'DetectionMAP(metric="map")' if self.metric is None else None
 
-    def settings(self) -> str:
-        """The class and the options that decide the value, as text that is the same on all ranks."""
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in _DECISIVE)})"
+    def settings(self) -> dict[str, str]:
+        """The options that decide the value, as texts that are the same on all ranks."""
+        return {name: repr(getattr(self, name)) for name in _DECISIVE}
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot the values that are one number, or several results over time; see `torchmetrics.Metric`.

@@ -1,0 +1,96 @@
+"""Small messages that all ranks of a group send each other, all of one shape, through memory that is there already.
+
+Whatever a rank has to say, that it failed above all, it must be able to say without memory, and to ranks that expect
+something else: so numbers, errors and texts are rows of the same length, and the rows are reserved when a group first
+talks.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, distributed
+
+NUM_NUMBERS = 24  # of a message; 192 bytes a rank
+NUM_BYTES = NUM_NUMBERS * 8
+
+
+class DistributedMetricError(RuntimeError):
+    """Raised on every rank when some rank failed, with the ranks and their messages."""
+
+
+class Messages:
+    """The rows that a group's ranks send each other."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        """Reserve a row for each of `size` ranks on `device`, where the group's backend wants tensors."""
+        with torch.inference_mode(mode=False):  # they outlive an evaluation in inference mode
+            self._numbers = array("q", bytes(NUM_BYTES))
+            own = torch.frombuffer(self._numbers, dtype=torch.int64)
+            table = torch.empty((size, NUM_NUMBERS), dtype=torch.int64, device="cpu")
+            self._own, self._table = (own, own), (table, table)
+            if device.type != "cpu":
+                self._own = own, torch.empty_like(own, device=device)
+                self._table = table, torch.empty_like(table, device=device)
+            self._rows = [*self._table[1].unbind()]
+
+    def send(self, message: array[int], process_group: Any) -> list[list[int]]:
+        """The messages of all ranks, given this rank's."""
+        self._numbers[:] = message
+        _copy(*self._own)
+        distributed.all_gather(self._rows, self._own[1], group=process_group)
+        _copy(*reversed(self._table))
+        return self._table[0].tolist()
+
+
+def message_of(numbers: Sequence[int]) -> array[int]:
+    """A message of some numbers, followed by zeros."""
+    return array("q", [*numbers, *[0] * (NUM_NUMBERS - len(numbers))])
+
+
+def message_of_bytes(data: bytes) -> array[int]:
+    """A message of at most `NUM_BYTES`."""
+    return array("q", data.ljust(NUM_BYTES, b"\0"))
+
+
+def bytes_of(message: Sequence[int]) -> bytes:
+    """What `message_of_bytes` was given, followed by zeros."""
+    return array("q", message).tobytes()
+
+
+def messages_of(process_group: Any, device: torch.device) -> Messages:
+    """The rows of a group, which are reserved the first time, on all of its ranks or on none.
+
+    Raises:
+        DistributedMetricError: some rank has no memory for them.
+    """
+    known = _of_groups.get(process_group)
+    if known is not None:
+        return known
+    size, error, messages = distributed.get_world_size(process_group), None, None
+    try:
+        messages = Messages(size, device)
+    except Exception as caught:  # noqa: BLE001 - raised on all ranks
+        error = caught
+    failed = _FAILED if device.type == "cpu" else torch.zeros_like(_FAILED, device=device)
+    failed.fill_(0 if error is None else 1 + distributed.get_rank(process_group))
+    distributed.all_reduce(failed, op=distributed.ReduceOp.MAX, group=process_group)
+    rank = int(failed.item()) - 1
+    if messages is None or rank >= 0:
+        raise DistributedMetricError(f"rank {rank}: no memory for messages to the other ranks") from error
+    _of_groups[process_group] = messages
+    return messages
+
+
+_of_groups: WeakKeyDictionary[Any, Messages] = WeakKeyDictionary()
+_FAILED = torch.zeros(1, dtype=torch.int64, device="cpu")
+"""the highest rank that failed, from one, before there is memory for messages"""
+
+
+def _copy(source: Tensor, target: Tensor) -> None:
+    if source is not target:
+        target.copy_(source)

@@ -1,0 +1,154 @@
+"""Lets one allocation after the other fail on one of two ranks: `python -m tests.distributed.allocations`.
+
+The script tries every allocation, which takes minutes, and prints how many calls were tried and how many of them raised
+on both ranks; where one hangs, it raises. The test suite tries one at every line of the metrics between any two
+collectives.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+import torch
+from torch import distributed
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from reid_torchmetrics import DetectionMAP, ReIDMeanAP
+from reid_torchmetrics.metrics import _messages, _ranking_cache
+from tests.distributed.ranks import Ranks
+from tests.metrics import detection_samples
+from tests.metrics.samples import batches, fed
+
+IN_PLACE = {"copy_", "fill_", "zero_"}  # write to memory that is there, and take none themselves
+METRICS = str(Path(_messages.__file__).parent)
+
+
+class Allocations(TorchDispatchMode):
+    """Lets the n-th operation that takes memory fail, and without n notes where each of them is asked for.
+
+    What the collectives themselves take is torch's; it is not seen here.
+    """
+
+    def __init__(self, failing: int | None = None) -> None:
+        super().__init__()
+        self.failing = failing
+        self.count = self.num_collectives = 0
+        self.places: list[tuple[int, str, int]] = []
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether there was an n-th allocation."""
+        return self.failing is not None and self.count >= self.failing
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.num_collectives += func.namespace == "c10d"
+        if takes_memory(func):
+            self.count += 1
+            if self.count == self.failing:
+                raise torch.OutOfMemoryError("simulated")
+            if self.failing is None:
+                self.places.append((self.num_collectives, *line_of_metrics(sys._getframe())))
+        return func(*args, **(kwargs or {}))
+
+    def numbers(self, *, every: bool) -> list[int]:
+        """The numbers of all allocations, or of the first at each line between two collectives; and of none."""
+        first = {place: number for number, place in reversed([*enumerate(self.places, 1)])}
+        return [*(range(1, self.count + 1) if every else sorted(first.values())), self.count + 1]
+
+
+def takes_memory(func) -> bool:
+    """Whether an operation gives a tensor of its own, or works in place and may need room for it."""
+    if func.namespace == "c10d":
+        return False
+    if func._schema.is_mutable:
+        return func._schema.name.rpartition("::")[2] not in IN_PLACE
+    return any(each.alias_info is None and "Tensor" in str(each.type) for each in func._schema.returns)
+
+
+def line_of_metrics(frame: FrameType | None) -> tuple[str, int]:
+    """The innermost line of the metrics that is being executed."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(METRICS):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return "", 0
+
+
+def re_identification(rank: int, size: int, metric: ReIDMeanAP, *, index: bool) -> ReIDMeanAP:
+    """A query and three gallery items a rank."""
+    given = batches(num_queries=2, num_gallery=6, size=1)
+    if index:
+        for number, batch in enumerate(given):
+            batch["index"] = torch.tensor([number])
+    return fed(metric, given[rank::size])
+
+
+def detection(rank: int, size: int) -> DetectionMAP:
+    given = detection_samples.images(1, 2, num_levels=4, with_ids=True)
+    return detection_samples.fed(DetectionMAP(), *(side[rank::size] for side in given))
+
+
+CASES: dict[str, tuple[Callable, str]] = {
+    "mean AP in two tiles": (lambda *of: re_identification(*of, ReIDMeanAP(max_bytes=200), index=False), "compute"),
+    "mean AP with index": (lambda *of: re_identification(*of, ReIDMeanAP(), index=True), "compute"),
+    "mean AP of stable ties": (lambda *of: re_identification(*of, ReIDMeanAP(ties="stable"), index=True), "compute"),
+    "results of mean AP": (lambda *of: re_identification(*of, ReIDMeanAP(), index=True), "results"),
+    "detection": (detection, "compute"),
+    "results of detection": (detection, "results"),
+}
+
+
+class Outcome(NamedTuple):
+    """What became of one call."""
+
+    num_raised: int
+    """ranks"""
+    num_failed: int
+    """ranks; 0 where no allocation was left to fail"""
+    message: str
+
+
+def fail(rank: int, size: int, case: str, failing: int, every: bool) -> list[Outcome]:
+    """What becomes of a call while one allocation after the other fails on the rank `failing`, and at last none."""
+    make, method = CASES[case]
+    metric, survey = make(rank, size), Allocations()
+    seen = [call(metric, method, survey)]
+    numbers = iter(survey.numbers(every=every))
+    while len(seen) == 1 or seen[-1].num_failed:
+        seen.append(call(metric, method, Allocations(next(numbers)) if rank == failing else nullcontext()))
+    return seen[1:]
+
+
+def call(metric: ReIDMeanAP | DetectionMAP, method: str, allocations: Allocations | nullcontext) -> Outcome:
+    """Ask a metric as if for the first time in this group; all ranks are in step afterwards."""
+    _ranking_cache.rankings = _ranking_cache.RankingCache()
+    _messages._of_groups.clear()
+    metric._computed, message = None, ""
+    try:
+        with allocations:
+            getattr(metric, method)()
+    except (RuntimeError, ValueError) as error:
+        message = f"{type(error).__name__}: {error}"
+    assert not metric._is_synced
+    told = torch.tensor([message != "", isinstance(allocations, Allocations) and allocations.has_failed]).int()
+    distributed.all_reduce(told)
+    return Outcome(*told.tolist(), message)
+
+
+def main() -> None:
+    """Try all of them, on either rank."""
+    pool = Ranks()
+    for case in CASES:
+        for failing in range(2):
+            *tried, last = pool.run(2, fail, case, failing, True)[failing]
+            assert not last.message
+            raised = sum(outcome.num_raised == 2 for outcome in tried)
+            print(f"{case}, rank {failing}: {len(tried)} calls, {raised} raised on both ranks")  # noqa: T201
+    pool.stop()
+
+
+if __name__ == "__main__":
+    main()

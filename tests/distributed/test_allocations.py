@@ -1,0 +1,19 @@
+"""A rank that runs out of memory at any moment whatever is an error on all ranks, and they go on in step."""
+
+import pytest
+
+from tests.distributed.allocations import CASES, Outcome, fail
+
+SAID = {
+    "DistributedMetricError: rank 1: OutOfMemoryError: simulated",
+    "DistributedMetricError: rank 1: no memory for messages to the other ranks",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_an_allocation_that_fails_on_one_rank_is_an_error_on_all(ranks, case):
+    for *tried, last in ranks.run(2, fail, case, 1, False):
+        assert len(tried) > 20
+        assert {outcome.num_raised for outcome in tried} == {2}
+        assert {outcome.message for outcome in tried} == SAID
+        assert last == Outcome(num_raised=0, num_failed=0, message="")

@@ -1,0 +1,57 @@
+"""Ranks that are asked for different things learn it, whatever it is, and can go on together."""
+
+import itertools
+
+import pytest
+
+from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
+from tests.distributed.test_errors import message_of
+from tests.metrics import detection_samples
+from tests.metrics.samples import batches, fed
+
+
+def metrics(rank: int, size: int) -> dict[str, ReIDMeanAP | DetectionMAP]:
+    given, (preds, target) = batches(), detection_samples.images(1, 6)
+    return {
+        "mean AP": fed(ReIDMeanAP(), given[rank::size]),
+        "CMC by another camera rule": fed(ReIDCMC(protocol="cuhk03_openreid"), given[rank::size]),
+        "detection": detection_samples.fed(DetectionMAP(), preds[rank::size], target[rank::size]),
+    }
+
+
+METHODS = ("compute", "results", "forward")
+ASKED = {
+    (name, method): "results" if method == "results" else "compute" for name in metrics(0, 1) for method in METHODS
+}
+PAIRS = [
+    pair for pair in itertools.combinations(ASKED, 2) if (pair[0][0], ASKED[pair[0]]) != (pair[1][0], ASKED[pair[1]])
+]
+
+
+def ask(held: dict, name: str, method: str):
+    """What a rank calls."""
+    metric = held[name]
+    if method != "forward":
+        return getattr(metric, method)
+    metric.dist_sync_on_step = True
+    batch = detection_samples.images(2, 2) if name == "detection" else batches(seed=3)[-1]
+    return lambda: metric(*batch) if name == "detection" else metric(**batch)
+
+
+def asks(rank: int, size: int) -> list[str]:
+    said = []
+    for pair in PAIRS:
+        held = metrics(rank, size)
+        said.append(message_of(ask(held, *pair[rank])))
+        assert message_of(held["mean AP"].compute).startswith("no error")
+    return said
+
+
+@pytest.mark.filterwarnings("ignore:No query can be evaluated")
+def test_ranks_that_are_asked_for_different_things_learn_it_and_go_on(ranks):
+    classes = {"mean AP": "ReIDMeanAP", "CMC by another camera rule": "ReIDCMC", "detection": "DetectionMAP"}
+    first, second = ranks.run(2, asks)
+    assert len(first) == len(PAIRS) > 20
+    for pair, *said in zip(PAIRS, first, second, strict=True):
+        called = "; ".join(f"rank {rank}: `{classes[each[0]]}.{ASKED[each]}`" for rank, each in enumerate(pair))
+        assert said == [f"All ranks must call the same method of the same class; got {called}."] * 2, pair
