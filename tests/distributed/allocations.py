@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
 from reid_torchmetrics.metrics import _messages, _ranking_cache
-from tests.distributed.ranks import Ranks
+from tests.distributed import ranks
 from tests.metrics import detection_samples
 from tests.metrics.samples import batches, fed
 
@@ -140,7 +140,8 @@ def call(metric: ReIDMeanAP | DetectionMAP, method: str, allocations: Allocation
 
 def main() -> None:
     """Try all of them, on either rank."""
-    pool = Ranks()
+    ranks.TIMEOUT = 3600
+    pool = ranks.Ranks()
     for case in CASES:
         for failing in range(2):
             *tried, last = pool.run(2, fail, case, failing, True)[failing]

@@ -25,8 +25,11 @@ class Ranks:
 
     def run(self, size: int, function: Callable[..., Any], *args: Any) -> list[Any]:
         """What `function(rank, size, *args)` returns on each rank; raises if it raises on one, or hangs."""
-        while len(self._workers) < size:
-            self._workers.append(_start(self._store.port))
+        started = [_start(self._store.port) for _ in range(size - len(self._workers))]
+        for _, pipe in started:
+            assert pipe.poll(TIMEOUT)
+            pipe.recv()  # it is ready: others do not wait for its imports
+        self._workers += started
         self._num_runs += 1
         for rank, (_, pipe) in enumerate(self._workers[:size]):
             pipe.send((f"run {self._num_runs}", rank, size, function, args))
@@ -59,9 +62,12 @@ def _work(pipe: Connection, port: int) -> None:
     jaxtyping.install_import_hook("reid_torchmetrics.functional", "beartype.beartype")
     import torch  # noqa: PLC0415
 
+    import reid_torchmetrics  # noqa: F401, PLC0415 - takes seconds
+
     torch.set_num_threads(1)
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store = distributed.TCPStore(HOST, port, is_master=False)
+    pipe.send("ready")
     while True:
         name, rank, size, function, args = pipe.recv()
         pipe.send(_run(distributed.PrefixStore(name, store), rank, size, function, args))

@@ -414,3 +414,19 @@ def test_ranks_that_ask_for_different_things_learn_it_and_go_on(ranks):
     asked = "rank 0: `DetectionMAP.results`; rank 1: `DetectionMAP.compute`."
     assert first[0] == f"All ranks must call the same method of the same class; got {asked}"
     assert first[1].startswith("no error but ")
+
+
+def has_no_thresholds(rank: int, size: int) -> list[str]:
+    metric = fed(DetectionMAP(metric="map"), *at(problem(12), shards("round_robin", size)[rank]))
+    given = metric.rec_thresholds
+    metric.rec_thresholds = None if rank else given
+    said = [message_of(metric.compute), message_of(metric.results)]
+    metric.rec_thresholds = given
+    return [*said, message_of(metric.compute)]
+
+
+def test_an_error_before_the_first_word_between_ranks_is_an_error_on_all(ranks):
+    first, second = ranks.run(2, has_no_thresholds)
+    assert first == second
+    assert first[:2] == ["rank 1: TypeError: 'NoneType' object is not iterable"] * 2
+    assert first[2].startswith("no error but ")

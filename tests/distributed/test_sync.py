@@ -253,3 +253,14 @@ def forgets(rank: int, size: int) -> list[bool]:
 
 def test_samples_are_gone_after_a_reset(ranks):
     assert ranks.run(2, forgets) == [[True] * 3] * 2
+
+
+def begins_in_inference_mode(rank: int, size: int) -> list[float]:
+    with torch.inference_mode():
+        values = [float(fed(ReIDMeanAP(), GIVEN[rank::size]).compute())]
+    return [*values, float(fed(ReIDMeanAP(), GIVEN[rank::size]).compute())]
+
+
+def test_a_group_that_first_talked_in_inference_mode_goes_on_outside(ranks):
+    for first, second in ranks.run(2, begins_in_inference_mode):
+        assert first == second

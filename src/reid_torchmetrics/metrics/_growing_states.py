@@ -7,7 +7,6 @@ the longer the epoch. The hooks below were tried on torchmetrics 1.6 and 1.9.
 from __future__ import annotations
 
 import copy
-import functools
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from reid_torchmetrics.metrics._agreeing_metric import AgreeingMetric
 from reid_torchmetrics.metrics._distributed import Group
 from reid_torchmetrics.metrics._logged_metric import LoggedMetric
 
@@ -34,7 +34,7 @@ _FORWARD_FLAGS = (
 )
 
 
-class GrowingStates(LoggedMetric):
+class GrowingStates(LoggedMetric, AgreeingMetric):
     """A metric all of whose states are lists of tensors that `update` appends to.
 
     They are added by `add_growing_state`. Syncing gathers none of them: `compute` is to combine the ranks of `_group`.
@@ -42,13 +42,9 @@ class GrowingStates(LoggedMetric):
 
     __jit_unused_properties__: ClassVar[list[str]] = [*LoggedMetric.__jit_unused_properties__, "update_called"]
 
-    _group: Group | None = None
-    """the processes that share the samples, while they are several and the metric is synced"""
     _states_before_sync: dict[str, Any] | None = None
     states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
-    _concludes = False
-    """whether all ranks are to learn of whatever fails while the metric is synced"""
     _refused: Exception | None = None
     """why a batch is missing: `update` raised it, on this rank only, and all ranks are to know before they compute"""
 
@@ -200,62 +196,6 @@ class GrowingStates(LoggedMetric):
             self._cache = self._states_before_sync
             self._states_before_sync = self._group = None
         super().unsync(should_unsync)
-
-    @contextmanager
-    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        """As in the base class, but an exception inside leaves the metric unsynced and usable."""
-        try:
-            with super().sync_context(*args, **kwargs), self._agreeing():
-                yield
-        except BaseException:
-            if self._is_synced:
-                self.unsync()
-            raise
-
-    @contextmanager
-    def _agreeing(self) -> Iterator[None]:
-        """Raise on all ranks what is raised on one, if the metric computes."""
-        group = self._group if self._concludes else None
-        try:
-            yield
-        except Exception as error:
-            if group is not None:
-                group.conclude(error)
-            raise
-        if group is not None:
-            group.conclude(None)
-
-    @contextmanager
-    def _concluding(self) -> Iterator[None]:
-        self._concludes = True
-        try:
-            yield
-        finally:
-            self._concludes = False
-
-    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """As in the base class, which copies the value: if one rank fails to, none may remember it."""
-        wrapped = super()._wrap_compute(compute)
-
-        @functools.wraps(compute)
-        def computing(*args: Any, **kwargs: Any) -> Any:
-            with self._concluding():
-                return wrapped(*args, **kwargs)
-
-        return computing
-
-    @contextmanager
-    def synced(self) -> Iterator[None]:
-        """Combine the ranks for a while, under the same conditions as `compute` does."""
-        with (
-            self._concluding(),
-            self.sync_context(
-                dist_sync_fn=self.dist_sync_fn,
-                should_sync=self._to_sync and not self._is_synced,
-                should_unsync=not self._is_synced,
-            ),
-        ):
-            yield
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the processes, which cannot be pickled or copied."""
