@@ -1,0 +1,82 @@
+"""A batch without samples says nothing of cameras or `index`, whether it was given them or not."""
+
+import pytest
+import torch
+
+from reid_torchmetrics import ReIDMeanAP
+from tests.distributed.test_errors import message_of
+from tests.metrics.samples import batches, fed, reference_of
+
+COMBINATIONS = [(), ("cameras",), ("index",), ("cameras", "index")]
+
+
+def given(*labels: str) -> list[dict]:
+    """Batches with some of the optional labels."""
+    listed = batches()
+    for number, batch in enumerate(listed):
+        batch["index"] = torch.arange(len(batch["identities"])) + 100 * number
+    return [only(batch, labels) for batch in listed]
+
+
+def only(batch: dict, labels: tuple[str, ...]) -> dict:
+    """A batch without the optional labels that are not wanted."""
+    return {name: values for name, values in batch.items() if name in labels or name not in ("cameras", "index")}
+
+
+def without_samples(batch: dict) -> dict:
+    return {name: values[:0] if isinstance(values, torch.Tensor) else values for name, values in batch.items()}
+
+
+def mean_ap(*labels: str) -> float:
+    """What the slow reference says."""
+    cameras = {} if "cameras" in labels else {"same_camera": "keep"}
+    return float(torch.tensor(reference_of(batches(), **cameras).average_precision["rectangle"]).nanmean())
+
+
+def computes(rank: int, size: int, empty: tuple[int, ...]) -> list[tuple[float, bool]]:
+    """Empty batches on some ranks, samples on the others; both with any of the optional labels."""
+    found = []
+    active = [number for number in range(size) if number not in empty]
+    for labels in COMBINATIONS:
+        for of_empty in COMBINATIONS:
+            metric = ReIDMeanAP()
+            if rank in empty:
+                metric.update(**without_samples(given(*of_empty)[0]))
+            else:
+                fed(metric, given(*labels)[active.index(rank) :: len(active)])
+            results = metric.results()
+            found.append((float(metric.compute()), results.setup.cameras))
+    return found
+
+
+@pytest.mark.parametrize(("size", "empty"), [(2, (0,)), (2, (1,)), (3, (0,)), (3, (1, 2))])
+def test_an_empty_batch_on_a_rank_does_not_count_as_a_use_of_a_label(ranks, size, empty):
+    expected = [mean_ap(*labels) for labels in COMBINATIONS for _ in COMBINATIONS]
+    for outcomes in ranks.run(size, computes, empty):
+        assert [value for value, _ in outcomes] == pytest.approx(expected, abs=1e-6)
+        assert [cameras for _, cameras in outcomes] == [
+            "cameras" in each for each in COMBINATIONS for _ in COMBINATIONS
+        ]
+
+
+def differs(rank: int, size: int) -> str:
+    metric = ReIDMeanAP()
+    metric.update(**(without_samples(given()[0]) if rank == 2 else given(*[("cameras",), ()][rank])[rank]))
+    return message_of(metric.compute)
+
+
+def test_ranks_with_samples_must_still_agree(ranks):
+    said = "All ranks must have the same use of `cameras`; got rank 0: given; rank 1: not given; rank 2: no samples."
+    assert ranks.run(3, differs) == [said] * 3
+
+
+@pytest.mark.parametrize("of_empty", COMBINATIONS)
+@pytest.mark.parametrize("labels", COMBINATIONS)
+def test_a_metric_with_an_empty_batch_merges_with_any_other(labels, of_empty):
+    for empty_first in (True, False):
+        empty, full = ReIDMeanAP(), fed(ReIDMeanAP(), given(*labels))
+        empty.update(**without_samples(given(*of_empty)[0]))
+        merged, other = (empty, full) if empty_first else (full, empty)
+        merged.merge_state(other)
+        assert float(merged.compute()) == pytest.approx(mean_ap(*labels), abs=1e-6)
+        assert merged.results().setup.cameras is ("cameras" in labels)
