@@ -43,6 +43,11 @@ def check_against_earlier(
         _checks.given_throughout("index", given=index is not None, given_before=bool(held["index"]))
 
 
+def copied(labels: Tensor) -> Tensor:
+    """Labels to keep, int64: a loop may fill its buffers anew."""
+    return labels.detach().to(torch.int64, copy=True)
+
+
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
     """What each sample is, int8 [length]."""
     if isinstance(is_query, Tensor):

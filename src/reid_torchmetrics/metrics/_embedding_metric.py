@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BY
 from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.reranking.postprocessing import Rerank, check_rerank
 from reid_torchmetrics.metrics._arguments import arguments_of
-from reid_torchmetrics.metrics._batches import check_against_earlier, check_batch, roles, warn_of_mixed_roles
+from reid_torchmetrics.metrics._batches import check_against_earlier, check_batch, copied, roles, warn_of_mixed_roles
 from reid_torchmetrics.metrics._growing_states import GrowingStates, own_shared
 from reid_torchmetrics.metrics._options import PROTOCOL_FIELDS, RankingOptions, describe_settings
 from reid_torchmetrics.metrics._ranking import rank_samples
@@ -191,7 +191,7 @@ class EmbeddingMetric(GrowingStates):
             check_batch(embeddings, identities, cameras, is_query, index)
             check_against_earlier(self.held(), embeddings, cameras, index)
             labels = {"identities": identities, "cameras": cameras, "index": index}
-            batch = {name: _copy(values) for name, values in labels.items() if values is not None}
+            batch = {name: copied(values) for name, values in labels.items() if values is not None}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             batch["embeddings"] = own_shared(embeddings)
             warn_of_mixed_roles(self._roles_given, is_query)
@@ -294,8 +294,3 @@ class EmbeddingMetric(GrowingStates):
         """Where samples are ranked: where they are, but for MPS, which has no float64."""
         device = self.embeddings[-1].device if self.embeddings else self.device
         return torch.device("cpu") if device.type == "mps" else device
-
-
-def _copy(labels: Tensor) -> Tensor:
-    """Labels of a batch to keep, int64: a loop may fill its buffers anew."""
-    return labels.detach().to(torch.int64, copy=True)
