@@ -11,12 +11,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-BLOCK = 21 * 48
-"""gallery items that are multiplied at a time: a multiple of the columns of all kernels (4, 8, 12, 16, 24 and 48)"""
+_LANES = 48  # columns of a product are a multiple of those of all kernels: 4, 8, 12, 16, 24 and 48
+BLOCK = 21 * _LANES
+"""gallery items that are multiplied at a time"""
 _ROWS = 16  # rows of a product are a multiple of this: with fewer, MKL adds up in another order
 _BYTES_ADDED = 1536  # bytes of a row that are added up in one product: MKL cuts longer sums by the size of the product
-_PROBED = 32  # rows and columns of a product that reduced precision would touch: 16 and more
 _FINE = 1 + 2**-12  # a factor that float32 holds, and neither TF32 nor bfloat16
+_PROBE = (  # a product that is large enough for reduced precision, which wants more than 16 rows and columns
+    torch.full((32, 32), _FINE, dtype=torch.float32, device="cpu"),
+    torch.eye(32, dtype=torch.float32, device="cpu"),
+)
 
 
 def product(query: Tensor, gallery: Tensor, out: Tensor) -> None:
@@ -38,20 +42,22 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor) -> None:
     """Write q . g into `out` by products of one width and bounded depth.
 
     A library for matrix products chooses its kernels, and where it cuts a sum in two, by the shape of the product and
-    the number of threads. So every product has `BLOCK` columns (the last block overlaps the one before, a short
-    gallery is padded) and no more summands than any kernel adds up in one go; longer sums are added up here, piece by
-    piece. Blocks that stay in the cache are about as fast as one product.
+    the number of threads. So every product has columns that fill all kernels (`BLOCK` of them, the last block overlaps
+    the one before; a short gallery is padded to a multiple of `_LANES`) and no more summands than any kernel adds up in
+    one go; longer sums are added up here, piece by piece. Blocks that stay in the cache are about as fast as one
+    product.
     """
     num_queries, num_items = len(query), len(gallery)
     dtype = torch.float64 if out.dtype == torch.float32 and is_float32_reduced() else out.dtype
     query = functional.pad(query, (0, 0, 0, -num_queries % _ROWS)).to(dtype)
-    if num_items < BLOCK:
-        gallery = functional.pad(gallery, (0, 0, 0, BLOCK - num_items))
+    width = min(BLOCK, num_items + -num_items % _LANES)
+    if num_items < width:
+        gallery = functional.pad(gallery, (0, 0, 0, width - num_items))
     pieces = query.split(_BYTES_ADDED // dtype.itemsize, dim=1)
-    block = torch.empty((len(query), BLOCK), dtype=dtype)
+    block = torch.empty((len(query), width), dtype=dtype)
     for first in range(0, num_items, BLOCK):
-        start = min(first, len(gallery) - BLOCK)
-        items = gallery[start : start + BLOCK].to(dtype).split(pieces[0].shape[1], dim=1)
+        start = min(first, len(gallery) - width)
+        items = gallery[start : start + width].to(dtype).split(pieces[0].shape[1], dim=1)
         torch.mm(pieces[0], items[0].T, out=block)
         for queries_piece, items_piece in zip(pieces[1:], items[1:], strict=True):
             block.addmm_(queries_piece, items_piece.T)
@@ -64,8 +70,7 @@ def is_float32_reduced() -> bool:
 
     Seen by taking one: settings have several names, their defaults depend on each other, and not every CPU follows.
     """
-    fine = torch.full((_PROBED, _PROBED), _FINE, dtype=torch.float32)
-    return float(torch.mm(fine, torch.eye(_PROBED, dtype=torch.float32))[0, 0]) != _FINE
+    return float(torch.mm(*_PROBE)[0, 0]) != _FINE
 
 
 class _Precision:
