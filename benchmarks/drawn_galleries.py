@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval import cmc_curve, rank_positives, sc
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults, expect_draws
 from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import sample_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
-from reid_torchmetrics.functional.retrieval.ranking.labels import find_relevance
+from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 
 DRAWS = 10
 DRAW = GalleryDraw(1)

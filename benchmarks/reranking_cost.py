@@ -28,8 +28,8 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives,
     rank_positives_from_scores,
 )
-from reid_torchmetrics.functional.retrieval.ranking.labels import find_relevance
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
+from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import rerank_k_reciprocal
 
 MEMORY_LIMIT, TIME_LIMIT = 0.2, 1.0

@@ -20,9 +20,9 @@ def _seed() -> None:
 
 @pytest.fixture(autouse=True)
 def _nothing_ranked_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reid_torchmetrics.metrics import _ranking_cache  # noqa: PLC0415 - after the hook
+    from reid_torchmetrics.metrics.reid import ranking_cache  # noqa: PLC0415 - after the hook
 
-    monkeypatch.setattr(_ranking_cache, "rankings", _ranking_cache.RankingCache())
+    monkeypatch.setattr(ranking_cache, "rankings", ranking_cache.RankingCache())
 
 
 @pytest.fixture

@@ -16,13 +16,29 @@ PACKAGE = ROOT.name
 FUNCTIONAL = f"{PACKAGE}.functional"
 
 ROOMS = {
+    "relevance": ("scores", "ranking", "measures", "draws", "reranking", "verification", "evaluation"),
+    "scores": ("ranking", "measures", "draws", "reranking", "verification", "evaluation"),
     "ranking": ("measures", "draws", "reranking", "verification", "evaluation"),
-    "measures": ("draws", "reranking", "verification", "evaluation"),
+    "measures": ("scores", "draws", "reranking", "verification", "evaluation"),
     "draws": ("reranking", "verification", "evaluation"),
     "reranking": ("measures", "draws", "verification", "evaluation"),
     "verification": ("measures", "draws", "reranking", "evaluation"),
 }
 """rooms of retrieval, and those that they must not know"""
+
+DETECTION_ROOMS = {
+    "inputs": ("matching", "curves", "evaluators"),
+    "matching": ("curves", "evaluators"),
+    "curves": ("evaluators",),
+}
+"""rooms of detection, and those that they must not know"""
+
+FACES = [
+    *(f"{FUNCTIONAL}.retrieval.{room}" for room in (*ROOMS, "evaluation")),
+    *(f"{FUNCTIONAL}.detection.{room}" for room in (*DETECTION_ROOMS, "evaluators")),
+    *(f"{PACKAGE}.metrics.{room}" for room in ("base", "reid", "detection")),
+]
+"""rooms that others enter by what their `__init__` lists"""
 
 # (who, must not import)
 RULES = [
@@ -39,7 +55,20 @@ RULES = [
         for room, others in ROOMS.items()
         for other in others
     ),
+    *(
+        (f"{FUNCTIONAL}.detection.{room}", f"{FUNCTIONAL}.detection.{other}")
+        for room, others in DETECTION_ROOMS.items()
+        for other in others
+    ),
+    (f"{PACKAGE}.metrics.base", f"{PACKAGE}.metrics.reid"),
+    (f"{PACKAGE}.metrics.base", f"{PACKAGE}.metrics.detection"),
+    (f"{PACKAGE}.metrics.base", FUNCTIONAL),
+    (f"{PACKAGE}.metrics.reid", f"{PACKAGE}.metrics.detection"),
+    (f"{PACKAGE}.metrics.detection", f"{PACKAGE}.metrics.reid"),
+    (f"{PACKAGE}.metrics.reid", f"{FUNCTIONAL}.detection"),
+    (f"{PACKAGE}.metrics.detection", f"{FUNCTIONAL}.retrieval"),
     (f"{PACKAGE}.plot", f"{PACKAGE}.metrics"),
+    (f"{PACKAGE}.plot", f"{FUNCTIONAL}.retrieval"),
     (f"{PACKAGE}.metrics", "lightning"),
     (f"{PACKAGE}._checks", FUNCTIONAL),
     (f"{PACKAGE}._checks", f"{PACKAGE}.metrics"),
@@ -81,6 +110,18 @@ def violations(sources: dict[str, str], who: str, banned: str) -> list[str]:
     ]
 
 
+def back_doors(sources: dict[str, str], room: str) -> list[str]:
+    """Imports from outside of a room that name one of its modules, not its face."""
+    return [
+        f"{module} imports {name}"
+        for module, source in sources.items()
+        if not inside(module, room)
+        for name in imports(source)
+        if any(inside(name, each) for each in sources if each.startswith(f"{room}."))
+        and name.rpartition(".")[0] != room
+    ]
+
+
 def dependencies(sources: dict[str, str]) -> dict[str, set[str]]:
     """Modules of the package that each module imports, but for the package files that only pass names on."""
     graph = {}
@@ -102,14 +143,27 @@ def test_an_import_rule_can_fail(who, banned):
     assert violations(sources, who, banned)
 
 
+@pytest.mark.parametrize("room", FACES)
+def test_a_room_is_entered_by_its_face(room):
+    assert back_doors(modules(), room) == []
+
+
+@pytest.mark.parametrize("room", FACES)
+def test_a_back_door_would_be_found(room):
+    sources = modules()
+    behind = next(module for module in sources if module.startswith(f"{room}."))
+    sources[f"{PACKAGE}.thing"] = f"from {behind} import thing"
+    assert back_doors(sources, room) == [f"{PACKAGE}.thing imports {behind}.thing"]
+
+
 def test_no_module_imports_itself_by_way_of_others():
     assert list(TopologicalSorter(dependencies(modules())).static_order())
 
 
 def test_a_cycle_would_be_found():
     sources = modules()
-    ranking = f"{FUNCTIONAL}.retrieval.ranking"
-    sources[f"{ranking}.rows"] += f"\nfrom {ranking}.ranks import count_ranks"
+    retrieval = f"{FUNCTIONAL}.retrieval"
+    sources[f"{retrieval}.scores.rows"] += f"\nfrom {retrieval}.ranking import count_ranks"
     with pytest.raises(CycleError):
         list(TopologicalSorter(dependencies(sources)).static_order())
 

@@ -23,12 +23,12 @@ from reid_torchmetrics.functional.detection import (
     match_images,
     pairwise_iou,
 )
-from reid_torchmetrics.metrics._box_metric import BACKENDS
-from reid_torchmetrics.metrics._findings import Findings
-from reid_torchmetrics.metrics._packed_findings import to_columns
-from reid_torchmetrics.metrics.detection import AVERAGES, DetectionMAP
+from reid_torchmetrics.metrics.detection.box_metric import BACKENDS
+from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionMAP
+from reid_torchmetrics.metrics.detection.local_matches import Findings
+from reid_torchmetrics.metrics.detection.packed_matches import to_columns
 from tests.golden.coco_cases import RealProblem, val2014
-from tests.metrics.detection_samples import torchmetrics_peer
+from tests.metrics.detection.detection_samples import torchmetrics_peer
 from tests.test_docs import check_number, numbers_of, tables
 
 DOCS = Path(__file__).parents[1] / "docs"

@@ -16,7 +16,7 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
     verify,
 )
-from tests.metrics.samples import CLASSES, batches, fed
+from tests.metrics.reid.samples import CLASSES, batches, fed
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 
 from reid_torchmetrics import ReIDCMCCurve
 from reid_torchmetrics.plot import plot_cmc
-from tests.metrics.samples import batches, fed
+from tests.metrics.reid.samples import batches, fed
 
 
 @pytest.fixture(autouse=True)

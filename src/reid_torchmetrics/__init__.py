@@ -1,14 +1,13 @@
 """Evaluation of re-identification, image retrieval and detection next to TorchMetrics and Lightning."""
 
 from reid_torchmetrics.data import UnpaddedDistributedSampler
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import KReciprocal
-from reid_torchmetrics.functional.retrieval.reranking.query_expansion import QueryExpansion
-from reid_torchmetrics.metrics._embedding_metric import EmbeddingMetric
-from reid_torchmetrics.metrics._messages import DistributedMetricError
+from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation import Protocol
+from reid_torchmetrics.functional.retrieval.reranking import KReciprocal, QueryExpansion
+from reid_torchmetrics.metrics.base import DistributedMetricError
 from reid_torchmetrics.metrics.detection import DetectionMAP
 from reid_torchmetrics.metrics.reid import (
+    EmbeddingMetric,
     ReIDCMC,
     ReIDCMCCurve,
     ReIDMeanAP,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._checks import detection_metric as _detection_checks
-from reid_torchmetrics.functional.detection.coco import ClassAverages, CocoResults
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,13 +17,14 @@ from torch import distributed
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
-from reid_torchmetrics.metrics import _messages, _ranking_cache
+from reid_torchmetrics.metrics.base import messages
+from reid_torchmetrics.metrics.reid import ranking_cache
 from tests.distributed import ranks
-from tests.metrics import detection_samples
-from tests.metrics.samples import batches, fed
+from tests.metrics.detection import detection_samples
+from tests.metrics.reid.samples import batches, fed
 
 IN_PLACE = {"copy_", "fill_", "zero_"}  # write to memory that is there, and take none themselves
-METRICS = str(Path(_messages.__file__).parent)
+METRICS = str(Path(messages.__file__).parents[1])
 
 
 class Allocations(TorchDispatchMode):
@@ -124,8 +125,8 @@ def fail(rank: int, size: int, case: str, failing: int, every: bool) -> list[Out
 
 def call(metric: ReIDMeanAP | DetectionMAP, method: str, allocations: Allocations | nullcontext) -> Outcome:
     """Ask a metric as if for the first time in this group; all ranks are in step afterwards."""
-    _ranking_cache.rankings = _ranking_cache.RankingCache()
-    _messages._of_groups.clear()
+    ranking_cache.rankings = ranking_cache.RankingCache()
+    messages._of_groups.clear()
     metric._computed, message = None, ""
     try:
         with allocations:

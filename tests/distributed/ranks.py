@@ -78,12 +78,13 @@ def _run(
 ) -> tuple[str, Any]:
     import torch  # noqa: PLC0415
 
-    from reid_torchmetrics.metrics import _padded_images, _padding, _ranking_cache  # noqa: PLC0415
+    from reid_torchmetrics.metrics.detection import sampler_padding as image_padding  # noqa: PLC0415
+    from reid_torchmetrics.metrics.reid import ranking_cache, sampler_padding  # noqa: PLC0415
 
     torch.manual_seed(0)
-    _ranking_cache.rankings = _ranking_cache.RankingCache()
-    _padding._say_so.cache_clear()
-    _padded_images._say_so.cache_clear()
+    ranking_cache.rankings = ranking_cache.RankingCache()
+    sampler_padding._say_so.cache_clear()
+    image_padding._say_so.cache_clear()
     distributed.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=COLLECTIVE_TIMEOUT)
     try:
         return "returns", function(rank, size, *args)

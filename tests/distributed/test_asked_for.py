@@ -6,8 +6,8 @@ import pytest
 
 from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
 from tests.distributed.test_errors import message_of
-from tests.metrics import detection_samples
-from tests.metrics.samples import batches, fed
+from tests.metrics.detection import detection_samples
+from tests.metrics.reid.samples import batches, fed
 
 
 def metrics(rank: int, size: int) -> dict[str, ReIDMeanAP | DetectionMAP]:

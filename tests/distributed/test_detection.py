@@ -14,12 +14,13 @@ from torchmetrics import MetricCollection
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import UnpaddedDistributedSampler
-from reid_torchmetrics.metrics import _box_metric, _findings, _packed_findings, _sharded_images, detection
-from reid_torchmetrics.metrics._distributed import Group
-from reid_torchmetrics.metrics.detection import DetectionMAP
+from reid_torchmetrics.metrics.base.process_group import Group
+from reid_torchmetrics.metrics.detection import box_metric, gathering, local_matches, packed_matches
+from reid_torchmetrics.metrics.detection import detection_map as detection
+from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.shards import SHARDINGS
 from tests.distributed.test_errors import message_of, out_of_memory
-from tests.metrics.detection_samples import fed, images
+from tests.metrics.detection.detection_samples import fed, images
 
 OPTIONS = {"class_metrics": True, "extended_summary": True}
 NUM_IMAGES = 17
@@ -301,12 +302,12 @@ def test_a_synchronised_step_gives_the_value_of_the_batches_of_all_ranks(ranks):
 
 
 PLACES = {
-    "joining": functools.partial(out_of_memory, _box_metric.Images, "joined"),
-    "numbering": functools.partial(out_of_memory, _sharded_images.Census, "number"),
-    "matching": functools.partial(out_of_memory, _findings, "match_images"),
-    "packing": functools.partial(out_of_memory, _packed_findings, "_to_bits"),
-    "unpacking": functools.partial(out_of_memory, _packed_findings, "_from_bits"),
-    "merging": functools.partial(out_of_memory, _findings, "merge_matches"),
+    "joining": functools.partial(out_of_memory, box_metric.Images, "joined"),
+    "numbering": functools.partial(out_of_memory, gathering.Census, "number"),
+    "matching": functools.partial(out_of_memory, local_matches, "match_images"),
+    "packing": functools.partial(out_of_memory, packed_matches, "_to_bits"),
+    "unpacking": functools.partial(out_of_memory, packed_matches, "_from_bits"),
+    "merging": functools.partial(out_of_memory, local_matches, "merge_matches"),
     "averaging": functools.partial(out_of_memory, detection, "average_matches"),
 }
 

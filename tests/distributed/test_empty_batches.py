@@ -5,7 +5,7 @@ import torch
 
 from reid_torchmetrics import ReIDMeanAP
 from tests.distributed.test_errors import message_of
-from tests.metrics.samples import batches, fed, reference_of
+from tests.metrics.reid.samples import batches, fed, reference_of
 
 COMBINATIONS = [(), ("cameras",), ("index",), ("cameras", "index")]
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from tests.distributed.shards import SHARDINGS, loaders, reference_of
-from tests.metrics.samples import CLASSES, batches, expected, fed
-from tests.metrics.samples import reference_of as reference_of_batches
+from tests.metrics.reid.samples import CLASSES, batches, expected, fed
+from tests.metrics.reid.samples import reference_of as reference_of_batches
 
 OF_THE_BASE_CLASS = "The ``compute`` method of metric"  # on every rank whose metric never had an update
 

@@ -11,9 +11,9 @@ from torch import distributed
 
 from reid_torchmetrics import DistributedMetricError, ReIDCMC, ReIDMeanAP, ReIDMINP
 from reid_torchmetrics.functional.retrieval.ranking import tiles
-from reid_torchmetrics.metrics import _samples, _sharded_counting, _sharded_ranking, _sharded_samples
-from reid_torchmetrics.metrics._settings import Settings
-from tests.metrics.samples import batches, fed, reference_of
+from reid_torchmetrics.metrics.base.settings import Settings
+from reid_torchmetrics.metrics.reid import samples, sharded_counting, sharded_ranking, sharded_samples
+from tests.metrics.reid.samples import batches, fed, reference_of
 
 SECONDS = 5
 GIVEN = batches()
@@ -64,19 +64,19 @@ def late_out_of_memory() -> mock._patch:
 
 PLACES = {
     "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_samples"),
-    "looking for what is not finite": functools.partial(out_of_memory, _samples.Samples, "non_finite"),
-    "dropping repeated samples": functools.partial(out_of_memory, _samples.Samples, "positions"),
-    "sharing queries": functools.partial(out_of_memory, _sharded_samples.Shared, "__init__"),
-    "labels": functools.partial(out_of_memory, _sharded_ranking, "find_relevance"),
-    "surveying the gallery": functools.partial(out_of_memory, _sharded_ranking, "survey"),
-    "preparing scores": functools.partial(out_of_memory, _sharded_ranking, "EmbeddingScores"),
-    "planning tiles": functools.partial(out_of_memory, _sharded_counting, "queries_per_tile"),
-    "reserving memory": functools.partial(out_of_memory, _sharded_counting, "Tiles"),
+    "looking for what is not finite": functools.partial(out_of_memory, samples.Samples, "non_finite"),
+    "dropping repeated samples": functools.partial(out_of_memory, samples.Samples, "positions"),
+    "sharing queries": functools.partial(out_of_memory, sharded_samples.Shared, "__init__"),
+    "labels": functools.partial(out_of_memory, sharded_ranking, "find_relevance"),
+    "surveying the gallery": functools.partial(out_of_memory, sharded_ranking, "survey"),
+    "preparing scores": functools.partial(out_of_memory, sharded_ranking, "EmbeddingScores"),
+    "planning tiles": functools.partial(out_of_memory, sharded_counting, "queries_per_tile"),
+    "reserving memory": functools.partial(out_of_memory, sharded_counting, "Tiles"),
     "scoring": functools.partial(out_of_memory, tiles.Tiles, "read"),
     "scoring later": late_out_of_memory,
-    "putting positives together": functools.partial(out_of_memory, _sharded_counting, "best_first"),
+    "putting positives together": functools.partial(out_of_memory, sharded_counting, "best_first"),
     "counting": functools.partial(out_of_memory, tiles.Tiles, "count"),
-    "keeping ranks": functools.partial(out_of_memory, _sharded_counting._Counting, "_store"),
+    "keeping ranks": functools.partial(out_of_memory, sharded_counting._Counting, "_store"),
     "summarising": functools.partial(out_of_memory, ReIDMeanAP, "summarise"),
 }
 

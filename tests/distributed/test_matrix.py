@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from tests.distributed.shards import PADDED, SHARDINGS, loaders, reference_of
-from tests.metrics.samples import CLASSES, expected
+from tests.metrics.reid.samples import CLASSES, expected
 
 CASES = [(sharding, True) for sharding in SHARDINGS] + [
     (name, False) for name in ("contiguous", "uneven", "empty_first")

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics, ReIDMINP
-from reid_torchmetrics.metrics import _sharded_ranking
-from tests.metrics.samples import batches, fed, reference_of
+from reid_torchmetrics.metrics.reid import sharded_ranking
+from tests.metrics.reid.samples import batches, fed, reference_of
 
 GIVEN, OTHERS = batches(), batches(seed=1)
 
@@ -20,8 +20,8 @@ def mean_ap(given, rule="rectangle") -> float:
 @contextmanager
 def counting():
     """Count the rankings of this process."""
-    original = _sharded_ranking.count_ranks_together
-    with mock.patch.object(_sharded_ranking, "count_ranks_together", side_effect=original) as counter:
+    original = sharded_ranking.count_ranks_together
+    with mock.patch.object(sharded_ranking, "count_ranks_together", side_effect=original) as counter:
         yield counter
 
 

@@ -12,7 +12,7 @@ from torch import distributed
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
-from tests.metrics.samples import batches, fed, reference_of
+from tests.metrics.reid.samples import batches, fed, reference_of
 
 GIVEN = batches(num_queries=20, num_gallery=90)
 

@@ -8,7 +8,7 @@ import torch
 from torchmetrics.wrappers import MetricTracker, MinMaxMetric
 
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics
-from tests.metrics.samples import batches, fed, reference_of
+from tests.metrics.reid.samples import batches, fed, reference_of
 
 GIVEN = [
     batch | {"index": torch.arange(100 * number, 100 * number + len(batch["identities"]))}

@@ -13,9 +13,9 @@ from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MetricCollection
 
 from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.metrics import _ranking
-from tests.metrics.detection_samples import images as boxes
-from tests.metrics.samples import batches, fed
+from reid_torchmetrics.metrics.reid import whole_ranking
+from tests.metrics.detection.detection_samples import images as boxes
+from tests.metrics.reid.samples import batches, fed
 
 
 class Module(lightning.LightningModule):
@@ -82,8 +82,8 @@ def _quiet():
 @pytest.fixture
 def num_rankings(monkeypatch):
     calls = []
-    count_ranks = _ranking.count_ranks
-    monkeypatch.setattr(_ranking, "count_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))
+    count_ranks = whole_ranking.count_ranks
+    monkeypatch.setattr(whole_ranking, "count_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))
     return calls
 
 

@@ -94,7 +94,7 @@ def limits_of_detections(argument: str, values: object) -> list[int]:
     if not isinstance(values, (tuple, list)):
         raise TypeError(f"`{argument}` must be a tuple or list of ints; got {kind(values)}.")
     for value in values:
-        positive_int(argument, value)
+        positive_int(argument, value, fits_int64=False)
     if not values:
         raise ValueError(f"`{argument}` must hold at least one int; got {values!r}.")
     return list(values)

@@ -19,13 +19,13 @@ def one_of(argument: str, value: object, options: Collection[str]) -> None:
         raise ValueError(f"`{argument}` must be one of {listed}; got {value!r}.")
 
 
-def positive_int(argument: str, value: object, least: int = 1) -> None:
-    """Raise unless `value` is an int of at least `least` that fits int64."""
+def positive_int(argument: str, value: object, least: int = 1, *, fits_int64: bool = True) -> None:
+    """Raise unless `value` is an int of at least `least`, that fits int64 unless any limit may be asked for."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"`{argument}` must be an int; got {kind(value)}.")
     if value < least:
         raise ValueError(f"`{argument}` must be at least {least}; got {value}.")
-    if value >= 2**63:
+    if fits_int64 and value >= 2**63:
         raise ValueError(f"`{argument}` must fit int64; got {value}.")
 
 

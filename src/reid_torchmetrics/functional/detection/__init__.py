@@ -6,41 +6,45 @@ waist. From there `precision_recall` and `average_precision` lead to `coco` on i
 use of a detector. `pascal_voc` and `yolo` judge detections in their own way (`verdicts`) and share the curves.
 """
 
-from reid_torchmetrics.functional.detection.average_precision import AP_RULES, average_precision
-from reid_torchmetrics.functional.detection.boxes import BOX_FORMATS, box_areas, pairwise_iou, to_xywh
-from reid_torchmetrics.functional.detection.coco import (
+from reid_torchmetrics.functional.detection.curves import (
+    AP_RULES,
+    Curves,
+    OperatingPoints,
+    PrecisionRecallCurve,
+    at_confidence,
+    average_precision,
+    best_f1,
+    find_curves,
+    precision_recall_curve,
+)
+from reid_torchmetrics.functional.detection.evaluators import (
+    VOC_RULES,
+    YOLO_RULES,
     ClassAverages,
     CocoResults,
+    VocResults,
+    YoloResults,
     average_matches,
     coco_evaluate,
     evaluate_matches,
+    greedy_true_positives,
+    voc_evaluate,
+    yolo_average_precision,
 )
-from reid_torchmetrics.functional.detection.grid import (
+from reid_torchmetrics.functional.detection.inputs import (
+    BOX_FORMATS,
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
     CocoGrid,
+    Detections,
+    GroundTruths,
+    box_areas,
+    pairwise_iou,
+    to_xywh,
 )
-from reid_torchmetrics.functional.detection.images import Detections, GroundTruths
-from reid_torchmetrics.functional.detection.matches import Matches, merge_matches
-from reid_torchmetrics.functional.detection.matching import match_images
-from reid_torchmetrics.functional.detection.operating_points import (
-    OperatingPoints,
-    PrecisionRecallCurve,
-    at_confidence,
-    best_f1,
-    precision_recall_curve,
-)
-from reid_torchmetrics.functional.detection.pairs import Pairs, find_pairs
-from reid_torchmetrics.functional.detection.pascal_voc import VOC_RULES, VocResults, voc_evaluate
-from reid_torchmetrics.functional.detection.precision_recall import Curves, find_curves
-from reid_torchmetrics.functional.detection.yolo import (
-    YOLO_RULES,
-    YoloResults,
-    greedy_true_positives,
-    yolo_average_precision,
-)
+from reid_torchmetrics.functional.detection.matching import Matches, Pairs, find_pairs, match_images, merge_matches
 
 __all__ = [
     "AP_RULES",

@@ -1,69 +1,90 @@
 """Retrieval: from embeddings, or scores, and labels to the ranks of positives, and from ranks to measures."""
 
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults, expect_draws
-from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import SampledDraws, sample_draws
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
-from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import Interval, bootstrap_interval
-from reid_torchmetrics.functional.retrieval.evaluation.breakdown import Breakdown, mean_by
-from reid_torchmetrics.functional.retrieval.evaluation.camera_pairs import CameraPairs
-from reid_torchmetrics.functional.retrieval.evaluation.evaluate import evaluate, evaluate_scores
-from reid_torchmetrics.functional.retrieval.evaluation.nearest import Nearest, nearest
-from reid_torchmetrics.functional.retrieval.evaluation.pooling import PooledQueries, pool_queries
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.protocols import PROTOCOLS, find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation.report_names import REPORTS
-from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
-from reid_torchmetrics.functional.retrieval.measures.average_precision import (
+from reid_torchmetrics.functional.retrieval.draws import (
+    DrawnResults,
+    GalleryDraw,
+    SampledDraws,
+    expect_draws,
+    sample_draws,
+)
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    PROTOCOLS,
+    REPORTS,
+    Breakdown,
+    CameraPairs,
+    Interval,
+    PooledQueries,
+    Protocol,
+    RetrievalResults,
+    bootstrap_interval,
+    evaluate,
+    evaluate_scores,
+    find_protocol,
+    mean_by,
+    pool_queries,
+)
+from reid_torchmetrics.functional.retrieval.measures import (
     AP_NORMALISERS,
     AP_RULES,
+    CMC_MODES,
+    EMPTY_TARGET_ACTIONS,
+    PRECISION_DIVISORS,
     average_precision,
     average_precision_at_r,
-)
-from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
-    PRECISION_DIVISORS,
+    cmc_at,
+    cmc_curve,
+    first_rank,
     hit_rate_at,
+    inverse_negative_penalty,
+    mean_over_identities,
+    mean_over_queries,
+    mean_precision_recall_curve,
+    median_over_queries,
     normalised_dcg,
     precision_at,
+    precision_recall_curve,
     r_precision,
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
-from reid_torchmetrics.functional.retrieval.measures.means import (
-    EMPTY_TARGET_ACTIONS,
-    mean_over_identities,
-    mean_over_queries,
-    median_over_queries,
+from reid_torchmetrics.functional.retrieval.ranking import (
+    TIE_POLICIES,
+    Nearest,
+    PositiveRanks,
+    TiedGroups,
+    count_ranks,
+    nearest,
+    rank_positives,
+    rank_positives_from_scores,
 )
-from reid_torchmetrics.functional.retrieval.measures.precision_recall import (
-    mean_precision_recall_curve,
-    precision_recall_curve,
-)
-from reid_torchmetrics.functional.retrieval.ranking.counting import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.ranking.labels import (
+from reid_torchmetrics.functional.retrieval.relevance import (
     SAME_CAMERA_RULES,
+    QueryCounts,
+    Relevance,
     find_listed_relevance,
     find_relevance,
 )
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
-from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks, rank_positives, rank_positives_from_scores
-from reid_torchmetrics.functional.retrieval.ranking.relevance import QueryCounts, Relevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES, given_scores, score_embeddings
-from reid_torchmetrics.functional.retrieval.ranking.similarity import SIMILARITIES
-from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import (
+from reid_torchmetrics.functional.retrieval.reranking import (
+    EXPANSIONS,
     ORIGINAL_DISTANCES,
     KReciprocal,
-    rerank_k_reciprocal,
-)
-from reid_torchmetrics.functional.retrieval.reranking.query_expansion import (
-    EXPANSIONS,
     QueryExpansion,
     expand_queries,
     expand_set,
+    rerank_k_reciprocal,
 )
-from reid_torchmetrics.functional.retrieval.verification.recognition import global_average_precision
-from reid_torchmetrics.functional.retrieval.verification.verify import Verification, fnmr_at_fmr, verify
+from reid_torchmetrics.functional.retrieval.scores import (
+    DEFAULT_MAX_BYTES,
+    SIMILARITIES,
+    given_scores,
+    score_embeddings,
+)
+from reid_torchmetrics.functional.retrieval.verification import (
+    Verification,
+    fnmr_at_fmr,
+    global_average_precision,
+    verify,
+)
 
 __all__ = [
     "AP_NORMALISERS",

@@ -17,9 +17,9 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.expected_draws import IdentityCurves, TileExpectation
 from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, tile_rows
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
-from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
-from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, check_match
+from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
 
 DRAWN_TIES = ("pessimistic", "optimistic", "stable")
 """the policies of `TIE_POLICIES` that put the items of a drawn gallery in a definite order"""

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.strata import Strata
-from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import Scores
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores import Scores
 
 _BYTES_PER_SCORE = 48  # masks, places, and the keys of the items ahead, where all are
 _BYTES_PER_COUNT = 48  # of one positive and one stratum: the count, and its entry where it is not 0

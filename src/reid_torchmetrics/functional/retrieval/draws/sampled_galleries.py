@@ -11,8 +11,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_TIES, check_queries_in_draw
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
-from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, check_match
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
 
 _BYTES_PER_SCORE = 64  # keys, their order and masks; more for each repeat
 

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
 
 DRAWN_PER = {
     "identity": "the items of an identity are one stratum (CUHK03, VehicleID)",

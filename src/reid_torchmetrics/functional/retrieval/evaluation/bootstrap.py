@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation.breakdown import sums_of_groups
-from reid_torchmetrics.functional.retrieval.measures.means import EMPTY_TARGET_ACTIONS, mean_over_queries
+from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
 
 _DRAWS_AT_A_TIME = 1 << 20
 

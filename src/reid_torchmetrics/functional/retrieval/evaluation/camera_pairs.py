@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalP
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.report_names import parse_report
 from reid_torchmetrics.functional.retrieval.evaluation.reports import measure
-from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
+from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.evaluation.pooling import pool_queries
 from reid_torchmetrics.functional.retrieval.evaluation.problem import Embeddings, Labels, Matrix, RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
@@ -20,11 +20,10 @@ from reid_torchmetrics.functional.retrieval.evaluation.protocols import find_pro
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
 from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarise
-from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
-from reid_torchmetrics.functional.retrieval.ranking.relevance import JunkPairs
-from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES
-from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity
-from reid_torchmetrics.functional.retrieval.reranking.postprocessing import Rerank
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.functional.retrieval.relevance import JunkPairs
+from reid_torchmetrics.functional.retrieval.reranking import Rerank
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity
 
 GroundTruth = Sequence[Mapping[str, Any]]
 """For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""

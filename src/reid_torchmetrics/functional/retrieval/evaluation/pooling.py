@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation.breakdown import sums_of_groups
-from reid_torchmetrics.functional.retrieval.ranking.rows import WALK_BYTES, non_finite_rows
+from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, non_finite_rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,11 +12,9 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
-from reid_torchmetrics.functional.retrieval.ranking.labels import find_listed_relevance, find_relevance
-from reid_torchmetrics.functional.retrieval.ranking.relevance import JunkPairs, Relevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, given_scores
-from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity
-from reid_torchmetrics.functional.retrieval.reranking.postprocessing import Rerank, check_rerank, rerank_embeddings
+from reid_torchmetrics.functional.retrieval.relevance import JunkPairs, Relevance, find_listed_relevance, find_relevance
+from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, given_scores
 
 
 @dataclass(frozen=True, eq=False)

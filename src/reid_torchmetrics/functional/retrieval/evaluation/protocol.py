@@ -9,13 +9,16 @@ from typing import Any
 import numpy as np
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation.report_names import DRAWN_REPORTS, parse_report
-from reid_torchmetrics.functional.retrieval.measures.average_precision import AP_NORMALISERS, AP_RULES
-from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import PRECISION_DIVISORS
-from reid_torchmetrics.functional.retrieval.measures.means import EMPTY_TARGET_ACTIONS
-from reid_torchmetrics.functional.retrieval.ranking.labels import SAME_CAMERA_RULES
+from reid_torchmetrics.functional.retrieval.measures import (
+    AP_NORMALISERS,
+    AP_RULES,
+    CMC_MODES,
+    EMPTY_TARGET_ACTIONS,
+    PRECISION_DIVISORS,
+)
+from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
 
 _TABLES: dict[str, Collection[str]] = {
     "same_camera": SAME_CAMERA_RULES,

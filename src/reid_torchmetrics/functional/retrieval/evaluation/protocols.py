@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 
 _SINGLE_SHOT = GalleryDraw(shots=1, per="identity")

@@ -7,22 +7,24 @@ from collections.abc import Callable
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults
+from reid_torchmetrics.functional.retrieval.draws import DrawnResults
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.report_names import REPORTS, parse_report
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
-from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision, average_precision_at_r
-from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+from reid_torchmetrics.functional.retrieval.measures import (
+    average_precision,
+    average_precision_at_r,
+    cmc_at,
+    first_rank,
     hit_rate_at,
+    inverse_negative_penalty,
     normalised_dcg,
     precision_at,
     r_precision,
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 MEASURES: dict[str, Callable[[PositiveRanks, Protocol, int], Tensor]] = {
     "map": lambda ranks, protocol, _: average_precision(

@@ -7,19 +7,22 @@ from typing import NamedTuple
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults
+from reid_torchmetrics.functional.retrieval.draws import DrawnResults
 from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.report_names import parse_report
 from reid_torchmetrics.functional.retrieval.evaluation.reports import measure, measure_drawn
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
-from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
-from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_curve
-from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
-from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
-from reid_torchmetrics.functional.retrieval.ranking.relevance import QueryCounts
+from reid_torchmetrics.functional.retrieval.measures import (
+    average_precision,
+    cmc_curve,
+    first_rank,
+    inverse_negative_penalty,
+    mean_over_queries,
+)
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 
 class Ranked(NamedTuple):

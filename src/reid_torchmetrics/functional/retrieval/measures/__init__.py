@@ -1,1 +1,54 @@
-"""From the ranks of positives to measures."""
+"""From ranks to one value per query, and to means."""
+
+from reid_torchmetrics.functional.retrieval.measures.average_precision import (
+    AP_NORMALISERS,
+    AP_RULES,
+    average_precision,
+    average_precision_at_r,
+)
+from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+    PRECISION_DIVISORS,
+    hit_rate_at,
+    normalised_dcg,
+    precision_at,
+    r_precision,
+    recall_at,
+    reciprocal_rank,
+)
+from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.means import (
+    EMPTY_TARGET_ACTIONS,
+    mean_over_identities,
+    mean_over_queries,
+    median_over_queries,
+)
+from reid_torchmetrics.functional.retrieval.measures.precision_recall import (
+    mean_precision_recall_curve,
+    precision_recall_curve,
+)
+
+__all__ = [
+    "AP_NORMALISERS",
+    "AP_RULES",
+    "CMC_MODES",
+    "EMPTY_TARGET_ACTIONS",
+    "PRECISION_DIVISORS",
+    "average_precision",
+    "average_precision_at_r",
+    "cmc_at",
+    "cmc_curve",
+    "first_rank",
+    "hit_rate_at",
+    "inverse_negative_penalty",
+    "mean_over_identities",
+    "mean_over_queries",
+    "mean_precision_recall_curve",
+    "median_over_queries",
+    "normalised_dcg",
+    "precision_at",
+    "precision_recall_curve",
+    "r_precision",
+    "recall_at",
+    "reciprocal_rank",
+]

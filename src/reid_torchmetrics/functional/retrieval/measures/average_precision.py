@@ -26,7 +26,7 @@ from reid_torchmetrics.functional.retrieval.measures.terms import (
     sum_over_positives,
 )
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, LogFactorials, expected_in_group, spread
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
 
 MAX_INTERPOLATED = 1 << 16
 """Positives of a block of queries that hold one value for each recall."""

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval.measures.extremes import first_group
 from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
 from reid_torchmetrics.functional.retrieval.measures.terms import ordinals, per_block, sum_per_query
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, chance_of_none
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import UNRETRIEVED, PositiveRanks, check_ranks
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks
 
 _MAX_CHANCES = 1 << 20  # ranks times queries that are held at a time
 

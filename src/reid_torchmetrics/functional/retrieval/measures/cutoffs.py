@@ -30,7 +30,7 @@ from reid_torchmetrics.functional.retrieval.measures.terms import (
     where_positive,
 )
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import chance_of_none, expected_reciprocal
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import UNRETRIEVED, PositiveRanks, in_float
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:

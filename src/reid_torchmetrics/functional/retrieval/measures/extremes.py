@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.measures.terms import where_positive
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, expected_reciprocal, groups_at
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups, in_float
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups, in_float
 
 
 def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:

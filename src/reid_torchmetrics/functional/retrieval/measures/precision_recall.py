@@ -10,7 +10,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures.average_precision import MAX_INTERPOLATED, interpolated_precision
 from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
 from reid_torchmetrics.functional.retrieval.measures.terms import check_certain, places_of
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, check_ranks, unchecked_ranks
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, check_ranks, unchecked_ranks
 
 
 def precision_recall_curve(

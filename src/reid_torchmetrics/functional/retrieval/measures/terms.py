@@ -11,13 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, expected_in_group, groups_at
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import (
-    UNRETRIEVED,
-    PositiveRanks,
-    TiedGroups,
-    check_ranks,
-    in_float,
-)
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float
 
 
 class Places(NamedTuple):

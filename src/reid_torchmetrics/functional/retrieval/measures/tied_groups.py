@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
 
 _MAX_TERMS = 1 << 20  # terms of expanded sums that are held at a time
 _NEGLIGIBLE = 45  # e to the minus 45 is lost beside 1 in float64

@@ -1,1 +1,54 @@
-"""From embeddings, or scores, and labels to the ranks of positives, by counting."""
+"""From scores and relevance to the ranks of positives, the waist of the evaluation."""
+
+from reid_torchmetrics.functional.retrieval.ranking.counting import TIE_POLICIES, negatives_above, sort_rows
+from reid_torchmetrics.functional.retrieval.ranking.nearest import Nearest, nearest
+from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import (
+    UNRETRIEVED,
+    PositiveRanks,
+    TiedGroups,
+    check_ranks,
+    in_float,
+    unchecked_ranks,
+)
+from reid_torchmetrics.functional.retrieval.ranking.ranks import (
+    count_ranks,
+    rank_positives,
+    rank_positives_from_scores,
+    ranks_of_entries,
+)
+from reid_torchmetrics.functional.retrieval.ranking.tiles import (
+    Positives,
+    Tiles,
+    best_first,
+    is_positive,
+    num_counts,
+    num_entries,
+    positive_entries,
+    queries_per_tile,
+)
+
+__all__ = [
+    "TIE_POLICIES",
+    "UNRETRIEVED",
+    "Nearest",
+    "PositiveRanks",
+    "Positives",
+    "TiedGroups",
+    "Tiles",
+    "best_first",
+    "check_ranks",
+    "count_ranks",
+    "in_float",
+    "is_positive",
+    "nearest",
+    "negatives_above",
+    "num_counts",
+    "num_entries",
+    "positive_entries",
+    "queries_per_tile",
+    "rank_positives",
+    "rank_positives_from_scores",
+    "ranks_of_entries",
+    "sort_rows",
+    "unchecked_ranks",
+]

@@ -15,18 +15,17 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking.counting import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.ranking.labels import find_relevance
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
-from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import (
+from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles, num_entries
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
+from reid_torchmetrics.functional.retrieval.scores import (
     DEFAULT_MAX_BYTES,
+    CustomSimilarity,
     Scores,
     check_match,
     given_scores,
     score_embeddings,
 )
-from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity
-from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles, num_entries
 
 
 @torch.no_grad()

@@ -20,8 +20,8 @@ from reid_torchmetrics.functional.retrieval.ranking.counting import (
     sort_rows,
     tied_negatives,
 )
-from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, equal_ranges
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
+from reid_torchmetrics.functional.retrieval.scores import Scores, equal_ranges
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort, which other devices than the CPU need

@@ -15,9 +15,6 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.rows import Rows, check_pair
-from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES, EmbeddingScores, score_dtype
-from reid_torchmetrics.functional.retrieval.ranking.similarity import survey
 from reid_torchmetrics.functional.retrieval.reranking.neighbours import Neighbours, find_neighbours
 from reid_torchmetrics.functional.retrieval.reranking.reciprocal import (
     ReciprocalSets,
@@ -27,6 +24,14 @@ from reid_torchmetrics.functional.retrieval.reranking.reciprocal import (
     encode,
 )
 from reid_torchmetrics.functional.retrieval.reranking.union import Union
+from reid_torchmetrics.functional.retrieval.scores import (
+    DEFAULT_MAX_BYTES,
+    EmbeddingScores,
+    Rows,
+    check_pair,
+    score_dtype,
+    survey,
+)
 
 ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_euclidean": 2.0}
 """Names of |p - q|, |p - q|^2 and |p - q|^4, and the power of |p - q|^2 that each is.

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, equal_ranges
+from reid_torchmetrics.functional.retrieval.scores import Scores, equal_ranges
 
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's topk, on other devices than the CPU
 _MOST_ROWS = 256  # with more rows a tile, memory is only touched for the first time

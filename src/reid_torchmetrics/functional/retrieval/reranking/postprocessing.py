@@ -7,11 +7,10 @@ from dataclasses import replace
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, score_embeddings
-from reid_torchmetrics.functional.retrieval.ranking.similarity import CustomSimilarity
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import KReciprocal
 from reid_torchmetrics.functional.retrieval.reranking.query_expansion import QueryExpansion
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, score_embeddings
 
 Rerank = KReciprocal | QueryExpansion
 

@@ -14,10 +14,15 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.rows import Rows, check_pair, non_finite_rows
-from reid_torchmetrics.functional.retrieval.ranking.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.reranking.neighbours import find_neighbours
 from reid_torchmetrics.functional.retrieval.reranking.union import Union
+from reid_torchmetrics.functional.retrieval.scores import (
+    DEFAULT_MAX_BYTES,
+    EmbeddingScores,
+    Rows,
+    check_pair,
+    non_finite_rows,
+)
 
 EXPANSIONS = {
     "queries": "queries by gallery items; the gallery stays as it is (Chum et al., Radenovic et al.)",

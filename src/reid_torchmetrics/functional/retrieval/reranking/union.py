@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.rows import Rows
+from reid_torchmetrics.functional.retrieval.scores import Rows
 
 
 class Union(NamedTuple):

@@ -14,9 +14,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.counting import negatives_above, sort_rows
-from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import Scores, check_match, equal_ranges
+from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores import Scores, check_match, equal_ranges
 
 _BYTES_PER_MASK = 4  # two masks of a tile, and two more while they are made
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort, which other devices than the CPU need

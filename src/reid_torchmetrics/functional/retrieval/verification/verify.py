@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.ranking.scores import Scores
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.retrieval.verification.order_statistics import impostor_quantiles
 from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs
 

@@ -1,0 +1,36 @@
+"""From matches to curves of precision and recall, average precision and operating points."""
+
+from reid_torchmetrics.functional.detection.curves.average_precision import (
+    AP_RULES,
+    Rule,
+    area_under,
+    average_precision,
+    trapezoids,
+)
+from reid_torchmetrics.functional.detection.curves.operating_points import (
+    OperatingPoints,
+    PrecisionRecallCurve,
+    at_confidence,
+    best_f1,
+    precision_recall_curve,
+)
+from reid_torchmetrics.functional.detection.curves.precision_recall import Curves, find_curves, precision_at_recall
+from reid_torchmetrics.functional.detection.curves.true_positive_flags import Verdicts, trace_curves
+
+__all__ = [
+    "AP_RULES",
+    "Curves",
+    "OperatingPoints",
+    "PrecisionRecallCurve",
+    "Rule",
+    "Verdicts",
+    "area_under",
+    "at_confidence",
+    "average_precision",
+    "best_f1",
+    "find_curves",
+    "precision_at_recall",
+    "precision_recall_curve",
+    "trace_curves",
+    "trapezoids",
+]

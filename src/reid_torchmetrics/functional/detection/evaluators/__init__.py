@@ -1,0 +1,31 @@
+"""The evaluators of the field: COCO, Pascal VOC, and the YOLO family."""
+
+from reid_torchmetrics.functional.detection.evaluators.coco import (
+    ClassAverages,
+    CocoResults,
+    average_matches,
+    coco_evaluate,
+    evaluate_matches,
+)
+from reid_torchmetrics.functional.detection.evaluators.pascal_voc import VOC_RULES, VocResults, voc_evaluate
+from reid_torchmetrics.functional.detection.evaluators.yolo import (
+    YOLO_RULES,
+    YoloResults,
+    greedy_true_positives,
+    yolo_average_precision,
+)
+
+__all__ = [
+    "VOC_RULES",
+    "YOLO_RULES",
+    "ClassAverages",
+    "CocoResults",
+    "VocResults",
+    "YoloResults",
+    "average_matches",
+    "coco_evaluate",
+    "evaluate_matches",
+    "greedy_true_positives",
+    "voc_evaluate",
+    "yolo_average_precision",
+]

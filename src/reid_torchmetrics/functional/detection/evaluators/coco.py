@@ -1,0 +1,241 @@
+"""COCO's grid of precision and recall, and the numbers that sum it up.
+
+Source: `COCOeval.accumulate` and `COCOeval.summarize` of pycocotools.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.curves import Curves, average_precision, find_curves, precision_at_recall
+from reid_torchmetrics.functional.detection.inputs import (
+    COCO_AREA_RANGES,
+    COCO_IOU_THRESHOLDS,
+    COCO_MAX_DETECTIONS,
+    COCO_RECALL_THRESHOLDS,
+    AreaRange,
+    CocoGrid,
+    Detections,
+    GroundTruths,
+)
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
+
+
+@dataclass(frozen=True)
+class ClassAverages:
+    """Average precision and recall of every class; NaN where a class has no ground truth that counts."""
+
+    grid: CocoGrid
+    classes: Int[Tensor, " classes"]
+    average_precision: Mapping[int, Float[Tensor, "areas thresholds classes"]]
+    """by the number of the limit: of the largest one, and of that of `map`"""
+    recall: Float[Tensor, "limits areas thresholds classes"]
+    rule: str = "coco"
+    """how a curve became an average precision, see `average_precision`"""
+
+    def summary(self) -> dict[str, Float[Tensor, ""]]:
+        """The 12 numbers of COCO under the names of TorchMetrics, float64; -1 where there is no class to average over.
+
+        `map` is the mean over thresholds and classes in the first area range, `map_50` and `map_75` those of one
+        threshold (-1 if it is not among the thresholds), `map_small` and so on those of the other area ranges;
+        `mar_10` is the mean of the recall with so many detections, `mar_small` that of the area range with the most.
+        """
+        grid, last = self.grid, len(self.grid.max_detections) - 1
+        most = self.average_precision[last]
+        numbers = {"map": _mean(self.average_precision[grid.official_limit][0])}
+        for name, threshold in (("map_50", 0.5), ("map_75", 0.75)):
+            numbers[name] = _mean(
+                most[0, [slot for slot, value in enumerate(grid.iou_thresholds) if value == threshold]]
+            )
+        names = [*grid.area_ranges][1:]
+        numbers |= {f"map_{name}": _mean(values) for name, values in zip(names, most[1:], strict=True)}
+        numbers |= {
+            f"mar_{limit}": _mean(values[0]) for limit, values in zip(grid.max_detections, self.recall, strict=True)
+        }
+        return numbers | {
+            f"mar_{name}": _mean(values) for name, values in zip(names, self.recall[last, 1:], strict=True)
+        }
+
+    def map_per_class(self) -> Float[Tensor, " classes"]:
+        """Mean over the thresholds, in the first area range and with the limit of `map`; -1 without ground truth."""
+        return self.average_precision[self.grid.official_limit][0].mean(0).nan_to_num(-1.0)
+
+    def mar_per_class(self) -> Float[Tensor, " classes"]:
+        """Mean recall over the thresholds, in the first area range, with the largest limit; -1 without ground truth."""
+        return self.recall[-1, 0].mean(0).nan_to_num(-1.0)
+
+
+@dataclass(frozen=True)
+class CocoResults:
+    """Precision and recall on COCO's grid, float64, and -1 where a class has no ground truth that counts."""
+
+    grid: CocoGrid
+    classes: Int[Tensor, " classes"]
+    precision: Float[Tensor, "thresholds recalls classes areas limits"]
+    """the largest precision at a recall of at least so much, 0 where it is never reached"""
+    recall: Float[Tensor, "thresholds classes areas limits"]
+    """the largest recall"""
+    scores: Float[Tensor, "thresholds recalls classes areas limits"]
+    """the score from which on the recall is reached, 0 where it is never"""
+
+    @property
+    def averages(self) -> ClassAverages:
+        """Average precision and recall of every class."""
+        of_classes = self.precision.mean(1).permute(3, 2, 0, 1)
+        undefined = self.recall.permute(3, 2, 0, 1) < 0
+        return ClassAverages(
+            self.grid,
+            self.classes,
+            dict(enumerate(of_classes.masked_fill(undefined, torch.nan))),
+            self.recall.permute(3, 2, 0, 1).masked_fill(undefined, torch.nan),
+        )
+
+    def summary(self) -> dict[str, Float[Tensor, ""]]:
+        """The 12 numbers of COCO; see `ClassAverages.summary`."""
+        return self.averages.summary()
+
+
+def coco_evaluate(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    *,
+    iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS,
+    recall_thresholds: Sequence[float] = COCO_RECALL_THRESHOLDS,
+    max_detections: Sequence[int] = COCO_MAX_DETECTIONS,
+    area_ranges: Mapping[str, AreaRange] = COCO_AREA_RANGES,
+    classes: Int[Tensor, " classes"] | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> CocoResults:
+    """Evaluate boxes as COCO does: the numbers of pycocotools, on any device.
+
+    Args:
+        detections: of all images.
+        ground_truths: of all images.
+        iou_thresholds: overlaps from which on a detection may match a ground truth.
+        recall_thresholds: recalls at which precision is read off.
+        max_detections: limits of the detections of an image and class that count, ascending.
+        area_ranges: least and largest area of what counts, both inside, by name; the first is that of `map`.
+        classes: labels to look at, boxes with others are left out; None for all that occur.
+        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: an option without values, or with values that are not allowed.
+    """
+    grid = CocoGrid(iou_thresholds, recall_thresholds, max_detections, area_ranges)
+    matches = match_images(
+        detections,
+        ground_truths,
+        iou_thresholds=iou_thresholds,
+        max_detections=max_detections,
+        area_ranges=area_ranges,
+        classes=classes,
+        max_bytes=max_bytes,
+    )
+    return evaluate_matches(matches, grid)
+
+
+def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
+    """Precision, recall and scores of matches on the grid that they were made for.
+
+    Raises:
+        ValueError: a grid of other sizes than the matches.
+    """
+    _check_grid(matches, grid)
+    precision: list[Tensor] = []
+    scores: list[Tensor] = []
+    recall: list[Tensor] = []
+    for limit in reversed(range(len(grid.max_detections))):
+        fewer = matches.within(limit)
+        if fewer is not matches or not precision:
+            matches, blocks = fewer, [_on_grid(fewer, curves, grid) for curves in _walk_curves(fewer)]
+        for of_limits, parts in zip((precision, scores, recall), zip(*blocks, strict=True), strict=True):
+            of_limits.insert(0, torch.cat(parts))
+    return CocoResults(
+        grid,
+        matches.classes,
+        torch.stack(precision).permute(2, 4, 3, 1, 0),
+        torch.stack(recall).permute(2, 3, 1, 0),
+        torch.stack(scores).permute(2, 4, 3, 1, 0),
+    )
+
+
+def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> ClassAverages:
+    """Average precision and recall of every class, without the whole grid.
+
+    Args:
+        matches: made with the thresholds, limits and area ranges of the grid.
+        grid: where to look.
+        rule: how a curve becomes an average precision, see `average_precision`; all but "coco" read it at recalls of
+            their own.
+
+    Raises:
+        ValueError: an unknown `rule`, or a grid of other sizes than the matches.
+    """
+    _check_grid(matches, grid)
+    last = len(grid.max_detections) - 1
+    recalls = grid.recall_thresholds if rule == "coco" else None  # the other rules have recalls of their own
+    recall, found = [], {}
+    for limit in {last, grid.official_limit}:
+        fewer = matches.within(limit)
+        blocks = []
+        for curves in _walk_curves(fewer):
+            blocks.append(average_precision(curves, rule=rule, recall_thresholds=recalls))
+            if limit == last:
+                recall.append(_recall_at_limits(fewer, curves, len(grid.max_detections)))
+        found[limit] = torch.cat(blocks)
+    return ClassAverages(grid, matches.classes, found, torch.cat(recall, 1), rule)
+
+
+def _check_grid(matches: Matches, grid: CocoGrid) -> None:
+    sizes = len(grid.area_ranges), len(grid.iou_thresholds), len(grid.max_detections)
+    least = int(matches.limits.max()) + 1 if len(matches.limits) else 1
+    _checks.of_grid("grid", tuple(matches.matched.shape[:2]), least, sizes)
+
+
+def _walk_curves(matches: Matches) -> Iterator[Curves]:
+    """The curves of one area range after another on a CPU, whose cache they fit; all together elsewhere."""
+    num_areas = len(matches.matched)
+    step = 1 if matches.columns.device.type == "cpu" else num_areas
+    for first in range(0, num_areas, step):
+        yield find_curves(matches, areas=slice(first, first + step))
+
+
+def _on_grid(matches: Matches, curves: Curves, grid: CocoGrid) -> tuple[Tensor, Tensor, Tensor]:
+    """Precision and scores [areas, thresholds, classes, recalls], and recall [areas, thresholds, classes]."""
+    precision, point = precision_at_recall(curves, grid.recall_thresholds)
+    scores = matches.scores.index_select(0, curves.places).double()
+    scores = torch.cat([scores, scores.new_zeros(1)]).index_select(0, point.flatten()).view_as(precision)
+    is_zero = torch.tensor([threshold <= 0 for threshold in grid.recall_thresholds], device=scores.device)
+    scores = torch.where(is_zero, _best_scores(matches)[:, None], scores)  # any detection reaches a recall of 0
+    undefined = curves.num_positives == 0
+    recall = (curves.num_true_positives / curves.num_positives.double()).masked_fill(undefined, -1.0)
+    return precision.masked_fill(undefined[..., None], -1.0), scores.masked_fill(undefined[..., None], -1.0), recall
+
+
+def _best_scores(matches: Matches) -> Float[Tensor, " classes"]:
+    """The highest score of each class, 0 without detections."""
+    classes = torch.arange(len(matches.classes), device=matches.columns.device, dtype=matches.class_index.dtype)
+    first = torch.searchsorted(matches.class_index, classes)
+    has_any = torch.searchsorted(matches.class_index, classes, right=True) > first
+    scores = torch.cat([matches.scores.double(), matches.scores.new_zeros(1, dtype=torch.float64)])
+    return torch.where(has_any, scores[first], 0.0)
+
+
+def _recall_at_limits(matches: Matches, curves: Curves, num_limits: int) -> Float[Tensor, "limits *curves"]:  # noqa: UP037
+    """Largest recall under each limit: matching is the same, and true positives beyond the limit do not count."""
+    shape = curves.num_true_positives.shape
+    key = curves.curve * num_limits + matches.limits.index_select(0, curves.places)
+    num_found = key.bincount(minlength=shape.numel() * num_limits).view(*shape, num_limits).cumsum(-1)
+    return num_found.movedim(-1, 0) / curves.num_positives.double()
+
+
+def _mean(values: Tensor) -> Float[Tensor, ""]:
+    """Mean of what is not NaN, -1 of nothing."""
+    return values.nanmean().nan_to_num(-1.0)

@@ -1,0 +1,166 @@
+"""The evaluation of the YOLO family: average precision, and precision, recall and F1 at a confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.curves import AP_RULES, Rule, Verdicts, area_under, trace_curves, trapezoids
+from reid_torchmetrics.functional.detection.inputs import (
+    Detections,
+    GroundTruths,
+    order_by_class_and_score,
+    place_of_labels,
+)
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, match_images
+
+YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
+"""rules of `average_precision` that the family has; it calls "voc" continuous"""
+
+
+@dataclass(frozen=True)
+class YoloResults:
+    """What the `ap_per_class` of ScaledYOLOv4 reports of every class that has ground truths."""
+
+    average_precision: Float[Tensor, "classes thresholds"]
+    precision: Float[Tensor, " classes"]
+    """at the confidence, under the first threshold"""
+    recall: Float[Tensor, " classes"]
+    f1: Float[Tensor, " classes"]
+    classes: Int[Tensor, " classes"]
+    """labels, ascending"""
+
+
+@torch.no_grad()
+def yolo_average_precision(
+    is_true_positive: Bool[Tensor, "detections thresholds"],
+    scores: Float[Tensor, " detections"],
+    labels: Int[Tensor, " detections"],
+    target_labels: Int[Tensor, " ground_truths"],
+    *,
+    rule: str = "yolo",
+    confidence: float = 0.1,
+    end: float = 1e-3,
+    epsilon: float = 1e-16,
+) -> YoloResults:
+    """AP, precision, recall and F1 of each class from detections that are already judged, as ScaledYOLOv4 has them.
+
+    Precision and recall are read at the confidence on straight lines between the detections around it, so they need
+    not be a share of anything; above the best score they are those of the best detection, below the worst those of
+    all. `at_confidence` counts instead. F1 is 2pr / (p + r + `epsilon`). Where a class has no detections, all is 0.
+
+    Equal scores are ranked as they come; the sort of ScaledYOLOv4 may rank them in any order. It repeats precision,
+    recall and F1, which are those of the first threshold, for every threshold.
+
+    Source: WongKinYiu/ScaledYOLOv4, `utils/general.py`.
+
+    Args:
+        is_true_positive: whether each detection is right at each threshold, see `greedy_true_positives`.
+        scores: of the detections.
+        labels: of the detections; those of a class without ground truths are left out.
+        target_labels: of all ground truths.
+        rule: one of `YOLO_RULES`, see `average_precision`.
+        confidence: where precision, recall and F1 are taken.
+        end: by rule "yolo", how far behind the last recall the curve comes down to 0; 1e-5 in some copies.
+        epsilon: of F1.
+
+    Raises:
+        TypeError: a tensor of the wrong dtype, or an option of the wrong type.
+        ValueError: shapes or devices that do not fit, a score that is not finite, an unknown `rule`, an `end` outside
+            [0, 1].
+    """
+    _checks.flags_by_threshold("is_true_positive", is_true_positive)
+    length, device = len(is_true_positive), is_true_positive.device
+    _checks.box_scores("scores", scores, length, device)
+    _checks.integer_labels("labels", labels, length, device)
+    _checks.integer_labels("target_labels", target_labels, device=device)
+    _checks.one_of("rule", rule, YOLO_RULES)
+    _checks.number("confidence", confidence)
+    _checks.share("end", end)
+    _checks.power("epsilon", epsilon)
+    classes, num_positives = target_labels.long().unique(return_counts=True)
+    kept = torch.isin(labels.long(), classes).nonzero()[:, 0]
+    order, class_index = order_by_class_and_score(place_of_labels(labels[kept], classes), scores[kept])
+    rows = kept[order]
+    is_right = is_true_positive[rows].T
+    curves = trace_curves(Verdicts(torch.arange(len(rows), device=device), is_right), class_index, num_positives)
+    chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
+    precision, recall = _read_at(confidence, is_right[0], scores[rows], class_index.long(), num_positives)
+    return YoloResults(
+        average_precision=area_under(curves, chosen).T.contiguous(),
+        precision=precision,
+        recall=recall,
+        f1=2 * precision * recall / (precision + recall + epsilon),
+        classes=classes,
+    )
+
+
+def _read_at(
+    confidence: float, is_right: Tensor, scores: Tensor, class_index: Tensor, num_positives: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Precision and recall [classes] at a confidence, on the lines between detections that are sorted by class."""
+    zeros = torch.zeros_like(num_positives)
+    scores = scores.double()
+    size = class_index.bincount(minlength=len(zeros))
+    num_above = zeros.index_add(0, class_index, (scores >= confidence).long())
+    ends = size.cumsum(0)
+    place = torch.stack([num_above, num_above + 1]).clamp(min=1).minimum(size)  # of the two, from 1
+    found = torch.cat([is_right.new_zeros(1, dtype=torch.int64), is_right.cumsum(0)])
+    hits = (found[ends - size + place] - found[ends - size]).double()
+    upper, lower = torch.cat([scores, scores.new_zeros(1)])[(ends - size + place - 1).clamp(min=0)]
+    share = torch.where(upper > lower, (upper - confidence) / (upper - lower), 0.0).clamp(0, 1)
+
+    def between(values: Tensor) -> Tensor:
+        return torch.where(size > 0, values[0] + (values[1] - values[0]) * share, 0.0)
+
+    return between(hits / place.clamp(min=1)), between(hits / num_positives)
+
+
+def greedy_true_positives(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    *,
+    iou_thresholds: Sequence[float],
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Bool[Tensor, "detections thresholds"]:
+    """Whether each detection, by descending score, overlaps a ground truth of its image and class that is left enough.
+
+    It takes the one that it overlaps most, the first of equal ones: the matching of Ultralytics 8.4, which is COCO's
+    but for that, and without crowds, area ranges and limits of the number of detections. Crowds are left out here.
+    Ultralytics computes overlaps and thresholds in float32 and adds 1e-7 to the union; here both are float64 and
+    exact, so an overlap that is a threshold counts.
+
+    Source: Ultralytics 8.4.190, `BaseValidator.match_predictions`.
+
+    Args:
+        detections: boxes with scores.
+        ground_truths: boxes.
+        iou_thresholds: overlaps from which on a detection is right.
+        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: no or bad thresholds, or a `max_bytes` below 1.
+    """
+    _checks.overlap_thresholds("iou_thresholds", iou_thresholds)
+    order = torch.arange(len(ground_truths.labels) - 1, -1, -1, device=ground_truths.labels.device)
+    if ground_truths.is_crowd is not None:
+        order = order[~ground_truths.is_crowd[order]]
+    # Of equal overlaps COCO takes the last, so the first of them is its choice from the reversed list.
+    matches = match_images(
+        detections,
+        GroundTruths(ground_truths.boxes[order], ground_truths.labels[order], ground_truths.images[order]),
+        iou_thresholds=iou_thresholds,
+        max_detections=(max(1, len(detections.labels)),),
+        area_ranges={"all": (0.0, float("inf"))},
+        max_bytes=max_bytes,
+    )
+    is_right = matches.true_positive.new_zeros((len(detections.labels), len(iou_thresholds)))
+    is_right[matches.rows[matches.columns]] = matches.true_positive[0].T
+    return is_right

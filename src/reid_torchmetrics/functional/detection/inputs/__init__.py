@@ -1,0 +1,50 @@
+"""Images, boxes and thresholds as an evaluation takes them, and the orders in which they are looked at."""
+
+from reid_torchmetrics.functional.detection.inputs.boxes import (
+    BOX_FORMATS,
+    Sides,
+    box_areas,
+    overlap,
+    pairwise_iou,
+    to_xywh,
+)
+from reid_torchmetrics.functional.detection.inputs.grid import (
+    COCO_AREA_RANGES,
+    COCO_IOU_THRESHOLDS,
+    COCO_MAX_DETECTIONS,
+    COCO_RECALL_THRESHOLDS,
+    AreaRange,
+    CocoGrid,
+)
+from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.inputs.ordering import OrderedDetections, OrderedGroundTruths, order_boxes
+from reid_torchmetrics.functional.detection.inputs.sorting import (
+    distinct_labels,
+    order_by_class_and_score,
+    place_of_labels,
+    starts_of_runs,
+)
+
+__all__ = [
+    "BOX_FORMATS",
+    "COCO_AREA_RANGES",
+    "COCO_IOU_THRESHOLDS",
+    "COCO_MAX_DETECTIONS",
+    "COCO_RECALL_THRESHOLDS",
+    "AreaRange",
+    "CocoGrid",
+    "Detections",
+    "GroundTruths",
+    "OrderedDetections",
+    "OrderedGroundTruths",
+    "Sides",
+    "box_areas",
+    "distinct_labels",
+    "order_boxes",
+    "order_by_class_and_score",
+    "overlap",
+    "pairwise_iou",
+    "place_of_labels",
+    "starts_of_runs",
+    "to_xywh",
+]

@@ -1,0 +1,177 @@
+"""Pairs of a detection and a ground truth of its image and class that overlap enough, found block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.inputs import (
+    Detections,
+    GroundTruths,
+    OrderedDetections,
+    OrderedGroundTruths,
+    Sides,
+    distinct_labels,
+    order_boxes,
+    overlap,
+    starts_of_runs,
+)
+
+DEFAULT_MAX_BYTES = 1 << 28
+_BYTES_PER_PAIR = 200  # about what is held of a pair while its overlap is computed
+_CACHED_PAIRS = 1 << 16  # pairs whose columns stay in the cache of a CPU
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs by ground truth, and for each ground truth by descending score of the detection."""
+
+    ground_truth: Int[Tensor, " pairs"]
+    detection: Int[Tensor, " pairs"]
+    iou: Float[Tensor, " pairs"]
+
+
+@torch.no_grad()
+def find_pairs(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    *,
+    at_least: float,
+    whole_pixels: bool = False,
+    most: int | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Pairs:
+    """All pairs of one image and class with an intersection over union of at least a threshold, by rows.
+
+    Args:
+        detections: boxes with scores.
+        ground_truths: boxes; the intersection with a crowd is divided by the area of the detection.
+        at_least: the threshold.
+        whole_pixels: count both edges of a box, as the tools of Pascal VOC do.
+        most: only so many detections of one image and class, those with the highest scores, are looked at.
+        max_bytes: bound on what is held of the pairs that are looked at; those that are found come in addition.
+
+    Returns:
+        Rows of ground truths and detections, ground truths by image, label and row.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: a bound that is not positive.
+    """
+    _checks.number("at_least", at_least)
+    _checks.positive_int("max_bytes", max_bytes)
+    if most is not None:
+        _checks.positive_int("most", most, fits_int64=False)
+    classes = distinct_labels(detections.labels, ground_truths.labels)
+    ordered, owners = order_boxes(detections, ground_truths, classes, most)
+    pairs = overlapping(
+        ordered,
+        owners,
+        detections.boxes,
+        ground_truths.boxes,
+        at_least=at_least,
+        sides_of=Sides.of_corners if whole_pixels else Sides.of,
+        max_bytes=max_bytes,
+    )
+    rows = ordered.rows.index_select(0, ordered.grouped.index_select(0, pairs.detection))
+    return Pairs(owners.rows.index_select(0, pairs.ground_truth), rows, pairs.iou)
+
+
+def overlapping(
+    ordered: OrderedDetections,
+    owners: OrderedGroundTruths,
+    boxes: Float[Tensor, "detections 4"],
+    others: Float[Tensor, "ground_truths 4"],
+    *,
+    at_least: float,
+    sides_of: Callable[[Tensor], Sides] = Sides.of,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Pairs:
+    """The pairs as places, of ground truths in `owners`, of detections in `ordered.grouped`; boxes are given by row."""
+    found = _Found(boxes.device)
+    is_crowd = owners.is_crowd if bool(owners.is_crowd.any()) else None
+    other_sides = sides_of(others.index_select(0, owners.rows))
+    for first, last in _blocks(owners.sizes.index_select(0, owners.groups), max_bytes):
+        candidates = _candidates(owners, first, last)
+        rows = ordered.rows.index_select(0, ordered.grouped.index_select(0, candidates.places))
+        sides = sides_of(boxes.index_select(0, rows)).at(candidates.detection)
+        iou = overlap(
+            sides,
+            other_sides.at(candidates.owner),
+            None if is_crowd is None else is_crowd.index_select(0, candidates.owner),
+        )
+        kept = (iou >= at_least).nonzero()[:, 0]
+        detection = candidates.places.index_select(0, candidates.detection.index_select(0, kept))
+        found.add(candidates.owner.index_select(0, kept), detection, iou.index_select(0, kept))
+    return found.pairs()
+
+
+class _Found:
+    """Columns that grow by doubling: of small tensors kept from every block, each pins what was freed around it."""
+
+    def __init__(self, device: torch.device) -> None:
+        dtypes = (torch.int64, torch.int64, torch.float64)
+        self.size = 0
+        self.columns = [torch.empty(_CACHED_PAIRS, dtype=dtype, device=device) for dtype in dtypes]
+
+    def add(self, *columns: Tensor) -> None:
+        """Put pairs behind those that are there."""
+        end = self.size + len(columns[0])
+        for place, column in enumerate(columns):
+            if end > len(self.columns[place]):
+                grown = column.new_empty(max(end, 2 * len(self.columns[place])))
+                grown[: self.size] = self.columns[place][: self.size]
+                self.columns[place] = grown
+            self.columns[place][self.size : end] = column
+        self.size = end
+
+    def pairs(self) -> Pairs:
+        """All that were added."""
+        return Pairs(*(column[: self.size] for column in self.columns))
+
+
+@dataclass(frozen=True)
+class _Candidates:
+    """All pairs of a block of ground truths; a detection is a candidate of every ground truth of its group."""
+
+    places: Tensor
+    """places in `grouped` of the detections of the block's groups"""
+    owner: Tensor
+    """of each pair: the ground truth"""
+    detection: Tensor
+    """and the detection, counted in `places`"""
+
+
+def _candidates(owners: OrderedGroundTruths, first: int, last: int) -> _Candidates:
+    groups = owners.groups[first:last]
+    first_group, last_group = int(groups[0]), int(groups[-1]) + 1
+    sizes, starts = owners.sizes[first_group:last_group], owners.starts[first_group:last_group]
+    group = groups - first_group
+    num_pairs = sizes.index_select(0, group)
+    owner = torch.repeat_interleave(num_pairs).add_(first)
+    return _Candidates(_runs(starts, sizes), owner, _runs(starts_of_runs(sizes).index_select(0, group), num_pairs))
+
+
+def _runs(starts: Tensor, sizes: Tensor) -> Tensor:
+    """`range(start, start + size)` of each run, laid end to end."""
+    shift = starts - starts_of_runs(sizes)
+    shifts = torch.repeat_interleave(shift, sizes)
+    return torch.arange(len(shifts), device=starts.device).add_(shifts)
+
+
+def _blocks(num_pairs: Tensor, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Ranges of ground truths whose pairs are held at a time; one that alone has more is a block by itself."""
+    most = max(1, max_bytes // _BYTES_PER_PAIR)
+    if num_pairs.device.type == "cpu":
+        most = min(most, _CACHED_PAIRS)
+    ends = num_pairs.cumsum(0)
+    block = (ends - 1).clamp_(min=0) // most
+    cuts = (block.diff().nonzero()[:, 0] + 1).tolist()
+    if len(ends) and int(ends[-1]):
+        yield from pairwise([0, *cuts, len(ends)])

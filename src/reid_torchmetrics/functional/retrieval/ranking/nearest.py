@@ -1,0 +1,183 @@
+"""The first candidates of every query: its ranked list, cut after k."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
+from reid_torchmetrics.functional.retrieval.scores import Scores, check_match, equal_ranges
+
+_BYTES_BESIDE_SCORE = 16  # masks, and the number of ties so far
+_BYTES_PER_LISTED = 128  # score, column and flag of a listed item, a few times over while lists are merged
+_MOST_ROWS = 1024  # with more queries a tile, memory is only touched for the first time
+_LARGEST_STEP = 8  # from one wanted query to the next; those between cost less than another pass over the gallery
+
+
+@dataclass(frozen=True, eq=False)
+class Nearest:
+    """The first k candidates of every query, best first; a query with fewer is padded at the end."""
+
+    positions: Int[Tensor, "queries k"]
+    """int64; positions in the gallery, counting all its items; -1 at padding"""
+    scores: Float[Tensor, "queries k"]
+    """higher is closer; NaN at padding"""
+    positive: Bool[Tensor, "queries k"]
+    """whether the candidate is a positive, else it is a negative; False at padding"""
+
+
+class _Lists(NamedTuple):
+    """Some candidates of each query, then padding; equal scores have ascending columns."""
+
+    scores: Float[Tensor, "queries listed"]
+    """minus infinity at padding"""
+    columns: Int[Tensor, "queries listed"]
+    """positions in the kept gallery, -1 at padding"""
+    positive: Bool[Tensor, "queries listed"]
+
+    def take(self, places: Int[Tensor, "queries taken"]) -> _Lists:
+        """Items by their places in the lists, -1 for padding."""
+        padding, places = places < 0, places.clamp(min=0)
+        scores, columns, positive = (part.gather(1, places) for part in self)
+        return _Lists(scores.masked_fill(padding, -torch.inf), columns.masked_fill(padding, -1), positive & ~padding)
+
+
+@torch.no_grad()
+def nearest(
+    scores: Scores, relevance: Relevance, k: int, queries: Integer[Tensor, " queries"] | None = None
+) -> Nearest:
+    """The k candidates of each query with the highest scores, equal scores in gallery order; junk is never listed.
+
+    This is the ranking under the tie policy "stable", cut after k; it does not depend on `scores.max_bytes`. The scores
+    are those that rank: for "euclidean" they are not distances and not comparable between queries.
+
+    Args:
+        scores: from `score_embeddings` or `given_scores`.
+        relevance: the one that `scores` was made with.
+        k: number of candidates to list; it may exceed the gallery.
+        queries: positions of the queries wanted, in any order; None for all.
+
+    Raises:
+        TypeError: `k` is not an int, or `queries` not an integer tensor.
+        ValueError: `k` is below 1, `queries` has a position that no query has, or the score of a candidate is NaN.
+    """
+    _checks.positive_int("k", k)
+    check_match(scores, relevance)
+    queries = torch.arange(scores.num_queries, device=scores.device) if queries is None else queries
+    _checks.integer_labels("queries", queries, device=scores.device)
+    _checks.in_range("queries", queries, 0, scores.num_queries)
+    ascending, place = queries.long().unique(return_inverse=True)
+    lists = _padding(len(ascending), k, scores)
+    for chosen, found in _Tiles(scores, relevance, min(k, scores.num_gallery)).walk(ascending):
+        for whole, part in zip(lists, found, strict=True):
+            whole[chosen, : part.shape[1]] = part
+    lists = _Lists(*(part[place] for part in lists))
+    padding = lists.columns < 0
+    positions = lists.columns
+    if relevance.kept is not None and len(relevance.kept):
+        positions = relevance.kept[positions.clamp(min=0)].masked_fill(padding, -1)
+    return Nearest(positions, lists.scores.masked_fill(padding, torch.nan), lists.positive)
+
+
+class _Tiles:
+    """One problem, cut into ranges of queries and panels of the gallery that fit `scores.max_bytes`."""
+
+    def __init__(self, scores: Scores, relevance: Relevance, k: int) -> None:
+        self._scores = scores
+        self._relevance = relevance
+        self._k = k
+        self._num_rows, width = _cut(scores, relevance.longest_run, k)
+        self._panels = equal_ranges(slice(0, scores.num_gallery), width)
+        self._buffer = torch.empty(self._num_rows * width, dtype=scores.dtype, device=scores.device)
+
+    def walk(self, wanted: Int[Tensor, " wanted"]) -> Iterator[tuple[slice, _Lists]]:
+        """The lists of the queries `wanted`, whose positions ascend: a range of them at a time."""
+        done = 0
+        for rows in _ranges(wanted.tolist(), self._num_rows):
+            inside = wanted[(wanted >= rows.start) & (wanted < rows.stop)] - rows.start
+            lists = self._list(rows)
+            yield slice(done, done + len(inside)), _Lists(*(part[inside] for part in lists))
+            done += len(inside)
+
+    def _list(self, rows: slice) -> _Lists:
+        """The first k candidates of the queries `rows`."""
+        lists, listed = _padding(rows.stop - rows.start, 0, self._scores), 0
+        tile = self._relevance.tile(rows)
+        for panel in self._panels:
+            found = self._list_panel(rows, panel, tile, listed)
+            both = _Lists(*(torch.cat(parts, dim=1) for parts in zip(lists, found, strict=True)))
+            lists = both.take(_first(both.scores, both.columns >= 0, self._k, argument=self._scores.argument))
+            listed = panel.stop
+        return lists
+
+    def _list_panel(self, rows: slice, panel: slice, tile: TileRelevance, listed: int) -> _Lists:
+        """The first k candidates in one panel; columns below `listed` belong to the panel before."""
+        shape = (rows.stop - rows.start, panel.stop - panel.start)
+        values = self._buffer[: shape[0] * shape[1]].view(shape)
+        self._scores.fill(values, rows, panel)
+        positive, negative = self._relevance.pairs(rows, panel, tile)
+        candidate = negative.logical_or_(positive)
+        candidate[:, : max(0, listed - panel.start)] = False
+        values.masked_fill_(~candidate, -torch.inf)
+        places = _first(values, candidate, self._k, argument=self._scores.argument)
+        columns = torch.arange(panel.start, panel.stop, device=values.device).expand(shape)
+        return _Lists(values, columns, positive).take(places)
+
+
+def _first(
+    scores: Float[Tensor, "queries columns"], candidate: Bool[Tensor, "queries columns"], k: int, *, argument: str
+) -> Int[Tensor, "queries listed"]:
+    """Columns of the first k candidates, best first and equal scores in column order; -1 where there are fewer.
+
+    What is no candidate scores minus infinity. `torch.topk` takes any of the columns that tie at the k-th score, so
+    only the scores are taken from it.
+    """
+    best = scores.topk(min(k, scores.shape[1])).values
+    _checks.no_nan(argument, found=bool(best[:, :1].isnan().any()))  # NaN is the largest
+    threshold = best[:, -1:]
+    room = (best == threshold).sum(1, keepdim=True)
+    level = (scores == threshold).logical_and_(candidate)
+    num_level = level.cumsum(1, dtype=torch.int32)
+    chosen = (num_level <= room).logical_and_(level).logical_or_(scores > threshold)
+    num_chosen = best.shape[1] - room + num_level[:, -1:].minimum(room)
+    filled = torch.arange(best.shape[1], device=scores.device) < num_chosen
+    columns = torch.full(filled.shape, -1, dtype=torch.int64, device=scores.device)
+    columns[filled] = chosen.nonzero()[:, 1]
+    falling = scores.gather(1, columns.clamp(min=0)).masked_fill_(~filled, -torch.inf)
+    return columns.gather(1, falling.sort(dim=1, descending=True, stable=True).indices)
+
+
+def _padding(num_queries: int, length: int, scores: Scores) -> _Lists:
+    """Lists without any candidate."""
+    columns = torch.full((num_queries, length), -1, dtype=torch.int64, device=scores.device)
+    padding = torch.full(columns.shape, -torch.inf, dtype=scores.dtype, device=scores.device)
+    return _Lists(padding, columns, columns >= 0)
+
+
+def _cut(scores: Scores, longest_run: int, k: int) -> tuple[int, int]:
+    """Queries per tile and gallery columns per panel: half of the memory is for scores, half for what is listed.
+
+    So a panel is several times as wide as the lists, and merging them costs little.
+    """
+    half = scores.max_bytes // 2
+    per_query = _BYTES_PER_LISTED * (longest_run + k)
+    rows = max(1, min(_MOST_ROWS, scores.num_queries, half // max(1, per_query)))
+    width = half // (rows * (scores.dtype.itemsize + _BYTES_BESIDE_SCORE))
+    return rows, max(1, min(width, scores.num_gallery))
+
+
+def _ranges(wanted: Sequence[int], length: int) -> Iterator[slice]:
+    """Cover ascending positions by ranges of at most `length`, with few others between them."""
+    first = 0
+    for place, (position, following) in enumerate(pairwise([*wanted, math.inf]), start=1):
+        if following - position > _LARGEST_STEP or following - wanted[first] >= length:
+            yield slice(wanted[first], position + 1)
+            first = place

@@ -1,0 +1,18 @@
+"""Who is positive, negative or junk for a query."""
+
+from reid_torchmetrics.functional.retrieval.relevance.from_labels import (
+    SAME_CAMERA_RULES,
+    find_listed_relevance,
+    find_relevance,
+)
+from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, QueryCounts, Relevance, TileRelevance
+
+__all__ = [
+    "SAME_CAMERA_RULES",
+    "JunkPairs",
+    "QueryCounts",
+    "Relevance",
+    "TileRelevance",
+    "find_listed_relevance",
+    "find_relevance",
+]

@@ -1,0 +1,259 @@
+"""Relevance from labels, or from lists of positives and junk."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import torch
+from jaxtyping import Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, LabelRule, Relevance
+
+SAME_CAMERA_RULES = {
+    "same_identity": "drop the gallery items with the query's identity and camera (Market-1501)",
+    "all": "drop every gallery item of the query's camera (open-reid's CUHK03)",
+    "keep": "drop nothing",
+}
+
+
+def find_relevance(
+    query_identities: Integer[Tensor, " queries"],
+    gallery_identities: Integer[Tensor, " gallery"],
+    query_cameras: Integer[Tensor, " queries"] | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
+    *,
+    same_camera: str = "same_identity",
+    camera_map: Mapping[int, int] | None = None,
+    search_cameras: Collection[int] | None = None,
+    junk_identities: Collection[int] = (-1,),
+    query_sequences: Integer[Tensor, " queries"] | None = None,
+    gallery_sequences: Integer[Tensor, " gallery"] | None = None,
+    junk_pairs: JunkPairs | None = None,
+    self_index: Integer[Tensor, " queries"] | None = None,
+) -> Relevance:
+    """Prepare labels for ranking: which gallery items are positive, negative or junk for every query.
+
+    A positive has the query's identity. Identity 0 is an ordinary identity (a distractor).
+
+    Args:
+        query_identities: identities of the queries.
+        gallery_identities: identities of the gallery.
+        query_cameras: cameras of the queries; None together with `gallery_cameras` means that no camera rule applies.
+        gallery_cameras: cameras of the gallery.
+        same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
+            "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
+        camera_map: cameras that the camera rule takes for another one, on both sides: {3: 2} says that cameras 2 and 3
+            look at the same place (SYSU-MM01).
+        search_cameras: gallery items of other cameras than these are dropped for every query; None keeps all.
+        junk_identities: gallery items of these identities are dropped for every query.
+        query_sequences: sequence, or track, of every query; its gallery items are dropped whatever their identity
+            (open-metric-learning). Given together with `gallery_sequences`.
+        gallery_sequences: sequence of every gallery item.
+        junk_pairs: a function of positions of queries [q] and of gallery items [g] that returns a bool mask [q, g] of
+            the pairs to drop. It is called for blocks of pairs, more than once for a pair.
+        self_index: for every query its own position in the gallery, or -1: leave-one-out drops it by position.
+
+    Raises:
+        TypeError: a label tensor is not an integer tensor, `junk_identities` does not hold ints.
+        ValueError: lengths, devices or options that do not fit, or cameras on one side only.
+    """
+    _check_labels(query_identities, gallery_identities, query_cameras, gallery_cameras, self_index)
+    _check_pair(
+        "query_sequences", query_sequences, "gallery_sequences", gallery_sequences, query_identities, gallery_identities
+    )
+    _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
+    _checks.integers("junk_identities", junk_identities)
+    _checks.camera_map("camera_map", camera_map)
+    _checks.function("junk_pairs", junk_pairs)
+    query_identities, gallery_identities = query_identities.long(), gallery_identities.long()
+    junk = torch.tensor(sorted(junk_identities), dtype=torch.int64, device=gallery_identities.device)
+    kept = _kept_positions(torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras))
+    num_gallery = len(gallery_identities)
+    gallery_identities = _take(gallery_identities, kept)
+    run_start, run_length, order = _runs(query_identities, gallery_identities)
+    query_cameras, gallery_cameras = _long(query_cameras), _long(gallery_cameras, kept)
+    rules = [
+        _rule(_mapped(query_cameras, camera_map), _mapped(gallery_cameras, camera_map), same_camera),
+        _rule(_long(query_sequences), _long(gallery_sequences, kept), "all"),
+    ]
+    return Relevance(
+        num_gallery=num_gallery,
+        kept=kept,
+        num_kept=len(order),
+        order=order,
+        run_start=run_start,
+        run_length=run_length,
+        is_junk=torch.isin(query_identities, junk),
+        self_index=_long(self_index),
+        own_column=_own_column(self_index, kept, num_gallery),
+        rules=tuple(rule for rule in rules if rule is not None),
+        junk_pairs=junk_pairs,
+        query_identities=query_identities,
+        gallery_identities=gallery_identities,
+        query_cameras=query_cameras,
+        gallery_cameras=gallery_cameras,
+    )
+
+
+def find_listed_relevance(
+    positives: Sequence[Integer[Tensor, " _"]],
+    junk: Sequence[Integer[Tensor, " _"]] | None = None,
+    *,
+    num_gallery: int,
+    self_index: Integer[Tensor, " queries"] | None = None,
+) -> Relevance:
+    """Prepare lists for ranking: gallery positions of every query's positives and of what is junk to it.
+
+    This is how Oxford, Paris and their revisited versions say what is relevant; everything not listed is a negative.
+
+    Args:
+        positives: for every query a 1-D tensor of gallery positions, possibly empty.
+        junk: the same for what is dropped for the query; None for nothing.
+        num_gallery: number of gallery items.
+        self_index: for every query its own position in the gallery, or -1: it is dropped, listed or not.
+
+    Raises:
+        TypeError: lists that are not sequences of integer tensors.
+        ValueError: lists of different lengths, positions outside the gallery or listed twice for a query.
+    """
+    _checks.positive_int("num_gallery", num_gallery, least=0)
+    _checks.positions("positives", positives, num_gallery)
+    junk = [part[:0] for part in positives] if junk is None else junk
+    _checks.positions("junk", junk, num_gallery, len(positives))
+    if self_index is not None:
+        _checks.integer_labels("self_index", self_index, len(positives))
+        _checks.in_range("self_index", self_index, -1, num_gallery)
+        positives, junk = _without_own(positives, junk, self_index)
+    parts = [torch.cat([part.long() for part in pair]) for pair in zip(positives, junk, strict=True)]
+    sorted_parts = [part.sort() for part in parts]
+    _checks.listed_once("positives` and `junk", [part.values for part in sorted_parts])
+    device = parts[0].device if parts else torch.device("cpu")
+    none = torch.empty(0, dtype=torch.int64, device=device)
+    run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64, device=device)
+    is_junk = [part.indices >= len(own) for part, own in zip(sorted_parts, positives, strict=True)]
+    return Relevance(
+        num_gallery=num_gallery,
+        kept=None,
+        num_kept=num_gallery,
+        order=torch.cat([none, *(part.values for part in sorted_parts)]),
+        run_start=run_length.cumsum(0) - run_length,
+        run_length=run_length,
+        is_junk=torch.zeros(len(parts), dtype=torch.bool, device=device),
+        listed_junk=torch.cat([none.bool(), *is_junk]),
+        self_index=_long(self_index),
+    )
+
+
+def _without_own(
+    positives: Sequence[Tensor], junk: Sequence[Tensor], self_index: Tensor
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Make each query's own position junk."""
+    own = [place[place >= 0] for place in self_index.long().split(1)]
+    others = [part[~torch.isin(part, place)] for part, place in zip(positives, own, strict=True)]
+    dropped = [torch.cat([part[~torch.isin(part, place)].long(), place]) for part, place in zip(junk, own, strict=True)]
+    return others, dropped
+
+
+def _rule(query_labels: Tensor | None, gallery_labels: Tensor | None, same_label: str) -> LabelRule | None:
+    """The rule that drops what `SAME_CAMERA_RULES` says of the items with the query's label."""
+    if query_labels is None or gallery_labels is None or same_label == "keep":
+        return None
+    num_same = _runs(query_labels, gallery_labels)[1] if same_label == "all" else None
+    return LabelRule(query_labels, gallery_labels, num_same)
+
+
+def _mapped(labels: Tensor | None, mapping: Mapping[int, int] | None) -> Tensor | None:
+    if labels is None or not mapping:
+        return labels
+    mapped = labels.clone()
+    for label, other in mapping.items():
+        mapped[labels == label] = other
+    return mapped
+
+
+def _long(labels: Tensor | None, positions: Tensor | None = None) -> Tensor | None:
+    return None if labels is None else _take(labels.long(), positions)
+
+
+def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where every query's label starts in the sorted gallery, how often it occurs, and the sorting order."""
+    query_labels = query_labels.contiguous()  # searchsorted warns otherwise
+    ordered, order = gallery_labels.sort(stable=True)
+    start = torch.searchsorted(ordered, query_labels)
+    return start, torch.searchsorted(ordered, query_labels, right=True) - start, order
+
+
+def _kept_positions(is_junk: Tensor) -> Tensor | None:
+    return (~is_junk).nonzero()[:, 0] if bool(is_junk.any()) else None
+
+
+def _elsewhere(gallery_cameras: Tensor | None, search_cameras: Collection[int] | None) -> Tensor | bool:
+    """Which gallery items are of a camera that is not searched."""
+    if search_cameras is None:
+        return False
+    _checks.integers("search_cameras", search_cameras)
+    _checks.has_cameras("search_cameras", given=gallery_cameras is not None)
+    assert gallery_cameras is not None  # noqa: S101 - for the type checker
+    searched = torch.tensor(sorted(search_cameras), dtype=torch.int64, device=gallery_cameras.device)
+    return ~torch.isin(gallery_cameras.long(), searched)
+
+
+def _take(values: Tensor, positions: Tensor | None) -> Tensor:
+    return values if positions is None else values[positions]
+
+
+def _own_column(self_index: Tensor | None, kept: Tensor | None, num_gallery: int) -> Tensor | None:
+    """Translate gallery positions into kept positions; a query whose own item was dropped has none."""
+    if self_index is None:
+        return None
+    columns = self_index.long()
+    if kept is not None:
+        column_of = torch.full((num_gallery + 1,), -1, dtype=torch.int64, device=kept.device)
+        column_of[kept] = torch.arange(len(kept), device=kept.device)
+        columns = column_of[columns]  # -1 reads the last entry, which stays -1
+    return columns
+
+
+def _check_labels(
+    query_identities: Tensor,
+    gallery_identities: Tensor,
+    query_cameras: Tensor | None,
+    gallery_cameras: Tensor | None,
+    self_index: Tensor | None,
+) -> None:
+    _checks.integer_labels("query_identities", query_identities)
+    _checks.integer_labels("gallery_identities", gallery_identities)
+    num_queries, num_gallery, device = len(query_identities), len(gallery_identities), gallery_identities.device
+    _checks.same_device("query_identities", query_identities, "gallery_identities", gallery_identities)
+    _check_pair(
+        "query_cameras", query_cameras, "gallery_cameras", gallery_cameras, query_identities, gallery_identities
+    )
+    if self_index is not None:
+        _checks.integer_labels("self_index", self_index, num_queries, device)
+        _checks.in_range("self_index", self_index, -1, num_gallery)
+        _checks.own_position("self_index", agrees=_agrees(query_identities, gallery_identities, self_index))
+    if self_index is not None and query_cameras is not None and gallery_cameras is not None:
+        _checks.own_position("self_index", agrees=_agrees(query_cameras, gallery_cameras, self_index))
+
+
+def _agrees(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> bool:
+    inside = self_index >= 0
+    return bool((query_labels[inside] == gallery_labels[self_index[inside].long()]).all())
+
+
+def _check_pair(
+    query_argument: str,
+    query_labels: Tensor | None,
+    gallery_argument: str,
+    gallery_labels: Tensor | None,
+    query_identities: Tensor,
+    gallery_identities: Tensor,
+) -> None:
+    """Raise unless optional labels are given for both sides, or for none, and are as long as the identities."""
+    _checks.both_or_neither(query_argument, query_labels, gallery_argument, gallery_labels)
+    device = gallery_identities.device
+    if query_labels is not None and gallery_labels is not None:
+        _checks.integer_labels(query_argument, query_labels, len(query_identities), device)
+        _checks.integer_labels(gallery_argument, gallery_labels, len(gallery_identities), device)

@@ -1,0 +1,213 @@
+"""Scores of query-gallery pairs, any tile of them on demand: computed from embeddings, or given."""
+
+from __future__ import annotations
+
+import functools
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
+from reid_torchmetrics.functional.retrieval.scores.products import BLOCK, full_precision
+from reid_torchmetrics.functional.retrieval.scores.rows import WALK_BYTES, Rows, check_pair
+from reid_torchmetrics.functional.retrieval.scores.similarity import (
+    CustomSimilarity,
+    check_range,
+    is_extreme,
+    prepare,
+    survey,
+)
+
+DEFAULT_MAX_BYTES = 256 << 20
+
+
+@runtime_checkable
+class Scores(Protocol):
+    """What the counting engine needs to know of scores: their size, dtype and device, and any tile of them."""
+
+    argument: str
+    """the user's argument that the scores come from, for error messages"""
+    max_bytes: int
+    """bound on the scores that are held at a time"""
+    num_queries: int
+    num_gallery: int
+    dtype: torch.dtype
+    device: torch.device
+
+    def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
+
+    def fill_comparable(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Like `fill`, with scores that can be compared between queries: minus the distance under "euclidean"."""
+
+
+class EmbeddingScores:
+    """Scores of embeddings; scores and prepared gallery rows together stay within `max_bytes`."""
+
+    argument = "similarity"
+
+    def __init__(
+        self,
+        query: Rows,
+        gallery: Rows,
+        *,
+        similarity: str | CustomSimilarity,
+        max_bytes: int,
+        dtype: torch.dtype | None = None,
+        sums: Float[Tensor, " sums"] | None = None,
+    ) -> None:
+        """Prepare a similarity: its name in `SIMILARITIES` or a function.
+
+        Where `gallery` is a part of a larger one, the whole's `score_dtype` and `survey` make scores comparable.
+        """
+        self.num_queries, self.num_gallery = query.size, gallery.size
+        self.dtype, self.device = dtype or score_dtype(similarity, query, gallery), gallery.device
+        self._query, self._gallery = query, gallery
+        sums = survey(similarity, gallery, self.dtype) if sums is None else sums
+        self._form = prepare(similarity, gallery, self.dtype, sums)
+        self._is_custom = callable(similarity)
+        row_bytes = gallery.dimension * self.dtype.itemsize
+        self._panel_rows = _panel_rows(max_bytes // 4, row_bytes)
+        self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
+        # Rows that are prepared anew for every tile want large tiles; otherwise a quarter is as fast as more.
+        self.max_bytes = max_bytes // (4 if self._keeps_prepared or self._is_whole() else 2)
+        self._prepared: dict[tuple[int, int], Tensor] = {}
+
+    def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
+        with full_precision(self.device, foreign=self._is_custom):
+            query = self._form.query(self._query.read(rows, self.dtype))
+            for panel in self._panels(columns):
+                part = out[:, panel.start - columns.start : panel.stop - columns.start]
+                self._form.score(query, self._panel(panel), panel, part)
+
+    def fill_comparable(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Like `fill`, with scores that can be compared between queries: minus the distance under "euclidean"."""
+        self.fill(out, rows, columns)
+        self._form.complete(self._query.read(rows, self.dtype), out)
+
+    def _panels(self, columns: slice) -> list[slice]:
+        return [columns] if self._is_whole() else equal_ranges(columns, self._panel_rows)
+
+    def _is_whole(self) -> bool:
+        """Whether the gallery can be used as it is."""
+        return not self._form.rewrites_gallery and self._gallery.whole(self.dtype) is not None
+
+    def _panel(self, panel: slice) -> Tensor:
+        key = (panel.start, panel.stop)
+        if key in self._prepared:
+            return self._prepared[key]
+        block = self._form.gallery(self._gallery.read(panel, self.dtype))
+        if self._keeps_prepared:
+            self._prepared[key] = block
+        return block
+
+
+class GivenScores:
+    """Scores that the user computed; read tile by tile and never written to."""
+
+    argument = "scores"
+
+    def __init__(
+        self, scores: Float[Tensor, "queries gallery"], *, kept: Int[Tensor, " kept"] | None, max_bytes: int
+    ) -> None:
+        """Take the columns `kept` of `scores`, all of them if None."""
+        self.max_bytes = max_bytes
+        self._scores = scores.detach()
+        self._kept = kept
+        self.num_queries = len(scores)
+        self.num_gallery = scores.shape[1] if kept is None else len(kept)
+        self.dtype = torch.promote_types(torch.float32, scores.dtype)
+        self.device = scores.device
+
+    def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Copy a tile into `out`."""
+        if self._kept is None:
+            out.copy_(self._scores[rows, columns])
+        else:
+            out.copy_(self._scores[rows][:, self._kept[columns]])
+
+    fill_comparable = fill  # the user's scores are taken to be comparable
+
+
+def score_embeddings(
+    query: Float[Tensor, "queries dim"],
+    gallery: Float[Tensor, "gallery dim"],
+    relevance: Relevance,
+    *,
+    similarity: str | CustomSimilarity = "cosine",
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> EmbeddingScores:
+    """Scores of embeddings against the gallery items that `relevance` keeps, computed when they are needed.
+
+    Args:
+        query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32.
+        gallery: embeddings of the whole gallery.
+        relevance: who is positive, negative or junk.
+        similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
+            items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
+        max_bytes: bound on the scores, and on the prepared gallery rows, that are held at a time.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
+    """
+    check_pair(query, gallery)
+    _checks.length("query", len(query), relevance.num_queries)
+    _checks.length("gallery", len(gallery), relevance.num_gallery)
+    _checks.positive_int("max_bytes", max_bytes)
+    return EmbeddingScores(Rows([query]), Rows([gallery], relevance.kept), similarity=similarity, max_bytes=max_bytes)
+
+
+def given_scores(
+    scores: Float[Tensor, "queries gallery"], relevance: Relevance, *, max_bytes: int = DEFAULT_MAX_BYTES
+) -> GivenScores:
+    """Scores that the user computed, higher is closer; a distance matrix enters as `-distances`.
+
+    Minus infinity and infinity are ordinary scores. `scores` is not written to; `max_bytes` bounds what is copied.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes that do not fit.
+    """
+    _checks.floating_matrix("scores", scores, "G")
+    _checks.length("scores", len(scores), relevance.num_queries)
+    _checks.length("scores.T", scores.shape[1], relevance.num_gallery)
+    _checks.positive_int("max_bytes", max_bytes)
+    return GivenScores(scores, kept=relevance.kept, max_bytes=max_bytes)
+
+
+def check_match(scores: Scores, relevance: Relevance) -> None:
+    """Raise unless scores are of the queries and the kept gallery items of a relevance."""
+    _checks.belong_together((scores.num_queries, scores.num_gallery), (relevance.num_queries, relevance.num_kept))
+
+
+def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
+    """The dtype of scores: that of the embeddings, or float64 where their squares would leave the range of float32."""
+    dtype = functools.reduce(torch.promote_types, (part.dtype for part in rows))
+    if not callable(similarity) and any(is_extreme(part, dtype) for part in rows):
+        check_range(similarity, *rows)
+        return torch.float64
+    return dtype
+
+
+def _panel_rows(max_bytes: int, row_bytes: int) -> int:
+    """Gallery rows that are prepared at a time: whole blocks of a product, which takes no less, if a few fit."""
+    fitting = max(1, max_bytes // row_bytes)
+    wanted = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
+    return min(fitting, wanted)
+
+
+def equal_ranges(columns: slice, width: int) -> list[slice]:
+    """Cover `columns` by ranges of one width; the last overlaps its neighbour.
+
+    Matrix products of one shape give identical rows identical scores, so a tie stays a tie across the ranges.
+    """
+    width = min(width, columns.stop - columns.start)
+    if width <= 0:
+        return []
+    starts = [*range(columns.start, columns.stop - width, width), columns.stop - width]
+    return [slice(start, start + width) for start in starts]

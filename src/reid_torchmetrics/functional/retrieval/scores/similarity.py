@@ -1,0 +1,265 @@
+"""Similarities of embeddings, higher is closer.
+
+A similarity only has to order the gallery of one query: `Euclidean` returns minus half the squared distance plus a
+constant of the query, because a square root would merge scores that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.scores.products import product
+from reid_torchmetrics.functional.retrieval.scores.rows import Rows
+
+CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
+"""A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
+
+_SAFE_NORMS = {torch.float32: 1e-15, torch.float64: 1e-150}
+"""between this and its inverse, squares of norms stay far from the limits of the dtype"""
+_SQUARED_AT_A_TIME = 1 << 20  # values
+
+
+class Dot:
+    """Inner product q . g; in float64 over a power of two of the query, so that no product leaves the range."""
+
+    @staticmethod
+    def survey(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
+        """Sums over the gallery that `__init__` wants; those of the parts of a gallery add up."""
+        return torch.empty(0, dtype=torch.float64, device=gallery.device)
+
+    def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
+        """Prepare for a gallery, or for a part of one whose whole is surveyed; scores are of `dtype`."""
+
+    @property
+    def rewrites_gallery(self) -> bool:
+        """Whether `gallery` returns anything but its argument."""
+        return False
+
+    def query(self, block: Tensor) -> Tensor:
+        """Queries as `score` takes them."""
+        if block.dtype != torch.float64:
+            return block
+        return _over_power_of_two(block, _exponent(block) + block.shape[1].bit_length())
+
+    def gallery(self, block: Tensor) -> Tensor:
+        """Gallery items as `score` takes them."""
+        return block
+
+    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+        """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
+        product(query, gallery, out)
+
+    def complete(self, query: Tensor, out: Tensor) -> None:
+        """Turn scores into similarities that can be compared between queries, given as they came, in place."""
+        if query.dtype == torch.float64:
+            out.copy_(_over_power_of_two(out, -_exponent(query) - query.shape[1].bit_length()))
+
+
+class Cosine(Dot):
+    """Cosine q . g / (|q| |g|); a zero vector has cosine 0 with everything.
+
+    Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors whose squares leave the
+    range are divided by a power of two first, which changes no digit of a cosine.
+    """
+
+    def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
+        """Measure every gallery item's norm."""
+        self._is_extreme = dtype == torch.float64 and is_extreme(gallery, dtype)
+        none = torch.empty(0, dtype=dtype, device=gallery.device)
+        self._inverse_norm = torch.cat([none, *(_inverse_norm(self.gallery(block)) for block in gallery.walk(dtype))])
+
+    @property
+    def rewrites_gallery(self) -> bool:
+        """Whether the gallery is divided by powers of two."""
+        return self._is_extreme
+
+    def query(self, block: Tensor) -> Tensor:
+        """Queries of norm 1."""
+        block = block.contiguous()
+        if block.dtype == torch.float64:
+            block = _over_power_of_two(block, _exponent(block))
+        return block * _inverse_norm(block)[:, None]
+
+    def gallery(self, block: Tensor) -> Tensor:
+        """Gallery items, divided by powers of two if some are extreme."""
+        return _over_power_of_two(block, _exponent(block)) if self._is_extreme else block
+
+    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+        """Write cosines into `out`."""
+        product(query, gallery, out)
+        out.mul_(self._inverse_norm[columns])
+
+    def complete(self, query: Tensor, out: Tensor) -> None:
+        """Cosines can be compared as they are."""
+
+
+class Euclidean(Dot):
+    """Minus half the squared distance, up to a constant of the query: q . g - |g|^2 / 2.
+
+    Both sides are moved by about the gallery's mean first: distances stay as they are, and the expansion does not
+    cancel where embeddings lie far from the origin. "About" is the mean rounded to multiples of a power of two near
+    the spread of the coordinates, so that integers and codes stay exact, and ties among them too.
+    """
+
+    @staticmethod
+    def survey(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
+        """Sum of all items per coordinate, sum of all squares, number of items."""
+        sums = torch.zeros(gallery.dimension + 2, dtype=torch.float64, device=gallery.device)
+        for block in gallery.walk(dtype):
+            sums[:-2] += block.sum(0, dtype=torch.float64)
+            sums[-2] += _squared_norm(block).sum()
+        sums[-1] = gallery.size
+        return sums
+
+    def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
+        """Find the origin, then every item's norm as seen from there."""
+        num_items = survey[-1].clamp(min=1)
+        mean = survey[:-2] / num_items
+        variance = survey[-2] / num_items - mean.square().sum()
+        grid = torch.exp2((variance / gallery.dimension).clamp(min=torch.finfo(dtype).tiny).log2().div(2).round())
+        origin = (mean / grid).round() * grid
+        self._origin = origin.to(dtype) if bool(origin.any()) else None
+        none = torch.empty(0, dtype=torch.float64, device=gallery.device)
+        norms = torch.cat([none, *(_squared_norm(self.gallery(block)) for block in gallery.walk(dtype))])
+        self._half_squared_norm = (norms / 2).to(dtype)
+
+    @property
+    def rewrites_gallery(self) -> bool:
+        """Whether the gallery is moved."""
+        return self._origin is not None
+
+    def query(self, block: Tensor) -> Tensor:
+        """Queries as seen from the new origin."""
+        return block if self._origin is None else block - self._origin
+
+    def gallery(self, block: Tensor) -> Tensor:
+        """Gallery items as seen from the new origin."""
+        return self.query(block)
+
+    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+        """Write q . g - |g|^2 / 2 into `out`."""
+        product(query, gallery, out)
+        out.sub_(self._half_squared_norm[columns])
+
+    def complete(self, query: Tensor, out: Tensor) -> None:
+        """Turn scores into minus the distance; rounding makes no squared distance negative."""
+        half_squared_norm = (_squared_norm(self.query(query)) / 2).to(out.dtype)
+        out.sub_(half_squared_norm[:, None]).clamp_(max=0).mul_(-2).sqrt_().neg_()
+
+
+class Custom(Dot):
+    """A user's function of a block of queries and a block of gallery items."""
+
+    def __init__(
+        self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"], function: CustomSimilarity
+    ) -> None:
+        """Remember the function."""
+        super().__init__(gallery, dtype, survey)
+        self._function = function
+
+    @property
+    def rewrites_gallery(self) -> bool:
+        """Say so, in order to bound the blocks that the function is given."""
+        return True
+
+    def query(self, block: Tensor) -> Tensor:
+        """Queries as they are."""
+        return block
+
+    def complete(self, query: Tensor, out: Tensor) -> None:
+        """What a function gives is taken to be comparable."""
+
+    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+        """Write what the user's function returns into `out`."""
+        scores = self._function(query, gallery)
+        _checks.score_block("similarity", scores, out.shape)
+        out.copy_(scores)
+
+
+SIMILARITIES = {"cosine": Cosine, "euclidean": Euclidean, "dot": Dot}
+
+
+def check_similarity(similarity: object) -> None:
+    """Raise unless `similarity` is a function or a name in `SIMILARITIES`."""
+    if not callable(similarity):
+        _checks.one_of("similarity", similarity, SIMILARITIES)
+
+
+def survey(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
+    """What `prepare` must know of a whole gallery, as sums: those of the parts of a gallery add up."""
+    check_similarity(similarity)
+    form = Custom if callable(similarity) else SIMILARITIES[similarity]
+    return form.survey(gallery, dtype)
+
+
+def prepare(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype, sums: Float[Tensor, " sums"]) -> Dot:
+    """The similarity's form for one gallery, or for a part of the gallery whose survey is `sums`."""
+    if callable(similarity):
+        return Custom(gallery, dtype, sums, similarity)
+    return SIMILARITIES[similarity](gallery, dtype, sums)
+
+
+def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
+    """|x|^2 per row, in float64, a few rows at a time; exact for integers."""
+    parts = block.split(max(1, _SQUARED_AT_A_TIME // block.shape[1]))
+    return torch.cat([part.double().square().sum(1) for part in parts])
+
+
+def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
+    """1 / |x| per row, 0 for a zero vector."""
+    norm = torch.linalg.vector_norm(block, dim=1)
+    return torch.where(norm > 0, 1 / norm, 0)
+
+
+def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
+    """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
+    return any(_is_extreme(block) for block in rows.walk(dtype))
+
+
+def _is_extreme(block: Float[Tensor, "rows dim"]) -> bool:
+    norm, safe = torch.linalg.vector_norm(block, dim=1), _SAFE_NORMS[block.dtype]
+    suspects = block[~((norm > safe) & (norm < 1 / safe))]  # zero vectors are no trouble
+    return bool(suspects.any())
+
+
+def check_range(similarity: str | CustomSimilarity, *rows: Rows) -> None:
+    """Raise if squared distances of float64 embeddings would overflow, or vanish all together.
+
+    Raises:
+        ValueError: it is so.
+    """
+    if similarity != "euclidean":
+        return
+    largest = max((float(block.abs().max()) for part in rows for block in part.walk(torch.float64)), default=0.0)
+    safe = _SAFE_NORMS[torch.float64]
+    if largest and not safe < largest < 1 / safe:
+        raise ValueError(
+            f"`similarity` 'euclidean' needs a largest coordinate of embeddings between {safe:g} and {1 / safe:g},"
+            f" whose squares float64 holds; got {largest:g}."
+        )
+
+
+def _exponent(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:
+    """For every row the exponent of a power of two just above its largest coordinate."""
+    return torch.frexp(block.abs().amax(1, keepdim=True)).exponent
+
+
+def _over_power_of_two(
+    block: Float[Tensor, "rows columns"], exponent: Int[Tensor, "rows 1"]
+) -> Float[Tensor, "rows columns"]:
+    """Every row over two to the power of its `exponent`: exact but at the limits of float64.
+
+    In two steps, because exponents of coordinates may be twice as far apart as those of a factor.
+    """
+    half = exponent // 2
+    return block * _power_of_two(-half) * _power_of_two(half - exponent)
+
+
+def _power_of_two(exponent: Int[Tensor, "rows 1"]) -> Float[Tensor, "rows 1"]:
+    """Float64 with this exponent and no other bit: functions for powers round."""
+    return ((exponent.long() + 1023) << 52).view(torch.float64)

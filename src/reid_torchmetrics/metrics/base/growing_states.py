@@ -1,0 +1,262 @@
+"""Adapts `torchmetrics.Metric` to states that are lists of batches: they only ever grow, and they are large.
+
+What the base class does to list states at every step (copy them for `forward`, walk over them in `.to`) costs more
+the longer the epoch. The hooks below were tried on torchmetrics 1.6 and 1.9.
+"""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from reid_torchmetrics.metrics.base.agreeing_metric import AgreeingMetric
+from reid_torchmetrics.metrics.base.logged_metric import LoggedMetric
+from reid_torchmetrics.metrics.base.process_group import Group
+
+_FORWARD_FLAGS = (
+    "_update_count",
+    "_computed",
+    "_to_sync",
+    "_should_unsync",
+    "_enable_grad",
+    "_is_synced",
+    "_cache",
+    "compute_on_cpu",
+)
+
+
+class GrowingStates(LoggedMetric, AgreeingMetric):
+    """A metric all of whose states are lists of tensors that `update` appends to.
+
+    They are added by `add_growing_state`. Syncing gathers none of them: `compute` is to combine the ranks of `_group`.
+    """
+
+    __jit_unused_properties__: ClassVar[list[str]] = [*LoggedMetric.__jit_unused_properties__, "update_called"]
+
+    _states_before_sync: dict[str, Any] | None = None
+    states_before_forward: dict[str, list[Tensor]] | None = None
+    """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
+    _refused: Exception | None = None
+    """why a batch is missing: `update` raised it, on this rank only, and all ranks are to know before they compute"""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._empty_states: dict[str, Tensor] = {}
+
+    def add_growing_state(self, name: str, empty: Tensor) -> None:
+        """Add a state; `empty` has no rows, and the dtype and number of axes of what will be appended."""
+        self.add_state(name, default=[], dist_reduce_fx="cat")
+        self._empty_states[name] = empty
+
+    @abstractmethod
+    def take_part(self) -> None:
+        """Do with the other ranks what `compute` does with them; one rank's error is then raised on all."""
+
+    @contextmanager
+    def noting_refusal(self) -> Iterator[None]:
+        """Remember the error that refuses a batch."""
+        try:
+            yield
+        except Exception as error:
+            self._refused = _copied(error)
+            raise
+
+    def raise_refused(self) -> None:
+        """Raise the error of `update`, once, if a batch is missing because it was refused."""
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            raise refused
+
+    def held(self) -> dict[str, list[Tensor]]:
+        """The states, also while `forward` has put them aside."""
+        return self.states_before_forward or {name: getattr(self, name) for name in self._defaults}
+
+    def reset(self) -> None:
+        """Forget all samples, and what was refused."""
+        if self.states_before_forward is None:  # `forward` resets, too
+            self._refused = None
+        for name in self._defaults:  # the base class empties lists in place, also those that a collection shares
+            setattr(self, name, [])
+        self._states_before_sync = self._group = None
+        super().reset()
+
+    def _copy_state_dict(self) -> dict[str, Any]:
+        """Copy the lists, not the tensors: the base class copies everything seen so far at each `forward`."""
+        return {name: list(getattr(self, name)) for name in self._defaults}
+
+    @torch.jit.unused
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Append a batch and evaluate it alone, together with those of the other ranks under `dist_sync_on_step`."""
+        try:
+            return self._forward(*args, **kwargs)
+        except Exception:
+            if self.dist_sync_on_step and self._refused is not None:  # the other ranks wait for this step's value
+                with self._concluding(), self.sync_context():
+                    if self._group is not None:
+                        self.take_part()
+            raise
+
+    def _forward(self, *args: Any, **kwargs: Any) -> Any:
+        """As in the base class, which loses what it holds if the batch is refused."""
+        before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
+        self.states_before_forward = self._copy_state_dict()
+        try:
+            return super().forward(*args, **kwargs)
+        except BaseException:
+            for name, value in (before | self.states_before_forward).items():
+                setattr(self, name, value)
+            raise
+        finally:
+            self.states_before_forward = None
+            if not self._is_synced:  # the base class forgets a step's synchronisation without `unsync`
+                self._states_before_sync = self._group = None
+
+    @property
+    def update_called(self) -> bool:
+        """Whether there may be samples, of which other ranks have their share: one without is no mistake to warn of."""
+        is_distributed = self.distributed_available_fn
+        return super().update_called or (self._to_sync and callable(is_distributed) and bool(is_distributed()))
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Take the samples of a checkpoint; the base class appends later batches to the checkpoint's own lists."""
+        loaded = [name for name in self._defaults if prefix + name in state_dict]
+        super()._load_from_state_dict(state_dict, prefix, *args)
+        for name in loaded:
+            setattr(self, name, list(getattr(self, name)))
+            self._computed = None
+            self._update_count = max(self._update_count, len(getattr(self, name)))
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add another metric's samples behind its own; the base class puts them before, and keeps its value."""
+        own_batches = self._copy_state_dict()
+        super().merge_state(incoming_state)
+        for name, batches in own_batches.items():
+            merged = getattr(self, name)
+            setattr(self, name, [*batches, *merged[: len(merged) - len(batches)]])
+        self._computed = None
+        if isinstance(incoming_state, GrowingStates):
+            self._refused = self._refused or incoming_state._refused  # noqa: SLF001
+
+    def _move_list_states_to_cpu(self) -> None:
+        """Move what the last batches added; the base class walks over all batches at each update."""
+        for name in self._defaults:
+            held = getattr(self, name)
+            for place in reversed(range(len(held))):
+                if held[place].device.type == "cpu":
+                    break
+                held[place] = held[place].cpu()
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ()) -> torch.nn.Module:
+        """Move or cast the states, but integers are never cast, and `compute_on_cpu` keeps states where they are.
+
+        Lightning calls `.to(device)` at every `log`: where nothing would change, no batch is visited.
+        """
+        if self.compute_on_cpu or not self._would_change(fn):
+            return super()._apply(fn, exclude_state=tuple(self._defaults))
+        return super()._apply(_FloatsOnly(fn), exclude_state=exclude_state)
+
+    def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
+        lists = [held for held in (getattr(self, name) for name in self._defaults) if held]
+        kinds = {(block.dtype, block.device) for held in lists for block in (held[0], held[-1])}
+        probes = [torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds]
+        return any(fn(probe).dtype != probe.dtype or fn(probe).device != probe.device for probe in probes)
+
+    def _sync_dist(self, dist_sync_fn: Any = None, process_group: Any = None) -> None:
+        """Remember who shares the samples; only a user's own `dist_sync_fn` gathers them."""
+        before = {name: getattr(self, name) for name in self._defaults}
+        process_group = process_group or self.process_group
+        gathered = {}
+        if self.dist_sync_fn is None and dist_sync_fn in (None, gather_all_tensors):
+            group = Group(process_group, self.device)
+            self._group = group if group.size > 1 else None
+        else:
+            gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
+        self._states_before_sync = before
+        for name, parts in gathered.items():
+            listed = [parts] if isinstance(parts, Tensor) else parts
+            setattr(self, name, [part for part in listed if len(part)])
+
+    def _whole(self, name: str) -> Tensor:
+        """A state as one tensor, also if there is nothing in it: every rank must have something to gather."""
+        held = getattr(self, name)
+        return torch.cat(held) if held else self._empty_states[name].to(self.device)
+
+    def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
+        """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""
+        if should_unsync and self._is_synced:
+            self._cache = self._states_before_sync
+            self._states_before_sync = self._group = None
+        super().unsync(should_unsync)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the processes, which cannot be pickled or copied."""
+        return super().__getstate__() | {"_group": None}
+
+    __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
+
+
+def _copied(error: Exception) -> Exception:
+    """The same error without its traceback, which would keep the batch alive."""
+    try:
+        return copy.copy(error).with_traceback(None)
+    except Exception:  # noqa: BLE001 - an exception with arguments of its own may not be copied
+        return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+class _FloatsOnly:
+    """A function for floating point tensors; of integers it only takes the device."""
+
+    def __init__(self, fn: Callable[[Tensor], Tensor]) -> None:
+        self._fn = fn
+
+    def __call__(self, values: Tensor) -> Tensor:
+        if values.is_floating_point():
+            return self._fn(values)
+        return values.to(self._fn(torch.empty(0, device=values.device)).device)
+
+    def __str__(self) -> str:
+        return str(self._fn)  # the base class recognises casts by it
+
+
+class _SharedOwner:
+    """Gives every metric that is fed the same batch the same tensor, so that they hold, and rank, it once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[weakref.ref[Tensor], int, weakref.ref[Tensor]] | None = None
+
+    def __call__(self, values: Tensor) -> Tensor:
+        """A tensor to keep, as the function `own` makes it."""
+        if values.is_inference():  # keeps no count of changes in place
+            return own(values)
+        if self._last is not None:
+            source, version, owned = self._last[0](), self._last[1], self._last[2]()
+            is_last = source is values and version == values._version  # noqa: SLF001 - no public name
+            if is_last and owned is not None and _has_values_of(owned, values):
+                return owned
+        kept = own(values)
+        self._last = (weakref.ref(values), values._version, weakref.ref(kept))  # noqa: SLF001
+        return kept
+
+
+own_shared = _SharedOwner()
+
+
+def _has_values_of(owned: Tensor, values: Tensor) -> bool:
+    """Whether a tensor is still what `own` would make: NumPy, for one, writes without counting versions."""
+    return owned.data_ptr() == values.data_ptr() or torch.equal(owned, values)
+
+
+def own(values: Tensor) -> Tensor:
+    """A tensor to keep: a view is cloned, so that the batch that it is a part of does not stay alive."""
+    values = values.detach()
+    is_view = values.untyped_storage().nbytes() > values.numel() * values.element_size()
+    return values.clone() if is_view else values

@@ -1,0 +1,194 @@
+"""The few collectives that the metrics need, over `torch.distributed`.
+
+A collective that only some ranks reach hangs the others, so number and shape of the collectives depend only on sizes
+that all ranks have agreed on, and an error must be told where the others expect to hear from this rank. What precedes
+`all_gather`, `share`, `broadcast` or `sum` is done in `together`, buffers are reserved there, and what `sum` adds up is
+made by its `fill`. What precedes a message (`together`, `exchange`, `agree`) may fail outside as well: the error
+escapes to `conclude`, and its message meets theirs, because all have one shape.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, distributed
+
+from reid_torchmetrics.metrics.base.messages import (
+    NUM_BYTES,
+    DistributedMetricError,
+    bytes_of,
+    message_of,
+    message_of_bytes,
+    messages_of,
+)
+
+Result = TypeVar("Result")
+
+
+class Group:
+    """The processes that share a metric's samples."""
+
+    def __init__(self, process_group: Any, samples_device: torch.device) -> None:
+        """Take a process group, or all processes if it is None.
+
+        Raises:
+            RuntimeError: `torch.distributed` is not initialised.
+            ValueError: this process is not in the group.
+        """
+        if not (distributed.is_available() and distributed.is_initialized()):
+            raise RuntimeError("A metric is combined over processes only after `torch.distributed.init_process_group`.")
+        self._group = distributed.group.WORLD if process_group is None else process_group
+        self.size = distributed.get_world_size(self._group)
+        self.rank = distributed.get_rank(self._group)
+        if self.rank < 0:
+            raise ValueError("`process_group` must contain the process that computes the metric; got one without it.")
+        self.members = tuple(distributed.get_process_group_ranks(self._group))
+        self.device = _device_of(self._group, samples_device)
+        """where the group's backend wants tensors"""
+        self._is_over = False
+        """whether nothing is left to say: a collective itself has failed, or an error was raised on all ranks"""
+
+    def all_gather(self, values: Tensor, gathered: Tensor) -> None:
+        """Fill `gathered`, [ranks, *shape], with the values of every rank, all of one shape and dtype."""
+        self._collective(distributed.all_gather, [*gathered.unbind()], values)
+
+    def share(self, rows: Tensor, sizes: Sequence[int]) -> None:
+        """Fill the rows of the other ranks; `sizes` are the numbers of rows of each rank, in order, own rows are there.
+
+        One broadcast a rank, into a slice: nothing is padded and nothing is copied.
+        """
+        for source, part in enumerate(rows.split(list(sizes))):
+            self.broadcast(part, source)
+
+    def broadcast(self, rows: Tensor, source: int) -> None:
+        """Fill `rows`, which must be contiguous, with those of rank `source`."""
+        if rows.numel():
+            as_bytes = rows.view(-1).view(torch.uint8)  # every backend moves bytes, not every one bfloat16
+            self._collective(distributed.broadcast, as_bytes, src=self.members[source])
+
+    def sum(self, buffer: Tensor, fill: Callable[[Tensor], None]) -> Tensor:
+        """Let `fill` write to `buffer[1:]` and add that up over the ranks; the first entry says whether it failed.
+
+        Raises:
+            DistributedMetricError: `fill` failed on some rank; see `agree`.
+        """
+        error = None
+        try:
+            fill(buffer[1:])
+        except Exception as caught:  # noqa: BLE001 - raised on all ranks
+            error = caught
+        buffer[:1].fill_(error is not None)
+        self._collective(distributed.all_reduce, buffer)
+        if buffer[0].item() > 0:
+            self.agree(error)
+        return buffer[1:]
+
+    def together(self, work: Callable[[], Result]) -> Result:
+        """Do local work on every rank, and raise on all if it fails on one; see `agree`."""
+        return self.exchange(lambda: (work(), ()), 0)[0]
+
+    def exchange(
+        self, work: Callable[[], tuple[Result, Sequence[int]]], num_numbers: int
+    ) -> tuple[Result, list[list[int]]]:
+        """Do local work on every rank, and learn some numbers that come of it on all ranks.
+
+        Raises:
+            DistributedMetricError: the work failed on some rank; see `agree`.
+        """
+        try:
+            done, numbers = work()
+            message = message_of([0, *numbers])
+        except Exception as error:
+            self.agree(error)
+            raise
+        table = self._send(message)
+        self._raise_failures(None, table)
+        return done, [row[1 : 1 + num_numbers] for row in table]
+
+    def agree(self, error: Exception | None) -> None:
+        """Raise on every rank if there is an error on one.
+
+        Raises:
+            DistributedMetricError: ranks and messages of those that failed.
+            Exception: the error itself, where all ranks failed in the same way.
+        """
+        self._raise_failures(error, self._send(message_of([len(_encoded(error))])))
+
+    def conclude(self, error: Exception | None) -> None:
+        """Agree on what came of everything, unless the ranks did so already, or cannot talk any more."""
+        if not self._is_over:
+            self.agree(error)
+
+    def texts(self, text: str) -> list[str]:
+        """A text of every rank."""
+        data = text.encode(errors="backslashreplace")
+        return self._texts(data, [length for length, *_ in self._send(message_of([len(data)]))])
+
+    def _texts(self, data: bytes, lengths: Sequence[int]) -> list[str]:
+        """The texts of all ranks, piece by piece, given their lengths and this rank's."""
+        received = [b""] * self.size
+        for first in range(0, max(lengths), NUM_BYTES):
+            rows = self._send(message_of_bytes(data[first : first + NUM_BYTES]))
+            received = [text + bytes_of(row) for text, row in zip(received, rows, strict=True)]
+        return [text[:length].decode() for text, length in zip(received, lengths, strict=True)]
+
+    def _raise_failures(self, error: Exception | None, table: list[list[int]]) -> None:
+        """Raise if some message begins with the length of an error's text, and not with 0."""
+        lengths = [length for length, *_ in table]
+        if not any(lengths):
+            return
+        texts = self._texts(_encoded(error), lengths)
+        self._is_over = True
+        if error is not None and len(set(texts)) == 1:
+            raise error
+        failed = [f"rank {rank}: {text}" for rank, text in enumerate(texts) if text]
+        raise DistributedMetricError("; ".join(failed)) from error
+
+    def _send(self, message: array[int]) -> list[list[int]]:
+        self._is_over = True
+        table = messages_of(self._group, self.device).send(message, self._group)
+        self._is_over = False
+        return table
+
+    def _collective(self, function: Callable[..., Any], *args: Any, **options: Any) -> None:
+        self._is_over = True
+        function(*args, group=self._group, **options)
+        self._is_over = False
+
+
+def differing(what: str, values: Sequence[object]) -> DistributedMetricError:
+    """The error to raise on all ranks when they do not have the same; every rank must know the values of all."""
+    return disagreement(f"have the same {what}", values)
+
+
+def disagreement(rule: str, values: Sequence[object]) -> DistributedMetricError:
+    """The error to raise on all ranks when they do not follow a rule; every rank must know the values of all."""
+    listed = "; ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
+    return DistributedMetricError(f"All ranks must {rule}; got {listed}.")
+
+
+def _encoded(error: Exception | None) -> bytes:
+    """Type and text of an error; nothing if there is none."""
+    if error is None:
+        return b""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - its text is the user's code
+        text = type(error).__name__
+    return text.encode(errors="backslashreplace")
+
+
+def _device_of(process_group: Any, samples_device: torch.device) -> torch.device:
+    """A device that the group's backend can use, by rules that have the same outcome on all ranks.
+
+    Not by where the samples are: a rank without samples may have its metric elsewhere.
+    """
+    backend = str(getattr(distributed, "get_backend_config", distributed.get_backend)(process_group))
+    if "nccl" not in backend or "cpu" in backend or not torch.cuda.is_available():
+        return torch.device("cpu")
+    if samples_device.type == "cuda":
+        return samples_device
+    return torch.device("cuda", torch.cuda.current_device())

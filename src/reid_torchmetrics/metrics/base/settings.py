@@ -1,0 +1,76 @@
+"""What all ranks must ask for alike, and the words for it where they do not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TypeVar
+
+from reid_torchmetrics.metrics.base.messages import DistributedMetricError
+from reid_torchmetrics.metrics.base.process_group import Group, differing, disagreement
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which metric was asked for what, as text that is the same in every process."""
+
+    metric: str
+    """the class"""
+    method: str
+    """that was called"""
+    options: Mapping[str, str]
+    """what decides the value, by the names that users know"""
+    implied: Mapping[str, str]
+    """what follows from options and samples: it is named where nothing else differs"""
+
+
+def meet(
+    group: Group, look: Callable[[], tuple[Result, Settings, Sequence[int]]], num_numbers: int
+) -> tuple[Result, list[list[int]]]:
+    """Begin to compute: do local work, learn some numbers that come of it on all ranks, and compare the settings.
+
+    It is the first that ranks hear of each other, and of one shape whatever they were asked for.
+
+    Raises:
+        DistributedMetricError: the work failed on some rank, or settings differ.
+    """
+
+    def work() -> tuple[tuple[Result, str], list[int]]:
+        done, settings, numbers = look()
+        text = json.dumps(asdict(settings), sort_keys=True)
+        return (done, text), [_digest(text), *numbers]
+
+    (done, text), table = group.exchange(work, 1 + num_numbers)
+    if len({digest for digest, *_ in table}) > 1:
+        raise _difference([Settings(**json.loads(each)) for each in group.texts(text)])
+    return done, [row[1:] for row in table]
+
+
+def _difference(settings: Sequence[Settings]) -> DistributedMetricError:
+    called = [f"`{each.metric}.{each.method}`" for each in settings]
+    if len(set(called)) > 1:
+        return disagreement("call the same method of the same class", called)
+    options = [each.options for each in settings]
+    # Where protocols differ, so do the options that follow from them.
+    protocols = [{name: value for name, value in each.items() if name == "protocol"} for each in options]
+    for values in (protocols, options, [each.implied for each in settings]):
+        names = [name for name in sorted(set().union(*values)) if len({each.get(name) for each in values}) > 1]
+        if names:
+            return _difference_of(names, values)
+    raise AssertionError  # the digests differ
+
+
+def _difference_of(names: Sequence[str], values: Sequence[Mapping[str, str]]) -> DistributedMetricError:
+    if len(names) == 1:
+        return differing(f"`{names[0]}`", [each.get(names[0]) for each in values])
+    listed = [", ".join(f"{name}={each.get(name)}" for name in names) for each in values]
+    return differing(" and ".join(f"`{name}`" for name in names), listed)
+
+
+def _digest(text: str) -> int:
+    """A number that stands for a text when ranks compare theirs."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

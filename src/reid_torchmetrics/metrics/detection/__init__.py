@@ -1,0 +1,5 @@
+"""Detection metrics."""
+
+from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+
+__all__ = ["DetectionMAP"]

@@ -1,0 +1,201 @@
+"""The metric that holds images with boxes, and matches them in `compute`; subclasses say what is asked of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric
+from torchmetrics.utilities import rank_zero_warn
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics._checks import detection_metric as _detection_checks
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
+from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
+from reid_torchmetrics.metrics.detection import coco_json
+from reid_torchmetrics.metrics.detection.gathering import ask_together
+from reid_torchmetrics.metrics.detection.images import Census, Images
+from reid_torchmetrics.metrics.detection.local_matches import Findings, Inquiry
+from reid_torchmetrics.metrics.detection.packing import STATES, pack
+
+BACKENDS = ("pycocotools", "faster_coco_eval")
+
+Result = TypeVar("Result")
+
+
+class BoxMetric(GrowingStates):
+    """Base of the metrics over detected boxes: `update` checks a batch of images and stores it, nothing else.
+
+    On several processes each keeps and matches the images that it was given, and tells the others which of its
+    detections are right. The value is the same on all ranks; all ranks must call `compute`.
+    """
+
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    # A script has no type for a dict of numbers and grids, which is what was computed last.
+    __jit_ignored_attributes__: ClassVar[list[str]] = [
+        *Metric.__jit_ignored_attributes__,
+        "_computed",
+        "_forward_cache",
+    ]
+
+    warn_on_many_detections = True
+    """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
+
+    if TYPE_CHECKING:  # the annotations of states are not for `torch.jit`
+        detection_boxes: list[Tensor]
+        detection_scores: list[Tensor]
+        detection_labels: list[Tensor]
+        detection_counts: list[Tensor]
+        ground_truth_boxes: list[Tensor]
+        ground_truth_labels: list[Tensor]
+        ground_truth_crowds: list[Tensor]
+        ground_truth_areas: list[Tensor]
+        ground_truth_counts: list[Tensor]
+        image_ids: list[Tensor]
+
+    def __init__(self, box_format: str, max_detection_thresholds: Sequence[int], **kwargs: Any) -> None:
+        try:
+            super().__init__(**kwargs)
+        except ValueError:
+            _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
+            raise
+        _checks.one_of("box_format", box_format, BOX_FORMATS)
+        _detection_checks.three_limits("max_detection_thresholds", max_detection_thresholds)
+        self.box_format, self.max_detection_thresholds = box_format, sorted(max_detection_thresholds)
+        for name, empty in STATES.items():
+            self.add_growing_state(name, empty)
+
+    @abstractmethod
+    def inquiry(self) -> Inquiry:
+        """What `compute` asks of the images."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, str]:
+        """The options that decide the value, as texts that are the same on all ranks."""
+
+    def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
+        """Check and store a batch of images.
+
+        Images without boxes have tensors without entries, of any dtype.
+
+        Args:
+            preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
+                [detections], int.
+            target: for each image a dict of `boxes` [ground truths, 4] and `labels` [ground truths], int, and, where
+                there are, `iscrowd` [ground truths], other than 0 for a region with many objects, `area`
+                [ground truths], which decides on the area range, width times height where it is not positive, and
+                `image_id`, an int or a tensor of one: the number of the image in its data set, for all images or
+                none. Of images with the same number the first counts; `compute` raises a ValueError if their ground
+                truths differ, because then they are not repetitions.
+
+        Raises:
+            TypeError: an argument of the wrong type or dtype.
+            ValueError: keys, shapes, devices or values that do not fit; nothing of the batch is stored then.
+        """
+        with self.noting_refusal():
+            batch = pack(preds, target, self.box_format, self.device)
+            held = self.held()
+            if batch.states and held["detection_counts"]:
+                given, before = "image_ids" in batch.states, bool(held["image_ids"])
+                _checks.given_throughout("image_id", given=given, given_before=before)
+            if self.warn_on_many_detections and batch.most_detections > self.max_detection_thresholds[-1]:
+                self._warn_of_many()
+        for name, values in batch.states.items():
+            getattr(self, name).append(values)
+
+    def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
+        """Add another metric's images, whose boxes must be given in the same format.
+
+        Raises:
+            ValueError: another `box_format`.
+        """
+        if isinstance(incoming_state, BoxMetric):
+            _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
+        super().merge_state(incoming_state)
+
+    def _warn_of_many(self) -> None:
+        limit = self.max_detection_thresholds[-1]
+        rank_zero_warn(
+            f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit}"
+            " with the highest scores count. `max_detection_thresholds` sets how many do, and"
+            " `warn_on_many_detections = False` on the metric silences this.",
+            UserWarning,
+            stacklevel=6,  # the line that calls `update`
+        )
+
+    def ask(self, inquiry: Inquiry, conclude: Callable[[Census, list[Findings]], Result]) -> Result:
+        """What follows from the images of all ranks; `conclude` is given them and what each rank found out.
+
+        Raises:
+            DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
+                same metric.
+        """
+        return conclude(*self._find(inquiry))
+
+    def take_part(self) -> None:
+        """Match images with the other ranks."""
+        self._find(self.inquiry())
+
+    def _find(self, inquiry: Inquiry) -> tuple[Census, list[Findings]]:
+        if self._group is not None:
+            return ask_together(self._group, self._accepted_images, inquiry, lambda: self._settings(inquiry))
+        images = self._images()
+        census = Census.alone(images)
+        return census, [inquiry.answer(census.number(images, 0))]
+
+    def _settings(self, inquiry: Inquiry) -> Settings:
+        method = "results" if inquiry.with_origins else "compute"
+        return Settings(type(self).__name__, method, self.settings(), inquiry.describe())
+
+    def _accepted_images(self) -> Images:
+        self.raise_refused()
+        return self._images()
+
+    def _images(self) -> Images:
+        return Images.joined({name: getattr(self, name) for name in STATES}, self.box_format, self._images_device())
+
+    def _images_device(self) -> torch.device:
+        """Where images are evaluated: where they are, but for MPS, which has no float64."""
+        device = self.detection_counts[-1].device if self.detection_counts else self.device
+        return torch.device("cpu") if device.type == "mps" else device
+
+    def tm_to_coco(self, name: str = "tm_map_input") -> None:
+        """Write the images that this process holds to `{name}_preds.json` and `{name}_target.json`, in COCO's format.
+
+        Images have their `image_id`, and those that came twice are written once, or a number in the order in which they
+        came.
+        """
+        images = self._images()
+        census = Census.alone(images)
+        coco_json.write(census.number(images, 0).images, name)
+
+    @staticmethod
+    def coco_to_tm(
+        coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Read detections and ground truths from COCO's files, as `update` takes them with `box_format="xywh"`.
+
+        Unlike TorchMetrics it keeps the images without ground truth, on which every detection is wrong, gives the
+        values as float64, as they are in the files, and gives `image_id`.
+
+        Args:
+            coco_preds: path of a list of results.
+            coco_target: path of a data set.
+            iou_type: "bbox"; masks are not read.
+            backend: not used, see the class.
+
+        Raises:
+            TypeError: `iou_type` is no name.
+            ValueError: masks are asked for, or a result is of an image that the data set does not have.
+        """
+        _detection_checks.boxes_only("iou_type", iou_type)
+        _checks.one_of("backend", backend, BACKENDS)
+        return coco_json.read(coco_preds, coco_target)

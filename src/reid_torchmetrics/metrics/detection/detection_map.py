@@ -1,0 +1,278 @@
+"""Detection: COCO's mean average precision and recall of boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics._checks import detection_metric as _detection_checks
+from reid_torchmetrics.functional.detection.curves import AP_RULES
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, average_matches, evaluate_matches
+from reid_torchmetrics.functional.detection.inputs import (
+    COCO_AREA_RANGES,
+    COCO_IOU_THRESHOLDS,
+    COCO_MAX_DETECTIONS,
+    COCO_RECALL_THRESHOLDS,
+    AreaRange,
+    CocoGrid,
+)
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
+from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric
+from reid_torchmetrics.metrics.detection.images import Census
+from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
+from reid_torchmetrics.metrics.detection.local_matches import Findings, Inquiry, merge_findings
+from reid_torchmetrics.metrics.detection.results import DetectionResults
+
+AVERAGES = ("macro", "micro")
+_DECISIVE = (
+    "box_format",
+    "iou_thresholds",
+    "rec_thresholds",
+    "max_detection_thresholds",
+    "class_metrics",
+    "extended_summary",
+    "average",
+    "area_ranges",
+    "interpolation",
+    "metric",
+)
+"""attributes that decide what `compute` gives"""
+
+
+class DetectionMAP(BoxMetric):
+    """Mean average precision and recall of detected boxes as COCO defines them: the numbers of pycocotools.
+
+    It takes the place of `torchmetrics.detection.MeanAveragePrecision` for boxes: arguments, `update`, and keys and
+    shapes of what `compute` gives are the same. It runs on the device of the boxes and needs neither torchvision nor
+    pycocotools. By purpose it differs from it in these points:
+
+    - The default thresholds are those of pycocotools, in float64. TorchMetrics rounds them to float32, which moves
+      `map` by up to 0.001; `iou_thresholds=torch.linspace(0.5, 0.95, 10).tolist()` and
+      `rec_thresholds=torch.linspace(0, 1, 101).tolist()` give its numbers.
+    - `image_id` in the dicts of `target` decides which of equal scores comes first, in ascending order as in
+      pycocotools, whatever the order of the batches or the processes that saw them. Images that a distributed sampler
+      repeated count once, and images with other ground truths under the same id are an error. Without it, images are in
+      the order in which they came; in TorchMetrics they always are.
+    - `map` with `max_detection_thresholds` that do not contain 100 is that at the largest of them, not -1.
+    - `update` refuses boxes, scores and areas that are not finite and boxes of negative size, and then stores nothing
+      of the batch. What has the wrong type is a TypeError.
+    - `compute` gives all its keys also before any image was seen. In `ious` an image and class without boxes on one
+      side has a tensor without entries, not an empty list.
+
+    Args:
+        box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", centre, width and height.
+        iou_type: "bbox"; masks are not evaluated here.
+        iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
+        rec_thresholds: ascending recalls at which precision is read; by default 0, 0.01, ..., 1.
+        max_detection_thresholds: three limits of the detections of an image and class, of which those with the highest
+            scores count; by default 1, 10, 100.
+        class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
+        extended_summary: also give `precision`, `recall` and `scores` on the whole grid, and `ious`.
+        average: "macro" is the mean over classes, "micro" takes all labels for one class.
+        backend: "pycocotools" or "faster_coco_eval"; accepted because TorchMetrics has it. Neither is used.
+        area_ranges: least and largest area of ground truths by name, both inside. The values of the first one are
+            those without a name (`map`, `mar_100`), the others are `map_{name}` and `mar_{name}`. By default COCO's:
+            all, small, medium, large.
+        interpolation: one of `functional.detection.AP_RULES`: how the precision-recall curve of COCO's matching
+            becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
+            envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
+            of `extended_summary` remain COCO's.
+        metric: the name of one value of `compute`, such as "map_50": it is then all that `compute` gives, a tensor
+            that `LightningModule.log` takes.
+        max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
+        kwargs: see `torchmetrics.Metric`.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: an unknown option or value.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import DetectionMAP
+        >>> metric = DetectionMAP()
+        >>> boxes = torch.tensor([[10.0, 10.0, 50.0, 50.0], [60.0, 60.0, 90.0, 90.0]])
+        >>> found = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
+        >>> metric.update([found], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
+        >>> values = metric.compute()  # one of two is found: precision is 1 up to recall 0.5, then 0
+        >>> values["map"], values["mar_100"]
+        (tensor(0.5050), tensor(0.5000))
+    """
+
+    def __init__(  # noqa: PLR0917 - the order of TorchMetrics
+        self,
+        box_format: str = "xyxy",
+        iou_type: str | Sequence[str] = "bbox",
+        iou_thresholds: Sequence[float] | None = None,
+        rec_thresholds: Sequence[float] | None = None,
+        max_detection_thresholds: Sequence[int] | None = None,
+        class_metrics: bool = False,  # noqa: FBT002
+        extended_summary: bool = False,  # noqa: FBT002
+        average: str = "macro",
+        backend: str = "pycocotools",
+        *,
+        area_ranges: Mapping[str, AreaRange] | None = None,
+        interpolation: str = "coco",
+        metric: str | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        **kwargs: Any,
+    ) -> None:
+        limits = COCO_MAX_DETECTIONS if max_detection_thresholds is None else max_detection_thresholds
+        super().__init__(box_format, limits, **kwargs)
+        _detection_checks.boxes_only("iou_type", iou_type)
+        _checks.one_of("average", average, AVERAGES)
+        _checks.one_of("backend", backend, BACKENDS)
+        _checks.positive_int("max_bytes", max_bytes)
+        self.iou_type, self.average, self.max_bytes = ("bbox",), average, max_bytes
+        self.class_metrics = _detection_checks.boolean("class_metrics", class_metrics)
+        self.extended_summary = _detection_checks.boolean("extended_summary", extended_summary)
+        self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
+        self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
+        if metric is not None:
+            _checks.one_of("metric", metric, self._value_names())
+        self.metric = metric
+
+    def _set_thresholds(
+        self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, interpolation: str
+    ) -> None:
+        _checks.one_of("interpolation", interpolation, AP_RULES)
+        if interpolation != "coco":
+            _detection_checks.no_recalls("rec_thresholds", rec_thresholds, interpolation)
+        iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else iou_thresholds
+        rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else rec_thresholds
+        _checks.overlap_thresholds("iou_thresholds", iou_thresholds)
+        _checks.recalls_of_rule("rec_thresholds", rec_thresholds, "coco", reads_recalls=True)
+        self.iou_thresholds, self.rec_thresholds = [*iou_thresholds], [*rec_thresholds]
+        self.interpolation = interpolation
+
+    def _set_area_ranges(self, area_ranges: Mapping[str, AreaRange]) -> None:
+        _checks.ranges_of_areas("area_ranges", area_ranges)
+        self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in area_ranges.items()}
+        of_classes = ["map_per_class", f"mar_{self.max_detection_thresholds[-1]}_per_class"]
+        _detection_checks.distinct_names("area_ranges", [*self._value_names(), *of_classes])
+
+    def _value_names(self) -> list[str]:
+        """Names of the values that are one number."""
+        names = [*self.area_ranges][1:]
+        of_recall = [f"mar_{name}" for name in (*dict.fromkeys(self.max_detection_thresholds), *names)]
+        return ["map", "map_50", "map_75", *(f"map_{name}" for name in names), *of_recall]
+
+    def compute(self) -> dict[str, Any] | Tensor:
+        """Precision and recall averaged as COCO does, float32; -1 where there is no ground truth to average over.
+
+        Returns:
+            `map`, the mean average precision; `map_50` and `map_75` that at one IoU threshold; `map_{name}` that of an
+            area range; `mar_{limit}` the mean recall with so many detections, `mar_{name}` that of an area range;
+            `map_per_class` and `mar_{limit}_per_class` with `class_metrics`, else -1; `classes`, the labels of all
+            boxes. With `extended_summary` also `ious`, a matrix [detections, ground truths] for every image, by its
+            `image_id` or else its number, and class, detections by descending score; `precision` [T, R, K, A, M],
+            `recall` [T, K, A, M] and `scores` [T, R, K, A, M], float64. With `metric` that value alone.
+
+        Raises:
+            DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
+                same metric.
+        """
+        return self.ask(self.inquiry(), self._value)
+
+    def _value(self, census: Census, parts: Sequence[Findings]) -> dict[str, Any] | Tensor:
+        found, grid = merge_findings(parts), self._grid()
+        averages = average_matches(found.matches[0], grid, rule=self.interpolation)
+        numbers = {name: value.to(self.device, torch.float32) for name, value in averages.summary().items()}
+        if self.metric is not None:
+            return numbers[self.metric]
+        values: dict[str, Any] = {name: numbers[name] for name in self._value_names()}
+        if self.extended_summary:
+            grids = evaluate_matches(found.matches[0], grid)
+            values["ious"] = Overlaps.matrices(found.overlaps, census.names, grids.classes)
+            values |= {"precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
+        if len(found.matches) > 1:
+            averages = average_matches(found.matches[1], grid, rule=self.interpolation)
+        values |= self._of_classes(averages)
+        values["classes"] = _as_int32(found.labels)
+        return {name: _moved(value, self.device) for name, value in values.items()}
+
+    def _of_classes(self, averages: ClassAverages) -> dict[str, Tensor]:
+        precision, recall = averages.map_per_class(), averages.mar_per_class()
+        if not self.class_metrics:
+            precision = recall = precision.new_tensor(-1.0)
+        name = f"mar_{self.max_detection_thresholds[-1]}_per_class"
+        return {"map_per_class": precision.float(), name: recall.float()}
+
+    def results(self) -> DetectionResults:
+        """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
+
+        The same on all ranks; all ranks must ask.
+        """
+        with self.synced():
+            return self.ask(replace(self._plain_inquiry(), with_origins=True), self._results)
+
+    def _results(self, census: Census, parts: Sequence[Findings]) -> DetectionResults:
+        found, grid = merge_findings(parts), self._grid()
+        matches = found.matches[0]
+        assert found.labels_of_rows is not None  # noqa: S101 - they were asked for
+        return DetectionResults(
+            coco=evaluate_matches(matches, grid),
+            averages=average_matches(matches, grid, rule=self.interpolation),
+            matches=matches,
+            images=census.names.to(matches.rows.device),
+            labels=found.labels_of_rows,
+        )
+
+    def inquiry(self) -> Inquiry:
+        """What `compute` asks of the images: with classes of their own, too, where they are wanted."""
+        plain = self._plain_inquiry()
+        if self.metric is not None:
+            return plain
+        micro = (True, False) if self.average == "micro" and self.class_metrics else plain.micro
+        return replace(plain, micro=micro, with_overlaps=self.extended_summary)
+
+    def _plain_inquiry(self) -> Inquiry:
+        return Inquiry(self._grid(), micro=(self.average == "micro",), max_bytes=self.max_bytes)
+
+    def _grid(self) -> CocoGrid:
+        return CocoGrid(
+            tuple(self.iou_thresholds),
+            tuple(self.rec_thresholds),
+            tuple(self.max_detection_thresholds),
+            dict(self.area_ranges),
+        )
+
+    def _log_instead(self) -> str | None:
+        return 'DetectionMAP(metric="map")' if self.metric is None else None
+
+    def settings(self) -> dict[str, str]:
+        """The options that decide the value, as texts that are the same on all ranks."""
+        return {name: repr(getattr(self, name)) for name in _DECISIVE}
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot the values that are one number, or several results over time; see `torchmetrics.Metric`.
+
+        Needs matplotlib.
+        """
+        val = self.compute() if val is None else val
+        return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
+
+    def _numbers(self, value: Any) -> Any:
+        return {name: value[name] for name in self._value_names()} if isinstance(value, Mapping) else value
+
+    def extra_repr(self) -> str:
+        """The options that decide the value, but for the thresholds."""
+        shown = ("box_format", "max_detection_thresholds", "average", "interpolation", "metric")
+        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+
+
+def _as_int32(labels: Tensor) -> Tensor:
+    """The labels in the dtype of TorchMetrics, or as they are where they do not fit it."""
+    narrow = labels.int()
+    return narrow if torch.equal(narrow.long(), labels) else labels
+
+
+def _moved(value: Any, device: torch.device) -> Any:
+    """Tensors on the device of the metric; those of float64 stay where they are if it has none."""
+    if isinstance(value, dict):
+        return {name: _moved(each, device) for name, each in value.items()}
+    return value if device.type == "mps" and value.dtype == torch.float64 else value.to(device)

@@ -1,0 +1,177 @@
+"""The images that a metric holds, and their numbers, which decide who goes first among equal scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics._checks import detection_metric as _detection_checks
+from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, box_areas, to_xywh
+from reid_torchmetrics.metrics.detection.fingerprints import changed_repetitions, fingerprints
+from reid_torchmetrics.metrics.detection.packing import STATES
+
+
+@dataclass(frozen=True)
+class Images:
+    """Boxes of images in the order in which they came, as x, y, width, height; `counts` are those of each image."""
+
+    detection_boxes: Tensor
+    detection_scores: Tensor
+    detection_labels: Tensor
+    detection_counts: Tensor
+    ground_truth_boxes: Tensor
+    ground_truth_labels: Tensor
+    ground_truth_crowds: Tensor
+    ground_truth_areas: Tensor
+    ground_truth_counts: Tensor
+    image_ids: Tensor | None
+    fingerprints: Callable[[], Tensor]
+    """of the ground truths of all images that were joined; they are seldom asked for"""
+
+    @classmethod
+    def joined(cls, states: Mapping[str, list[Tensor]], box_format: str, device: torch.device) -> Images:
+        """The batches that a metric holds.
+
+        Boxes are converted in the dtype in which they came, batch by batch, as TorchMetrics does. An area that is not
+        positive stands for width times height.
+
+        Raises:
+            ValueError: only some of merged metrics were given `image_id`.
+        """
+        given, states = states, dict(states)
+        for name in ("detection_boxes", "ground_truth_boxes"):
+            states[name] = [to_xywh(block.to(device), box_format) for block in states[name]]
+        columns: dict[str, Any] = {name: _cat(states[name], empty, device) for name, empty in STATES.items()}
+        areas, boxes = columns["ground_truth_areas"].double(), columns["ground_truth_boxes"]
+        columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas(boxes))
+        ids = columns.pop("image_ids")
+        ids = ids if states["image_ids"] else None
+        if ids is not None:
+            _checks.given_for_all("image_id", len(ids), len(columns["detection_counts"]))
+        return cls(**columns, image_ids=ids, fingerprints=lambda: fingerprints(given, device))
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return len(self.detection_counts)
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are evaluated."""
+        return self.detection_counts.device
+
+    def at(self, kept: Tensor) -> Images:
+        """Only the images of a mask."""
+        found = kept.repeat_interleave(self.detection_counts)
+        true = kept.repeat_interleave(self.ground_truth_counts)
+        rows = {name: found if name.startswith("detection") else true for name in STATES}
+        rows |= dict.fromkeys(("detection_counts", "ground_truth_counts", "image_ids"), kept)
+        columns = [(name, getattr(self, name)) for name in STATES]
+        chosen: dict[str, Any] = {name: None if each is None else each[rows[name]] for name, each in columns}
+        return replace(self, **chosen)
+
+
+def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:
+    blocks = [block.to(device) for block in blocks] or [empty.to(device)]
+    return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+
+
+@dataclass(frozen=True)
+class Census:
+    """All images of all ranks; one process is a rank by itself."""
+
+    sizes: list[int]
+    """number of images of each rank"""
+    ids: Tensor | None
+    """their `image_id`, rank by rank"""
+    fingerprints: Callable[[], Tensor]
+    """of their ground truths, if they have ids"""
+
+    @classmethod
+    def alone(cls, images: Images) -> Census:
+        """Of the images of one process."""
+        return cls([len(images)], images.image_ids, images.fingerprints)
+
+    @property
+    def names(self) -> Tensor:
+        """What an image is called, by its number: its `image_id`, or the number itself where there are none."""
+        return torch.arange(sum(self.sizes)) if self.ids is None else self.ids.unique()
+
+    def number(self, images: Images, rank: int) -> NumberedImages:
+        """Give the images of a rank their numbers, and leave out repetitions of what this rank or a lower one has.
+
+        Raises:
+            ValueError: images with other ground truths have the same id, on whatever rank they are.
+        """
+        if self.ids is None:
+            sizes = torch.tensor(self.sizes, device=images.device)
+            return NumberedImages(images, deal(sizes, rank))
+        numbers, is_first = number_ids(self.ids.to(images.device))
+        if bool(is_first.all()):
+            return NumberedImages(images, numbers.split(self.sizes)[rank])
+        changed = changed_repetitions(self.ids, self.fingerprints())
+        _detection_checks.images_of_their_own("image_id", changed.tolist())
+        numbers, is_first = (each.split(self.sizes)[rank] for each in (numbers, is_first))
+        return NumberedImages(images.at(is_first), numbers[is_first])
+
+
+@dataclass(frozen=True)
+class NumberedImages:
+    """Images without repetitions, each with its number among the images of all ranks."""
+
+    images: Images
+    numbers: Tensor
+    """int32 [images]"""
+
+    def boxes(self, *, one_class: bool) -> tuple[Detections, GroundTruths]:
+        """All boxes, as the evaluation takes them; with `one_class` all labels are 0."""
+        held = self.images
+        labels = [held.detection_labels, held.ground_truth_labels]
+        if one_class:
+            labels = [torch.zeros_like(each) for each in labels]
+        return (
+            Detections(
+                boxes=held.detection_boxes,
+                scores=held.detection_scores,
+                labels=labels[0],
+                images=_repeat(self.numbers, held.detection_counts, len(labels[0])),
+            ),
+            GroundTruths(
+                boxes=held.ground_truth_boxes,
+                labels=labels[1],
+                images=_repeat(self.numbers, held.ground_truth_counts, len(labels[1])),
+                is_crowd=held.ground_truth_crowds,
+                areas=held.ground_truth_areas,
+            ),
+        )
+
+
+def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The place of each id among the distinct ids, ascending, int32, and which are the first of their value, bool."""
+    ordered, order = ids.sort(stable=True)
+    is_new = torch.ones_like(ordered, dtype=torch.bool)
+    is_new[1:] = ordered[1:] != ordered[:-1]
+    numbers = torch.empty_like(order, dtype=torch.int32)
+    numbers[order] = is_new.cumsum(0, dtype=torch.int32) - 1
+    is_first = torch.empty_like(is_new)
+    is_first[order] = is_new
+    return numbers, is_first
+
+
+def deal(sizes: Tensor, rank: int) -> Tensor:
+    """Numbers of the images of a rank, int32, when ranks with so many images each lay theirs down in turn.
+
+    Image p of rank r comes after all images of an earlier place, and after those of place p of lower ranks. A sampler
+    that deals a data set out in turn has its images numbered in the order of the data set.
+    """
+    places = torch.arange(int(sizes[rank]), device=sizes.device)
+    earlier = torch.minimum(sizes[:, None], places).sum(0)
+    return (earlier + (sizes[:rank, None] > places).sum(0)).int()
+
+
+def _repeat(numbers: Tensor, counts: Tensor, total: int) -> Tensor:
+    return numbers.repeat_interleave(counts, output_size=total)

@@ -1,0 +1,112 @@
+"""What is asked of the images of a metric, and what a rank finds out about its own: matches, without the boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, distinct_labels, starts_of_runs
+from reid_torchmetrics.functional.detection.matching import Matches, match_images, merge_matches
+from reid_torchmetrics.metrics.detection.images import Images, NumberedImages
+from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Matches of the images of one rank, or of all."""
+
+    labels: Tensor
+    """all that occur, ascending, int64"""
+    matches: tuple[Matches, ...]
+    """one for each that the inquiry asks for"""
+    overlaps: tuple[Overlaps, ...] = ()
+    """of each rank, if they are asked for"""
+    labels_of_rows: Tensor | None = None
+    """labels of the detections of the first matches, if they are asked for: their classes may be one for all"""
+
+
+@dataclass(frozen=True)
+class Inquiry:
+    """What is asked of the images."""
+
+    grid: CocoGrid
+    micro: tuple[bool, ...]
+    """for each of the matches wanted: whether all labels are one class, 0"""
+    max_bytes: int
+    with_overlaps: bool = False
+    """whether the overlaps of the first matches are wanted"""
+    with_origins: bool = False
+    """whether to find out which ground truth each detection took, and where in their image both are"""
+
+    def describe(self) -> dict[str, str]:
+        """What decides the number and the form of the findings, besides the options of the metric."""
+        asked = ("micro", "with_overlaps", "with_origins")
+        return {name: repr(getattr(self, name)) for name in asked}
+
+    def answer(self, numbered: NumberedImages) -> Findings:
+        """Look at the images of a rank."""
+        held = numbered.images
+        matches = tuple(self._match(numbered, micro=micro) for micro in self.micro)
+        overlaps = (self._overlaps(numbered),) if self.with_overlaps else ()
+        if False in self.micro:
+            labels = matches[self.micro.index(False)].classes
+        else:
+            labels = distinct_labels(held.detection_labels, held.ground_truth_labels)
+        if not self.with_origins:
+            return Findings(labels, matches, overlaps)
+        labels_of_rows = held.detection_labels.index_select(0, matches[0].rows).long()
+        return Findings(labels, tuple(_in_images(each, held) for each in matches), overlaps, labels_of_rows)
+
+    def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
+        return match_images(
+            *numbered.boxes(one_class=micro),
+            iou_thresholds=self.grid.iou_thresholds,
+            max_detections=self.grid.max_detections,
+            area_ranges=self.grid.area_ranges,
+            keep_ground_truths=self.with_origins,
+            max_bytes=self.max_bytes,
+        )
+
+    def _overlaps(self, numbered: NumberedImages) -> Overlaps:
+        boxes = numbered.boxes(one_class=self.micro[0])
+        return Overlaps.of(*boxes, most=self.grid.max_detections[-1], max_bytes=self.max_bytes)
+
+
+def merge_findings(parts: Sequence[Findings]) -> Findings:
+    """What one process would find out with the images of all ranks."""
+    if len(parts) == 1:
+        return parts[0]
+    merged = [_merge(matches) for matches in zip(*(part.matches for part in parts), strict=True)]
+    listed = [part.labels_of_rows for part in parts if part.labels_of_rows is not None]
+    return Findings(
+        labels=distinct_labels(*(part.labels for part in parts)),
+        matches=tuple(matches for matches, _ in merged),
+        overlaps=tuple(each for part in parts for each in part.overlaps),
+        labels_of_rows=torch.cat(listed).index_select(0, merged[0][1]) if listed else None,
+    )
+
+
+def _merge(parts: Sequence[Matches]) -> tuple[Matches, Tensor]:
+    """Matches of all ranks, and where their detections were in the parts laid end to end."""
+    rows = torch.cat([part.rows for part in parts])
+    places = torch.arange(len(rows), device=rows.device).split([len(part.rows) for part in parts])
+    merged = merge_matches([replace(part, rows=place) for part, place in zip(parts, places, strict=True)])
+    return replace(merged, rows=rows.index_select(0, merged.rows)), merged.rows
+
+
+def _in_images(matches: Matches, images: Images) -> Matches:
+    """The same with rows that are counted in each image, of detections and of ground truths."""
+    rows, true_rows = (_row_in_image(each) for each in (images.detection_counts, images.ground_truth_counts))
+    taken = matches.ground_truths
+    if taken is not None:
+        taken = torch.cat([true_rows, true_rows.new_full((1,), -1)])[taken]  # -1 is the last
+    return replace(matches, rows=rows.index_select(0, matches.rows), ground_truths=taken)
+
+
+def _row_in_image(counts: Tensor) -> Tensor:
+    """For the boxes of all images, one image after the other: how many of the image come before."""
+    first = starts_of_runs(counts).repeat_interleave(counts)
+    return torch.arange(len(first), device=counts.device) - first

@@ -1,0 +1,121 @@
+"""All that there is to know after an evaluation of detections."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics._checks import detection_metric as _detection_checks
+from reid_torchmetrics.functional.detection.curves import (
+    OperatingPoints,
+    PrecisionRecallCurve,
+    at_confidence,
+    best_f1,
+    precision_recall_curve,
+)
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults
+from reid_torchmetrics.functional.detection.matching import Matches
+
+_CLOSE = 1e-6  # thresholds that differ less are one: 0.9 is 0.8999999999999999 in COCO, and may come in float32
+
+
+@dataclass(frozen=True)
+class MatchedDetections:
+    """Which ground truth each detection took: a row for each detection, by image, then by its place in the image.
+
+    Detections beyond the largest limit of an image and class were not matched and are not here.
+    """
+
+    image: Tensor
+    """its `image_id`, or the number of the image where there are none, int64 [detections]"""
+    index: Tensor
+    """place among the detections of the image, int64 [detections]"""
+    label: Tensor
+    """int64 [detections]"""
+    score: Tensor
+    """[detections]"""
+    iou_thresholds: tuple[float, ...]
+    ground_truth: Tensor
+    """the one that it took, as its place among the ground truths of the image; -1 for none, int64 like the others"""
+    is_true_positive: Tensor
+    """bool [thresholds, detections]"""
+    is_ignored: Tensor
+    """whether it counts neither as right nor as wrong: it took a crowd, or a ground truth outside the first area range,
+    or took none and its own box is outside; bool [thresholds, detections]"""
+
+    def __len__(self) -> int:
+        """Number of detections."""
+        return len(self.index)
+
+
+@dataclass(frozen=True)
+class DetectionResults:
+    """Results of `DetectionMAP.results`, in float64; the same on all ranks."""
+
+    coco: CocoResults
+    """precision, recall and scores on COCO's whole grid"""
+    averages: ClassAverages
+    """average precision, by the interpolation of the metric, and recall of every class"""
+    matches: Matches
+    """rows are counted in each image, of detections and of ground truths; under "micro" there is one class"""
+    images: Tensor
+    """the `image_id` of each image by its number, or the number itself where there are none"""
+    labels: Tensor
+    """of the detections of `matches`, also under "micro" """
+
+    def summary(self) -> dict[str, Tensor]:
+        """The numbers that `DetectionMAP.compute` gives in float32; see `ClassAverages.summary`."""
+        return self.averages.summary()
+
+    def detections(self) -> MatchedDetections:
+        """The list of matches, in the first area range."""
+        matches = self.matches
+        shape = (matches.matched.shape[1], len(matches.rows))
+        inside = (matches.area_bits & 1).bool().expand(shape)
+        taken = matches.columns.new_full(shape, -1)
+        true_positive, ignored = torch.zeros_like(inside), ~inside
+        if matches.ground_truths is not None:
+            taken[:, matches.columns] = matches.ground_truths[0].to(taken.dtype)
+        true_positive[:, matches.columns] = matches.true_positive[0]
+        of_columns = torch.where(matches.matched[0], ~matches.true_positive[0], ignored[:, matches.columns])
+        ignored[:, matches.columns] = of_columns
+        by_row = matches.rows.argsort()
+        order = by_row[matches.images[by_row].argsort(stable=True)]
+        return MatchedDetections(
+            image=self.images.to(order.device)[matches.images[order].long()],
+            index=matches.rows[order].long(),
+            label=self.labels[order],
+            score=matches.scores[order],
+            iou_thresholds=tuple(self.coco.grid.iou_thresholds),
+            ground_truth=taken[:, order],
+            is_true_positive=true_positive[:, order],
+            is_ignored=ignored[:, order],
+        )
+
+    def at_confidence(self, confidence: float) -> OperatingPoints:
+        """Precision, recall and F1 of every class at each IoU threshold, with detections that score so much or more."""
+        return at_confidence(self.matches, confidence)
+
+    def best_f1(self) -> OperatingPoints:
+        """The confidence with the highest F1 of every class at each IoU threshold, and what is reached there."""
+        return best_f1(self.matches)
+
+    def precision_recall_curve(self, label: int | Tensor, *, iou_threshold: float = 0.5) -> PrecisionRecallCurve:
+        """Precision and recall of one class at each of its scores; under "micro" the only class is 0.
+
+        Raises:
+            TypeError: an option of the wrong type.
+            ValueError: no box has the label, or the threshold is not one of the metric's.
+        """
+        thresholds = [*self.coco.grid.iou_thresholds]
+        _checks.number("iou_threshold", iou_threshold)
+        nearest = min(range(len(thresholds)), key=lambda place: abs(thresholds[place] - iou_threshold))
+        is_known = abs(thresholds[nearest] - iou_threshold) < _CLOSE
+        _detection_checks.one_threshold("iou_threshold", iou_threshold, thresholds, known=is_known)
+        if isinstance(label, Tensor):  # one of `coco.classes`
+            label = operator.index(label)
+        return precision_recall_curve(self.matches, label, threshold=nearest)

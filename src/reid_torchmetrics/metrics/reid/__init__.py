@@ -1,0 +1,6 @@
+"""Re-identification and retrieval metrics."""
+
+from reid_torchmetrics.metrics.reid.embedding_metric import EmbeddingMetric
+from reid_torchmetrics.metrics.reid.reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
+
+__all__ = ["EmbeddingMetric", "ReIDCMC", "ReIDCMCCurve", "ReIDMINP", "ReIDMeanAP", "ReIDMeasure", "ReIDMetrics"]

@@ -1,0 +1,300 @@
+"""The metric that holds embeddings and labels, and ranks them in `compute`; subclasses only summarise ranks."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES, DrawnResults, GalleryDraw
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    Protocol,
+    Ranked,
+    RetrievalResults,
+    find_protocol,
+    summarise,
+)
+from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
+from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
+from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of, own_shared
+from reid_torchmetrics.metrics.reid.batches import (
+    check_against_earlier,
+    check_batch,
+    copied,
+    roles,
+    warn_of_mixed_roles,
+)
+from reid_torchmetrics.metrics.reid.ranking_cache import Ranking, arrived, note_arrival
+from reid_torchmetrics.metrics.reid.ranking_options import PROTOCOL_FIELDS, RankingOptions, describe_settings
+from reid_torchmetrics.metrics.reid.samples import Samples
+from reid_torchmetrics.metrics.reid.sharded_ranking import rank_together
+from reid_torchmetrics.metrics.reid.whole_ranking import rank_samples
+
+
+class EmbeddingMetric(GrowingStates):
+    """Base of the metrics over query and gallery embeddings; a measure of one's own is a subclass with `summarise`.
+
+    `update` checks a batch and stores it, nothing else; `compute` ranks all samples, once for all metrics that hold
+    the same samples, and hands the ranks to `summarise`.
+
+    On several processes each keeps the samples that it was given. `compute` ranks them as one set, moves only queries,
+    scores of positives and counts, and has the same value on all ranks; all ranks must call it. Metrics must be the
+    same on all ranks: the class and its public attributes that are numbers, strings or tuples are compared.
+
+    Options left at None are those of the protocol.
+
+    Args:
+        protocol: the benchmark, by its name in `PROTOCOLS` or as a `Protocol`; the default is Market-1501 as today's
+            code bases compute it. One whose relevance comes as lists needs `functional.retrieval.evaluate`.
+        similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
+            items [g, D] that returns scores [q, g], higher is closer.
+        same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
+            "all" drops every item of the query's camera, "keep" drops nothing. Without cameras nothing is dropped.
+        camera_map: cameras that the camera rule takes for another one: {3: 2} says that 2 and 3 see the same place.
+        search_cameras: gallery items of other cameras are dropped for every query.
+        junk_identities: gallery items of these identities are dropped for every query.
+        draw: a `GalleryDraw`: the value is the exact expectation over galleries that are drawn so.
+        ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
+            item that comes first by `index`, or that came first, rank by rank, where there is no `index`; "grouped"
+            gives all the last of their ranks, "expected" is the mean over all orders.
+        empty_target_action: what a query without positives counts in a mean: "skip", "neg" (0), "pos" (1), "error".
+            Where no query has a positive, as in Lightning's sanity check, the value is NaN whatever is chosen here.
+        rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
+            `QueryExpansion(...)`. On several processes each gets all samples for it, and for drawn galleries.
+        max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time.
+        kwargs: see `torchmetrics.Metric`.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: an unknown option or value.
+    """
+
+    __jit_unused_properties__: ClassVar[list[str]] = [*GrowingStates.__jit_unused_properties__, "empty_target_action"]
+    is_differentiable = False
+    higher_is_better = True
+    full_state_update = False
+    plot_lower_bound = 0.0
+    plot_upper_bound: float | None = 1.0
+
+    of_cmc = False
+    """whether the camera rule and the drawn galleries are those that the protocol has for the CMC"""
+    longest = 1
+    """the largest rank of a CMC"""
+    shown: ClassVar[tuple[str, ...]] = ()
+    """attributes that the `repr` begins with"""
+
+    if TYPE_CHECKING:  # `torch.jit` does not know these types
+        reported: tuple[str, ...]
+        embeddings: list[Tensor]
+        identities: list[Tensor]
+        roles: list[Tensor]
+        cameras: list[Tensor]
+        index: list[Tensor]
+
+    reported = ()
+    """what `results` holds besides what the protocol reports"""
+
+    def __init__(
+        self,
+        *,
+        protocol: str | Protocol = "market1501",
+        similarity: str | CustomSimilarity = "cosine",
+        same_camera: str | None = None,
+        camera_map: Mapping[int, int] | None = None,
+        search_cameras: Collection[int] | None = None,
+        junk_identities: Collection[int] | None = None,
+        draw: GalleryDraw | None = None,
+        ties: str = "pessimistic",
+        empty_target_action: str | None = None,
+        rerank: Rerank | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        **kwargs: Any,
+    ) -> None:
+        try:
+            super().__init__(**kwargs)
+        except ValueError:
+            _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)), PROTOCOL_FIELDS)
+            raise
+        check_similarity(similarity)
+        _checks.one_of("ties", ties, TIE_POLICIES)
+        _checks.positive_int("max_bytes", max_bytes)
+        check_rerank(rerank, similarity)
+        self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
+        self.protocol = find_protocol(protocol)
+        _checks.lists_given(self.protocol.name, needs_lists=self.protocol.needs_lists, given=False)
+        self._change(
+            same_camera=same_camera,
+            camera_map=camera_map,
+            search_cameras=search_cameras,
+            junk_identities=junk_identities,
+            draw=draw,
+            empty_target_action=empty_target_action,
+        )
+        self.add_growing_state("embeddings", torch.empty((0, 0)))
+        self.add_growing_state("roles", torch.empty(0, dtype=torch.int8))
+        for name in ("identities", "cameras", "index"):
+            self.add_growing_state(name, torch.empty(0, dtype=torch.int64))
+        self._roles_given: set[str] = set()
+
+    def _change(self, **options: Any) -> None:
+        """Put options that are not None in the place of the protocol's."""
+        self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
+        if self._ranks_by(of_cmc=self.of_cmc).draw is not None:
+            _checks.one_of("ties", self.ties, DRAWN_TIES)
+            _checks.can_draw(type(self).__name__, can=type(self).summarise_drawn != EmbeddingMetric.summarise_drawn)
+
+    @property
+    def empty_target_action(self) -> str:
+        """What a query without positives counts in a mean."""
+        return self.protocol.empty_target_action
+
+    @abstractmethod
+    def summarise(self, ranks: PositiveRanks) -> Tensor:
+        """The metric's value, given the ranks of the positives of all queries, of which at least one has some."""
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """The metric's value, given the expectations over drawn galleries; only where the protocol draws them."""
+        raise NotImplementedError
+
+    def update(
+        self,
+        embeddings: Tensor,
+        identities: Tensor,
+        cameras: Tensor | None = None,
+        *,
+        is_query: bool | Tensor | None = None,
+        index: Tensor | None = None,
+    ) -> None:
+        """Check and store a batch.
+
+        Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned: do not
+        write to them before `compute`; clone what lies in a buffer that will be filled anew.
+
+        Args:
+            embeddings: float [N, D].
+            identities: int [N].
+            cameras: int [N], in every batch or in none.
+            is_query: True for a batch of queries, False for a batch of gallery items, a bool mask [N] for a mixed
+                batch; None (leave-one-out): every sample is a query and, for all others, a gallery item.
+            index: int [N], the sample's number in its data set, in every batch or in none. Of samples with the same
+                number the first counts, among queries and among gallery items of all ranks, so that repetitions by a
+                distributed sampler do not.
+
+        Raises:
+            TypeError: an argument of the wrong type or dtype.
+            ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
+        """
+        with self.noting_refusal():
+            check_batch(embeddings, identities, cameras, is_query, index)
+            check_against_earlier(self.held(), embeddings, cameras, index)
+            labels = {"identities": identities, "cameras": cameras, "index": index}
+            batch = {name: copied(values) for name, values in labels.items() if values is not None}
+            batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
+            batch["embeddings"] = own_shared(embeddings)
+            warn_of_mixed_roles(self._roles_given, is_query)
+        note_arrival(batch["roles"])
+        for name, values in batch.items():
+            getattr(self, name).append(values)
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        if self.states_before_forward is None:  # `forward` resets, too
+            self._roles_given = set()
+        super().reset()
+
+    def compute(self) -> Tensor:
+        """Rank all samples and summarise the ranks; NaN and one warning where no query can be evaluated.
+
+        Raises:
+            DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
+                same metric or the same kind of samples.
+        """
+        return self._value(self._ranking("compute", of_cmc=self.of_cmc))
+
+    def _value(self, ranking: Ranking) -> Tensor:
+        if ranking.counts.valid:
+            drawn = ranking.drawn
+            value = self.summarise(ranking.ranks) if drawn is None else self.summarise_drawn(drawn)
+            return value.to(self.device, self.dtype)
+        one_hit = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64, device=ranking.ranks.rank.device))
+        shape = self.summarise(one_hit).shape  # `summarise` need not cope with no ranks at all
+        return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
+
+    def results(self) -> RetrievalResults:
+        """One value per query, with the reasons where there is none; the same on all ranks.
+
+        The queries are in the order of `index` where it is given, else in that in which they came, rank by rank.
+        """
+        with self.synced():
+            return self._results(*(self._ranking("results", of_cmc=of_cmc) for of_cmc in (False, True)))
+
+    def _results(self, ranking: Ranking, of_cmc: Ranking) -> RetrievalResults:
+        ranked = Ranked(ranking.ranks, of_cmc.ranks, of_cmc.drawn, ranking.counts)
+        protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self.reported))))
+        setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.labels[1] is not None)
+        return summarise(ranked, protocol, setup, max_rank=max(50, self.longest), labels=ranking.labels)
+
+    def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
+        """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
+        return self._plot(val, ax)
+
+    def _mean(self, values: Tensor, drawn: DrawnResults | None = None) -> Tensor:
+        weight = drawn.weight if drawn is not None and self.protocol.queries_in_draw else None
+        return mean_over_queries(values, empty_target_action=self.empty_target_action, weight=weight)
+
+    def _ranks_by(self, *, of_cmc: bool) -> RankingOptions:
+        chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank}
+        return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self.longest, **chosen)
+
+    def _ranking(self, method: str, *, of_cmc: bool) -> Ranking:
+        """The ranking that `method` needs, which the ranks compare."""
+        options = self._ranks_by(of_cmc=of_cmc)
+        warn = self.states_before_forward is None
+        if self._group is None:
+            return rank_samples(self._samples(), options, max_bytes=self.max_bytes, warn=warn)
+        return rank_together(
+            self._group,
+            self._accepted_samples,
+            options,
+            lambda: self._settings(method),
+            max_bytes=self.max_bytes,
+            warn=warn,
+        )
+
+    def _accepted_samples(self) -> Samples:
+        self.raise_refused()
+        return self._samples()
+
+    def take_part(self) -> None:
+        """Rank the samples with the other ranks."""
+        self._ranking("compute", of_cmc=self.of_cmc)
+
+    def _samples(self) -> Samples:
+        states = {name: getattr(self, name) for name in self._defaults}
+        return Samples.joined(states, self._samples_device(), arrived(self.roles))
+
+    def _settings(self, method: str) -> Settings:
+        """The class, the method that was called, and the options that decide the value."""
+        return describe_settings(type(self).__name__, method, vars(self), self._ranks_by(of_cmc=self.of_cmc))
+
+    def extra_repr(self) -> str:
+        """The options that decide the value; those that differ from the protocol's are in its name."""
+        shown: dict[str, Any] = {name: getattr(self, name) for name in self.shown}
+        shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
+        if self.rerank is not None:
+            shown["rerank"] = self.rerank
+        if self.max_bytes != DEFAULT_MAX_BYTES:
+            shown["max_bytes"] = self.max_bytes
+        return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+
+    def _samples_device(self) -> torch.device:
+        """Where samples are ranked: where they are, but for MPS, which has no float64."""
+        device = self.embeddings[-1].device if self.embeddings else self.device
+        return torch.device("cpu") if device.type == "mps" else device

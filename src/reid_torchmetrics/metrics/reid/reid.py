@@ -1,0 +1,299 @@
+"""Re-identification metrics: CMC, mean average precision and mINP."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+from torchmetrics.utilities import rank_zero_warn
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.draws import DrawnResults
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    DRAWN_REPORTS,
+    Protocol,
+    RetrievalResults,
+    find_protocol,
+    measure,
+    measure_drawn,
+    parse_report,
+)
+from reid_torchmetrics.functional.retrieval.measures import cmc_at, cmc_curve, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from reid_torchmetrics.metrics.base import arguments_of
+from reid_torchmetrics.metrics.reid.embedding_metric import EmbeddingMetric
+from reid_torchmetrics.metrics.reid.ranking_options import PROTOCOL_FIELDS
+from reid_torchmetrics.metrics.reid.whole_ranking import NO_SAMPLE
+from reid_torchmetrics.plot import plot_cmc
+
+
+class ReIDMeanAP(EmbeddingMetric):
+    """Mean average precision (mAP): the mean over queries of the area under the precision-recall curve.
+
+    Options left at None are those of the protocol; see `functional.retrieval.average_precision`.
+
+    Args:
+        rule: how the area is taken: "rectangle" (torchreid, fast-reid, TransReID, scikit-learn), "trapezoid" (the
+            official Market-1501 script, Oxford, revisited Oxford and Paris), "interpolated_11", "interpolated_101".
+        k: number of candidates that are looked at; all by default.
+        normaliser: what the sum over the first `k` is divided by: "positives", "attainable" or "hits".
+        options: see `EmbeddingMetric`.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import ReIDMeanAP
+        >>> metric = ReIDMeanAP()
+        >>> metric.update(torch.tensor([[1.0, 0.0]]), torch.tensor([7]), is_query=True)
+        >>> gallery = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.1, 0.9]])
+        >>> metric.update(gallery, torch.tensor([7, 3, 7]), is_query=False)
+        >>> metric.compute()  # hits at ranks 1 and 3: (1/1 + 2/3) / 2
+        tensor(0.8333)
+    """
+
+    def __init__(
+        self, *, rule: str | None = None, k: int | None = None, normaliser: str | None = None, **options: Any
+    ) -> None:
+        super().__init__(**options)
+        self._change(rule=rule, k=k, normaliser=normaliser)
+
+    def summarise(self, ranks: PositiveRanks) -> Tensor:
+        """Mean over queries of the average precision."""
+        return self._mean(measure("map", ranks, self.protocol))
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of the expected average precision."""
+        return self._mean(drawn.average_precision, drawn)
+
+
+class ReIDMINP(EmbeddingMetric):
+    """Mean inverse negative penalty (mINP): the mean over queries of n / r_n, r_n the rank of the last of n positives.
+
+    Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI 2021. Options are
+    those of `EmbeddingMetric`.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import ReIDMINP
+        >>> metric = ReIDMINP()
+        >>> metric.update(torch.tensor([[1.0, 0.0]]), torch.tensor([7]), is_query=True)
+        >>> gallery = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.1, 0.9]])
+        >>> metric.update(gallery, torch.tensor([7, 3, 7]), is_query=False)
+        >>> metric.compute()  # two positives, the last at rank 3
+        tensor(0.6667)
+    """
+
+    def summarise(self, ranks: PositiveRanks) -> Tensor:
+        """Mean over queries of the inverse negative penalty."""
+        return self._mean(inverse_negative_penalty(ranks))
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of the expected inverse negative penalty."""
+        return self._mean(drawn.inverse_negative_penalty, drawn)
+
+
+class ReIDCMC(EmbeddingMetric):
+    """Cumulative matching characteristic (CMC) at rank `top_k`: the share of queries with a positive that early.
+
+    By default this is the first-match CMC of the Market-1501 protocol, "rank-1" at `top_k=1`. It is one number, so
+    that `self.log` takes it; `ReIDCMCCurve` is the curve.
+
+    Args:
+        top_k: number of candidates that are looked at; may exceed the gallery.
+        mode: "first_match" or "all_shots" (open-reid's default); None for that of the protocol.
+        options: see `EmbeddingMetric`.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import ReIDCMC
+        >>> metric = ReIDCMC(top_k=1)
+        >>> metric.update(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([7, 3]), is_query=True)
+        >>> gallery = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.1, 0.9]])
+        >>> metric.update(gallery, torch.tensor([7, 3, 7]), is_query=False)
+        >>> metric.compute()  # the first query finds its identity at once, the second does not
+        tensor(0.5000)
+    """
+
+    of_cmc = True
+    shown = ("top_k",)
+
+    def __init__(self, top_k: int = 1, *, mode: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._change(mode=mode)
+        _checks.positive_int("top_k", top_k)
+        self.top_k = self.longest = top_k
+        self.reported = (f"rank_{top_k}",)
+
+    def summarise(self, ranks: PositiveRanks) -> Tensor:
+        """Share of queries whose best positive is among the first `top_k` candidates."""
+        return self._mean(cmc_at(ranks, self.top_k, mode=self.protocol.mode))
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of the probability that it is."""
+        return self._mean(drawn.cmc[:, self.top_k - 1], drawn)
+
+
+class ReIDCMCCurve(EmbeddingMetric):
+    """Cumulative matching characteristic (CMC) at ranks 1 ... `max_rank`, as one tensor [max_rank].
+
+    A curve cannot be given to `self.log`: compute it in `on_validation_epoch_end` and log its picture. TorchMetrics
+    squeezes results of one element, so `max_rank=1` gives a 0-d tensor.
+
+    Args:
+        max_rank: length of the curve; may exceed the gallery.
+        mode: as in `ReIDCMC`.
+        options: see `EmbeddingMetric`.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import ReIDCMCCurve
+        >>> metric = ReIDCMCCurve(max_rank=3)
+        >>> metric.update(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([7, 3]), is_query=True)
+        >>> gallery = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.1, 0.9]])
+        >>> metric.update(gallery, torch.tensor([7, 3, 7]), is_query=False)
+        >>> metric.compute()
+        tensor([0.5000, 1.0000, 1.0000])
+    """
+
+    of_cmc = True
+    shown = ("max_rank",)
+
+    def __init__(self, max_rank: int = 50, *, mode: str | None = None, **options: Any) -> None:
+        super().__init__(**options)
+        self._change(mode=mode)
+        _checks.positive_int("max_rank", max_rank)
+        self.max_rank = self.longest = max_rank
+
+    def summarise(self, ranks: PositiveRanks) -> Tensor:
+        """Share of queries whose best positive is among the first k candidates, for every k."""
+        return cmc_curve(ranks, self.max_rank, mode=self.protocol.mode, empty_target_action=self.empty_target_action)
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of the probability of each of these, for every k."""
+        return self._mean(drawn.cmc[:, : self.max_rank], drawn)
+
+    def _log_instead(self) -> str | None:
+        return "ReIDCMC(top_k=k)" if self.max_rank > 1 else None
+
+    def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
+        """Draw the curve, or those given; returns the figure and its axes. Needs matplotlib."""
+        curves = self.compute() if val is None else val
+        if isinstance(curves, Tensor):
+            return plot_cmc(curves, ax=ax)
+        return plot_cmc({f"step {step}": curve for step, curve in enumerate(curves)}, ax=ax)
+
+
+class ReIDMeasure(EmbeddingMetric):
+    """Mean over queries of any number in `REPORTS`, by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
+
+    Args:
+        name: the number; one that ends in "_" in `REPORTS` is followed by k.
+        options: see `EmbeddingMetric`.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import ReIDMeasure
+        >>> metric = ReIDMeasure("precision_2")
+        >>> metric.update(torch.tensor([[1.0, 0.0]]), torch.tensor([7]), is_query=True)
+        >>> gallery = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.1, 0.9]])
+        >>> metric.update(gallery, torch.tensor([7, 3, 7]), is_query=False)
+        >>> metric.compute()  # hits at ranks 1 and 3, one of them within the first 2
+        tensor(0.5000)
+    """
+
+    plot_upper_bound = None
+    shown = ("name",)
+
+    def __init__(self, name: str, **options: Any) -> None:
+        key, k = parse_report(name, argument="name")
+        if key == "rank_":
+            self.of_cmc, self.longest = True, k
+        super().__init__(**options)
+        if self._ranks_by(of_cmc=self.of_cmc).draw is not None:
+            _checks.can_draw(f"the report {name!r}", can=key in DRAWN_REPORTS)
+        self.name = name
+        self.reported = (name,)
+
+    def summarise(self, ranks: PositiveRanks) -> Tensor:
+        """Mean over queries of the number."""
+        return self._mean(measure(self.name, ranks, self.protocol))
+
+    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of its expectation."""
+        return self._mean(measure_drawn(self.name, drawn), drawn)
+
+
+class ReIDMetrics(MetricCollection):
+    """The numbers that papers report, as a `MetricCollection`: `map`, `minp`, `rank_1`, ... or those of a protocol.
+
+    All members are 0-d tensors, ready for `self.log_dict`, and share one set of samples and their rankings.
+
+    Args:
+        ranks: the ranks at which the CMC is reported; None for those of the protocol, 1, 5 and 10 by default.
+        protocol: the benchmark; it says what is reported.
+        rule: the rule of average precision; see `ReIDMeanAP`.
+        prefix: put before every name, for instance "val/".
+        postfix: put behind every name.
+        options: see `EmbeddingMetric`, and the other fields of `Protocol`.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import ReIDMetrics
+        >>> metrics = ReIDMetrics(ranks=(1, 2))
+        >>> metrics.update(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([7, 3]), is_query=True)
+        >>> gallery = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.1, 0.9]])
+        >>> metrics.update(gallery, torch.tensor([7, 3, 7]), is_query=False)
+        >>> metrics.compute()
+        {'map': tensor(0.6667), 'minp': tensor(0.5833), 'rank_1': tensor(0.5000), 'rank_2': tensor(1.)}
+    """
+
+    def __init__(
+        self,
+        ranks: Sequence[int] | None = None,
+        *,
+        protocol: str | Protocol = "market1501",
+        rule: str | None = None,
+        prefix: str | None = None,
+        postfix: str | None = None,
+        **options: Any,
+    ) -> None:
+        shared = arguments_of(EmbeddingMetric)
+        _checks.known_arguments("ReIDMetrics", options, arguments_of(ReIDMetrics, *PROTOCOL_FIELDS, *shared))
+        fixed = {name: options.pop(name) for name in set(options) & set(PROTOCOL_FIELDS)}
+        protocol = find_protocol(protocol).changed(fixed if rule is None else fixed | {"rule": rule})
+        reports = protocol.reports
+        if ranks is not None:
+            _checks.positive_ints("ranks", ranks)
+            reports = (*(name for name in reports if parse_report(name)[0] != "rank_"), *map("rank_{}".format, ranks))
+        protocol = protocol.changed({"reports": reports})
+        members: dict[str, Metric | MetricCollection] = {
+            name: _member(name, protocol=protocol, **options) for name in reports
+        }
+        super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
+        for name in members:  # the base class sorts by name: rank_10 before rank_5
+            self._modules[name] = self._modules.pop(name)
+
+    def compute(self) -> dict[str, Any]:
+        """All numbers, by name; NaN and one warning where no sample was given."""
+        members = {name: member for name, member in self.items(copy_state=False) if isinstance(member, EmbeddingMetric)}
+        if any(member.update_called or member.roles for member in members.values()):
+            return super().compute()
+        rank_zero_warn(NO_SAMPLE)
+        return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in members.items()}
+
+    def results(self) -> RetrievalResults:
+        """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""
+        member = next(iter(self._modules.values()))
+        assert isinstance(member, EmbeddingMetric)  # noqa: S101 - for the type checker; see __init__
+        return member.results()
+
+
+def _member(name: str, **options: Any) -> EmbeddingMetric:
+    """The metric of a reported number."""
+    key, k = parse_report(name)
+    if key == "rank_":
+        return ReIDCMC(k, **options)
+    named = {"map": ReIDMeanAP, "minp": ReIDMINP}
+    return named[key](**options) if key in named else ReIDMeasure(name, **options)

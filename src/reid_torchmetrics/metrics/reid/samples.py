@@ -1,0 +1,127 @@
+"""The samples that a metric holds, as the ranking takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.scores import Rows, non_finite_rows
+
+QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of a metric, in the order in which they came: embeddings in batches, labels as one tensor each.
+
+    They are ranked on the device of the labels.
+    """
+
+    embeddings: list[Tensor]
+    identities: Tensor
+    roles: Tensor
+    cameras: Tensor | None
+    index: Tensor | None
+    time: int
+    """when the last of them came, by `ranking_cache.arrived`"""
+
+    @classmethod
+    def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device, time: int) -> Samples:
+        """The batches that a metric holds.
+
+        Raises:
+            ValueError: batches of merged metrics that do not fit each other.
+        """
+        embeddings = list(states["embeddings"])
+        for block in embeddings:
+            _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", embeddings[0].shape[1])
+        total = sum(map(len, embeddings))
+        optional = {
+            name: _joined(name, states[name], total, device) if any(map(len, states[name])) else None
+            for name in ("cameras", "index")
+        }
+        if not total:  # no sample lacks a camera
+            optional["cameras"] = torch.empty(0, dtype=torch.int64, device=device)
+        return cls(
+            embeddings=embeddings,
+            identities=_joined("identities", states["identities"], total, device),
+            roles=_joined("roles", states["roles"], total, device),
+            cameras=optional["cameras"],
+            index=optional["index"],
+            time=time,
+        )
+
+    def __len__(self) -> int:
+        """Number of samples."""
+        return len(self.roles)
+
+    @property
+    def device(self) -> torch.device:
+        """Where they are ranked."""
+        return self.roles.device
+
+    @property
+    def labels(self) -> list[Tensor | None]:
+        """Everything but the embeddings."""
+        return [self.identities, self.roles, self.cameras, self.index]
+
+    @cached_property
+    def blocks(self) -> list[Tensor]:
+        """The embeddings on the device of the labels, at least one block."""
+        return [block.to(self.device) for block in self.embeddings] or [torch.empty((0, 1), device=self.device)]
+
+    def check_roles(self, *, leave_one_out: bool) -> None:
+        """Raise if a query is no gallery item although it must be.
+
+        Raises:
+            ValueError: it is so.
+        """
+        if leave_one_out:
+            _checks.leave_one_out_roles(int((self.roles == QUERY).sum()))
+
+    def rows(self, positions: Tensor | None = None) -> Rows:
+        """The embeddings at some positions, or all."""
+        return Rows(self.blocks, None if positions is None or self._are_all(positions) else positions)
+
+    def positions(self, role: int) -> Tensor:
+        """Positions of the samples of a role, ascending; of those that share `index`, the first."""
+        positions = (self.roles & role > 0).nonzero()[:, 0]
+        if self.index is None or not len(positions):
+            return positions
+        numbers, order = self.index[positions].sort(stable=True)
+        is_first = torch.ones_like(numbers, dtype=torch.bool)
+        is_first[1:] = numbers[1:] != numbers[:-1]
+        return positions[order[is_first].sort().values]
+
+    def in_order(self, positions: Tensor) -> Tensor:
+        """The same positions in the order of the data set: that of `index` where it is given, else as they came."""
+        return positions if self.index is None else positions[self.index[positions].argsort()]
+
+    def non_finite(self) -> Tensor:
+        """Positions of the samples whose embedding is not finite."""
+        first, found = 0, [torch.empty(0, dtype=torch.int64, device=self.device)]
+        for block in self.blocks:
+            found.append(non_finite_rows(block) + first)
+            first += len(block)
+        return torch.cat(found)
+
+    def column_of(self, gallery: Tensor, query: Tensor) -> Tensor:
+        """Where the samples at positions `query` stand in `gallery`, itself a list of positions; -1 for nowhere."""
+        columns = torch.full_like(self.identities, -1)
+        columns[gallery] = torch.arange(len(gallery), device=self.device)
+        return columns[query]
+
+    def _are_all(self, positions: Tensor) -> bool:
+        return len(positions) == len(self) and bool((positions[1:] > positions[:-1]).all())
+
+
+def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.device) -> Tensor:
+    none = torch.empty(0, dtype=torch.int64, device=device)
+    joined = torch.cat([none, *(batch.to(device) for batch in batches)])
+    _checks.given_for_all(argument, len(joined), total)
+    return joined

@@ -1,0 +1,230 @@
+"""Precision, recall and F1 at a confidence: counted detection by detection, for one class and threshold at a time."""
+
+import math
+import re
+from itertools import product
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.detection.curves.operating_points import (
+    OperatingPoints,
+    at_confidence,
+    best_f1,
+    precision_recall_curve,
+)
+from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.matching.matches import Matches, merge_matches
+from reid_torchmetrics.functional.detection.matching.matching import match_images
+from tests.detection_strategies import Problem, problems
+from tests.reference import detection_curves as reference
+
+NAN = pytest.approx(math.nan, nan_ok=True)
+INF = math.inf
+CONFIDENCES = (-1.0, -0.125, 0.0, 0.25, 0.3, 1.0, INF)
+
+
+def matches_of(scores: list[float], are_right: list[bool], num_missed: int = 0, dtype=torch.float64) -> Matches:
+    """Matches of one class, with one image for each detection, which is on the image's ground truth or beside it."""
+    num = len(scores)
+    boxes = torch.tensor([[0, 0, 9, 9]], dtype=torch.float64)
+    beside = torch.tensor([[0, 0, 0, 0] if right else [20, 0, 0, 0] for right in are_right]).view(-1, 4)
+    images, truths = torch.arange(num), [image for image in range(num) if are_right[image]]
+    truth_images = torch.tensor([*truths, *range(num, num + num_missed)], dtype=torch.int64)
+    ones = torch.ones(num + num_missed, dtype=torch.int64)
+    detections = Detections(boxes + beside, torch.tensor(scores, dtype=dtype), ones[:num], images)
+    return match_images(
+        detections,
+        GroundTruths(boxes.expand(len(truth_images), 4), ones[: len(truth_images)], truth_images),
+        iou_thresholds=(0.5,),
+        area_ranges={"all": (0.0, INF)},
+    )
+
+
+def contents(points: OperatingPoints) -> list[float]:
+    """Of one class and threshold: confidence, precision, recall, F1 and the two counts."""
+    values = (points.confidence, points.precision, points.recall, points.f1)
+    return [float(value) for value in (*values, points.num_true_positives, points.num_detections)]
+
+
+# Right, wrong, right, wrong; one ground truth of three is missed.
+EXAMPLE = matches_of([0.9, 0.7, 0.5, 0.3], [True, False, True, False], num_missed=1)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "num_right", "num_detections"),
+    [(1.0, 0, 0), (0.9, 1, 1), (0.8, 1, 1), (0.7, 1, 2), (0.5, 2, 3), (0.1, 2, 4), (-5.0, 2, 4)],
+)
+def test_the_example_has_its_counts_at_a_confidence(confidence, num_right, num_detections):
+    found = at_confidence(EXAMPLE, confidence)
+    precision = num_right / num_detections if num_detections else NAN
+    f1 = 2 * num_right / (num_detections + 3)
+    assert contents(found) == [confidence, precision, num_right / 3, f1, num_right, num_detections]
+    assert found.num_positives.tolist() == [3]
+
+
+def test_the_example_is_best_at_the_second_of_its_true_positives():
+    assert contents(best_f1(EXAMPLE)) == [0.5, 2 / 3, 2 / 3, 2 * 2 / (3 + 3), 2, 3]
+
+
+def test_the_example_has_its_curve():
+    precision, recall, scores = precision_recall_curve(EXAMPLE, 1)
+    assert precision.tolist() == [1, 1 / 2, 2 / 3, 2 / 4]
+    assert recall.tolist() == [1 / 3, 1 / 3, 2 / 3, 2 / 3]
+    assert scores.tolist() == [0.9, 0.7, 0.5, 0.3]
+
+
+def test_equal_scores_are_accepted_together():
+    for are_right in ([False, True, True], [True, True, False]):
+        matches = matches_of([0.5, 0.5, 0.5], are_right)
+        assert contents(best_f1(matches)) == [0.5, 2 / 3, 1, 2 * 2 / (3 + 2), 2, 3]
+        assert [values.tolist() for values in precision_recall_curve(matches, 1)] == [[2 / 3], [1], [0.5]]
+
+
+def test_of_equal_f1_the_highest_confidence_is_taken():
+    # 2 * 1 / (1 + 3) with the best score, 2 * 2 / (5 + 3) with all.
+    matches = matches_of([0.9, 0.8, 0.8, 0.8, 0.7], [True, False, False, False, True], num_missed=1)
+    assert contents(best_f1(matches)) == [0.9, 1, 1 / 3, 1 / 2, 1, 1]
+
+
+def test_without_a_true_positive_it_is_best_to_accept_nothing():
+    assert contents(best_f1(matches_of([0.9, 0.5], [False, False], num_missed=2))) == [INF, NAN, 0, 0, 0, 0]
+    assert contents(best_f1(matches_of([], [], num_missed=2))) == [INF, NAN, 0, 0, 0, 0]
+    assert contents(best_f1(matches_of([0.9], [False]))) == [INF, NAN, NAN, NAN, 0, 0]
+
+
+def test_without_ground_truths_recall_is_not_defined_but_f1_is():
+    matches = matches_of([0.9], [False])
+    assert contents(at_confidence(matches, 0.5)) == [0.5, 0, NAN, 0, 0, 1]
+    assert contents(at_confidence(matches, 0.95)) == [0.95, NAN, NAN, NAN, 0, 0]
+    assert [values.tolist() for values in precision_recall_curve(matches, 1)] == [[0], [NAN], [0.9]]
+
+
+def test_a_confidence_is_reached_by_the_score_that_is_written_the_same():
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        assert int(at_confidence(matches_of([0.7], [True], dtype=dtype), 0.7).num_detections) == 1
+
+
+def test_no_classes_have_no_numbers():
+    none = torch.zeros(0, dtype=torch.int64)
+    matches = match_images(
+        Detections(torch.zeros((0, 4)), torch.zeros(0), none, none), GroundTruths(torch.zeros((0, 4)), none, none)
+    )
+    assert at_confidence(matches, 0.5).f1.shape == best_f1(matches).f1.shape == (10, 0)
+
+
+def cells(problem: Problem, limit: int):
+    """Class, area range and threshold by number, with the verdicts of the slow reference and its ground truths."""
+    setting = problem.setting
+    numbers = (list(enumerate(each)) for each in (setting.classes, setting.areas.values(), setting.iou_thresholds))
+    for (k, label), (a, area_range), (t, threshold) in product(*numbers):
+        found, num_positives = reference.coco_verdicts(
+            problem.detections,
+            problem.ground_truths,
+            label=label,
+            threshold=threshold,
+            area_range=area_range,
+            max_detections=(setting.max_detections[-1], setting.max_detections[limit]),
+        )
+        yield (k, a, t), found, num_positives
+
+
+def check_points(points: OperatingPoints, place: tuple[int, int], counts: reference.Counts, num_positives: int) -> None:
+    t, k = place
+    num_right, num_detections = counts
+    assert (int(points.num_true_positives[t, k]), int(points.num_detections[t, k])) == counts
+    assert int(points.num_positives[k]) == num_positives
+    assert float(points.precision[t, k]) == (num_right / num_detections if num_detections else NAN)
+    assert float(points.recall[t, k]) == (num_right / num_positives if num_positives else NAN)
+    assert float(points.f1[t, k]) == pytest.approx(reference.f1(counts, num_positives), nan_ok=True)
+
+
+@given(problems(), st.integers(0, 2), st.sampled_from(CONFIDENCES))
+def test_counts_are_those_of_loops_over_detections(problem, limit, confidence):
+    limit = min(limit, len(problem.setting.max_detections) - 1)
+    matches = problem.matched()
+    num_areas = len(problem.setting.areas)
+    at, best = (
+        [measure(area) for area in range(num_areas)]
+        for measure in (
+            lambda area: at_confidence(matches, confidence, area=area, limit=limit),
+            lambda area: best_f1(matches, area=area, limit=limit),
+        )
+    )
+    for (k, a, t), found, num_positives in cells(problem, limit):
+        check_points(at[a], (t, k), reference.counts_at(found, confidence), num_positives)
+        value = reference.best_confidence(found, num_positives)
+        assert float(best[a].confidence[t, k]) == value
+        check_points(best[a], (t, k), reference.counts_at(found, value), num_positives)
+
+
+@settings(max_examples=75)
+@given(problems(), st.integers(0, 2), st.data())
+def test_curves_are_those_of_loops_over_scores(problem, limit, data):
+    limit = min(limit, len(problem.setting.max_detections) - 1)
+    (k, a, t), found, num_positives = data.draw(st.sampled_from([*cells(problem, limit)]))
+    label = problem.setting.classes[k]
+    curve = precision_recall_curve(problem.matched(), label, threshold=t, area=a, limit=limit)
+    scores = sorted({row.score for row in found if row.verdict is not None}, reverse=True)
+    counts = [reference.counts_at(found, score) for score in scores]
+    assert curve.scores.tolist() == scores
+    assert curve.precision.tolist() == [right / number for right, number in counts]
+    assert curve.recall.tolist() == [right / num_positives if num_positives else NAN for right, _ in counts]
+
+
+@settings(max_examples=75)
+@given(problems(default_setting=True))
+def test_the_best_f1_is_the_largest_along_the_curve_and_that_at_its_confidence(problem):
+    matches = problem.matched()
+    best = best_f1(matches)
+    for k, label in enumerate(matches.classes.tolist()):
+        precision, recall, scores = precision_recall_curve(matches, label, threshold=3)
+        if matches.num_positives[0, k] and len(scores):
+            f1 = (2 * precision * recall / (precision + recall)).nan_to_num(0)
+            assert float(f1.max()) == pytest.approx(float(best.f1[3, k]), abs=1e-12)
+        there = at_confidence(matches, float(best.confidence[3, k]))
+        assert int(there.num_detections[3, k]) == int(best.num_detections[3, k])
+        assert int(there.num_true_positives[3, k]) == int(best.num_true_positives[3, k])
+
+
+@settings(max_examples=50)
+@given(problems(default_setting=True))
+def test_images_in_parts_have_the_same_numbers(problem):
+    halves = [{*problem.images[0::2]}, {*problem.images[1::2]}]
+    merged = merge_matches([problem.with_images(images).matched() for images in halves])
+    whole = problem.matched()
+    for measure in (lambda matches: at_confidence(matches, 0.2), best_f1):
+        for found, expected in zip(*(vars(measure(matches)).values() for matches in (merged, whole)), strict=True):
+            assert torch.equal(found, expected)
+
+
+BAD = [
+    (lambda: at_confidence(EXAMPLE, None), TypeError, "`confidence` must be a number; got NoneType."),
+    (
+        lambda: at_confidence(EXAMPLE, 0.5, area=1),
+        ValueError,
+        "`area` must be the number of one of 1 area ranges; got 1.",
+    ),
+    (lambda: best_f1(EXAMPLE, area="all"), TypeError, "`area` must be an int; got str."),
+    (lambda: best_f1(EXAMPLE, limit=-1), ValueError, "`limit` must be at least 0; got -1."),
+    (
+        lambda: precision_recall_curve(EXAMPLE, 2),
+        ValueError,
+        "`label` must be the label of a class that occurs; got 2.",
+    ),
+    (lambda: precision_recall_curve(EXAMPLE, "cat"), TypeError, "`label` must be an int; got str."),
+    (
+        lambda: precision_recall_curve(EXAMPLE, 1, threshold=1),
+        ValueError,
+        "`threshold` must be the number of one of 1 thresholds; got 1.",
+    ),
+]
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(("call", "error", "message"), BAD)
+def test_bad_options_are_refused(call, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        call()

@@ -1,0 +1,342 @@
+"""What must change nothing in COCO's evaluation, and what may change only what it says."""
+
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.detection import (
+    COCO_AREA_RANGES,
+    CocoGrid,
+    CocoResults,
+    Detections,
+    GroundTruths,
+    Matches,
+    average_matches,
+    coco_evaluate,
+    evaluate_matches,
+    find_pairs,
+    match_images,
+    merge_matches,
+)
+from reid_torchmetrics.functional.detection.curves import precision_recall
+from reid_torchmetrics.functional.detection.inputs import sorting
+from reid_torchmetrics.functional.detection.matching import matching, pairs
+from tests.detection_strategies import problems
+from tests.reference.detection import Detection
+
+few = settings(max_examples=40)
+ARRAYS = ("precision", "recall", "scores")
+WITHOUT_ROWS = (
+    "classes",
+    "num_positives",
+    "scores",
+    "class_index",
+    "images",
+    "limits",
+    "area_bits",
+    "columns",
+    "matched",
+    "true_positive",
+)
+
+
+def same(found: CocoResults, expected: CocoResults) -> bool:
+    return all(torch.equal(getattr(found, name), getattr(expected, name)) for name in ARRAYS)
+
+
+def same_matches(found: Matches, expected: Matches, *, with_rows: bool = True) -> bool:
+    names = (*WITHOUT_ROWS, "rows", "ground_truths") if with_rows else WITHOUT_ROWS
+    return all(torch.equal(getattr(found, name), getattr(expected, name)) for name in names)
+
+
+@few
+@given(problems(), st.randoms(use_true_random=False))
+def test_the_order_in_which_images_come_changes_nothing(problem, random):
+    """Boxes of different images may even alternate; in an image they keep their order, which decides ties."""
+    mixed = replace(
+        problem, detections=_mixed(problem.detections, random), ground_truths=_mixed(problem.ground_truths, random)
+    )
+    assert same(mixed.evaluated(), problem.evaluated())
+
+
+def _mixed(rows, random):
+    images = [row.image for row in rows]
+    waiting = {image: iter([row for row in rows if row.image == image]) for image in images}
+    return [next(waiting[image]) for image in random.sample(images, len(images))]
+
+
+@few
+@given(problems())
+def test_only_the_order_of_image_numbers_matters(problem):
+    numbers = dict(zip(sorted(problem.images), (0, 5, 2**20, 2**31 - 1), strict=False))
+    renumbered = problem.mapped(lambda row: row._replace(image=numbers[row.image]))
+    assert same(renumbered.evaluated(), problem.evaluated())
+
+
+@few
+@given(problems(), st.permutations([-7, 0, 2**40]))
+def test_other_labels_only_reorder_the_classes(problem, labels):
+    """Classes are in the order of their labels, whatever integers those are."""
+    names = dict(zip(problem.setting.classes, labels, strict=False))
+    classes = sorted(names.values())
+    renamed = problem.mapped(lambda row: row._replace(label=names[row.label]))
+    renamed = replace(renamed, setting=replace(problem.setting, classes=classes))
+    before, after = problem.evaluated(), renamed.evaluated()
+    places = [classes.index(names[label]) for label in problem.setting.classes]
+    assert after.classes.tolist() == classes
+    assert torch.equal(after.precision[:, :, places], before.precision)
+    assert torch.equal(after.recall[:, places], before.recall)
+    assert torch.equal(after.scores[:, :, places], before.scores)
+
+
+@few
+@given(problems())
+def test_classes_have_nothing_to_do_with_each_other(problem):
+    together = problem.evaluated()
+    for place, label in enumerate(problem.setting.classes):
+        alone = replace(problem, setting=replace(problem.setting, classes=[label])).evaluated()
+        assert torch.equal(alone.precision[:, :, 0], together.precision[:, :, place])
+        assert torch.equal(alone.recall[:, 0], together.recall[:, place])
+        assert torch.equal(alone.scores[:, :, 0], together.scores[:, :, place])
+
+
+@few
+@given(problems(), st.lists(st.integers(0, 2), min_size=4, max_size=4))
+def test_parts_that_are_matched_apart_merge_to_the_whole(problem, part_of):
+    """Each image is in one of three parts, some of which have no image, or lack classes that the others have."""
+    options = {"classes": None}
+    names = dict(zip(sorted(problem.images), part_of, strict=False))
+    images = [{image for image, part in names.items() if part == number} for number in range(3)]
+    parts = [problem.with_images(of_part).matched(**options) for of_part in images]
+    merged, whole = merge_matches(parts), problem.matched(**options)
+    assert same_matches(merged, whole, with_rows=False)
+    grid = problem.grid
+    assert same(evaluate_matches(merged, grid), evaluate_matches(whole, grid))
+    assert same(evaluate_matches(merged, grid), problem.evaluated(**options))
+
+
+@few
+@given(problems())
+def test_merging_one_part_or_an_empty_one_changes_nothing(problem):
+    whole = problem.matched()
+    empty = problem.with_images(set()).matched()
+    assert same_matches(merge_matches([whole]), whole)
+    for parts in ([whole, empty], [empty, whole]):
+        assert same_matches(merge_matches(parts), whole, with_rows=False)
+
+
+@few
+@given(problems(), problems())
+def test_merged_rows_keep_the_numbers_of_their_parts(problem, other):
+    """The other problem's images are numbered after those of the first."""
+    shift = 10**6
+    later = replace(other.mapped(lambda row: row._replace(image=row.image + shift)), setting=problem.setting)
+    parts = [problem.matched(classes=None), later.matched(classes=None)]
+    merged = merge_matches(parts)
+    assert set(_rows_taken(merged)) == {row for part in parts for row in _rows_taken(part)}
+
+
+def _rows_taken(matches: Matches) -> list[tuple[int, int, int, int, int]]:
+    """Image, row, threshold and area range of each match, and the row of what was taken."""
+    images, rows = (values.index_select(0, matches.columns).tolist() for values in (matches.images, matches.rows))
+    return [
+        (images[column], rows[column], t, a, int(matches.ground_truths[a, t, column]))
+        for a, t, column in matches.matched.nonzero().tolist()
+    ]
+
+
+@few
+@given(problems(), st.sampled_from([1, 1000, 5000]))
+def test_the_memory_bound_changes_nothing(problem, max_bytes):
+    assert same_matches(problem.matched(max_bytes=max_bytes), problem.matched())
+
+
+INTERNAL_SIZES = [
+    (matching, "_AREA_BLOCK"),
+    (pairs, "_CACHED_PAIRS"),
+    (precision_recall, "_MOST_CURVES"),
+    (precision_recall, "_MOST_COUNTED"),
+    (sorting, "_NARROW_LABELS"),
+]
+
+
+@pytest.mark.parametrize(("module", "size"), INTERNAL_SIZES)
+def test_what_is_done_with_many_boxes_gives_the_same_with_few(module, size):
+    """Blocks, and the ways of more curves, longer curves and larger labels than those of small problems."""
+
+    @few
+    @given(problems())
+    def compare(problem):
+        with mock.patch.object(module, size, 2):
+            found = problem.evaluated()
+        assert same(found, problem.evaluated())
+
+    compare()
+
+
+@few
+@given(problems())
+def test_scores_matter_by_their_order_alone(problem):
+    """Twice the score and 3 is exact here, and so is the way back."""
+    rescaled = replace(problem, detections=[row._replace(score=2 * row.score + 3) for row in problem.detections])
+    before, after = problem.evaluated(), rescaled.evaluated()
+    assert torch.equal(after.precision, before.precision)
+    assert torch.equal(after.recall, before.recall)
+    assert torch.equal(torch.where(after.scores > 0, (after.scores - 3) / 2, before.scores), before.scores)
+    assert rescaled.taken() == problem.taken()
+
+
+@few
+@given(problems(), st.sampled_from([torch.float16, torch.bfloat16, torch.float32, torch.float64]))
+def test_the_dtype_of_scores_changes_nothing_where_it_holds_them(problem, dtype):
+    """Scores from -1/8 to 2 in eighths are exact in all of them."""
+    found = replace(problem, detections=[row._replace(score=min(row.score, 2.0)) for row in problem.detections])
+    detections, truths = found.tensors
+    other = Detections(detections.boxes, detections.scores.to(dtype), detections.labels, detections.images)
+    assert same(coco_evaluate(other, truths, **found.options), found.evaluated())
+
+
+@few
+@given(problems(), st.sampled_from([torch.uint8, torch.int16, torch.int32]))
+def test_the_dtype_of_labels_and_images_changes_nothing(problem, dtype):
+    problem = problem.with_images({image for image in problem.images if image < 200})
+    detections, truths = problem.tensors
+    found = Detections(detections.boxes, detections.scores, detections.labels.to(dtype), detections.images.to(dtype))
+    narrow = replace(truths, labels=truths.labels.to(dtype), images=truths.images.to(dtype))
+    assert same(coco_evaluate(found, narrow, **problem.options), problem.evaluated())
+
+
+@few
+@given(problems())
+def test_the_default_areas_are_those_of_the_boxes_and_by_default_nothing_is_a_crowd(problem):
+    truths = problem.packed_ground_truths
+    sizes = truths.boxes[:, 2].double() * truths.boxes[:, 3].double()
+    said = GroundTruths(truths.boxes, truths.labels, truths.images, torch.zeros(len(sizes), dtype=torch.bool), sizes)
+    unsaid = GroundTruths(truths.boxes, truths.labels, truths.images)
+    found = problem.packed_detections
+    options = problem.options
+    assert same(coco_evaluate(found, unsaid, **options), coco_evaluate(found, said, **options))
+
+
+@few
+@given(problems(default_setting=True), st.permutations(range(10)))
+def test_thresholds_have_nothing_to_do_with_each_other(problem, order):
+    """In another order, or one alone."""
+    thresholds = [problem.setting.iou_thresholds[t] for t in order]
+    before, after = problem.evaluated(), problem.evaluated(iou_thresholds=thresholds)
+    assert torch.equal(after.precision, before.precision[order])
+    assert torch.equal(after.recall, before.recall[order])
+    assert torch.equal(problem.evaluated(iou_thresholds=thresholds[:1]).precision, before.precision[order[:1]])
+
+
+@few
+@given(problems(default_setting=True), st.integers(0, 3))
+def test_area_ranges_have_nothing_to_do_with_each_other(problem, chosen):
+    name = list(problem.setting.areas)[chosen]
+    before, after = problem.evaluated(), problem.evaluated(area_ranges={name: problem.setting.areas[name]})
+    assert torch.equal(after.precision[..., 0, :], before.precision[..., chosen, :])
+    assert torch.equal(after.recall[..., 0, :], before.recall[..., chosen, :])
+
+
+@settings(max_examples=10)
+@given(problems(default_setting=True))
+def test_more_than_8_area_ranges_change_nothing_in_the_first_ones(problem):
+    """They no longer fit into the bits of a byte."""
+    more = {f"up to {limit}": (0.0, float(limit)) for limit in range(1, 59)}
+    before, after = problem.evaluated(), problem.evaluated(area_ranges=dict(problem.setting.areas) | more)
+    assert torch.equal(after.precision[..., :4, :], before.precision)
+    assert torch.equal(after.recall[..., :4, :], before.recall)
+
+
+@few
+@given(problems(default_setting=True))
+def test_limits_that_no_class_of_an_image_exceeds_are_one(problem):
+    """There are at most 30 detections."""
+    found = problem.evaluated(max_detections=(30, 31, 10**6))
+    for array in (found.precision, found.recall, found.scores):
+        assert torch.equal(array[..., 0], array[..., 1])
+        assert torch.equal(array[..., 0], array[..., 2])
+
+
+@few
+@given(problems())
+def test_boxes_and_area_ranges_may_be_measured_in_half_pixels(problem):
+    """Everything is doubled, areas fourfold: exact in binary numbers."""
+
+    finer = problem.mapped(lambda row: row._replace(box=tuple(2 * side for side in row.box)))
+    finer = replace(finer, ground_truths=[row._replace(area=4 * row.area) for row in finer.ground_truths])
+    ranges = {name: (4 * least, 4 * most) for name, (least, most) in problem.setting.areas.items()}
+    assert same(finer.evaluated(area_ranges=ranges), problem.evaluated())
+
+
+@few
+@given(problems())
+def test_x_and_y_may_be_exchanged(problem):
+    turned = problem.mapped(lambda row: row._replace(box=tuple(row.box[place] for place in (1, 0, 3, 2))))
+    assert same(turned.evaluated(), problem.evaluated())
+
+
+@few
+@given(problems(default_setting=True))
+def test_detections_that_are_the_ground_truths_are_perfect(problem):
+    """But for boxes without an area, which overlap nothing, and more than 100 of them, which there are not."""
+    truths = [row for row in problem.ground_truths if not row.is_crowd and row.box[2] * row.box[3] > 0]
+    found = [Detection(row.image, row.label, row.box, 0.5) for row in truths]
+    summary = replace(problem, detections=found, ground_truths=truths).evaluated().summary()
+    for name in ("map", "map_50", "map_small", "map_medium", "map_large", "mar_100", "mar_large"):
+        assert float(summary[name]) in (-1, 1) or float(summary[name]) == pytest.approx(1, abs=1e-15)
+
+
+def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():
+    nothing = torch.zeros(0, dtype=torch.int64)
+    found = Detections(torch.zeros(0, 4), torch.zeros(0), nothing, nothing)
+    truths = GroundTruths(torch.zeros(0, 4), nothing, nothing)
+    results = coco_evaluate(found, truths)
+    assert [*results.precision.shape] == [*results.scores.shape] == [10, 101, 0, 4, 3]
+    assert [*results.recall.shape] == [10, 0, 4, 3]
+    assert {float(number) for number in results.summary().values()} == {-1}
+    part = match_images(found, truths)
+    assert merge_matches([part, part]).ground_truths is None
+
+
+def test_there_may_be_more_limits_than_an_int8_counts():
+    """A limit of m keeps m of 200 detections; the ground truth is found by the one that scores least."""
+    boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).repeat(200, 1)
+    boxes[:199, 0] = 50
+    zeros = torch.zeros(200, dtype=torch.int64)
+    found = Detections(boxes, torch.arange(200, 0, -1).float(), zeros, zeros)
+    true = GroundTruths(boxes[199:], zeros[:1], zeros[:1])
+    recall = coco_evaluate(found, true, max_detections=tuple(range(1, 201))).recall
+    assert recall[0, 0, 0].tolist() == [0.0] * 199 + [1.0]
+
+
+def test_limits_may_be_the_largest_integers():
+    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]), torch.zeros(1, dtype=torch.int64)
+    found, true = Detections(boxes, torch.ones(1), zeros, zeros), GroundTruths(boxes, zeros, zeros)
+    assert coco_evaluate(found, true, max_detections=(2**63 - 1, 2**70)).recall.flatten().tolist()[0] == 1
+
+
+def test_boxes_that_carry_gradients_give_results_that_do_not():
+    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]], requires_grad=True), torch.zeros(1, dtype=torch.int64)
+    found, true = Detections(boxes, boxes[:, 2], zeros, zeros), GroundTruths(boxes, zeros, zeros)
+    assert not coco_evaluate(found, true).scores.requires_grad
+    assert not find_pairs(found, true, at_least=0.5).iou.requires_grad
+
+
+@pytest.mark.parametrize("evaluate", [evaluate_matches, average_matches])
+@pytest.mark.parametrize(
+    "options", [{"iou_thresholds": (0.5,)}, {"max_detections": (1,)}, {"area_ranges": {"all": (0.0, 1.0)}}]
+)
+def test_a_grid_that_matches_were_not_made_for_is_refused(evaluate, options):
+    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).repeat(2, 1), torch.zeros(2, dtype=torch.int64)
+    matches = match_images(Detections(boxes, torch.ones(2), zeros, zeros), GroundTruths(boxes, zeros, zeros))
+    with pytest.raises(ValueError, match="`grid` must be the one that `matches` were made with; got"):
+        evaluate(matches, CocoGrid(**options))
+
+
+def test_the_ranges_of_a_result_are_its_own():
+    assert CocoGrid(area_ranges=COCO_AREA_RANGES).area_ranges is not COCO_AREA_RANGES

@@ -1,0 +1,233 @@
+"""Pascal VOC's evaluation: equal to the recorded numbers of its tools, and to loops over boxes."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.detection.evaluators.pascal_voc import VOC_RULES, VocResults, voc_evaluate
+from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
+from tests.detection_strategies import problems
+from tests.golden import coco_cases
+from tests.reference import detection_curves as reference
+from tests.reference.detection import iou
+
+NAN = pytest.approx(math.nan, nan_ok=True)
+RECORDED = {name: problem for name, problem in coco_cases.problems().items() if "voc/all_point" in problem.expected}
+THRESHOLDS = tuple(coco_cases.options("voc")["iou_thresholds"])
+OUTPUTS = {"voc": "voc/all_point", "voc07": "voc/eleven_point"}
+
+
+def of_recorded(problem: coco_cases.Problem, order: torch.Tensor | None = None) -> tuple[Detections, GroundTruths]:
+    """The boxes that the tools were given: without crowds."""
+    kept = ~problem.is_crowd
+    columns = (problem.detection_boxes, problem.detection_scores, problem.detection_labels, problem.detection_images)
+    detections = [torch.from_numpy(column) for column in columns]
+    columns = (problem.ground_truth_boxes, problem.ground_truth_labels, problem.ground_truth_images)
+    truths = [torch.from_numpy(column[kept]) for column in columns]
+    if order is not None:
+        detections = [column[order] for column in detections]
+    return Detections(*detections), GroundTruths(*truths)
+
+
+def boxes_of(*rows: tuple) -> tuple[torch.Tensor, ...]:
+    """Columns of rows of a box with what else it has."""
+    boxes, *others = zip(*rows, strict=True)
+    return torch.tensor(boxes, dtype=torch.float64), *(torch.tensor(column) for column in others)
+
+
+def contents(found: VocResults) -> list:
+    return [value.nan_to_num(-1).tolist() for value in vars(found).values()]
+
+
+# One image, one class, three ground truths of 10 x 10 pixels side by side.
+TRUTHS = GroundTruths(*boxes_of(*(((x, 0, 9, 9), 1, 0) for x in (0, 20, 40))))
+EXAMPLE = Detections(
+    *boxes_of(
+        ((0, 0, 9, 9), 0.9, 1, 0),  # the first
+        ((0, 0, 9, 8), 0.8, 1, 0),  # the first again: 90 of 100 pixels
+        ((20, 0, 9, 9), 0.7, 1, 0),  # the second
+        ((60, 0, 9, 9), 0.6, 1, 0),  # nothing
+    )
+)
+
+
+def test_the_example_has_its_precision():
+    found = voc_evaluate(EXAMPLE, TRUTHS)
+    assert found.average_precision.tolist() == [[pytest.approx((1 / 1 + 2 / 3) / 3)]]
+    assert [found.num_true_positives.tolist(), found.num_false_positives.tolist()] == [[[2]], [[2]]]
+    assert [found.num_positives.tolist(), found.classes.tolist()] == [[3], [1]]
+    assert found.mean.tolist() == [pytest.approx(5 / 9)]
+
+
+def test_the_example_has_its_precision_by_eleven_points():
+    # Recalls 0 to 0.3 are reached with 1, up to 0.6 with 2/3.
+    expected = (4 * Fraction(1) + 3 * Fraction(2, 3)) / 11
+    assert voc_evaluate(EXAMPLE, TRUTHS, rule="voc07").mean.tolist() == [pytest.approx(float(expected))]
+
+
+def test_a_difficult_ground_truth_need_not_be_found_and_its_detections_do_not_count():
+    found = voc_evaluate(EXAMPLE, TRUTHS, is_difficult=torch.tensor([True, False, False]))
+    assert found.average_precision.tolist() == [[pytest.approx((1 / 1) / 2)]]
+    assert [found.num_true_positives.tolist(), found.num_false_positives.tolist()] == [[[1]], [[1]]]
+    assert found.num_positives.tolist() == [2]
+
+
+def test_a_detection_has_no_second_choice():
+    # The second detection overlaps the taken first ground truth most, and the other one by more than half.
+    truths = GroundTruths(*boxes_of(((0, 0, 9, 9), 1, 0), ((2, 0, 9, 9), 1, 0)))
+    detections = Detections(*boxes_of(((0, 0, 9, 9), 0.9, 1, 0), ((0, 0, 9, 9), 0.8, 1, 0)))
+    found = voc_evaluate(detections, truths)
+    assert [found.num_true_positives.tolist(), found.num_false_positives.tolist()] == [[[1]], [[1]]]
+
+
+def test_of_equal_overlaps_the_first_ground_truth_counts():
+    truths = GroundTruths(*boxes_of(((0, 0, 9, 9), 1, 0), ((0, 0, 9, 9), 1, 0)))
+    detections = Detections(*boxes_of(((0, 0, 9, 9), 0.9, 1, 0)))
+    first, second = (
+        voc_evaluate(detections, truths, is_difficult=torch.tensor(flags)) for flags in ([True, False], [False, True])
+    )
+    assert [first.num_true_positives.tolist(), second.num_true_positives.tolist()] == [[[0]], [[1]]]
+
+
+@pytest.mark.parametrize(("whole_pixels", "overlap"), [(True, 5 / 15), (False, 4 / 14)])
+def test_whole_pixels_count_both_edges(whole_pixels, overlap):
+    truths = GroundTruths(*boxes_of(((0, 0, 9, 9), 1, 0)))
+    detections = Detections(*boxes_of(((5, 0, 9, 9), 0.9, 1, 0)))
+    thresholds = (math.nextafter(overlap, 0), overlap, math.nextafter(overlap, 1))
+    found = voc_evaluate(detections, truths, iou_thresholds=thresholds, whole_pixels=whole_pixels)
+    assert found.num_true_positives.tolist() == [[1], [1], [0]]
+
+
+def test_crowds_are_left_out():
+    crowds = replace(TRUTHS, is_crowd=torch.tensor([False, True, False]))
+    found = voc_evaluate(EXAMPLE, crowds)
+    rest = GroundTruths(*boxes_of(*(((x, 0, 9, 9), 1, 0) for x in (0, 40))))
+    assert contents(found) == contents(voc_evaluate(EXAMPLE, rest))
+    assert found.num_false_positives.tolist() == [[3]]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+@pytest.mark.parametrize("rule", VOC_RULES)
+def test_recorded_values_are_equal(name, rule):
+    problem = RECORDED[name]
+    found = voc_evaluate(*of_recorded(problem), iou_thresholds=THRESHOLDS, rule=rule)
+    expected = problem.expected[OUTPUTS[rule]]
+    for t, rows in enumerate(expected.tolist()):
+        assert found.classes.tolist() == [row[0] for row in rows]
+        # The tool says 0 by eleven points of a class without ground truths.
+        values = [value if size else math.nan for _, value, size, *_ in rows]
+        assert found.average_precision[t].tolist() == pytest.approx(values, abs=1e-12, nan_ok=True)
+        assert found.num_positives.tolist() == [row[2] for row in rows]
+        assert found.num_true_positives[t].tolist() == [row[3] for row in rows]
+        assert found.num_false_positives[t].tolist() == [row[4] for row in rows]
+
+
+def test_every_recorded_problem_was_compared():
+    assert len(RECORDED) == len(coco_cases.problems()) == 14
+    assert THRESHOLDS == (0.3, 0.5, 0.75)
+
+
+@pytest.mark.parametrize("name", ["score_ties", "two_scores_only", "iou_ties_integer_grid"])
+def test_the_order_of_images_changes_nothing(name):
+    problem = RECORDED[name]
+    images = torch.from_numpy(problem.detection_images)
+    order = torch.randperm(problem.num_images)[images.long()].sort(stable=True).indices
+    assert not torch.equal(order, order.sort().values)
+    found, shuffled = (
+        voc_evaluate(*boxes, iou_thresholds=THRESHOLDS) for boxes in (of_recorded(problem), of_recorded(problem, order))
+    )
+    assert contents(found) == contents(shuffled)
+
+
+@given(problems(), st.sampled_from([(0.5,), (0.3, 0.75), (0.5, 1 / 3, 1.0), (0.6, 0.0)]), st.booleans(), st.randoms())
+def test_verdicts_are_those_of_loops_over_boxes(problem, thresholds, whole_pixels, random):
+    is_difficult = [random.random() < 0.3 for _ in problem.ground_truths]
+    options = {
+        "iou_thresholds": thresholds,
+        "whole_pixels": whole_pixels,
+        "is_difficult": torch.tensor(is_difficult, dtype=torch.bool),
+    }
+    found = {rule: voc_evaluate(*problem.tensors, rule=rule, **options) for rule in VOC_RULES}
+    labels = sorted({row.label for row in (*problem.detections, *problem.ground_truths)})
+    assert found["voc"].classes.tolist() == labels
+    for k, label in enumerate(labels):
+        counting = [
+            truth.label == label and not truth.is_crowd and not difficult
+            for truth, difficult in zip(problem.ground_truths, is_difficult, strict=True)
+        ]
+        for t, threshold in enumerate(thresholds):
+            verdicts = reference.voc_verdicts(
+                problem.detections,
+                problem.ground_truths,
+                is_difficult,
+                label,
+                threshold,
+                reference.pixel_iou if whole_pixels else iou,
+            )
+            for rule, results in found.items():
+                assert int(results.num_positives[k]) == sum(counting)
+                assert int(results.num_true_positives[t, k]) == verdicts.count(True)
+                assert int(results.num_false_positives[t, k]) == verdicts.count(False)
+                expected = reference.average_precision(verdicts, sum(counting), rule)
+                assert float(results.average_precision[t, k]) == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def test_a_class_without_ground_truths_is_not_defined_and_not_in_the_mean():
+    detections = replace(EXAMPLE, labels=torch.tensor([1, 1, 1, 2]))
+    for rule, expected in (("voc", 5 / 9), ("voc07", 6 / 11)):
+        found = voc_evaluate(detections, TRUTHS, rule=rule)
+        assert found.average_precision.tolist() == [[pytest.approx(expected), NAN]]
+        assert found.mean.tolist() == [pytest.approx(expected)]
+
+
+@pytest.mark.parametrize("num_truths", [0, 2])
+@pytest.mark.parametrize("num_detections", [0, 2])
+def test_there_may_be_no_boxes(num_truths, num_detections):
+    detections = Detections(*(column[:num_detections] for column in vars(EXAMPLE).values()))
+    truths = GroundTruths(TRUTHS.boxes[:num_truths], TRUTHS.labels[:num_truths], TRUTHS.images[:num_truths])
+    found = voc_evaluate(detections, truths, iou_thresholds=(0.5, 0.75))
+    assert found.average_precision.shape == (2, 1 if num_truths or num_detections else 0)
+    expected = (0.5 if num_detections else 0) if num_truths else NAN
+    assert found.mean.tolist() == [expected] * 2
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"rule": "coco"}, ValueError, "`rule` must be one of 'voc', 'voc07'; got 'coco'."),
+        ({"iou_thresholds": ()}, ValueError, "`iou_thresholds` must name at least one number; got none."),
+        ({"iou_thresholds": (50,)}, ValueError, "`iou_thresholds` must hold rates from 0 to 1; got 50."),
+        ({"iou_thresholds": 0.5}, TypeError, "`iou_thresholds` must be a tuple or list of floats; got float."),
+        ({"is_difficult": torch.ones(2, dtype=torch.bool)}, ValueError, "`is_difficult` must have shape [3]; got [2]."),
+        (
+            {"is_difficult": [True]},
+            TypeError,
+            "`is_difficult` must be a bool tensor; got list.",
+        ),
+        ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),
+    ],
+)
+def test_bad_options_are_refused(options, error, message):
+    with pytest.raises(error) as raised:
+        voc_evaluate(EXAMPLE, TRUTHS, **options)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("whole_pixels", [True, False])
+def test_equal_boxes_overlap_wholly_whatever_their_fractions(whole_pixels, dtype):
+    # 0.1 + 0.2 - 0.1 is not 0.2: a width that is read off the edges differs from the one that was given.
+    generator = torch.Generator().manual_seed(1)
+    boxes = 100 * torch.rand(500, 4, generator=generator, dtype=dtype) + 0.1
+    images = torch.arange(500)
+    truths = GroundTruths(boxes, torch.zeros_like(images), images)
+    found = Detections(boxes.clone(), torch.rand(500, generator=generator), torch.zeros_like(images), images)
+    results = voc_evaluate(found, truths, iou_thresholds=(1.0,), whole_pixels=whole_pixels)
+    assert results.num_true_positives.tolist() == [[500]]
+    assert results.mean.tolist() == [1.0]

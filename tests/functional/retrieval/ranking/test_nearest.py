@@ -1,0 +1,185 @@
+"""The first candidates of every query: those of the slow reference, in gallery order where scores are equal."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval import (
+    Relevance,
+    count_ranks,
+    find_listed_relevance,
+    find_relevance,
+    given_scores,
+    score_embeddings,
+)
+from reid_torchmetrics.functional.retrieval.ranking.nearest import Nearest, nearest
+from tests.reference import nearest as reference
+from tests.reference.retrieval import candidates
+from tests.strategies import Problem, problems
+
+NAN, INF = math.nan, math.inf
+
+
+def relevance_of(problem: Problem) -> Relevance:
+    names = ("same_camera", "junk_identities", "self_index")
+    return find_relevance(*problem.labels, **{name: getattr(problem, name) for name in names})
+
+
+def list_nearest(problem: Problem, k: int, rows=None, max_bytes: int = 10**7) -> Nearest:
+    relevance = relevance_of(problem)
+    return nearest(given_scores(problem.scores, relevance, max_bytes=max_bytes), relevance, k, rows)
+
+
+def as_lists(found: Nearest) -> list[list[tuple[int, float, bool]]]:
+    """Without the padding, which is checked."""
+    lists = []
+    for positions, scores, positive in zip(found.positions, found.scores, found.positive, strict=True):
+        length = int((positions >= 0).sum())
+        assert (positions[length:] == -1).all()
+        assert scores[length:].isnan().all()
+        assert not positive[length:].any()
+        lists.append(list(zip(*(part[:length].tolist() for part in (positions, scores, positive)), strict=True)))
+    return lists
+
+
+def expected(problem: Problem, k: int) -> list[list[tuple[int, float, bool]]]:
+    query_identities, gallery_identities, query_cameras, gallery_cameras = (
+        None if labels is None else labels.tolist() for labels in problem.labels
+    )
+    lists = []
+    for query, identity in enumerate(query_identities):
+        found = candidates(
+            identity,
+            gallery_identities,
+            None if query_cameras is None else query_cameras[query],
+            gallery_cameras,
+            same_camera=problem.same_camera,
+            junk_identities=problem.junk_identities,
+            self_position=-1 if problem.self_index is None else int(problem.self_index[query]),
+        )
+        lists.append(reference.nearest(problem.scores[query].tolist(), found, k))
+    return lists
+
+
+@st.composite
+def infinite_problems(draw) -> Problem:
+    """Problems whose lowest and, perhaps, highest scores are infinite."""
+    problem = draw(problems())
+    problem.scores[problem.scores == 0] = -INF
+    if draw(st.booleans()):
+        problem.scores[problem.scores == problem.scores.max() if problem.scores.numel() else ...] = INF
+    return problem
+
+
+@given(problems() | infinite_problems(), st.sampled_from([1, 2, 5, 30]), st.sampled_from([1, 300, 1000, 10**7]))
+def test_lists_are_those_of_the_slow_reference_in_tiles_of_any_size(problem, k, max_bytes):
+    found = list_nearest(problem, k, max_bytes=max_bytes)
+    assert found.positions.shape == found.scores.shape == found.positive.shape == (len(problem.scores), k)
+    assert (found.positions.dtype, found.scores.dtype) == (torch.int64, torch.float32)
+    assert as_lists(found) == expected(problem, k)
+
+
+@given(problems(), st.data(), st.sampled_from([1, 1000, 10**7]))
+def test_chosen_queries_have_the_lists_that_they_have_among_all(problem, data, max_bytes):
+    queries = st.integers(0, max(0, len(problem.scores) - 1))
+    rows = data.draw(st.lists(queries, max_size=9 if len(problem.scores) else 0))
+    found = list_nearest(problem, 3, torch.tensor(rows, dtype=torch.int64), max_bytes)
+    every = expected(problem, 3)
+    assert as_lists(found) == [every[row] for row in rows]
+
+
+@given(problems())
+def test_positives_are_listed_at_their_stable_ranks(problem):
+    relevance = relevance_of(problem)
+    scores = given_scores(problem.scores, relevance)
+    ranks = count_ranks(scores, relevance, ties="stable")
+    found = nearest(scores, relevance, 24)
+    assert (found.positive.nonzero()[:, 1] + 1).tolist() == ranks.rank.tolist()
+
+
+def test_far_apart_queries_are_found_without_scoring_those_between(monkeypatch):
+    embeddings, identities = torch.randn(100, 4), torch.arange(100) % 7
+    relevance = find_relevance(identities, identities)
+    scores = score_embeddings(embeddings, embeddings, relevance)
+    every = nearest(scores, relevance, 5)
+    filled, fill = [], scores.fill
+    monkeypatch.setattr(scores, "fill", lambda out, rows, columns: (filled.append(rows), fill(out, rows, columns)))
+    rows = torch.tensor([90, 3, 1, 3, 91])
+    found = nearest(scores, relevance, 5, rows)
+    assert torch.equal(found.positions, every.positions[rows])
+    assert filled == [slice(1, 4), slice(90, 92)]
+
+
+def test_junk_is_never_listed_and_positions_count_it():
+    # Identities 1 -1 2 1 in the gallery; the query shares camera 0 with item 0, which is junk to it, as is item 1.
+    relevance = find_relevance(
+        torch.tensor([1]), torch.tensor([1, -1, 2, 1]), torch.tensor([0]), torch.tensor([0, 0, 0, 1])
+    )
+    found = nearest(given_scores(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), relevance), relevance, 3)
+    assert found.positions.tolist() == [[2, 3, -1]]
+    assert found.scores.tolist() == [[2.0, 1.0, pytest.approx(NAN, nan_ok=True)]]
+    assert found.positive.tolist() == [[False, True, False]]
+
+
+@pytest.mark.parametrize("max_bytes", [1, 10**7])
+def test_a_candidate_that_scores_minus_infinity_is_listed_and_junk_is_not(max_bytes):
+    relevance = find_listed_relevance([torch.tensor([3])], [torch.tensor([0, 2])], num_gallery=5)
+    scores = given_scores(torch.tensor([[-INF, -INF, 7.0, -INF, -INF]]), relevance, max_bytes=max_bytes)
+    found = nearest(scores, relevance, 4)
+    assert found.positions.tolist() == [[1, 3, 4, -1]]
+    assert found.scores[0, :3].tolist() == [-INF] * 3
+    assert found.positive.tolist() == [[False, True, False, False]]
+
+
+@pytest.mark.parametrize("k", [1, 7, 499, 500])
+def test_a_collapsed_model_lists_the_gallery_in_its_order(k):
+    embeddings = torch.full((500, 8), 0.1)
+    relevance = find_relevance(torch.arange(9), torch.arange(500) % 50)
+    found = nearest(score_embeddings(embeddings[:9], embeddings, relevance, max_bytes=20_000), relevance, k)
+    assert torch.equal(found.positions, torch.arange(k).expand(9, k))
+
+
+def test_pairs_that_a_rule_of_the_users_drops_are_not_listed():
+    relevance = find_relevance(
+        torch.tensor([0, 1]), torch.tensor([0, 0, 1]), junk_pairs=lambda queries, items: queries[:, None] == items
+    )
+    found = nearest(given_scores(torch.tensor([[3.0, 2.0, 1.0]]).repeat(2, 1), relevance), relevance, 3)
+    assert found.positions.tolist() == [[1, 2, -1], [0, 2, -1]]
+
+
+@pytest.mark.parametrize("identity", [1, -1])
+def test_without_queries_or_without_a_gallery_there_is_only_padding(identity):
+    some, none = torch.full((2,), identity), torch.empty(0, dtype=torch.int64)
+    for queries, gallery in ((none, some), (some, none), (torch.tensor([1, 2]), torch.tensor([-1, -1])), (none, none)):
+        relevance = find_relevance(queries, gallery)
+        found = nearest(given_scores(torch.zeros(len(queries), len(gallery)), relevance), relevance, 2)
+        assert found.positions.tolist() == [[-1, -1]] * len(queries)
+        assert found.scores.isnan().all()
+
+
+def test_a_score_that_is_nan_is_refused_unless_it_is_of_junk():
+    relevance = find_listed_relevance([torch.tensor([1])], [torch.tensor([0])], num_gallery=3)
+    found = nearest(given_scores(torch.tensor([[NAN, 1.0, 2.0]]), relevance), relevance, 3)
+    assert found.positions.tolist() == [[2, 1, -1]]
+    with pytest.raises(ValueError, match=r"^`scores` must give scores that can be ordered; got NaN\.$"):
+        nearest(given_scores(torch.tensor([[0.0, 1.0, NAN]]), relevance), relevance, 1)
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("k", "rows", "kind", "message"),
+    [
+        (0, None, ValueError, "`k` must be at least 1; got 0."),
+        (2.0, None, TypeError, "`k` must be an int; got float."),
+        (1, torch.tensor([2]), ValueError, r"`queries` must lie in \[0, 2\); got values from 2 to 2."),
+        (1, torch.tensor([-1, 1]), ValueError, r"`queries` must lie in \[0, 2\); got values from -1 to 1."),
+        (1, [0], TypeError, "`queries` must be a tensor; got list."),
+    ],
+)
+def test_a_bad_argument_is_named(k, rows, kind, message):
+    relevance = find_relevance(torch.tensor([1, 1]), torch.tensor([1, 2]))
+    with pytest.raises(kind, match=f"^{message}$"):
+        nearest(given_scores(torch.eye(2), relevance), relevance, k, rows)

@@ -1,0 +1,221 @@
+"""Relevance: who is positive, negative or junk, under every rule and from lists."""
+
+from dataclasses import dataclass
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval import (
+    Relevance,
+    count_ranks,
+    find_listed_relevance,
+    find_relevance,
+    given_scores,
+)
+from reid_torchmetrics.functional.retrieval.relevance import relevance
+from tests.reference.relevance import sort_gallery
+from tests.reference.retrieval import Candidates, positive_ranks
+
+
+@dataclass
+class Problem:
+    """Samples with all labels, the rules, and what the slow reference says of them."""
+
+    queries: list[dict[str, int]]
+    gallery: list[dict[str, int]]
+    rules: dict[str, object]
+    junk_pairs: Tensor | None
+    scores: Tensor
+
+    def relevance(self) -> Relevance:
+        labels = {
+            f"{side}_{name}": torch.tensor([sample[key] for sample in samples], dtype=torch.int64)
+            for side, samples in (("query", self.queries), ("gallery", self.gallery))
+            for name, key in (("identities", "identity"), ("cameras", "camera"), ("sequences", "sequence"))
+            if key in self.rules["labels"]
+        }
+        mask = self.junk_pairs
+        return find_relevance(
+            **labels,
+            **{name: value for name, value in self.rules.items() if name != "labels"},
+            junk_pairs=None if mask is None else lambda rows, columns: mask[rows[:, None], columns],
+            self_index=torch.tensor([query["position"] for query in self.queries], dtype=torch.int64),
+        )
+
+    def expected(self) -> list[Candidates]:
+        rules = {name: value for name, value in self.rules.items() if name != "labels"}
+        return [
+            sort_gallery(
+                {key: query[key] for key in (*self.rules["labels"], "position")},
+                self.gallery,
+                **rules,
+                is_junk_pair=lambda position, row=row: (
+                    self.junk_pairs is not None and bool(self.junk_pairs[row, position])
+                ),
+            )
+            for row, query in enumerate(self.queries)
+        ]
+
+
+@st.composite
+def ruled_problems(draw) -> Problem:
+    sample = st.fixed_dictionaries(
+        {"identity": st.integers(-1, 2), "camera": st.integers(1, 4), "sequence": st.integers(0, 4)}
+    )
+    gallery = draw(st.lists(sample, max_size=12))
+    queries = [query | {"position": -1} for query in draw(st.lists(sample, max_size=4))]
+    queries += [gallery[place] | {"position": place} for place in range(len(gallery)) if draw(st.booleans())][:3]
+    labels = ("identity", *draw(st.sampled_from([(), ("camera",), ("sequence",), ("camera", "sequence")])))
+    rules = {
+        "labels": labels,
+        "same_camera": draw(st.sampled_from(["same_identity", "all", "keep"])),
+        "camera_map": draw(st.sampled_from([None, {}, {3: 2}, {1: 4, 2: 4}])),
+        "search_cameras": draw(st.sampled_from([None, (1, 2), ()])) if "camera" in labels else None,
+        "junk_identities": draw(st.sampled_from([(-1,), ()])),
+    }
+    shape = (len(queries), len(gallery))
+    seeded = torch.Generator().manual_seed(draw(st.integers(0, 99)))
+    mask = torch.rand(shape, generator=seeded) < 0.3 if draw(st.booleans()) else None
+    return Problem(queries, gallery, rules, mask, torch.rand(shape, generator=seeded))
+
+
+@given(ruled_problems(), st.sampled_from([1, 1 << 22]))
+def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time):
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(relevance, "_PAIRS_AT_A_TIME", pairs_at_a_time)
+        found = problem.relevance()
+        expected = problem.expected()
+        kept = range(found.num_gallery) if found.kept is None else found.kept.tolist()
+        if not problem.queries:
+            return
+        tile = found.tile(slice(0, len(problem.queries)))
+        positive, negative = found.pairs(slice(0, len(problem.queries)), slice(0, found.num_kept))
+    for row, candidates in enumerate(expected):
+        assert [kept[column] for column in positive[row].nonzero()[:, 0]] == candidates.positive
+        assert [kept[column] for column in negative[row].nonzero()[:, 0]] == candidates.negative
+        assert int(tile.num_candidates[row]) == len(candidates.positive) + len(candidates.negative)
+
+
+@given(ruled_problems(), st.sampled_from([1, 200, 10**6]))
+def test_ranks_under_every_rule_are_those_of_the_slow_reference(problem, max_bytes):
+    found = problem.relevance()
+    ranks = count_ranks(given_scores(problem.scores, found, max_bytes=max_bytes), found, ties="pessimistic")
+    expected = [
+        positive_ranks(row.tolist(), candidates.positive, candidates.negative)
+        for row, candidates in zip(problem.scores, problem.expected(), strict=True)
+    ]
+    assert [part.tolist() for part in ranks.rank.split(ranks.num_positives.tolist())] == expected
+
+
+@st.composite
+def lists(draw) -> tuple[list[list[int]], list[list[int]], int]:
+    num_gallery = draw(st.integers(0, 10))
+    kinds = st.lists(st.sampled_from("pjn"), min_size=num_gallery, max_size=num_gallery)
+    drawn = draw(st.lists(kinds, max_size=4))
+    listed = [[[place for place, kind in enumerate(row) if kind == wanted] for row in drawn] for wanted in "pj"]
+    return *([draw(st.permutations(row)) for row in kind] for kind in listed), num_gallery
+
+
+@given(lists(), st.integers(0, 9))
+def test_ranks_from_lists_are_those_of_the_slow_reference(problem, seed):
+    positives, junk, num_gallery = problem
+    scores = torch.rand((len(positives), num_gallery), generator=torch.Generator().manual_seed(seed))
+    found = find_listed_relevance(as_tensors(positives), as_tensors(junk), num_gallery=num_gallery)
+    ranks = count_ranks(given_scores(scores, found), found, ties="pessimistic")
+    negatives = [
+        [place for place in range(num_gallery) if place not in own + out]
+        for own, out in zip(positives, junk, strict=True)
+    ]
+    expected = [
+        positive_ranks(row.tolist(), own, others) for row, own, others in zip(scores, positives, negatives, strict=True)
+    ]
+    assert [part.tolist() for part in ranks.rank.split(ranks.num_positives.tolist())] == expected
+    assert ranks.num_candidates.tolist() == [num_gallery - len(out) for out in junk]
+    assert found.num_others.tolist() == [len(own) for own in positives]
+
+
+def as_tensors(rows: list[list[int]]) -> list[Tensor]:
+    return [torch.tensor(row, dtype=torch.int64) for row in rows]
+
+
+def test_camera_3_of_sysu_does_not_search_camera_2():
+    query, gallery = torch.tensor([[3, 6]]), torch.tensor([[1, 2, 2]])
+    found = find_relevance(
+        torch.tensor([7, 7]), torch.tensor([7, 7, 8]), query[0], gallery[0], same_camera="all", camera_map={3: 2}
+    )
+    positive, negative = found.pairs(slice(0, 2), slice(0, 3))
+    assert positive.tolist() == [[True, False, False], [True, True, False]]
+    assert negative.tolist() == [[False, False, False], [False, False, True]]
+
+
+LABELS = (torch.tensor([7]), torch.tensor([7, 8]))
+BAD = [
+    ({"camera_map": [3, 2]}, TypeError, "`camera_map` must be a mapping of ints to ints or None; got list."),
+    (
+        {"camera_map": {3: 2, 2: 1}},
+        ValueError,
+        "`camera_map` must map to cameras that are not mapped themselves; got [2] on both sides.",
+    ),
+    ({"search_cameras": (1,)}, ValueError, "`search_cameras` must come with cameras; got no `gallery_cameras`."),
+    ({"junk_pairs": 3}, TypeError, "`junk_pairs` must be a function or None; got int."),
+    (
+        {"query_sequences": torch.tensor([1])},
+        ValueError,
+        (
+            "`query_sequences` and `gallery_sequences` must be given together; got `query_sequences` without"
+            " `gallery_sequences`."
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "error", "message"), BAD)
+def test_a_bad_rule_is_named(options, error, message):
+    with pytest.raises(error) as raised:
+        find_relevance.__wrapped__(*LABELS, **options)
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize(
+    ("mask", "error", "message"),
+    [
+        (torch.zeros(1, 2), TypeError, "`junk_pairs` must return a bool tensor; got torch.float32."),
+        (
+            torch.zeros(2, 1, dtype=torch.bool),
+            ValueError,
+            "`junk_pairs` must return a mask [1, 2] on cpu; got [2, 1] on cpu.",
+        ),
+    ],
+)
+def test_a_bad_mask_of_pairs_is_named(mask, error, message):
+    found = find_relevance(*LABELS, junk_pairs=lambda _, __: mask)
+    with pytest.raises(error) as raised:
+        found.pairs(slice(0, 1), slice(0, 2))
+    assert str(raised.value) == message
+
+
+BAD_LISTS = [
+    (([torch.tensor([0, 5])],), ValueError, "`positives[0]` must lie in [0, 3); got values from 0 to 5."),
+    (
+        ([torch.tensor([0, 1])], [torch.tensor([1])]),
+        ValueError,
+        "`positives` and `junk` must list a gallery item once for a query; got item 1 twice for query 0.",
+    ),
+    (
+        ([torch.tensor([0])], []),
+        ValueError,
+        "`junk` must hold one tensor for each of 1 queries; got 0.",
+    ),
+    ((torch.tensor([0]),), TypeError, "`positives` must be a sequence of tensors, one per query; got Tensor."),
+    (([torch.tensor([0.5])],), TypeError, "`positives[0]` must have an integer dtype; got torch.float32."),
+]
+
+
+@pytest.mark.parametrize(("arguments", "error", "message"), BAD_LISTS)
+def test_a_bad_list_is_named(arguments, error, message):
+    with pytest.raises(error) as raised:
+        find_listed_relevance.__wrapped__(*arguments, num_gallery=3)
+    assert str(raised.value) == message

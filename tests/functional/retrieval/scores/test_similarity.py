@@ -1,0 +1,242 @@
+"""Similarities of embeddings: every dtype and layout, exact ties, and precision that training does not touch."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision, mean_over_queries, rank_positives
+from reid_torchmetrics.functional.retrieval.scores.rows import Rows
+from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
+from reid_torchmetrics.functional.retrieval.scores.similarity import survey
+from tests.reference.retrieval import evaluate, similarity
+
+NAMES = ("cosine", "euclidean", "dot")
+
+
+def labelled(num_queries: int = 9, num_gallery: int = 40, dimension: int = 8):
+    query, gallery = torch.randn(num_queries, dimension), torch.randn(num_gallery, dimension)
+    return query, gallery, torch.arange(num_queries) % 4, torch.arange(num_gallery) % 5
+
+
+def same(first: PositiveRanks, second: PositiveRanks) -> bool:
+    return torch.equal(first.rank, second.rank) and torch.equal(first.num_positives, second.num_positives)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("max_bytes", [300, 10**7])
+def test_ranks_by_similarity_are_those_of_the_slow_reference(name, dtype, max_bytes):
+    query, gallery, *identities = labelled()
+    query, gallery = query.to(dtype), gallery.to(dtype)
+    scores = similarity(query.double().numpy(), gallery.double().numpy(), name)
+    expected = evaluate(scores, *(labels.tolist() for labels in identities))
+    found = rank_positives(query, gallery, *identities, similarity=name, max_bytes=max_bytes)
+    assert found.rank.tolist() == sum(expected.ranks, [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_junk_in_the_gallery_does_not_shift_scores(name):
+    query, gallery, query_identities, gallery_identities = labelled()
+    with_junk = torch.cat([torch.full((3, 8), 9.0), gallery])
+    identities = torch.cat([torch.full((3,), -1), gallery_identities])
+    expected = rank_positives(query, gallery, query_identities, gallery_identities, similarity=name)
+    assert same(rank_positives(query, with_junk, query_identities, identities, similarity=name), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_strided_embeddings_are_read_as_they_are(name):
+    query, gallery, *identities = labelled()
+    expected = rank_positives(query, gallery, *identities, similarity=name)
+    strided_query = query.T.contiguous().T
+    strided_gallery = torch.stack([gallery, gallery], dim=2)[:, :, 1]
+    assert same(rank_positives(strided_query, strided_gallery, *identities, similarity=name), expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_collapsed_model_scores_as_low_as_the_identities_allow(name):
+    embeddings = torch.full((1, 37), 0.123).repeat(501, 1)
+    identities = torch.arange(501) // 3
+    for max_bytes in (4000, 10**7):
+        ranks = rank_positives(
+            embeddings, embeddings, identities, identities, self_index=torch.arange(501), similarity=name,
+            max_bytes=max_bytes,
+        )  # fmt: skip
+        assert ranks.rank.tolist() == [499, 500] * 501
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("max_bytes", [20_000, 64_000, 10**7])
+def test_equal_gallery_items_tie_exactly_whatever_the_tiles(name, max_bytes):
+    for num_queries, num_gallery in ((1, 397), (5, 397), (9, 64), (17, 101)):
+        query, gallery = torch.randn(num_queries, 37), torch.randn(3, 37).repeat(num_gallery, 1)
+        identities = torch.arange(len(gallery)) % 5
+        ranks = rank_positives(query, gallery, torch.zeros(num_queries).long(), identities, similarity=name,
+                               ties="optimistic", max_bytes=max_bytes)  # fmt: skip
+        # of three levels of equal items, each holds its share of positives, and they come first in it
+        shares = [int((identities[level::3] == 0).sum()) for level in range(3)]
+        for block in ranks.split(1):
+            starts = (block.rank[1:] - block.rank[:-1] > 1).sum() + 1
+            assert block.rank[0] == 1
+            assert starts <= 3
+            assert block.num_positives.item() == sum(shares)
+
+
+def test_a_zero_vector_has_cosine_zero_with_everything():
+    query, gallery = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 0.0], [0.5, 1.0], [-1.0, 0.5]])
+    ranks = rank_positives(query, gallery, torch.tensor([1]), torch.tensor([1, 2, 3]))
+    assert ranks.rank.tolist() == [2]
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1e12, 1e25])
+def test_cosine_does_not_depend_on_the_length_of_float32_vectors(scale):
+    query, gallery, *identities = labelled()
+    expected = rank_positives(query, gallery, *identities)
+    assert same(rank_positives(query * scale, gallery * scale, *identities), expected)
+
+
+@pytest.mark.parametrize("name", ["euclidean", "dot"])
+@pytest.mark.parametrize("scale", [1e-43, 1e-25, 1e20])
+def test_ranks_do_not_depend_on_the_unit_of_float32_vectors(name, scale):
+    query, gallery, *identities = (values.round() if values.is_floating_point() else values for values in labelled())
+    expected = rank_positives(query, gallery, *identities, similarity=name)
+    assert same(rank_positives(query * scale, gallery * scale, *identities, similarity=name), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+def test_integers_keep_exact_ties_in_euclidean_distance(dtype, ties):
+    query, gallery = torch.randint(0, 4, (9, 4)), torch.randint(0, 4, (80, 4))
+    identities = torch.arange(9) % 4, torch.arange(80) % 5
+    squared = (query[:, None] - gallery).square().sum(2)
+    expected = evaluate(-squared.double().numpy(), *(labels.tolist() for labels in identities), ties=ties)
+    found = rank_positives(query.to(dtype), gallery.to(dtype), *identities, similarity="euclidean", ties=ties)
+    assert found.rank.tolist() == sum(expected.ranks, [])
+
+
+def test_large_float16_embeddings_are_finite():
+    query, gallery = torch.full((2, 512), 300.0).half(), torch.full((5, 512), 300.0).half()  # sums overflow
+    ranks = rank_positives(query, gallery, torch.tensor([0, 1]), torch.arange(5) % 2)
+    assert ranks.rank.tolist() == [3, 4, 5, 4, 5]
+
+
+def test_a_similarity_may_have_parameters():
+    weight = torch.nn.Parameter(torch.eye(8))
+    query, gallery, *identities = labelled()
+    found = rank_positives(query, gallery, *identities, similarity=lambda q, g: (q @ weight) @ g.T)
+    assert same(found, rank_positives(query, gallery, *identities, similarity="dot"))
+
+
+def test_euclidean_similarity_does_not_depend_on_the_origin():
+    query, gallery, *identities = labelled(num_gallery=200)
+    expected = rank_positives(query, gallery, *identities, similarity="euclidean")
+    moved = rank_positives(query + 4096, gallery + 4096, *identities, similarity="euclidean")
+    found, wanted = (mean_over_queries(average_precision(ranks)) for ranks in (moved, expected))
+    torch.testing.assert_close(found, wanted, rtol=0, atol=2e-3)  # float32 keeps 3 decimals of x + 4096
+
+
+@pytest.mark.parametrize("max_bytes", [200, 2000, 10**7])
+def test_a_function_of_two_blocks_is_a_similarity(max_bytes):
+    query, gallery, *identities = labelled()
+    expected = rank_positives(query, gallery, *identities, similarity="euclidean")
+    found = rank_positives(query, gallery, *identities, similarity=lambda q, g: -torch.cdist(q, g), max_bytes=max_bytes)
+    assert same(found, expected)
+
+
+def test_embeddings_that_require_gradients_or_are_inference_tensors_are_ranked():
+    query, gallery, *identities = labelled()
+    expected = rank_positives(query, gallery, *identities)
+    assert same(rank_positives(query.requires_grad_(), gallery, *identities), expected)
+    with torch.inference_mode():
+        inside = rank_positives(query.clone(), gallery.clone(), *identities)
+        kept = gallery.clone()
+    assert same(inside, expected)
+    assert same(rank_positives(query, kept, *identities), expected)
+
+
+def test_autocast_and_reduced_precision_do_not_touch_scores():
+    query, gallery, *identities = labelled(num_gallery=400, dimension=64)
+    expected = rank_positives(query, gallery, *identities)
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found = rank_positives(query, gallery, *identities)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert same(found, expected)
+
+
+NEWER_INTERFACE = """
+import torch
+from reid_torchmetrics.functional.retrieval import rank_positives
+torch.backends.cuda.matmul.fp32_precision = "tf32"
+torch.backends.mkldnn.matmul.fp32_precision = "bf16"
+rank_positives(torch.randn(6, 4), torch.randn(6, 4), torch.arange(6) % 3, torch.arange(6) % 3)
+print(torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision)
+"""
+
+
+@pytest.mark.skipif(not hasattr(torch.backends.cuda.matmul, "fp32_precision"), reason="older PyTorch")
+def test_a_precision_chosen_through_the_newer_interface_is_left_as_it_was():
+    done = subprocess.run([sys.executable, "-c", NEWER_INTERFACE], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["tf32", "bf16"]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_score_depends_on_the_query_and_the_item_alone(name, dtype):
+    generator = torch.Generator().manual_seed(0)
+    query = torch.randn(9, 37, dtype=dtype, generator=generator)
+    gallery = torch.randn(150, 37, dtype=dtype, generator=generator)
+    sums = survey(name, Rows([gallery]), dtype)
+
+    def scores(rows: slice, columns: torch.Tensor) -> torch.Tensor:
+        given = EmbeddingScores(
+            Rows([query]), Rows([gallery[columns]]), similarity=name, max_bytes=10**6, dtype=dtype, sums=sums
+        )
+        out = torch.empty(rows.stop - rows.start, len(columns), dtype=dtype)
+        given.fill(out, rows, slice(0, len(columns)))
+        return out
+
+    expected = scores(slice(0, 9), torch.arange(150))
+    for size in [*range(1, 60), 95, 96, 97, 149, 150, 500, 501]:
+        columns = torch.randint(0, 150, (size,), generator=generator)
+        for rows in (slice(0, 9), slice(3, 4)):
+            assert torch.equal(scores(rows, columns), expected[rows][:, columns])
+
+
+TINY, HUGE = 2.0**-540, 2.0**540  # their squares leave the range of float64
+
+
+@pytest.mark.parametrize("of_gallery", [2.0**-1000, TINY, 1.0, HUGE, 2.0**1015])
+@pytest.mark.parametrize("of_query", [2.0**-1000, TINY, 1.0, HUGE, 2.0**1015])
+@pytest.mark.parametrize("name", ["cosine", "dot"])
+def test_the_size_of_float64_embeddings_changes_no_rank(name, of_query, of_gallery):
+    query, gallery, *identities = labelled()
+    query, gallery = query.double(), gallery.double()
+    expected = rank_positives(query, gallery, *identities, similarity=name)
+    assert same(rank_positives(query * of_query, gallery * of_gallery, *identities, similarity=name), expected)
+    query[::2] *= of_query  # the others stay as they are
+    if name == "cosine":
+        gallery[::3] *= of_gallery
+    assert same(rank_positives(query, gallery, *identities, similarity=name), expected)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("dot", [10.0, 1e-199]), ("cosine", [10**-0.5, 10**-0.5])])
+def test_scores_that_are_compared_between_queries_are_not_scaled(name, expected):
+    query = torch.tensor([[1.0, 3.0], [1e-200, 3e-200]], dtype=torch.float64)
+    gallery = torch.tensor([[10.0, 0.0]], dtype=torch.float64)
+    scores = EmbeddingScores(Rows([query]), Rows([gallery]), similarity=name, max_bytes=1000)
+    out = torch.empty(2, 1, dtype=torch.float64)
+    scores.fill_comparable(out, slice(0, 2), slice(0, 1))
+    assert out[:, 0].tolist() == pytest.approx(expected, rel=1e-14)
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_squared_distances_that_float64_does_not_hold_are_refused(size):
+    query, gallery, *identities = labelled()
+    with pytest.raises(ValueError, match="`similarity` 'euclidean' needs a largest coordinate of embeddings between"):
+        rank_positives(query.double() * size, gallery.double() * size, *identities, similarity="euclidean")

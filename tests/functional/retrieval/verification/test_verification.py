@@ -1,0 +1,253 @@
+"""Verification over all pairs: equal to the slow reference, in tiles of any size, exact to the last count."""
+
+import math
+from fractions import Fraction
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval import Relevance, find_listed_relevance, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval.scores.scores import GivenScores
+from reid_torchmetrics.functional.retrieval.verification import order_statistics
+from reid_torchmetrics.functional.retrieval.verification.verify import PAIR_TIES, Verification, fnmr_at_fmr, verify
+from tests.reference import verification as reference
+from tests.reference.retrieval import candidates
+from tests.strategies import Problem, problems
+
+RATES = [0.0, 0.1, 1 / 3, 0.5, 1.0]
+NAN = pytest.approx(math.nan, nan_ok=True)
+
+
+def relevance_of(problem: Problem) -> Relevance:
+    names = ("same_camera", "junk_identities", "self_index")
+    return find_relevance(*problem.labels, **{name: getattr(problem, name) for name in names})
+
+
+def pairs_of(problem: Problem) -> tuple[list[float], list[float]]:
+    """Scores of genuine pairs and of impostors, by the slow reference."""
+    gallery = [None if labels is None else labels.tolist() for labels in (problem.labels[1], problem.labels[3])]
+    genuine, impostors = [], []
+    for q, scores in enumerate(problem.scores.tolist()):
+        found = candidates(
+            int(problem.query_identities[q]),
+            gallery[0],
+            None if problem.query_cameras is None else int(problem.query_cameras[q]),
+            gallery[1],
+            same_camera=problem.same_camera,
+            junk_identities=problem.junk_identities,
+            self_position=-1 if problem.self_index is None else int(problem.self_index[q]),
+        )
+        genuine += [scores[place] for place in found.positive]
+        impostors += [scores[place] for place in found.negative]
+    return genuine, impostors
+
+
+def verified(problem: Problem, scores=None, **options) -> Verification:
+    relevance = relevance_of(problem)
+    return verify(given_scores(problem.scores if scores is None else scores, relevance, **options), relevance)
+
+
+def row(genuine: list[float], impostors: list[float], dtype=torch.float64) -> tuple[GivenScores, Relevance]:
+    """One query whose positives come first."""
+    relevance = find_listed_relevance([torch.arange(len(genuine))], num_gallery=len(genuine) + len(impostors))
+    return given_scores(torch.tensor([[*genuine, *impostors]], dtype=dtype), relevance), relevance
+
+
+def contents(found: Verification) -> tuple:
+    lists = (found.thresholds, found.num_genuine_at, found.num_impostors_at, found.num_impostors_above)
+    return *(values.tolist() for values in lists), found.num_genuine, found.num_impostors
+
+
+EXAMPLE = row([9, 6, 4], [8, 5, 3, 1])
+
+
+def test_the_example_has_its_corners():
+    far, tar, thresholds = verify(*EXAMPLE).roc()
+    assert far.tolist() == [0, 0, 0, 1 / 4, 1 / 4, 2 / 4, 2 / 4, 1]
+    assert tar.tolist() == [0, 0, 1 / 3, 1 / 3, 2 / 3, 2 / 3, 1, 1]
+    just_above = [math.nextafter(score, math.inf) for score in (9, 6, 4)]
+    assert thresholds.tolist() == [math.inf, just_above[0], 9, just_above[1], 6, just_above[2], 4, -math.inf]
+
+
+def test_the_example_has_its_tar_at_far():
+    found = verify(*EXAMPLE)
+    assert found.tar_at_far([0.0, 0.24, 0.25, 0.5, 1.0]).tolist() == [1 / 3, 1 / 3, 2 / 3, 1, 1]
+    assert found.threshold_at_far([0.0, 0.24, 0.25, 0.5, 1.0]).tolist() == [9, 9, 6, 4, 4]
+
+
+def test_the_errors_of_the_example_are_equal_between_two_genuine_scores():
+    rate, threshold = verify(*EXAMPLE).equal_error_rate()
+    assert float(rate) == 1 / 3  # FRR is 1/3 while FAR goes from 1/4 to 2/4
+    assert float(threshold) == math.nextafter(4, math.inf)
+
+
+def test_the_errors_of_a_tie_meet_inside_it():
+    assert float(verify(*row([5, 5], [5, 5])).equal_error_rate().rate) == 1 / 2
+    assert float(verify(*row([5, 5], [5, 1])).equal_error_rate().rate) == 1 / 3  # on the line from (0, 0) to (1/2, 1)
+
+
+def test_the_area_of_the_example_is_the_share_of_ordered_pairs():
+    assert float(verify(*EXAMPLE).area_under_curve()) == (4 + 3 + 2) / 12
+
+
+def test_the_average_precision_of_the_example_is_that_of_one_list():
+    assert float(verify(*EXAMPLE).average_precision()) == pytest.approx((1 / 1 + 2 / 3 + 3 / 5) / 3)
+
+
+@pytest.mark.parametrize(
+    ("ties", "expected"), [("pessimistic", (1 / 3 + 2 / 4) / 2), ("optimistic", 1), ("grouped", 2 / 4)]
+)
+def test_tied_pairs_are_read_as_the_tie_policy_says(ties, expected):
+    assert float(verify(*row([5, 5], [5, 5])).average_precision(ties=ties)) == pytest.approx(expected)
+
+
+def test_non_match_rates_of_the_example_are_taken_at_quantiles_of_the_impostors():
+    rates, thresholds = fnmr_at_fmr(*EXAMPLE, [0.0, 1 / 3, 0.5, 1.0])
+    assert thresholds.tolist() == pytest.approx([8, 5, 4, 1])
+    assert rates.tolist() == [2 / 3, 1 / 3, 1 / 3, 0]
+
+
+@given(problems())
+def test_counts_and_measures_are_those_of_the_slow_reference(problem):
+    genuine, impostors = pairs_of(problem)
+    found = verified(problem)
+    assert (found.num_genuine, found.num_impostors) == (len(genuine), len(impostors))
+    assert found.thresholds.tolist() == sorted(set(genuine), reverse=True)
+    if not genuine or not impostors:
+        return
+    assert found.tar_at_far(RATES).tolist() == [reference.tar_at_far(genuine, impostors, far) for far in RATES]
+    assert float(found.equal_error_rate().rate) == reference.equal_error_rate(genuine, impostors)
+    assert float(found.area_under_curve()) == reference.area_under_curve(genuine, impostors)
+    for ties in PAIR_TIES:
+        expected = reference.average_precision(genuine, impostors, ties)
+        assert float(found.average_precision(ties=ties)) == pytest.approx(expected, abs=1e-12)
+
+
+@given(problems())
+def test_the_curve_is_that_of_the_slow_reference(problem):
+    genuine, impostors = pairs_of(problem)
+    if not genuine or not impostors:
+        return
+    far, tar, thresholds = (values.tolist() for values in verified(problem).roc())
+    sizes = len(impostors), len(genuine)
+    points = [
+        (Fraction(round(x * sizes[0]), sizes[0]), Fraction(round(y * sizes[1]), sizes[1]))
+        for x, y in zip(far, tar, strict=True)
+    ]
+    assert reference.corners(points) == reference.corners(reference.roc(genuine, impostors))
+    assert points == [reference.rates(genuine, impostors, threshold) for threshold in thresholds]
+
+
+@given(problems())
+def test_the_threshold_at_a_far_keeps_to_it(problem):
+    genuine, impostors = pairs_of(problem)
+    if not genuine or not impostors:
+        return
+    found = verified(problem)
+    for allowed, tar, threshold in zip(RATES, found.tar_at_far(RATES), found.threshold_at_far(RATES), strict=True):
+        far_there, tar_there = reference.rates(genuine, impostors, float(threshold))
+        assert float(far_there) <= allowed
+        assert float(tar_there) == float(tar)
+
+
+@given(problems())
+def test_non_match_rates_are_those_of_the_slow_reference(problem):
+    genuine, impostors = pairs_of(problem)
+    relevance = relevance_of(problem)
+    with mock.patch.object(order_statistics, "_GAPS", 64):  # for speed
+        found = fnmr_at_fmr(given_scores(problem.scores, relevance), relevance, RATES)
+    if not genuine or not impostors:
+        assert found.rates.isnan().all()
+        return
+    expected = [reference.non_match_rate(genuine, impostors, fmr) for fmr in RATES]
+    assert list(zip(found.rates.tolist(), found.thresholds.tolist(), strict=True)) == expected
+
+
+@given(problems(), st.sampled_from([64, 200, 1000]))
+def test_the_memory_bound_changes_nothing(problem, max_bytes):
+    assert contents(verified(problem, max_bytes=max_bytes)) == contents(verified(problem))
+
+
+@given(problems(), st.sampled_from([torch.float16, torch.bfloat16, torch.float64]))
+def test_the_dtype_of_scores_changes_nothing_where_it_holds_them(problem, dtype):
+    scores = problem.scores.clamp(max=256)
+    assert contents(verified(problem, scores.to(dtype))) == contents(verified(problem, scores))
+
+
+@given(problems(), st.randoms(use_true_random=False))
+def test_the_order_of_queries_and_gallery_changes_nothing(problem, random):
+    queries, gallery = (torch.tensor(random.sample(range(n), n), dtype=torch.int64) for n in problem.scores.shape)
+    shuffled = problem.with_queries(queries).with_gallery_order(gallery)
+    assert contents(verified(shuffled)) == contents(verified(problem))
+
+
+def test_infinite_scores_are_ordinary_ones():
+    scores = row([math.inf, -math.inf], [math.inf, -math.inf, 0.0])
+    found = verify(*scores)
+    assert contents(found) == ([math.inf, -math.inf], [1, 2], [1, 3], [0, 2], 2, 3)
+    assert float(found.area_under_curve()) == (2.5 + 0.5) / 6
+    rates, thresholds = fnmr_at_fmr(*scores, [0.0, 0.25, 0.5, 0.75, 1.0])
+    assert thresholds.tolist() == [math.inf, math.inf, 0, -math.inf, -math.inf]
+    assert rates.tolist() == [1, 1, 1 / 2, 1 / 2, 1 / 2]
+
+
+def test_constant_scores_tell_nothing():
+    found = verify(*row([3, 3], [3, 3, 3]))
+    assert found.tar_at_far([0.0, 0.999, 1.0]).tolist() == [0, 0, 1]
+    assert found.threshold_at_far([0.0, 1.0]).tolist() == [math.inf, 3]
+    assert [float(found.equal_error_rate().rate), float(found.area_under_curve())] == [1 / 2, 1 / 2]
+
+
+@pytest.mark.parametrize(("genuine", "impostors"), [([], [1.0]), ([1.0], []), ([], [])])
+def test_without_genuine_pairs_or_impostors_nothing_is_defined(genuine, impostors):
+    scores = row(genuine, impostors)
+    found = verify(*scores)
+    assert (found.num_genuine, found.num_impostors) == (len(genuine), len(impostors))
+    assert [found.tar_at_far([0.1]).tolist(), found.threshold_at_far([0.1]).tolist()] == [[NAN], [NAN]]
+    assert [float(value) for value in (*found.equal_error_rate(), found.area_under_curve())] == [NAN] * 3
+    assert float(found.average_precision()) == (1 if genuine else NAN)
+    assert fnmr_at_fmr(*scores, [0.1]).rates.tolist() == [NAN]
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
+def test_no_queries_or_no_gallery_give_no_pairs(shape):
+    relevance = find_relevance(*(torch.zeros(size, dtype=torch.int64) for size in shape))
+    scores = given_scores(torch.empty(shape), relevance)
+    assert contents(verify(scores, relevance)) == ([], [], [], [], 0, 0)
+    assert fnmr_at_fmr(scores, relevance, [0.5]).rates.tolist() == [NAN]
+
+
+def test_nan_is_refused_except_in_junk():
+    relevance = find_listed_relevance([torch.tensor([0])], [torch.tensor([2])], num_gallery=3)
+    verify(given_scores(torch.tensor([[1, 0, torch.nan]]), relevance), relevance)
+    for scores in ([torch.nan, 0, 0], [0, torch.nan, 0]):
+        with pytest.raises(ValueError, match=r"`scores` must give scores that can be ordered; got NaN\."):
+            verify(given_scores(torch.tensor([scores]), relevance), relevance)
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("rates", "error", "rule"),
+    [
+        (0.1, TypeError, "must be a tuple or list of floats; got float."),
+        (["0.1"], TypeError, "must hold floats only; got '0.1'."),
+        ([True], TypeError, "must hold floats only; got True."),
+        ([0.5, 1.5], ValueError, "must hold rates from 0 to 1; got 1.5."),
+        ([math.nan], ValueError, "must hold rates from 0 to 1; got nan."),
+    ],
+)
+def test_bad_rates_are_refused(rates, error, rule):
+    with pytest.raises(error) as raised:
+        verify(*EXAMPLE).tar_at_far(rates)
+    assert str(raised.value) == f"`far` {rule}"
+    with pytest.raises(error) as raised:
+        fnmr_at_fmr(*EXAMPLE, rates)
+    assert str(raised.value) == f"`fmr` {rule}"
+
+
+def test_an_unknown_tie_policy_is_refused():
+    with pytest.raises(ValueError, match=r"`ties` must be one of 'pessimistic', 'optimistic', 'grouped'; got 'stable'"):
+        verify(*EXAMPLE).average_precision(ties="stable")

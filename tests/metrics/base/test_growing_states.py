@@ -1,0 +1,151 @@
+"""States that only grow: what a step costs, and that nothing is lost in forward, merging, moving and processes."""
+
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from torch import distributed
+
+from reid_torchmetrics import (
+    ReIDMeanAP,
+    ReIDMetrics,
+)
+from reid_torchmetrics.metrics.reid import whole_ranking
+from tests.metrics.reid.samples import batches, fed
+
+
+def test_update_keeps_the_tensors_that_it_is_given():
+    embeddings = torch.randn(4, 3)
+    metric = ReIDMeanAP()
+    metric.update(embeddings, torch.arange(4))
+    assert metric.embeddings[0].data_ptr() == embeddings.data_ptr()
+
+
+def test_a_view_is_cloned_so_that_its_batch_does_not_stay_alive():
+    batch = torch.randn(100, 3)
+    metric = ReIDMeanAP()
+    metric.update(batch[:4], torch.arange(100)[:4], index=torch.arange(100)[96:])
+    for held in (metric.embeddings, metric.identities, metric.index):
+        assert held[0].untyped_storage().nbytes() == held[0].numel() * held[0].element_size()
+
+
+def test_a_view_of_a_buffer_that_is_filled_again_is_cloned_again():
+    buffer = np.zeros((8, 4), np.float32)
+    view = torch.from_numpy(buffer)[:4]
+    metric = ReIDMeanAP()
+    for value in (1, 2, 3):
+        buffer[:] = value  # which torch does not notice
+        metric.update(view, torch.arange(4))
+    assert [float(block[0, 0]) for block in metric.embeddings] == [1, 2, 3]
+
+
+def test_forward_copies_no_sample_that_it_has_seen():
+    metric = ReIDMeanAP()
+    for batch in batches():
+        metric(**batch)
+    held = [block.data_ptr() for block in metric.embeddings]
+    metric(**batches()[0])
+    assert [block.data_ptr() for block in metric.embeddings[:-1]] == held
+
+
+def test_a_move_to_where_the_samples_are_visits_none_of_them():
+    metric = fed(ReIDMeanAP(), batches())
+    held = metric.embeddings
+    metric.to("cpu")
+    assert metric.embeddings is held
+
+
+def test_forward_of_a_collection_after_update_loses_nothing():
+    given = batches()
+    metrics = fed(ReIDMetrics(), given[:3])
+    for batch in given[3:]:
+        metrics(**batch)
+    assert metrics.compute() == fed(ReIDMetrics(), given).compute()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("dist_sync_on_step", [False, True])
+def test_forward_that_fails_loses_nothing(error, dist_sync_on_step):
+    given = batches()
+    metric = fed(ReIDMeanAP(dist_sync_on_step=dist_sync_on_step), given)
+    expected_value = metric.compute()
+    with mock.patch.object(ReIDMeanAP, "summarise", side_effect=error("stopped")):
+        with pytest.raises(error, match="stopped"):
+            metric(**given[0])
+    assert metric.compute() == expected_value
+
+
+def test_merging_is_seen_by_the_next_compute():
+    given = batches()
+    metric = fed(ReIDMeanAP(), given[:4])
+    metric.compute()
+    metric.merge_state(fed(ReIDMeanAP(), given[4:]))
+    assert metric.compute() == pytest.approx(fed(ReIDMeanAP(), given).compute())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"embeddings": torch.ones(2, 9)}, "must have the same embedding dimension; got 6 and 9"),
+        ({"cameras": None}, "`cameras` must be given for all samples or for none; got it for 8 of 10"),
+    ],
+)
+def test_samples_that_do_not_fit_together_are_refused_when_they_were_merged(change, message):
+    metric, other = fed(ReIDMeanAP(), batches()[:1]), ReIDMeanAP()
+    cameras = torch.zeros(2).long()
+    other.update(**({"embeddings": torch.ones(2, 6), "identities": torch.arange(2), "cameras": cameras} | change))
+    other.merge_state(metric)
+    with pytest.raises(ValueError, match=message):
+        other.compute()
+
+
+def test_merged_samples_come_behind_those_that_were_there():
+    first, second = fed(ReIDMeanAP(), batches()[:2]), fed(ReIDMeanAP(), batches()[2:])
+    held = [*first.identities, *second.identities]
+    first.merge_state(second)
+    assert all(one is other for one, other in zip(first.identities, held, strict=True))
+
+
+class Unusual(Exception):  # noqa: N818
+    def __init__(self, first: str, second: str) -> None:
+        super().__init__(f"{first} {second}")
+
+
+def test_an_error_that_cannot_be_copied_refuses_a_batch_as_it_is():
+    with pytest.raises(Unusual, match="not today"), fed(ReIDMeanAP(), batches()).noting_refusal():
+        raise Unusual("not", "today")
+
+
+@pytest.fixture
+def process_group(tmp_path):
+    """A process group of this process alone."""
+    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    yield
+    distributed.destroy_process_group()
+
+
+def test_a_synchronisation_without_a_process_group_is_refused():
+    metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
+    with pytest.raises(RuntimeError, match="combined over processes only after"):
+        metric.compute()
+    assert not metric._is_synced
+
+
+@pytest.mark.usefixtures("process_group")
+def test_a_group_of_one_process_computes():
+    metrics = fed(ReIDMetrics(), batches())
+    values = metrics.compute()
+    assert values == fed(ReIDMetrics(sync_on_compute=False), batches()).compute()
+    assert not any(metric._is_synced for metric in metrics.values(copy_state=False))
+    assert fed(metrics, batches(seed=2)[3:]).compute() != values
+
+
+@pytest.mark.usefixtures("process_group")
+def test_an_exception_in_compute_leaves_the_metric_usable():
+    metric = fed(ReIDMeanAP(), batches())
+    with mock.patch.object(whole_ranking, "count_ranks", side_effect=RuntimeError("out of memory")):
+        with pytest.raises(RuntimeError, match="out of memory"):
+            metric.compute()
+    assert not metric._is_synced
+    assert metric.compute() == fed(ReIDMeanAP(sync_on_compute=False), batches()).compute()

@@ -1,0 +1,97 @@
+"""COCO's files: what is written is read by the COCO API, and what is read gives its numbers."""
+
+import contextlib
+import io
+import json
+
+import pytest
+import torch
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from tests.metrics.detection.detection_samples import fed, images
+
+
+def numbers_of_pycocotools(name: str) -> list[float]:
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth = COCO(f"{name}_target.json")
+        evaluator = COCOeval(truth, truth.loadRes(f"{name}_preds.json"), "bbox")
+        evaluator.evaluate()
+        evaluator.accumulate()
+        evaluator.summarize()
+    return evaluator.stats.tolist()
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+@pytest.mark.parametrize("box_format", ["xyxy", "cxcywh"])
+def test_the_files_give_the_same_numbers_in_pycocotools_and_when_they_are_read(tmp_path, with_ids, box_format):
+    preds, target = images(41, 20, with_ids=with_ids)
+    metric = fed(DetectionMAP(box_format=box_format), preds, target)
+    name = str(tmp_path / "images")
+    metric.tm_to_coco(name)
+    expected = [float(value) for value in metric.results().summary().values()]
+    names = [*metric.results().summary()]
+    order = [names.index(each) for each in ("map", "map_50", "map_75", "map_small", "map_medium", "map_large")]
+    assert numbers_of_pycocotools(name) == pytest.approx(
+        [expected[place] for place in order] + expected[6:], rel=0, abs=1e-12
+    )
+    read = DetectionMAP.coco_to_tm(f"{name}_preds.json", f"{name}_target.json")
+    again = fed(DetectionMAP(box_format="xywh"), *read).results().summary()
+    assert [float(value) for value in again.values()] == pytest.approx(expected, rel=0, abs=1e-12)
+    assert [item["image_id"] for item in read[1]] == [item.get("image_id", place) for place, item in enumerate(target)]
+
+
+def test_an_image_that_came_twice_is_written_once(tmp_path):
+    preds, target = images(42, 6, with_ids=True)
+    metric = fed(DetectionMAP(), [*preds, *preds[:2]], [*target, *target[:2]])
+    metric.tm_to_coco(str(tmp_path / "images"))
+    assert numbers_of_pycocotools(str(tmp_path / "images"))[0] == pytest.approx(
+        float(metric.results().summary()["map"])
+    )
+
+
+def test_an_image_without_ground_truth_is_read(tmp_path):
+    box = [0.125, 0.1, 4.0, 4.0]
+    truth = {
+        "images": [{"id": 8}, {"id": 5}],
+        "annotations": [{"id": 1, "image_id": 5, "category_id": 2, "bbox": box}],
+        "categories": [{"id": 2}],
+    }
+    results = [
+        {"image_id": 8, "category_id": 2, "bbox": box, "score": 0.9},
+        {"image_id": 5, "category_id": 2, "bbox": box, "score": 0.8},
+    ]
+    paths = [tmp_path / "results.json", tmp_path / "truth.json"]
+    for path, content in zip(paths, (results, truth), strict=True):
+        path.write_text(json.dumps(content))
+    preds, target = DetectionMAP().coco_to_tm(*map(str, paths), iou_type=("bbox",), backend="faster_coco_eval")
+    assert [item["image_id"] for item in target] == [8, 5]
+    assert target[0]["boxes"].shape == (0, 4)
+    assert preds[0]["boxes"].tolist() == [box]
+    assert preds[0]["scores"].dtype == torch.float64
+    assert target[1]["iscrowd"].tolist() == target[1]["area"].tolist() == [0]
+    value = fed(DetectionMAP(box_format="xywh"), preds, target).compute()
+    assert value["map"] == pytest.approx(0.5)  # the better of two detections is wrong
+
+
+def test_what_cannot_be_read_is_said(tmp_path):
+    paths = [tmp_path / "results.json", tmp_path / "truth.json"]
+    paths[0].write_text(json.dumps([{"image_id": 3, "category_id": 2, "bbox": [0, 0, 1, 1], "score": 0.5}]))
+    paths[1].write_text(json.dumps({"images": [{"id": 1}], "annotations": [], "categories": []}))
+    with pytest.raises(
+        ValueError, match=r"results\.json` must have boxes of images of the data set only; got one of im"
+    ):
+        DetectionMAP.coco_to_tm(*map(str, paths))
+    with pytest.raises(ValueError, match="`iou_type` must be 'bbox', masks are not evaluated here; got 'segm'"):
+        DetectionMAP.coco_to_tm(*map(str, paths), iou_type="segm")
+
+
+def test_images_without_any_box_are_written(tmp_path):
+    empty = {"boxes": torch.tensor([]), "scores": torch.tensor([]), "labels": torch.tensor([])}
+    metric = DetectionMAP()
+    metric.update([empty], [empty])
+    metric.tm_to_coco(str(tmp_path / "none"))
+    assert json.loads((tmp_path / "none_preds.json").read_text()) == []
+    truth = json.loads((tmp_path / "none_target.json").read_text())
+    assert (truth["images"], truth["annotations"], truth["categories"]) == ([{"id": 0}], [], [])

@@ -1,0 +1,275 @@
+"""`DetectionMAP` as a metric: copies, moves, steps, merging, pictures, and the order in which images are numbered."""
+
+import inspect
+import pickle
+import re
+from copy import deepcopy
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+
+from reid_torchmetrics import DetectionMAP, ReIDMeanAP
+from reid_torchmetrics.metrics.detection.images import deal, number_ids
+from tests.metrics.detection.detection_samples import fed, images, is_same
+
+OPTIONS = {"class_metrics": True, "extended_summary": True, "average": "micro"}
+PREDS, TARGET = images(21, 14, with_ids=True)
+
+
+def metric(first: int = 0, last: int = 14) -> DetectionMAP:
+    return fed(DetectionMAP(**OPTIONS), PREDS[first:last], TARGET[first:last])
+
+
+VALUE = metric().compute()
+
+
+def test_reset_forgets_and_a_second_epoch_is_like_the_first():
+    again = metric()
+    again.compute()
+    again.reset()
+    assert not any(getattr(again, name) for name in again._defaults)
+    assert is_same(fed(again, PREDS, TARGET, size=1).compute(), VALUE)
+
+
+def test_images_after_compute_are_added_to_those_before():
+    grown = metric(0, 8)
+    grown.compute()
+    assert is_same(fed(grown, PREDS[8:], TARGET[8:]).compute(), VALUE)
+
+
+@pytest.mark.parametrize("copy", [deepcopy, DetectionMAP.clone, lambda held: pickle.loads(pickle.dumps(held))])
+def test_copies_hold_the_images_and_go_their_own_way(copy):
+    held = metric(0, 8)
+    twin = copy(held)
+    assert is_same(fed(twin, PREDS[8:], TARGET[8:]).compute(), VALUE)
+    assert is_same(held.compute(), metric(0, 8).compute())
+
+
+def test_a_checkpoint_holds_the_images():
+    held, other = metric(), DetectionMAP(**OPTIONS)
+    assert not held.state_dict()
+    for each in (held, other):
+        each.persistent(True)
+    other.load_state_dict(held.state_dict())
+    assert is_same(other.compute(), VALUE)
+
+
+def test_merging_adds_the_images_of_the_other():
+    held = metric(0, 8)
+    held.compute()
+    held.merge_state(metric(6, 14))
+    assert is_same(held.compute(), VALUE)
+    held.merge_state(DetectionMAP(**OPTIONS))
+    assert is_same(held.compute(), VALUE)
+
+
+def test_forward_gives_the_value_of_the_batch_and_keeps_it():
+    held = DetectionMAP(**OPTIONS)
+    for first in range(0, 14, 5):
+        step = held(PREDS[first : first + 5], TARGET[first : first + 5])
+        assert is_same(step, metric(first, min(first + 5, 14)).compute())
+    assert is_same(held.compute(), VALUE)
+
+
+def test_moves_and_casts_change_no_image():
+    held = DetectionMAP(**OPTIONS).set_dtype(torch.float64)
+    assert is_same(fed(held, PREDS, TARGET).to("cpu").float().compute(), VALUE)
+    held.set_dtype(torch.float16)  # casts boxes and scores, but no label, count or id
+    assert [held.detection_labels[0].dtype, held.image_ids[0].dtype] == [torch.int64] * 2
+    assert is_same(fed(DetectionMAP(compute_on_cpu=True, **OPTIONS), PREDS, TARGET).compute(), VALUE)
+
+
+def test_an_image_of_the_metric_without_boxes_changes_the_numbers_of_the_others_only():
+    empty = {"boxes": torch.tensor([]), "scores": torch.tensor([]), "labels": torch.tensor([])}
+    held = metric()
+    held.update([empty], [{"boxes": torch.empty(0, 4), "labels": torch.tensor([]), "image_id": -5}])
+    value = held.compute()
+    assert {image for image, _ in value["ious"]} == {-5, *(item["image_id"] for item in TARGET)}
+    for name in ("ious", "precision", "classes"):
+        value.pop(name)
+    assert is_same(value, {name: VALUE[name] for name in value})
+
+
+def test_ids_are_numbered_ascending_and_the_first_of_each_is_marked():
+    numbers, is_first = number_ids(torch.tensor([30, -2, 30, 7, -2]))
+    assert numbers.tolist() == [2, 0, 2, 1, 0]
+    assert is_first.tolist() == [True, True, False, True, False]
+    assert [len(each) for each in number_ids(torch.empty(0, dtype=torch.int64))] == [0, 0]
+
+
+def test_ranks_lay_their_images_down_in_turn():
+    sizes = torch.tensor([3, 0, 1, 4])
+    assert [deal(sizes, rank).tolist() for rank in range(4)] == [[0, 3, 5], [], [1], [2, 4, 6, 7]]
+    assert deal(torch.tensor([5]), 0).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_the_values_that_are_numbers_are_plotted():
+    held = metric()
+    for drawn in (held.plot(), held.plot([VALUE, VALUE]), metric().plot(VALUE)):
+        assert drawn[0] is not None
+        plt.close(drawn[0])
+    figure, _ = fed(DetectionMAP(metric="map"), PREDS, TARGET).plot()
+    plt.close(figure)
+
+
+def test_a_metric_says_what_it_is():
+    assert "box_format='xyxy', max_detection_thresholds=[1, 10, 100], average='micro'" in repr(metric())
+    assert (DetectionMAP.higher_is_better, DetectionMAP.is_differentiable) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"box_format": "yxyx"}, ValueError, "`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'."),
+        ({"iou_type": "segm"}, ValueError, "`iou_type` must be 'bbox', masks are not evaluated here; got 'segm'."),
+        ({"iou_type": ("bbox", "segm")}, ValueError, "`iou_type` must be 'bbox', masks are not evaluated here; got"),
+        ({"iou_type": "rotated"}, ValueError, "`iou_type` must be 'bbox'; got 'rotated'."),
+        ({"iou_type": 3}, TypeError, "`iou_type` must be 'bbox'; got int."),
+        ({"iou_thresholds": 0.5}, TypeError, "`iou_thresholds` must be a tuple or list of floats; got float."),
+        ({"iou_thresholds": [0.5, 1.5]}, ValueError, "`iou_thresholds` must hold rates from 0 to 1; got 1.5."),
+        ({"iou_thresholds": []}, ValueError, "`iou_thresholds`"),
+        ({"rec_thresholds": [0.5, 0.2]}, ValueError, "`rec_thresholds` must ascend; got [0.5, 0.2]."),
+        ({"max_detection_thresholds": [0, 1]}, ValueError, "`max_detection_thresholds` must be at least 1; got 0."),
+        ({"max_detection_thresholds": 100}, TypeError, "`max_detection_thresholds` must be a tuple or list of ints"),
+        (
+            {"max_detection_thresholds": [1, 10]},
+            ValueError,
+            "When providing a list of max detection thresholds it should",
+        ),
+        ({"class_metrics": 0}, ValueError, "Expected argument `class_metrics` to be a boolean; got int."),
+        ({"extended_summary": "yes"}, ValueError, "Expected argument `extended_summary` to be a boolean; got str."),
+        ({"average": "weighted"}, ValueError, "`average` must be one of 'macro', 'micro'; got 'weighted'."),
+        ({"backend": "hotcoco"}, ValueError, "`backend` must be one of 'pycocotools', 'faster_coco_eval'; got 'hot"),
+        ({"area_ranges": [(0, 1)]}, TypeError, "`area_ranges` must be a mapping"),
+        (
+            {"area_ranges": {"all": (0, 9), "50": (1, 2)}},
+            ValueError,
+            "`area_ranges` must give every value a name of its",
+        ),
+        ({"area_ranges": {"all": (0, 9), "10": (1, 2)}}, ValueError, "name of its own; got 'mar_10' twice."),
+        ({"interpolation": "voc12"}, ValueError, "`interpolation` must be one of 'coco', 'voc07', 'voc', 'yolo'"),
+        (
+            {"interpolation": "voc", "rec_thresholds": [0.5]},
+            ValueError,
+            "`rec_thresholds` must be None with interpolat",
+        ),
+        ({"metric": "map_60"}, ValueError, "`metric` must be one of 'map', 'map_50', 'map_75', 'map_small'"),
+        ({"metric": "map_per_class"}, ValueError, "`metric` must be one of 'map'"),
+        ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),
+    ],
+)
+def test_a_bad_option_is_named(options, error, message):
+    with pytest.raises(error) as caught:
+        DetectionMAP(**options)
+    assert message in str(caught.value)
+
+
+def test_an_unknown_option_is_refused_with_those_that_exist():
+    with pytest.raises(
+        ValueError,
+        match=r"^Unexpected keyword arguments: `interpolate`, which may be `interpolation`; `DetectionMAP` takes ",
+    ) as caught:
+        DetectionMAP(interpolate="voc")
+    listed = re.findall(r"\w+", str(caught.value).partition(" takes ")[2])
+    own = [*inspect.signature(DetectionMAP.__init__).parameters][1:-1]
+    assert listed[: len(own)] == own
+    for name in listed[len(own) :]:  # of TorchMetrics, which knows all of them
+        values = {"process_group": None, "dist_sync_fn": None, "distributed_available_fn": lambda: False}
+        DetectionMAP(**{name: values.get(name, False)})
+    assert len(listed) == len(own) + 7
+
+
+def test_what_torchmetrics_says_of_its_own_options_stays():
+    with pytest.raises(ValueError, match=r"^Expected keyword argument `compute_on_cpu` to be an `bool` but got 5$"):
+        DetectionMAP(compute_on_cpu=5)
+
+
+@pytest.mark.parametrize("value", [np.bool_(True), np.bool_(False)])
+def test_bools_of_numpy_are_bools(value):
+    metric = DetectionMAP(class_metrics=value, extended_summary=value)
+    assert [metric.class_metrics, metric.extended_summary] == [bool(value)] * 2
+    assert metric.settings() == DetectionMAP(class_metrics=bool(value), extended_summary=bool(value)).settings()
+    assert is_same(
+        fed(metric, PREDS, TARGET).compute(),
+        fed(DetectionMAP(class_metrics=bool(value), extended_summary=bool(value)), PREDS, TARGET).compute(),
+    )
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("kind", [DetectionMAP, ReIDMeanAP])
+def test_a_metric_can_be_scripted_as_the_testers_of_torchmetrics_do(kind):
+    assert torch.jit.script(kind()).original_name == kind.__name__
+
+
+class Holder(torch.nn.Module):
+    """A network that holds a metric, as a LightningModule does."""
+
+    def __init__(self, held: DetectionMAP) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.held = held
+
+    def forward(self, values):
+        return self.layer(values)
+
+
+OTHER_OPTIONS = {
+    "box_format": "xywh",
+    "iou_type": ("bbox",),
+    "iou_thresholds": [0.5, 1.0],
+    "rec_thresholds": (0.0, 0.5),
+    "max_detection_thresholds": (1, 2, 30),
+    "class_metrics": True,
+    "extended_summary": True,
+    "average": "micro",
+    "backend": "faster_coco_eval",
+    "area_ranges": {"all": (0, 1e9), "tiny": (0, 100)},
+    "interpolation": "voc",
+    "metric": "map_50",
+    "max_bytes": 1000,
+    "dist_sync_on_step": True,
+    "compute_on_cpu": True,
+    "sync_on_compute": False,
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("options", [{}, OPTIONS, *({name: value} for name, value in OTHER_OPTIONS.items())])
+def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(options):
+    module, values = Holder(DetectionMAP(**options)), torch.ones(1, 2)
+    for use in (lambda: None, lambda: module.held(PREDS[:3], TARGET[:3]), module.held.compute, module.held.reset):
+        use()
+        assert torch.equal(torch.jit.script(module)(values), module(values))
+
+
+def test_every_option_was_scripted():
+    arguments = {*inspect.signature(DetectionMAP.__init__).parameters} - {"self", "kwargs"}
+    assert arguments <= OTHER_OPTIONS.keys()
+
+
+def test_images_are_merged_behind_those_that_were_there():
+    held = fed(DetectionMAP(), PREDS[:6], TARGET[:6])
+    other = [item | {"scores": 1 - item["scores"]} for item in PREDS]
+    held.merge_state(fed(DetectionMAP(), other, TARGET))
+    expected = fed(DetectionMAP(), [*PREDS[:6], *other[6:]], TARGET)
+    assert is_same(held.compute(), expected.compute())
+    assert not is_same(expected.compute(), fed(DetectionMAP(), other, TARGET).compute())
+
+
+def test_boxes_of_another_format_are_not_merged():
+    with pytest.raises(ValueError, match="`box_format` must be one of 'xyxy'; got 'xywh'"):
+        DetectionMAP().merge_state(DetectionMAP(box_format="xywh"))
+
+
+@pytest.mark.parametrize(("label", "dtype"), [(2**31 - 1, torch.int32), (2**31, torch.int64), (-(2**40), torch.int64)])
+def test_labels_that_int32_does_not_hold_stay_what_they_are(label, dtype):
+    boxes, labels = torch.tensor([[1.0, 1.0, 5.0, 5.0]]), torch.tensor([label])
+    found = {"boxes": boxes, "scores": torch.ones(1), "labels": labels}
+    classes = fed(DetectionMAP(), [found], [{"boxes": boxes, "labels": labels}]).compute()["classes"]
+    assert (classes.flatten().tolist(), classes.dtype) == ([label], dtype)

@@ -1,0 +1,139 @@
+"""`DetectionMAP.results`: arrays in full, the list of matches, and operating points."""
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.detection import pairwise_iou
+from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from tests.metrics.detection.detection_samples import box, fed, images
+
+
+def two_images() -> tuple[list[dict], list[dict]]:
+    """Image 9: two detections of one ground truth, and one in a crowd. Image 4: a wrong label, and a missed box."""
+    preds = [
+        {
+            "boxes": torch.cat([box(0, 0, 10, 8), box(50, 50, 55, 55), box(0, 0, 10, 10)]),
+            "scores": torch.tensor([0.6, 0.9, 0.7]),
+            "labels": torch.tensor([3, 3, 3]),
+        },
+        {"boxes": box(20, 20, 30, 30), "scores": torch.tensor([0.8]), "labels": torch.tensor([5])},
+    ]
+    target = [
+        {
+            "boxes": torch.cat([box(40, 40, 60, 60), box(0, 0, 10, 10)]),
+            "labels": torch.tensor([3, 3]),
+            "iscrowd": torch.tensor([1, 0]),
+            "image_id": 9,
+        },
+        {"boxes": box(20, 20, 30, 30), "labels": torch.tensor([3]), "image_id": 4},
+    ]
+    return preds, target
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_every_detection_is_listed_with_what_it_took(average):
+    found = fed(DetectionMAP(average=average), *two_images()).results().detections()
+    assert len(found) == 4
+    assert found.image.tolist() == [4, 9, 9, 9]
+    assert found.index.tolist() == [0, 0, 1, 2]
+    assert found.label.tolist() == [5, 3, 3, 3]
+    assert found.score.tolist() == pytest.approx([0.8, 0.6, 0.9, 0.7])
+    is_right = average == "micro"  # the label does not matter
+    assert found.iou_thresholds[0] == 0.5
+    assert found.ground_truth[0].tolist() == [0 if is_right else -1, -1, 0, 1]
+    assert found.is_true_positive[0].tolist() == [is_right, False, False, True]
+    assert found.is_ignored[0].tolist() == [False, False, True, False]
+    assert found.ground_truth.shape == (10, 4)
+
+
+def test_an_unmatched_detection_outside_of_the_first_area_range_is_ignored():
+    preds, target = two_images()
+    found = fed(DetectionMAP(area_ranges={"large": (90.0, 1e9)}), preds, target).results().detections()
+    assert found.is_ignored[0].tolist() == [False, True, True, False]
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_what_was_taken_overlaps_enough_and_is_taken_once(average, with_ids):
+    preds, target = images(31, 20, with_ids=with_ids)
+    results = fed(DetectionMAP(average=average), preds, target).results()
+    found = results.detections()
+    names = [item.get("image_id", number) for number, item in enumerate(target)]
+    places = list(zip(found.image.tolist(), found.index.tolist(), strict=True))
+    assert places == sorted(
+        (name, row) for name, item in zip(names, preds, strict=True) for row in range(len(item["labels"]))
+    )
+    for column, (name, row) in enumerate(places):
+        image = names.index(name)
+        assert found.label[column] == preds[image]["labels"][row]
+        assert found.score[column] == preds[image]["scores"][row]
+        for threshold, taken in zip(found.iou_thresholds, found.ground_truth[:, column].tolist(), strict=True):
+            if taken >= 0:
+                boxes = [item["boxes"].clone() for item in (preds[image], target[image])]
+                for corners in boxes:
+                    corners[:, 2:] -= corners[:, :2]
+                is_crowd = target[image].get("iscrowd", torch.zeros(len(boxes[1]))) > 0
+                overlap = pairwise_iou(boxes[0], boxes[1], box_format="xywh", is_crowd=is_crowd)[row, taken]
+                assert overlap >= threshold
+                same = preds[image]["labels"][row] == target[image]["labels"][taken]
+                assert same or average == "micro"
+    assert (found.is_true_positive & found.is_ignored).sum() == 0
+    assert (found.is_true_positive <= (found.ground_truth >= 0)).all()
+    assert int(found.is_true_positive.sum()) > 50
+    once = torch.stack([found.image.expand(10, -1), found.ground_truth])[:, found.is_true_positive]
+    rows = torch.cat([found.is_true_positive.nonzero()[:, :1].T, once])
+    assert rows.unique(dim=1).shape == rows.shape
+
+
+def test_numbers_and_arrays_are_those_of_compute_in_float64():
+    preds, target = images(32)
+    metric = fed(DetectionMAP(extended_summary=True), preds, target)
+    value, results = metric.compute(), metric.results()
+    for name, number in results.summary().items():
+        assert number.dtype == torch.float64
+        assert value[name] == number.float()
+    for name in ("precision", "recall", "scores"):
+        assert torch.equal(getattr(results.coco, name), value[name])
+    assert results.coco.summary()["map"] == pytest.approx(float(results.summary()["map"]), abs=1e-15)
+
+
+def test_interpolation_holds_for_the_averages_and_not_for_the_grid():
+    preds, target = images(32)
+    metric = fed(DetectionMAP(interpolation="voc"), preds, target)
+    results = metric.results()
+    assert float(metric.compute()["map"]) == pytest.approx(float(results.summary()["map"]))
+    assert results.coco.summary()["map"] == fed(DetectionMAP(), preds, target).results().summary()["map"]
+    assert results.coco.summary()["map"] != results.summary()["map"]
+
+
+def test_operating_points_are_read_off_the_matches():
+    """Class 3 has two ground truths that count; 0.7 is right, 0.6 is wrong, 0.9 is ignored. Class 5 has none."""
+    results = fed(DetectionMAP(), *two_images()).results()
+    points = results.at_confidence(0.5)
+    assert points.precision[0].tolist() == [0.5, 0]
+    assert points.recall[0, 0] == 0.5
+    assert results.at_confidence(0.65).precision[0, 0] == 1
+    best = results.best_f1()
+    assert best.confidence[0, 0] == pytest.approx(0.7)
+    assert best.f1[0, 0] == pytest.approx(2 / 3)
+    curve = results.precision_recall_curve(results.coco.classes[results.coco.classes == 3], iou_threshold=0.9)
+    assert curve.precision.tolist() == [1, 0.5]
+    assert curve.recall.tolist() == [0.5, 0.5]
+    assert curve.scores.tolist() == pytest.approx([0.7, 0.6])
+    with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0\.5, 0\.55, .*, 0\.95; got 0\.51\."):
+        results.precision_recall_curve(3, iou_threshold=0.51)
+
+
+def test_detections_beyond_the_largest_limit_are_not_listed():
+    preds, target = two_images()
+    metric = DetectionMAP()
+    metric.max_detection_thresholds = [1]
+    metric.warn_on_many_detections = False
+    assert fed(metric, preds, target).results().detections().index.tolist() == [0, 1]
+
+
+def test_results_of_no_images_are_empty():
+    results = DetectionMAP().results()
+    assert len(results.detections()) == 0
+    assert results.detections().ground_truth.shape == (10, 0)
+    assert results.summary()["map"] == -1

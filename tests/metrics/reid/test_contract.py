@@ -1,0 +1,213 @@
+"""What every metric class keeps to, those of users included."""
+
+import pickle
+from copy import deepcopy
+
+import pytest
+import torch
+from torchmetrics import MetricCollection, MetricTracker, MinMaxMetric
+
+from reid_torchmetrics import GalleryDraw, KReciprocal, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
+from tests.metrics.reid.samples import CLASSES, batches, expected, fed, reference_of
+
+EVERY_CLASS = pytest.mark.parametrize("name", CLASSES)
+
+
+def same(first, second) -> bool:
+    return torch.allclose(first, second, rtol=0, atol=1e-7, equal_nan=True)
+
+
+@EVERY_CLASS
+@pytest.mark.parametrize("max_bytes", [2000, 10**8])
+def test_the_value_is_that_of_the_slow_reference(name, max_bytes):
+    given = batches()
+    value = fed(CLASSES[name](max_bytes=max_bytes), given).compute()
+    assert value.reshape(-1).tolist() == pytest.approx(expected(name, reference_of(given)), abs=1e-6)
+
+
+@EVERY_CLASS
+def test_batch_size_and_order_of_batches_change_nothing(name):
+    value = fed(CLASSES[name](), batches()).compute()
+    assert same(fed(CLASSES[name](), batches(size=1)).compute(), value)
+    assert same(fed(CLASSES[name](), batches(size=1000)).compute(), value)
+    assert same(fed(CLASSES[name](), batches()[::-1]).compute(), value)
+
+
+@EVERY_CLASS
+def test_reset_forgets_and_a_second_epoch_is_like_the_first(name):
+    metric = fed(CLASSES[name](), batches())
+    value = metric.compute()
+    metric.reset()
+    assert not metric.embeddings
+    assert same(fed(metric, batches()).compute(), value)
+
+
+@EVERY_CLASS
+def test_samples_after_compute_are_added_to_those_before(name):
+    given = batches()
+    metric = fed(CLASSES[name](), given[:4])
+    metric.compute()
+    assert same(fed(metric, given[4:]).compute(), fed(CLASSES[name](), given).compute())
+
+
+@EVERY_CLASS
+@pytest.mark.parametrize(
+    "copy", [deepcopy, lambda metric: metric.clone(), lambda metric: pickle.loads(pickle.dumps(metric))]
+)
+def test_copies_hold_the_samples_and_go_their_own_way(name, copy):
+    given = batches()
+    metric = fed(CLASSES[name](), given[:5])
+    twin = copy(metric)
+    assert same(fed(twin, given[5:]).compute(), fed(CLASSES[name](), given).compute())
+    assert len(metric.embeddings) == 5
+
+
+@EVERY_CLASS
+def test_a_persistent_state_survives_a_checkpoint(name):
+    metric = fed(CLASSES[name](), batches())
+    assert metric.state_dict() == {}
+    metric.persistent(mode=True)
+    restored = CLASSES[name]()
+    restored.persistent(mode=True)
+    restored.load_state_dict(metric.state_dict())
+    restored.update(**batches()[0])  # so that the base class does not warn of a metric without update
+    restored.embeddings.pop(), restored.identities.pop(), restored.roles.pop(), restored.cameras.pop()
+    assert same(restored.compute(), metric.compute())
+
+
+@EVERY_CLASS
+def test_merging_adds_samples_and_an_empty_metric_adds_none(name):
+    given = batches()
+    metric, other = fed(CLASSES[name](), given[:3]), fed(CLASSES[name](), given[3:])
+    metric.merge_state(other)
+    metric.merge_state(CLASSES[name]())
+    assert same(metric.compute(), fed(CLASSES[name](), given).compute())
+    assert len(other.embeddings) == len(given) - 3
+
+
+@EVERY_CLASS
+def test_forward_gives_the_value_of_the_batch_and_keeps_it(name):
+    given = batches()
+    mixed = {key: torch.cat([given[0][key], given[3][key]]) for key in ("embeddings", "identities", "cameras")}
+    mixed["is_query"] = torch.arange(len(mixed["identities"])) < len(given[0]["identities"])
+    metric = CLASSES[name]()
+    value = metric(**mixed)
+    assert same(value, fed(CLASSES[name](), [given[0], given[3]]).compute())
+    metric(**given[1])
+    assert same(metric.compute(), fed(CLASSES[name](), [given[0], given[3], given[1]]).compute())
+
+
+@EVERY_CLASS
+def test_it_works_in_a_collection_a_tracker_and_a_composition(name):
+    given = batches()
+    value = fed(CLASSES[name](), given).compute()
+    collection = fed(MetricCollection({"one": CLASSES[name](), "two": CLASSES[name](ties="optimistic")}), given)
+    assert same(collection.compute()["one"], value)
+    tracker = MetricTracker(CLASSES[name](), maximize=True)
+    tracker.increment()
+    assert same(fed(tracker, given).compute(), value)
+    assert same(fed(CLASSES[name]() * 2, given).compute(), 2 * value)
+
+
+@pytest.mark.parametrize("name", sorted(set(CLASSES) - {"curve"}))
+def test_a_scalar_works_in_min_max(name):
+    value = fed(CLASSES[name](), batches()).compute()
+    found = fed(MinMaxMetric(CLASSES[name]()), batches()).compute()
+    assert same(found["raw"], value)
+    assert found["min"] == found["max"] == found["raw"]
+
+
+@EVERY_CLASS
+def test_integers_are_never_cast_and_floats_only_by_set_dtype(name):
+    metric = CLASSES[name]()
+    given = batches()
+    given[-1]["identities"][:] = 70001
+    fed(metric, given)
+    metric.half()
+    assert metric.embeddings[0].dtype == torch.float32
+    metric.set_dtype(torch.float16)
+    assert metric.embeddings[0].dtype == torch.float16
+    assert metric.identities[-1].tolist() == [70001] * len(metric.identities[-1])
+    assert {block.dtype for block in metric.identities + metric.cameras} == {torch.int64}
+    assert metric.set_dtype(torch.float64).compute().dtype == torch.float64
+
+
+@EVERY_CLASS
+def test_states_follow_the_metric_to_a_device(name):
+    metric = fed(CLASSES[name](), batches()).to("meta")
+    for state in metric._defaults:
+        assert {block.device.type for block in getattr(metric, state)} <= {"meta"}
+    assert metric.device.type == "meta"
+
+
+@EVERY_CLASS
+def test_compute_on_cpu_keeps_states_where_they_are(name):
+    metric = fed(CLASSES[name](compute_on_cpu=True), batches())
+    metric.to("meta")  # Lightning does this at every log
+    assert {block.device.type for block in metric.embeddings} == {"cpu"}
+
+
+@EVERY_CLASS
+def test_inference_mode_changes_nothing(name):
+    with torch.inference_mode():
+        value = fed(CLASSES[name](), batches()).compute()
+    assert same(value, fed(CLASSES[name](), batches()).compute())
+
+
+@EVERY_CLASS
+def test_queries_alone_give_nan_of_the_right_shape_and_a_warning(name):
+    metric = fed(CLASSES[name](), batches()[:2])
+    with pytest.warns(UserWarning, match="No query can be evaluated"):
+        value = metric.compute()
+    assert value.isnan().all()
+    assert value.shape == fed(CLASSES[name](), batches()).compute().shape
+
+
+@EVERY_CLASS
+def test_gradients_are_not_kept(name):
+    given = batches()
+    for batch in given:
+        batch["embeddings"].requires_grad_()
+    metric = fed(CLASSES[name](), given)
+    assert not any(block.requires_grad for block in metric.embeddings)
+    assert not metric.compute().requires_grad
+
+
+@EVERY_CLASS
+def test_plot_draws_the_value(name):
+    figure, axes = fed(CLASSES[name](), batches()).plot()
+    assert figure is axes.figure
+    assert axes.lines
+
+
+class Holder(torch.nn.Module):
+    """A network that holds a metric, as a LightningModule does."""
+
+    def __init__(self, held: torch.nn.Module) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 2)
+        self.held = held
+
+    def forward(self, values):
+        return self.layer(values)
+
+
+SCRIPTED = CLASSES | {
+    "collection": ReIDMetrics,
+    "leave-one-out": lambda: ReIDMetrics(protocol="cub200"),
+    "measure": lambda: ReIDMeasure("precision_10"),
+    "function": lambda: ReIDMeanAP(similarity=lambda query, gallery: query @ gallery.T),
+    "re-ranked": lambda: ReIDMeanAP(rerank=KReciprocal(k1=5, k2=2)),
+    "drawn": lambda: ReIDCMC(draw=GalleryDraw(1, "identity")),
+    "options": lambda: ReIDCMC(3, mode="all_shots", camera_map={1: 0}, search_cameras=(0, 1), compute_on_cpu=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of `torch.jit.script` itself
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(name):
+    module, values = Holder(SCRIPTED[name]()), torch.ones(1, 2)
+    given = [batch | ({"is_query": None} if name == "leave-one-out" else {}) for batch in batches()]
+    for use in (lambda: None, lambda: fed(module.held, given), module.held.compute, module.held.reset):
+        use()
+        assert torch.equal(torch.jit.script(module)(values), module(values))

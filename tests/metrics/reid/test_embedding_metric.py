@@ -1,0 +1,271 @@
+"""Roles, repeated samples, undefined results and what `results` says of every query."""
+
+import math
+import warnings
+
+import pytest
+import torch
+
+import reid_torchmetrics
+from reid_torchmetrics import (
+    CMC,
+    MINP,
+    MeanAP,
+    ReIDCMC,
+    ReIDMeanAP,
+    ReIDMetrics,
+    ReIDMINP,
+)
+from reid_torchmetrics.functional import retrieval
+from tests.metrics.reid.samples import batches, expected, fed, reference_of
+from tests.reference.retrieval import evaluate, similarity
+
+
+def test_the_short_names_are_the_classes():
+    assert (CMC, MeanAP, MINP) == (ReIDCMC, ReIDMeanAP, ReIDMINP)
+    assert set(reid_torchmetrics.__all__) <= set(vars(reid_torchmetrics))
+
+
+def test_two_loaders_and_one_mixed_loader_give_the_same():
+    given = batches()
+    mixed = {name: torch.cat([batch[name] for batch in given]) for name in ("embeddings", "identities", "cameras")}
+    mask = torch.cat([torch.full((len(batch["identities"]),), batch["is_query"]) for batch in given])
+    order = torch.randperm(len(mask))
+    metric = ReIDMeanAP()
+    for part in order.split(9):
+        metric.update(**{name: values[part] for name, values in mixed.items()}, is_query=mask[part])
+    assert metric.compute() == pytest.approx(fed(ReIDMeanAP(), given).compute())
+
+
+def test_without_roles_every_sample_is_a_query_against_all_others():
+    embeddings, identities = torch.randn(30, 4), torch.arange(30) % 7
+    metric = ReIDMeanAP()
+    for part in torch.arange(30).split(8):
+        metric.update(embeddings[part], identities[part])
+    scores = similarity(embeddings.numpy(), embeddings.numpy())
+    reference = evaluate(scores, identities.tolist(), identities.tolist(), self_index=list(range(30)))
+    assert metric.compute() == pytest.approx(expected("map", reference)[0], abs=1e-6)
+    assert metric.results().num_candidates.tolist() == [29] * 30
+
+
+@pytest.mark.parametrize("roles", ["loaders", "leave-one-out"])
+def test_samples_that_a_sampler_repeated_count_once(roles):
+    given = batches(size=5)
+    first = {True: 0, False: 0}
+    for batch in given:
+        length, role = len(batch["identities"]), batch["is_query"]
+        batch["index"] = torch.arange(first[role], first[role] + length)  # both loaders count from zero
+        first[role] += length
+        if roles == "leave-one-out":
+            batch["index"] += 1000 * role
+            batch["is_query"] = None
+    once, twice = fed(ReIDMetrics(), given), fed(ReIDMetrics(), given[:3] + given + given[-1:])
+    assert once.compute() == twice.compute()
+    assert twice.results().num_candidates.tolist() == once.results().num_candidates.tolist()
+
+
+@pytest.mark.filterwarnings("ignore:Some batches were given with `is_query`")
+def test_a_sample_of_both_roles_that_comes_again_as_a_query_counts_once():
+    embeddings, identities, numbers = torch.randn(6, 4), torch.arange(6) % 2, torch.arange(6)
+    once, twice = ReIDMeanAP(), ReIDMeanAP()
+    for metric in (once, twice):
+        metric.update(embeddings, identities, index=numbers)
+    twice.update(embeddings[:2], identities[:2], is_query=True, index=numbers[:2])
+    assert twice.compute() == once.compute()
+    assert twice.results().counts.total == 6
+
+
+def problem_of(metric) -> str:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        values = metric.compute()
+    values = values.values() if isinstance(values, dict) else [values]
+    assert all(value.isnan().all() for value in values)
+    (warning,) = caught
+    return str(warning.message)
+
+
+def test_no_valid_query_is_explained_once_with_counts():
+    metrics = ReIDMetrics()
+    one = torch.ones(1, 2)
+    for identity, camera in ((1, 0), (1, 0), (2, 0), (-1, 0)):
+        metrics.update(one, torch.tensor([identity]), torch.tensor([camera]), is_query=True)
+    metrics.update(one, torch.tensor([1]), torch.tensor([0]), is_query=False)
+    assert problem_of(metrics) == (
+        "No query can be evaluated, so the result is NaN: of 4 queries against 1 gallery items, 1 have no other item"
+        " of their identity in the gallery that is searched, 2 lost every positive to the camera rule, 1 are junk."
+    )
+    counts = metrics.results().counts
+    assert (counts.total, counts.valid, counts.junk) == (4, 0, 1)
+    assert (counts.not_in_gallery, counts.same_camera_only) == (1, 2)
+
+
+@pytest.mark.parametrize("action", ["skip", "neg", "pos"])
+def test_the_sanity_check_of_a_trainer_never_sees_a_plausible_number(action):
+    assert "No query" in problem_of(fed(ReIDMeanAP(empty_target_action=action), batches()[:1]))
+
+
+def test_non_finite_embeddings_give_nan_and_say_how_many_and_where():
+    given = batches()
+    given[0]["embeddings"][3, 0] = float("nan")
+    given[-1]["embeddings"][0, :] = float("inf")
+    total = sum(len(batch["identities"]) for batch in given)
+    last = total - len(given[-1]["identities"])
+    assert problem_of(fed(ReIDMetrics(), given)) == (
+        f"2 of {total} embeddings are NaN or infinite (1 of queries, 1 of gallery items; first at samples [3, {last}]),"
+        " so the result is NaN."
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # said above, of the same samples
+        results = fed(ReIDMeanAP(), given).results()
+    assert results.average_precision.isnan().all()
+    assert (results.counts.not_ranked, results.counts.valid) == (12, 0)
+
+
+def test_non_finite_embeddings_are_named_by_their_index_where_it_is_known():
+    embeddings = torch.ones(3, 2)
+    embeddings[1] = float("nan")
+    metric = ReIDMeanAP()
+    metric.update(embeddings, torch.tensor([1, 1, 1]), index=torch.tensor([70, 71, 72]))
+    assert "first at `index` [71])" in problem_of(metric)
+
+
+def test_every_metric_without_samples_is_nan_and_says_so():
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="No query can be"), pytest.warns(UserWarning, match="before the"):
+            assert ReIDMeanAP().compute().isnan()
+
+
+def test_every_epoch_without_a_valid_query_is_explained():
+    given, metric, other = batches()[:1], ReIDMeanAP(), ReIDMINP()
+    fed(other, given)  # keeps the embeddings, and so the ranking, alive
+    for _ in range(2):
+        assert "No query" in problem_of(fed(metric, given))
+        metric.reset()
+
+
+def test_forward_does_not_warn_but_compute_does():
+    metric = ReIDMeanAP()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert metric(**batches()[0]).isnan()
+    assert "No query" in problem_of(metric)
+
+
+def test_a_collapsed_model_scores_near_zero():
+    metric = ReIDMetrics(ranks=(1, 100))
+    identities = torch.arange(2000) // 4
+    metric.update(torch.ones(2000, 32), identities)
+    assert max(metric.compute().values()) < 0.002
+
+
+def test_queries_without_positives_count_as_the_user_says():
+    given = batches()
+    given[0]["identities"][:3] = 99
+    skipped = fed(ReIDMeanAP(), given).compute()
+    assert fed(ReIDMeanAP(empty_target_action="neg"), given).compute() == pytest.approx(skipped * 9 / 12)
+    with pytest.raises(ValueError, match="allows no query without a positive; got 3 of 12"):
+        fed(ReIDMeanAP(empty_target_action="error"), given).compute()
+
+
+def values_in_all_ways(given, **options):
+    """Of one problem, the mean average precision of `compute`, of `results` and of `evaluate`."""
+    metric = fed(ReIDMeanAP(**options), given)
+    sides = [[batch for batch in given if batch["is_query"] is role] for role in (True, False)]
+    names = ("embeddings", "identities", "cameras")
+    arguments = [torch.cat([batch[name] for batch in side]) for name in names for side in sides]
+    yield lambda: float(metric.compute())
+    yield lambda: metric.results().means["map"]
+    yield lambda: retrieval.evaluate(*arguments, **options).means["map"]
+
+
+@pytest.mark.filterwarnings("ignore:No query can be evaluated")
+@pytest.mark.parametrize("action", retrieval.EMPTY_TARGET_ACTIONS)
+def test_where_no_query_has_a_positive_the_mean_is_nan_whatever_the_action_and_however_it_is_asked_for(action):
+    given = batches()
+    for batch in given:
+        if batch["is_query"]:
+            batch["identities"][:] = 99
+    for value in values_in_all_ways(given, empty_target_action=action):
+        assert math.isnan(value())
+
+
+def test_where_some_queries_have_no_positive_error_raises_however_it_is_asked_for():
+    given = batches()
+    given[0]["identities"][:3] = 99
+    for value in values_in_all_ways(given, empty_target_action="error"):
+        with pytest.raises(ValueError, match="allows no query without a positive; got 3 of 12"):
+            value()
+
+
+def test_results_are_aligned_with_the_queries():
+    given = batches()
+    given[0]["identities"][2] = 99
+    reference = reference_of(given)
+    for rule in ("rectangle", "trapezoid"):
+        results = fed(ReIDMeanAP(rule=rule), given).results()
+        assert results.average_precision.tolist() == pytest.approx(
+            reference.average_precision[rule], abs=1e-12, nan_ok=True
+        )
+    assert results.inverse_negative_penalty.tolist() == pytest.approx(
+        reference.inverse_negative_penalty, abs=1e-12, nan_ok=True
+    )
+    assert results.first_rank.tolist() == pytest.approx(reference.first_rank, nan_ok=True)
+    assert results.num_candidates.tolist() == reference.num_candidates
+    assert (results.counts.total, results.counts.valid, results.counts.not_in_gallery) == (12, 11, 1)
+
+
+def test_options_act_in_compute():
+    given = batches()
+    options = {"same_camera": "all", "junk_identities": (-1, 3), "ties": "optimistic"}
+    found = fed(ReIDMeanAP(**options), given).compute()
+    assert found == pytest.approx(expected("map", reference_of(given, **options))[0], abs=1e-6)
+
+
+def test_labels_may_be_written_to_after_update():
+    given = batches()
+    for batch in given:
+        batch["index"] = torch.arange(len(batch["identities"])) + 100 * len(batch["identities"])
+        batch["is_query"] = torch.full_like(batch["identities"], batch["is_query"], dtype=torch.bool)
+    value = fed(ReIDMeanAP(), given).compute()
+    metric, buffers = ReIDMeanAP(), {}
+    for batch in given:  # a loop that fills the same buffers for every batch
+        size = len(batch["identities"])
+        for name in ("identities", "cameras", "index", "is_query"):
+            buffers.setdefault((name, size), torch.empty_like(batch[name])).copy_(batch[name])
+        labels = {name: buffers[name, size] for name in ("identities", "cameras", "index", "is_query")}
+        metric.update(batch["embeddings"], **labels)
+    assert metric.compute() == value
+
+
+def mixed_roles(metric, roles) -> list[str]:
+    """What is warned of when batches are given with these values of `is_query`."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for is_query in roles:
+            metric.update(torch.randn(3, 4), torch.arange(3), is_query=is_query)
+    return [str(each.message) for each in caught]
+
+
+@pytest.mark.parametrize("queries", [True, torch.tensor([True, False, False])])
+def test_queries_and_batches_without_roles_in_one_metric_warn_once_and_say_what_to_write(queries):
+    for roles in ([queries, None, None, queries], [None, None, queries, None]):
+        metric = ReIDMeanAP()
+        (said,) = mixed_roles(metric, roles)
+        assert "Pass `is_query=False` with batches of the gallery." in said
+        assert len(mixed_roles(metric, roles)) == 0
+        metric.reset()
+        assert len(mixed_roles(metric, roles)) == 1
+
+
+def test_roles_that_can_be_meant_do_not_warn():
+    for roles in ([True, False, True], [None, None], [None, False], [torch.tensor([True, False, True]), True, False]):
+        assert mixed_roles(ReIDMeanAP(), roles) == []
+
+
+def test_the_roles_of_steps_are_remembered_too():
+    metric = ReIDMeanAP(empty_target_action="skip")
+    batch = torch.randn(4, 3), torch.arange(4) % 2
+    metric(*batch)
+    with pytest.warns(UserWarning, match="Some batches were given with `is_query` and some without"):
+        metric.update(*batch, is_query=torch.tensor([True, True, False, False]))

@@ -1,0 +1,219 @@
+"""Protocols, drawn galleries and re-ranking in the metrics: what `evaluate` says of the same samples."""
+
+import pytest
+import torch
+
+from reid_torchmetrics import (
+    EmbeddingMetric,
+    GalleryDraw,
+    KReciprocal,
+    QueryExpansion,
+    ReIDCMC,
+    ReIDCMCCurve,
+    ReIDMeanAP,
+    ReIDMeasure,
+    ReIDMetrics,
+    ReIDMINP,
+)
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate
+from tests.metrics.reid.samples import WorstRank, batches, fed
+
+GIVEN = batches(num_queries=16, num_gallery=60)
+
+
+def evaluated(given, **options):
+    sides = [[batch for batch in given if batch["is_query"] is role] for role in (True, False)]
+    parts = [
+        torch.cat([batch[name] for batch in side]) for name in ("embeddings", "identities", "cameras") for side in sides
+    ]
+    return evaluate(*parts, **options)
+
+
+FROM_LABELS = [name for name, protocol in PROTOCOLS.items() if not protocol.needs_lists]
+AMONG_OTHERS = [name for name in FROM_LABELS if PROTOCOLS[name].leave_one_out]
+
+
+@pytest.mark.parametrize("protocol", [name for name in FROM_LABELS if name not in AMONG_OTHERS])
+def test_metrics_of_a_protocol_compute_what_it_reports(protocol):
+    metrics = fed(ReIDMetrics(protocol=protocol), GIVEN)
+    values, expected = metrics.compute(), evaluated(GIVEN, protocol=protocol)
+    assert list(values) == list(PROTOCOLS[protocol].reports)
+    found = {name: float(value) for name, value in values.items()}
+    assert found == pytest.approx(expected.means, abs=1e-6, nan_ok=True)
+    assert metrics.results().means == pytest.approx(expected.means, abs=1e-6, nan_ok=True)
+
+
+@pytest.mark.parametrize("protocol", AMONG_OTHERS)
+def test_every_item_is_searched_among_the_others(protocol):
+    given = [batch | {"is_query": None} for batch in GIVEN]
+    metrics = fed(ReIDMetrics(protocol=protocol), given)
+    embeddings, identities = (torch.cat([batch[name] for batch in GIVEN]) for name in ("embeddings", "identities"))
+    expected = evaluate(embeddings, query_identities=identities, protocol=protocol).means
+    assert {name: float(value) for name, value in metrics.compute().items()} == pytest.approx(expected, abs=1e-6)
+
+
+OPTIONS = [
+    {"ties": "grouped"},
+    {"ties": "expected"},
+    {"camera_map": {0: 1}},
+    {"search_cameras": (0, 1)},
+    {"draw": GalleryDraw(1, "identity")},
+    {"rerank": KReciprocal(k1=6, k2=2)},
+    {"rerank": KReciprocal(k1=6, k2=2), "similarity": "euclidean"},
+    {"rerank": QueryExpansion(k=3)},
+    {"protocol": "cuhk03_openreid", "same_camera": "keep"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_an_option_has_the_same_meaning_in_a_metric(options):
+    expected = evaluated(GIVEN, **options)
+    assert float(fed(ReIDMeanAP(**options), GIVEN).compute()) == pytest.approx(expected.means["map"], abs=1e-6)
+    assert float(fed(ReIDMINP(**options), GIVEN).compute()) == pytest.approx(mean_penalty(expected), abs=1e-6)
+    curve = fed(ReIDCMCCurve(max_rank=60, **options), GIVEN).compute()
+    assert curve[:50].tolist() == pytest.approx(expected.cmc.tolist(), abs=1e-6)
+    assert float(fed(ReIDCMC(7, **options), GIVEN).compute()) == pytest.approx(float(expected.cmc[6]), abs=1e-6)
+
+
+def mean_penalty(results) -> float:
+    return float(results.inverse_negative_penalty.nanmean())
+
+
+@pytest.mark.parametrize("name", ["precision_5", "recall_5", "hit_rate_5", "map_at_r", "r_precision", "mrr", "ndcg_5"])
+def test_any_reported_number_is_a_metric(name):
+    value = fed(ReIDMeasure(name), GIVEN).compute()
+    assert float(value) == pytest.approx(evaluated(GIVEN, reports=(name,)).means[name], abs=1e-6)
+
+
+def test_all_shots_and_cutoffs_are_options_of_the_classes():
+    expected = evaluated(GIVEN, mode="all_shots", k=10, normaliser="attainable").means
+    assert float(fed(ReIDCMC(5, mode="all_shots"), GIVEN).compute()) == pytest.approx(expected["rank_5"], abs=1e-6)
+    metric = ReIDMeanAP(k=10, normaliser="attainable")
+    assert float(fed(metric, GIVEN).compute()) == pytest.approx(expected["map"], abs=1e-6)
+
+
+def test_the_ranks_of_a_collection_can_be_chosen_under_any_protocol():
+    assert list(ReIDMetrics(ranks=(3,), protocol="market1501_official")) == ["map", "rank_3"]
+    assert list(ReIDMetrics((1, 20), prefix="val/")) == ["val/map", "val/minp", "val/rank_1", "val/rank_20"]
+
+
+def test_a_metric_shows_its_protocol():
+    text = repr(ReIDMeanAP(protocol="vehicleid", ties="stable"))
+    assert text == "ReIDMeanAP(protocol='vehicleid', similarity='cosine', ties='stable')"
+
+
+def test_a_drawn_gallery_without_a_valid_query_gives_nan():
+    metric, curve = ReIDMeanAP(protocol="vehicleid"), ReIDCMCCurve(4, protocol="cuhk03_torchreid")
+    metric.update(torch.ones(2, 3), torch.tensor([1, 2]))
+    curve.update(torch.ones(2, 3), torch.tensor([1, 2]), is_query=True)
+    for one in (metric, curve):
+        with pytest.warns(UserWarning, match="No query can be evaluated"):
+            value = one.compute()
+        assert value.isnan().all()
+
+
+BAD = [
+    (lambda: WorstRank(protocol="vehicleid"), "`protocol` must not draw galleries for WorstRank; got one that does."),
+    (lambda: ReIDMeanAP(protocol="vehicleid", rule="trapezoid"), "`draw` needs rule 'rectangle' without a cutoff `k`"),
+    (
+        lambda: ReIDMeanAP(rerank=KReciprocal(), similarity="dot"),
+        "`similarity` must be 'cosine' or 'euclidean' for k-reciprocal re-ranking; got 'dot'.",
+    ),
+    (lambda: ReIDMeanAP(protocol="market"), "`protocol` must be one of 'market1501',"),
+    (
+        lambda: ReIDMetrics(protocol="roxford5k_hard"),
+        "`protocol` 'roxford5k_hard' needs `ground_truth`, lists for every query; got labels.",
+    ),
+    (lambda: ReIDMeasure("map_5"), "`name` must be of 'map',"),
+    (lambda: ReIDMetrics(ties="random"), "`ties` must be one of 'pessimistic',"),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), BAD)
+def test_an_option_that_does_not_fit_is_named(call, message):
+    with pytest.raises(ValueError, match="`") as raised:
+        call()
+    assert message in str(raised.value)
+
+
+def test_re_ranking_of_another_kind_is_refused():
+    with pytest.raises(TypeError, match=r"^`rerank` must be one of KReciprocal, QueryExpansion or None; got str.$"):
+        ReIDMeanAP(rerank="k-reciprocal")
+
+
+@pytest.mark.parametrize("protocol", AMONG_OTHERS)
+def test_leave_one_out_needs_every_query_in_the_gallery_and_says_so(protocol):
+    metric = fed(ReIDCMC(protocol=protocol), GIVEN)
+    with pytest.raises(ValueError, match=r"^`is_query` must be left out under a leave-one-out protocol, "):
+        metric.compute()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("protocol", FROM_LABELS)
+def test_nothing_at_all_gives_nan(protocol):
+    assert all(value.isnan() for value in ReIDMetrics(protocol=protocol).compute().values())
+
+
+@pytest.mark.parametrize("protocol", ["cuhk03_openreid", "market1501"])
+def test_a_cmc_by_its_name_is_that_of_its_class(protocol):
+    named, value = (
+        fed(kind, GIVEN) for kind in (ReIDMeasure("rank_20", protocol=protocol), ReIDCMC(20, protocol=protocol))
+    )
+    assert float(named.compute()) == float(value.compute())
+    assert named.results().means["rank_20"] == pytest.approx(float(value.compute()), abs=1e-6)
+
+
+def test_results_hold_the_metrics_own_number():
+    assert "precision_7" in fed(ReIDMeasure("precision_7"), GIVEN).results().means
+    assert len(fed(ReIDCMCCurve(80), GIVEN).results().cmc) == 80
+
+
+def test_a_camera_rule_that_is_given_holds_for_the_cmc():
+    values = {
+        rule: float(fed(ReIDCMC(protocol="cuhk03_openreid", same_camera=rule), GIVEN).compute())
+        for rule in ("all", "keep")
+    }
+    for rule, value in values.items():
+        assert value == pytest.approx(
+            evaluated(GIVEN, protocol="cuhk03_torchreid", same_camera=rule).means["rank_1"], abs=1e-6
+        )
+    assert values["all"] != values["keep"]
+
+
+def test_results_may_be_written_to():
+    given = [batch | {"is_query": None} for batch in GIVEN]
+    metrics = [fed(ReIDMeanAP(protocol="vehicleid"), given) for _ in range(2)]
+    expected = float(metrics[0].compute())
+    results = metrics[0].results()
+    for values in (*results.values.values(), results.weight, results.query_identities, results.average_precision):
+        values.zero_()
+    assert float(metrics[1].compute()) == expected
+    assert metrics[1].results().means["map"] == pytest.approx(expected, abs=1e-6)
+
+
+def test_results_of_a_metric_name_similarity_and_re_ranking():
+    found = fed(ReIDMeanAP(similarity="euclidean", rerank=KReciprocal(k1=4)), GIVEN).results().to_dict()["setup"]
+    assert (found["similarity"], found["rerank"][:11]) == ("euclidean", "KReciprocal")
+
+
+def test_re_ranking_among_the_others_is_that_of_evaluate():
+    embeddings, identities = (torch.cat([batch[name] for batch in GIVEN]) for name in ("embeddings", "identities"))
+    for rerank in (KReciprocal(k1=6, k2=2), QueryExpansion(k=2)):
+        metric = ReIDMeanAP(rerank=rerank)
+        metric.update(embeddings, identities)
+        expected = evaluate(embeddings, query_identities=identities, rerank=rerank).means["map"]
+        assert float(metric.compute()) == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_subclass_with_a_measure_of_drawn_galleries_may_have_them():
+    class HalfCurve(EmbeddingMetric):
+        of_cmc = True
+
+        def summarise(self, ranks):
+            return ranks.rank.double().mean()
+
+        def summarise_drawn(self, drawn):
+            return drawn.cmc[:, 1].nanmean()
+
+    metric = fed(HalfCurve(protocol="cuhk03_torchreid"), GIVEN)
+    assert float(metric.compute()) == pytest.approx(float(evaluated(GIVEN, protocol="cuhk03_torchreid").cmc[1]))
