@@ -40,17 +40,17 @@ AGREEMENT = 1e-4
 
 
 def problem(noise: float) -> Problem:
-    """Market-1501's labels with embeddings around a centre for each identity and camera."""
+    """Market-1501's labels with embeddings around a center for each identity and camera."""
     *_, query_identities, gallery_identities, query_cameras, gallery_cameras = market1501(1, 0.0)
     distractors = gallery_identities == 0
-    centre_of = gallery_identities.clone()
-    centre_of[distractors] = 1502 + torch.arange(int(distractors.sum()))
+    center_of = gallery_identities.clone()
+    center_of[distractors] = 1502 + torch.arange(int(distractors.sum()))
     generator = torch.Generator().manual_seed(0)
-    of_identity = torch.randn(int(centre_of.max()) + 1, DIMENSION, generator=generator)
+    of_identity = torch.randn(int(center_of.max()) + 1, DIMENSION, generator=generator)
     of_camera = 0.5 * torch.randn(7, DIMENSION, generator=generator)
     query, gallery = (
-        of_identity[centres] + of_camera[cameras] + noise * torch.randn(len(cameras), DIMENSION, generator=generator)
-        for centres, cameras in ((query_identities, query_cameras), (centre_of, gallery_cameras))
+        of_identity[centers] + of_camera[cameras] + noise * torch.randn(len(cameras), DIMENSION, generator=generator)
+        for centers, cameras in ((query_identities, query_cameras), (center_of, gallery_cameras))
     )
     return query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras
 
@@ -64,7 +64,7 @@ def sparse(query: torch.Tensor, gallery: torch.Tensor, *labels: torch.Tensor) ->
 
 def dense(query: torch.Tensor, gallery: torch.Tensor, *labels: torch.Tensor) -> float:
     """MAP after re-ranking with matrices of items x items."""
-    original = normalised_distances(torch.cat([query, gallery]))
+    original = normalized_distances(torch.cat([query, gallery]))
     nearest = np.argpartition(original, range(1, K1 + 1), axis=1)[:, : K1 + 1].copy()
     encodings = np.zeros_like(original)
     for p in range(len(original)):
@@ -80,7 +80,7 @@ def dense(query: torch.Tensor, gallery: torch.Tensor, *labels: torch.Tensor) -> 
     return float(mean_over_queries(average_precision(rank_positives_from_scores(scores, *labels))))
 
 
-def normalised_distances(items: torch.Tensor) -> np.ndarray:
+def normalized_distances(items: torch.Tensor) -> np.ndarray:
     """Squared Euclidean distances of all items, each row divided by its largest."""
     squares = items.square().sum(1)
     distances = torch.addmm(squares[:, None] + squares, items, items.T, alpha=-2).clamp_(min=0).numpy()

@@ -73,7 +73,7 @@ class DetectionModule(lightning.LightningModule):
             self.logger.experiment.add_figure("val/precision_recall", figure, self.global_step)
 
     def training_step(self, batch: tuple[Tensor, list[Target]], batch_idx: int) -> Tensor:
-        """Teach every cell how near the centre of a shape it is, and those near one what box it has."""
+        """Teach every cell how near the center of a shape it is, and those near one what box it has."""
         images, targets = batch
         logits, boxes = self.network(images)
         nearness, goals, weights = map(torch.stack, zip(*map(cells_of, targets), strict=True))
@@ -93,7 +93,7 @@ class DetectionModule(lightning.LightningModule):
 
 
 class Detector(nn.Module):
-    """For every cell of 4 x 4 pixels the classes whose centre it may be, and the distances to the edges of a box."""
+    """For every cell of 4 x 4 pixels the classes whose center it may be, and the distances to the edges of a box."""
 
     def __init__(self, width: int = 32) -> None:
         """Make a network that sees far enough to see a whole shape."""
@@ -110,12 +110,12 @@ class Detector(nn.Module):
             features = functional.relu(features + block(features))
         logits, distances = self.head(features).split([len(CLASSES), 4], dim=1)
         distances = STRIDE * distances.clamp(max=4).exp().permute(0, 2, 3, 1)
-        centres = cell_centres().to(distances)
-        return logits, torch.cat([centres - distances[..., :2], centres + distances[..., 2:]], dim=-1)
+        centers = cell_centers().to(distances)
+        return logits, torch.cat([centers - distances[..., :2], centers + distances[..., 2:]], dim=-1)
 
     @torch.no_grad()
     def detect(self, images: Tensor, most: int = 30) -> list[dict[str, Tensor]]:
-        """Give the cells that look more like a centre than all cells around them, in the form of the metric."""
+        """Give the cells that look more like a center than all cells around them, in the form of the metric."""
         logits, boxes = self(images)
         scores = logits.sigmoid()
         scores = scores * (functional.max_pool2d(scores, 3, stride=1, padding=1) == scores)
@@ -127,7 +127,7 @@ class Detector(nn.Module):
 
 
 def _convolutions(*widths: int, stride: int = 1, dilation: int = 1) -> nn.Sequential:
-    """Make two normalised convolutions, only the first with a dilation."""
+    """Make two normalized convolutions, only the first with a dilation."""
     first, middle, last = widths
     return nn.Sequential(
         nn.Conv2d(first, middle, 3, stride, padding=dilation, dilation=dilation, bias=False),
@@ -138,17 +138,17 @@ def _convolutions(*widths: int, stride: int = 1, dilation: int = 1) -> nn.Sequen
     )
 
 
-def cell_centres() -> Tensor:
-    """Give x and y of the centres of the cells, [rows, columns, 2], in pixels."""
+def cell_centers() -> Tensor:
+    """Give x and y of the centers of the cells, [rows, columns, 2], in pixels."""
     steps = torch.arange(STRIDE / 2, SIDE, STRIDE)
     return torch.stack(torch.meshgrid(steps, steps, indexing="xy"), dim=-1)
 
 
 def cells_of(target: Target) -> tuple[Tensor, Tensor, Tensor]:
-    """Give how near cells are to the centre of a shape, by class, the box of the nearest shape, and its weight."""
+    """Give how near cells are to the center of a shape, by class, the box of the nearest shape, and its weight."""
     boxes, labels = target["boxes"], target["labels"]
-    centres, sizes = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
-    away = (cell_centres().to(boxes) - centres[:, None, None]) / (sizes / 6).clamp(min=2)[:, None, None]
+    centers, sizes = (boxes[:, :2] + boxes[:, 2:]) / 2, boxes[:, 2:] - boxes[:, :2]
+    away = (cell_centers().to(boxes) - centers[:, None, None]) / (sizes / 6).clamp(min=2)[:, None, None]
     near = torch.exp(-away.square().sum(-1) / 2)
     near = near / near.amax((1, 2), keepdim=True)  # 1 at the nearest cell
     of_class = [(near * (labels == label)[:, None, None]).amax(0) for label in CLASSES]

@@ -24,12 +24,12 @@ def draw_scene(number: int, *, seed: int) -> Scene:
     num_shapes = int(torch.randint(1, 6, (), generator=generator))
     halves = 6 * 4 ** random(num_shapes, 1) * (0.8 + 0.4 * random(num_shapes, 2))
     halves = halves[halves.prod(1).argsort(descending=True)]
-    centres = halves + random(num_shapes, 2) * (SIDE - 2 * halves)
+    centers = halves + random(num_shapes, 2) * (SIDE - 2 * halves)
     labels = torch.randint(len(CLASSES), (num_shapes,), generator=generator)
     pixels = torch.arange(SIDE) + 0.5
     image = random(3, 1, 1) + 0.3 * (random(3, 1, 1) - 0.5) * pixels / SIDE
-    for centre, half, label in zip(centres, halves, labels.tolist(), strict=True):
-        x, y = (pixels - centre[0]) / half[0], (pixels[:, None] - centre[1]) / half[1]
+    for center, half, label in zip(centers, halves, labels.tolist(), strict=True):
+        x, y = (pixels - center[0]) / half[0], (pixels[:, None] - center[1]) / half[1]
         inside = {
             "disc": x**2 + y**2 <= 1,
             "rectangle": (x.abs() <= 1) & (y.abs() <= 1),
@@ -37,7 +37,7 @@ def draw_scene(number: int, *, seed: int) -> Scene:
         }[CLASSES[label]]
         image = torch.where(inside, random(3, 1, 1), image)
     image = image + 0.08 * torch.randn(3, SIDE, SIDE, generator=generator)
-    boxes = torch.cat([centres - halves, centres + halves], dim=1)
+    boxes = torch.cat([centers - halves, centers + halves], dim=1)
     return (255 * image.clamp(0, 1)).byte(), {"boxes": boxes, "labels": labels, "image_id": number}
 
 

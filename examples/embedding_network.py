@@ -59,14 +59,14 @@ def batch_hard_triplet_loss(features: Tensor, labels: Tensor, *, margin: float =
 
 
 def augment(images: Tensor, *, max_shift: int = 3) -> Tensor:
-    """Mirror, shift, recolour and erase, every picture in its own way; uint8 in and out."""
+    """Mirror, shift, recolor and erase, every picture in its own way; uint8 in and out."""
     num_images, _, height, width = images.shape
     mirrored = torch.rand(num_images, 1, 1, 1, device=images.device) < 0.5
     images = torch.where(mirrored, images.flip(-1), images)
     images = _shift(images, max_shift)
-    recolour = torch.empty(num_images, 3, 1, 1, device=images.device).uniform_(0.8, 1.2)
+    recolor = torch.empty(num_images, 3, 1, 1, device=images.device).uniform_(0.8, 1.2)
     brightness = torch.empty(num_images, 1, 1, 1, device=images.device).uniform_(0.7, 1.3)
-    images = (images * recolour * brightness).clamp(0, 255).to(torch.uint8)
+    images = (images * recolor * brightness).clamp(0, 255).to(torch.uint8)
     erased = _random_boxes(num_images, height, width, device=images.device)
     return images.masked_fill(erased, 127)
 

@@ -1,4 +1,4 @@
-"""What the place of a camera does to its pictures: background, framing, obstacles, light, colour and noise."""
+"""What the place of a camera does to its pictures: background, framing, obstacles, light, color and noise."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from pedestrian_figure import CLOTHES, VIEWS, Colour, Framing, pick, pick_colour
+from pedestrian_figure import CLOTHES, VIEWS, Color, Framing, pick, pick_color
 
 WIDTH, HEIGHT = 32, 64
 OVERSAMPLING = 2  # Pillow draws with hard edges: draw twice as large, then average.
@@ -18,8 +18,8 @@ CANVAS = (WIDTH * OVERSAMPLING, HEIGHT * OVERSAMPLING)
 class Camera:
     """A place, its light and the device there; `views` are the sides that people show when they pass."""
 
-    wall: Colour
-    ground: Colour
+    wall: Color
+    ground: Color
     pattern: str
     views: tuple[str, ...]
     scale: float
@@ -96,7 +96,7 @@ def frame_person(camera: Camera, rng: np.random.Generator, *, cut_off: bool) -> 
 
 def draw_background(camera: Camera, rng: np.random.Generator) -> Image.Image:
     """Draw what stands behind the people; every shot sees another stretch of it."""
-    image = Image.new("RGB", CANVAS, pick_colour([camera.wall], rng))
+    image = Image.new("RGB", CANVAS, pick_color([camera.wall], rng))
     draw, (width, height) = ImageDraw.Draw(image), CANVAS
     if camera.pattern == "bricks":
         for y in range(int(rng.integers(10)), height, 10):
@@ -106,9 +106,9 @@ def draw_background(camera: Camera, rng: np.random.Generator) -> Image.Image:
             draw.rectangle([x, 0, x + 11, height], fill=camera.ground)
     if camera.pattern == "hedge":
         for x, y in rng.integers(-6, CANVAS, size=(40, 2)).tolist():
-            draw.ellipse([x, y, x + 10, y + 8], fill=pick_colour([camera.wall], rng, spread=22))
+            draw.ellipse([x, y, x + 10, y + 8], fill=pick_color([camera.wall], rng, spread=22))
     horizon = height * rng.uniform(0.62, 0.8)
-    draw.rectangle([0, horizon, width, height], fill=pick_colour([camera.ground], rng))
+    draw.rectangle([0, horizon, width, height], fill=pick_color([camera.ground], rng))
     return image
 
 
@@ -119,11 +119,11 @@ def draw_obstacle(image: Image.Image, rng: np.random.Generator) -> None:
     if rng.random() < 0.5:
         left, top = width * rng.uniform(0.0, 0.75), 0.0
         right = left + width * rng.uniform(0.12, 0.25)
-    ImageDraw.Draw(image).rectangle([left, top, right, height], fill=pick_colour(CLOTHES, rng))
+    ImageDraw.Draw(image).rectangle([left, top, right, height], fill=pick_color(CLOTHES, rng))
 
 
 def expose(image: Image.Image, camera: Camera, rng: np.random.Generator) -> np.ndarray:
-    """Take the picture: blur, illumination, gamma, colour cast and sensor noise; uint8 [3, HEIGHT, WIDTH]."""
+    """Take the picture: blur, illumination, gamma, color cast and sensor noise; uint8 [3, HEIGHT, WIDTH]."""
     blurred = image.reduce(OVERSAMPLING).filter(ImageFilter.GaussianBlur(camera.blur))
     light = np.asarray(blurred, dtype=np.float32) / 255
     # The light falls from one side, and it is not the same all day.

@@ -11,13 +11,13 @@ from PIL import Image, ImageDraw
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Colour = tuple[int, int, int]
+Color = tuple[int, int, int]
 Point = tuple[float, float]
 Item = TypeVar("Item")
 
 SKINS = ((246, 205, 170), (214, 160, 118), (160, 108, 72), (98, 66, 48))
 HAIRS = ((24, 20, 20), (74, 46, 28), (150, 104, 54), (128, 128, 130), (196, 166, 100))
-# Few and muted: many people must share a colour, or colour alone would tell them apart.
+# Few and muted: many people must share a color, or color alone would tell them apart.
 CLOTHES = (
     *((30, 30, 34), (96, 98, 104), (214, 212, 206), (134, 52, 50)),
     *((172, 152, 92), (60, 96, 66), (46, 62, 104), (98, 132, 166)),
@@ -33,36 +33,36 @@ BAGS = ("none", "none", "backpack", "satchel")
 class Appearance:
     """What an identity keeps from camera to camera."""
 
-    skin: Colour
-    hair: Colour
+    skin: Color
+    hair: Color
     long_hair: bool
-    shirt: Colour
+    shirt: Color
     texture: str
-    texture_colour: Colour
+    texture_color: Color
     long_sleeves: bool
     legwear: str
-    legwear_colour: Colour
-    shoes: Colour
+    legwear_color: Color
+    shoes: Color
     bag: str
-    bag_colour: Colour
+    bag_color: Color
     build: float
 
     @classmethod
     def random(cls, rng: np.random.Generator) -> Appearance:
         """Dress a person."""
         return cls(
-            skin=pick_colour(SKINS, rng),
-            hair=pick_colour(HAIRS, rng),
+            skin=pick_color(SKINS, rng),
+            hair=pick_color(HAIRS, rng),
             long_hair=bool(rng.random() < 0.4),
-            shirt=pick_colour(CLOTHES, rng),
+            shirt=pick_color(CLOTHES, rng),
             texture=pick(TEXTURES, rng),
-            texture_colour=pick_colour(CLOTHES, rng),
+            texture_color=pick_color(CLOTHES, rng),
             long_sleeves=bool(rng.random() < 0.6),
             legwear=pick(LEGWEAR, rng),
-            legwear_colour=pick_colour(CLOTHES, rng),
-            shoes=pick_colour(CLOTHES, rng),
+            legwear_color=pick_color(CLOTHES, rng),
+            shoes=pick_color(CLOTHES, rng),
             bag=pick(BAGS, rng),
-            bag_colour=pick_colour(CLOTHES, rng),
+            bag_color=pick_color(CLOTHES, rng),
             build=float(rng.uniform(0.85, 1.2)),
         )
 
@@ -82,7 +82,7 @@ def draw_person(image: Image.Image, person: Appearance, framing: Framing, rng: n
     stride = rng.uniform(0.02, 0.13 if brush.view == "side" else 0.07)
     swing = rng.uniform(-0.12, 0.12)
     if person.bag == "backpack" and brush.view == "side":
-        brush.ellipse((0.1, 0.29), (0.09, 0.13), person.bag_colour)
+        brush.ellipse((0.1, 0.29), (0.09, 0.13), person.bag_color)
     _draw_arm(brush, person, shoulder=-0.11, swing=swing)
     _draw_legs(brush, person, stride)
     _draw_torso(brush, person)
@@ -105,28 +105,28 @@ class _Brush:
     def pixels(self, points: Sequence[Point]) -> list[Point]:
         return [(self.origin[0] + x * self.width, self.origin[1] + y * self.height) for x, y in points]
 
-    def polygon(self, points: Sequence[Point], colour: Colour) -> None:
-        self.canvas.polygon(self.pixels(points), fill=colour)
+    def polygon(self, points: Sequence[Point], color: Color) -> None:
+        self.canvas.polygon(self.pixels(points), fill=color)
 
-    def line(self, points: Sequence[Point], thickness: float, colour: Colour) -> None:
-        self.canvas.line(self.pixels(points), fill=colour, width=max(1, round(thickness * self.height)))
+    def line(self, points: Sequence[Point], thickness: float, color: Color) -> None:
+        self.canvas.line(self.pixels(points), fill=color, width=max(1, round(thickness * self.height)))
 
-    def ellipse(self, centre: Point, radii: Point, colour: Colour) -> None:
-        (x, y), (radius_x, radius_y) = centre, radii
-        self.canvas.ellipse(self.pixels([(x - radius_x, y - radius_y), (x + radius_x, y + radius_y)]), fill=colour)
+    def ellipse(self, center: Point, radii: Point, color: Color) -> None:
+        (x, y), (radius_x, radius_y) = center, radii
+        self.canvas.ellipse(self.pixels([(x - radius_x, y - radius_y), (x + radius_x, y + radius_y)]), fill=color)
 
 
 def _draw_legs(brush: _Brush, person: Appearance, stride: float) -> None:
-    thigh_colour = person.skin if person.legwear == "skirt" else person.legwear_colour
-    calf_colour = person.legwear_colour if person.legwear == "trousers" else person.skin
+    thigh_color = person.skin if person.legwear == "skirt" else person.legwear_color
+    calf_color = person.legwear_color if person.legwear == "trousers" else person.skin
     for side in (-1, 1):
         hip, knee, foot = (side * 0.05, 0.48), (side * (0.05 + stride / 2), 0.72), (side * (0.04 + stride), 0.96)
-        brush.line([knee, foot], 0.072, calf_colour)
-        brush.line([hip, knee], 0.085, thigh_colour)
+        brush.line([knee, foot], 0.072, calf_color)
+        brush.line([hip, knee], 0.085, thigh_color)
         brush.ellipse((foot[0] + 0.01, 0.975), (0.05, 0.025), person.shoes)
     if person.legwear == "skirt":
         hem = 0.12 + stride / 2
-        brush.polygon([(-0.09, 0.46), (0.09, 0.46), (hem, 0.7), (-hem, 0.7)], person.legwear_colour)
+        brush.polygon([(-0.09, 0.46), (0.09, 0.46), (hem, 0.7), (-hem, 0.7)], person.legwear_color)
 
 
 def _draw_arm(brush: _Brush, person: Appearance, *, shoulder: float, swing: float) -> None:
@@ -151,12 +151,12 @@ def _draw_torso(brush: _Brush, person: Appearance) -> None:
 def _draw_texture(brush: _Brush, person: Appearance) -> None:
     if person.texture in {"rows", "checks"}:
         for y in np.arange(0.19, 0.5, 0.085).tolist():
-            brush.line([(-0.2, y), (0.2, y)], 0.035, person.texture_colour)
+            brush.line([(-0.2, y), (0.2, y)], 0.035, person.texture_color)
     if person.texture in {"columns", "checks"}:
         for x in np.arange(-0.16, 0.2, 0.08).tolist():
-            brush.line([(x, 0.1), (x, 0.55)], 0.03, person.texture_colour)
+            brush.line([(x, 0.1), (x, 0.55)], 0.03, person.texture_color)
     if person.texture == "logo" and brush.view != "back":
-        brush.ellipse((0.0, 0.27), (0.055, 0.055), person.texture_colour)
+        brush.ellipse((0.0, 0.27), (0.055, 0.055), person.texture_color)
 
 
 def _draw_head(brush: _Brush, person: Appearance) -> None:
@@ -172,15 +172,15 @@ def _draw_head(brush: _Brush, person: Appearance) -> None:
 
 def _draw_bag(brush: _Brush, person: Appearance) -> None:
     if person.bag == "backpack" and brush.view == "back":
-        brush.polygon([(-0.09, 0.18), (0.09, 0.18), (0.1, 0.42), (-0.1, 0.42)], person.bag_colour)
+        brush.polygon([(-0.09, 0.18), (0.09, 0.18), (0.1, 0.42), (-0.1, 0.42)], person.bag_color)
     if person.bag == "backpack" and brush.view == "front":
         for x in (-0.07, 0.07):
-            brush.line([(x, 0.155), (x, 0.36)], 0.025, person.bag_colour)
+            brush.line([(x, 0.155), (x, 0.36)], 0.025, person.bag_color)
     if person.bag == "satchel":
         side = -1 if brush.view == "back" else 1
         inner, outer = side * 0.05, side * 0.17
-        brush.line([(-0.09 * side, 0.16), (0.1 * side, 0.46)], 0.025, person.bag_colour)
-        brush.polygon([(inner, 0.42), (outer, 0.42), (outer, 0.55), (inner, 0.55)], person.bag_colour)
+        brush.line([(-0.09 * side, 0.16), (0.1 * side, 0.46)], 0.025, person.bag_color)
+        brush.polygon([(inner, 0.42), (outer, 0.42), (outer, 0.55), (inner, 0.55)], person.bag_color)
 
 
 def pick(items: Sequence[Item], rng: np.random.Generator) -> Item:
@@ -188,8 +188,8 @@ def pick(items: Sequence[Item], rng: np.random.Generator) -> Item:
     return items[int(rng.integers(len(items)))]
 
 
-def pick_colour(palette: Sequence[Colour], rng: np.random.Generator, *, spread: int = 10) -> Colour:
-    """Choose a colour of the palette, or one very like it."""
+def pick_color(palette: Sequence[Color], rng: np.random.Generator, *, spread: int = 10) -> Color:
+    """Choose a color of the palette, or one very like it."""
     offsets = rng.integers(-spread, spread + 1, size=3)
     red, green, blue = (np.asarray(pick(palette, rng)) + offsets).clip(0, 255).tolist()
     return red, green, blue

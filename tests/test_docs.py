@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import (
-    AP_NORMALISERS,
+    AP_NORMALIZERS,
     AP_RULES,
     CMC_MODES,
     EMPTY_TARGET_ACTIONS,
@@ -28,7 +28,7 @@ DOCS = Path(__file__).parents[1] / "docs"
 TEXTS = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("conventions.md", "protocols.md")}
 OPTIONS = {
     "rule": AP_RULES,
-    "normaliser": AP_NORMALISERS,
+    "normalizer": AP_NORMALIZERS,
     "precision_divisor": PRECISION_DIVISORS,
     "mode": CMC_MODES,
     "ties": TIE_POLICIES,
@@ -139,7 +139,7 @@ def test_the_tables_of_conventions_list_every_value_of_an_option(option):
 
 
 CAMERA_RULES = {"same_identity": ["its identity in its camera"], "all": ["its camera"], "keep": []}
-NORMALISERS = {"positives": "n", "attainable": "min(n, {k})"}
+NORMALIZERS = {"positives": "n", "attainable": "min(n, {k})"}
 DIVISORS = {"k": "k", "last_positive": "min(k, rank of the last positive)"}
 
 
@@ -172,7 +172,7 @@ def _dropped(protocol: Protocol) -> str:
 def _precision(protocol: Protocol) -> str:
     parts = [protocol.rule]
     if protocol.k is not None:
-        parts.append(f"first {protocol.k}, divided by {NORMALISERS[protocol.normaliser].format(k=protocol.k)}")
+        parts.append(f"first {protocol.k}, divided by {NORMALIZERS[protocol.normalizer].format(k=protocol.k)}")
     if protocol.draw is not None:
         parts.append("of drawn galleries" if protocol.draws_precision else "of the whole gallery")
     return ", ".join(parts)

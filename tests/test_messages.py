@@ -139,14 +139,14 @@ METRICS = [
     (lambda: ReIDMetrics(ranks=()), ValueError, "`ranks` must hold at least one int and none twice; got ()."),
     (lambda: ReIDMetrics(ranks=(1, 1)), ValueError, "`ranks` must hold at least one int and none twice; got (1, 1)."),
     (lambda: ReIDMetrics(ranks=5), TypeError, "`ranks` must be a tuple or list of ints; got int."),
-    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`, which may be `ties`; `ReIDMeanAP` takes rule, k, normaliser, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMeanAP(metric="cosine"), ValueError, "Unexpected keyword arguments: `metric`, which may be `similarity`; `ReIDMeanAP` takes rule, k, normaliser, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`, which may be `ties`; `ReIDMeanAP` takes rule, k, normalizer, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(metric="cosine"), ValueError, "Unexpected keyword arguments: `metric`, which may be `similarity`; `ReIDMeanAP` takes rule, k, normalizer, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
     (lambda: ReIDMINP(dist_metric="l2"), ValueError, "Unexpected keyword arguments: `dist_metric`, which may be `similarity`; `ReIDMINP` takes protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
     (lambda: ReIDCMC(rule="trapezoid"), ValueError, "Unexpected keyword arguments: `rule`, which is a field of `Protocol`; `ReIDCMC` takes top_k, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
     (lambda: ReIDCMC(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
     (lambda: ReIDCMC(k=5), ValueError, "Unexpected keyword arguments: `k`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
     (lambda: ReIDCMCCurve(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `max_rank`; `ReIDCMCCurve` takes max_rank, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMeasure("mrr", colour=5), ValueError, "Unexpected keyword arguments: `colour`; `ReIDMeasure` takes name, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeasure("mrr", color=5), ValueError, "Unexpected keyword arguments: `color`; `ReIDMeasure` takes name, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
     (lambda: ReIDMeanAP(compute_on_cpu=1), ValueError, "Expected keyword argument `compute_on_cpu` to be an `bool` but got 1"),
     (lambda: ReIDCMC(top_k=2**63), ValueError, "`top_k` must fit int64; got 9223372036854775808."),
     (lambda: ReIDMeanAP(k=2**63), ValueError, "`k` must fit int64; got 9223372036854775808."),
@@ -196,8 +196,8 @@ def test_an_argument_that_does_not_exist_is_named_with_the_likely_one_and_all_th
 
 
 def test_every_argument_that_a_collection_names_can_be_given():
-    with pytest.raises(ValueError, match="colour") as raised:
-        ReIDMetrics(colour=1)
+    with pytest.raises(ValueError, match="color") as raised:
+        ReIDMetrics(color=1)
     listed = str(raised.value).partition("takes ")[2].rstrip(".").split(", ")
     of_torchmetrics = dict.fromkeys(
         ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"), False

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_MOST_NAMED = 10  # so many curves have colours and names of their own
+_MOST_NAMED = 10  # so many curves have colors and names of their own
 _MOST_INSIDE = 5  # so many names leave room for the curves
 _CLOSE = 1e-6  # the threshold 0.9 is 0.8999999999999999 in COCO
 

@@ -15,7 +15,7 @@ from tests.strategies import ALL_TIES, SAME_CAMERA
 class RawRanks(EmbeddingMetric):
     """Computes the ranks of all positives of all queries, and the groups that tie with them."""
 
-    def summarise(self, ranks: PositiveRanks) -> Tensor:
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
         tied = ranks.tied
         groups = [] if tied is None else [tied.better, tied.num_positives, tied.num_negatives]
         return torch.stack([ranks.rank, *groups], dim=1).double()

@@ -281,7 +281,7 @@ def every_way(rank: int, size: int) -> dict[str, object]:
     return {name: prints(value) for name, value in values.items()}
 
 
-def test_every_way_of_synchronising_gives_the_same(ranks):
+def test_every_way_of_synchronizing_gives_the_same(ranks):
     expected = prints(alone(problem(7)).compute())
     for values in ranks.run(2, every_way):
         assert values == dict.fromkeys(values, expected)
@@ -294,7 +294,7 @@ def steps(rank: int, size: int) -> list[object]:
     return [*found, prints(metric.compute())]
 
 
-def test_a_synchronised_step_gives_the_value_of_the_batches_of_all_ranks(ranks):
+def test_a_synchronized_step_gives_the_value_of_the_batches_of_all_ranks(ranks):
     given = problem(8)
     expected = [prints(alone(at(given, [*range(first, first + 4)])).compute()) for first in range(0, 16, 4)]
     expected.append(prints(alone(at(given, [*range(16)])).compute()))
@@ -371,7 +371,7 @@ def test_a_batch_that_one_rank_refused_is_an_error_on_all_when_they_compute(rank
     assert first[1].startswith("no error but ")
 
 
-def test_a_batch_that_is_refused_in_a_synchronised_step_fails_that_step_on_all(ranks):
+def test_a_batch_that_is_refused_in_a_synchronized_step_fails_that_step_on_all(ranks):
     first, second = ranks.run(2, refuses, "forward", True)
     assert first == second
     assert [text.startswith("rank 1: ValueError: Expected all dicts in `target`") for text in first] == [

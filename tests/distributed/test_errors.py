@@ -77,7 +77,7 @@ PLACES = {
     "putting positives together": functools.partial(out_of_memory, sharded_counting, "best_first"),
     "counting": functools.partial(out_of_memory, tiles.Tiles, "count"),
     "keeping ranks": functools.partial(out_of_memory, sharded_counting._Counting, "_store"),
-    "summarising": functools.partial(out_of_memory, ReIDMeanAP, "summarise"),
+    "summarizing": functools.partial(out_of_memory, ReIDMeanAP, "summarize"),
 }
 
 
@@ -244,7 +244,7 @@ def steps_with_a_bad_batch(rank: int, size: int) -> list[str]:
     return said
 
 
-def test_a_batch_that_is_refused_in_a_synchronised_step_fails_that_step_on_all(ranks):
+def test_a_batch_that_is_refused_in_a_synchronized_step_fails_that_step_on_all(ranks):
     first, second = ranks.run(2, steps_with_a_bad_batch)
     assert first == second
     assert "rank 1: TypeError: `identities` must be a tensor; got list." in first[2]

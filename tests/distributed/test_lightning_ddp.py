@@ -80,7 +80,7 @@ def check_values(run: Run, num_samples: int) -> None:
 
 
 def check_warnings(run: Run) -> None:
-    """Look for advice on synchronisation and on repeated samples; the sanity check alone had nothing to rank."""
+    """Look for advice on synchronization and on repeated samples; the sanity check alone had nothing to rank."""
     assert not re.search("sync|count twice", run.stderr), run.stderr
     assert run.stderr.count("No query can be evaluated") == 1
     assert all(len(rank["sanity_checks"]) == 1 and math.isnan(rank["sanity_checks"][0]) for rank in run.ranks)

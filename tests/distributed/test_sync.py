@@ -1,4 +1,4 @@
-"""TorchMetrics' ways of synchronising keep their meaning, and none of them moves or copies the samples."""
+"""TorchMetrics' ways of synchronizing keep their meaning, and none of them moves or copies the samples."""
 
 import copy
 import gc
@@ -41,7 +41,7 @@ def every_way(rank: int, size: int) -> dict[str, float]:
     metric = fed(ReIDMeanAP(sync_on_compute=False), own)
     with metric.sync_context():
         values = {"sync_context": float(metric.compute())}
-        metric.sync()  # TorchMetrics' compute undoes the synchronisation
+        metric.sync()  # TorchMetrics' compute undoes the synchronization
     metric.reset()
     fed(metric, own).sync()
     assert metric._is_synced
@@ -54,7 +54,7 @@ def every_way(rank: int, size: int) -> dict[str, float]:
     return values
 
 
-def test_manual_synchronisation_combines_the_ranks_until_it_is_undone(ranks):
+def test_manual_synchronization_combines_the_ranks_until_it_is_undone(ranks):
     for values in ranks.run(2, every_way):
         assert values == pytest.approx(dict.fromkeys(values, mean_ap(GIVEN)), abs=1e-6)
 
@@ -206,7 +206,7 @@ def copies(rank: int, size: int) -> tuple[bool, float]:
     return same and tensors == [id(block) for block in metric.embeddings], value
 
 
-def test_synchronising_copies_nothing(ranks):
+def test_synchronizing_copies_nothing(ranks):
     assert ranks.run(2, copies) == [(True, pytest.approx(mean_ap(GIVEN), abs=1e-6))] * 2
 
 
@@ -220,13 +220,13 @@ def copied_after_compute(rank: int, size: int) -> list[float]:
     return values
 
 
-def test_metrics_are_pickled_and_cloned_after_they_were_synchronised(ranks):
+def test_metrics_are_pickled_and_cloned_after_they_were_synchronized(ranks):
     for values in ranks.run(2, copied_after_compute):
         assert values == pytest.approx([mean_ap(GIVEN)] * 4, abs=1e-6)
 
 
 def forgets(rank: int, size: int) -> list[bool]:
-    """Whether samples are gone after a reset that follows a synchronised step, a reset while synced, a failed sync."""
+    """Whether samples are gone after a reset that follows a synchronized step, a reset while synced, a failed sync."""
     gone = []
     for way in ("step", "reset", "fail"):
         metric = ReIDMeanAP(dist_sync_on_step=way == "step", sync_on_compute=way != "step")

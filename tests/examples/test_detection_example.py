@@ -60,7 +60,7 @@ def test_the_cell_in_the_middle_of_a_shape_is_nearest_and_has_its_box():
     assert nearness.shape == (3, example.SIDE // example.STRIDE, example.SIDE // example.STRIDE)
     assert nearness[:2].max() == 0
     assert (nearness[2] == 1).nonzero().tolist() == [[4, 5], [4, 6], [5, 5], [5, 6]]
-    assert example.cell_centres()[4, 5].tolist() == [22, 18]
+    assert example.cell_centers()[4, 5].tolist() == [22, 18]
     assert boxes[4, 5].tolist() == box[0].tolist()
     assert weights[4, 5] == 1
     assert weights[0, 0] == 0

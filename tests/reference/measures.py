@@ -61,14 +61,14 @@ def smaller(number: int, k: int | None) -> int:
 
 
 def average_precision(
-    groups: Groups, rule: str = "rectangle", k: int | None = None, normaliser: str = "positives"
+    groups: Groups, rule: str = "rectangle", k: int | None = None, normalizer: str = "positives"
 ) -> Fraction:
     """Return the area under precision over recall, or the mean of the interpolated precision."""
     if rule.startswith("interpolated"):
         points = interpolated_precision(groups, int(rule.removeprefix("interpolated_")), k)
         return sum(points) / len(points)
     n = count(groups)
-    divisor = {"positives": n, "attainable": smaller(n, k), "hits": hits(groups, k)}[normaliser]
+    divisor = {"positives": n, "attainable": smaller(n, k), "hits": hits(groups, k)}[normalizer]
     area = sum(step.num_positives * _height(step, rule) for step in within(groups, k))
     return area / divisor if divisor else Fraction(0)
 
@@ -126,7 +126,7 @@ def inverse_negative_penalty(groups: Groups) -> Fraction:
     return Fraction(count(groups), list(walk(groups))[-1].read)
 
 
-def normalised_dcg(groups: Groups, k: int | None = None) -> float:
+def normalized_dcg(groups: Groups, k: int | None = None) -> float:
     """Return the discounted hits, over those of a list that begins with all positives."""
     gain = math.fsum(step.num_positives / math.log2(step.read + 1) for step in within(groups, k))
     return gain / math.fsum(1 / math.log2(rank + 1) for rank in range(1, smaller(count(groups), k) + 1))

@@ -20,7 +20,7 @@ def cosine(first: Vector, second: Vector) -> float:
     return product / norm if norm else 0.0
 
 
-def normalised(vector: Vector) -> list[float]:
+def normalized(vector: Vector) -> list[float]:
     norm = math.hypot(*vector)
     return [value / norm if norm else 0.0 for value in vector]
 
@@ -33,10 +33,10 @@ def reranked_distances(
     k2: int,
     weight: float,
     distance: str = "squared_euclidean",
-    normalise: bool = False,
+    normalize: bool = False,
 ) -> list[list[float]]:
     """Final distances of Zhong et al., CVPR 2017, of every query to every gallery item."""
-    items = [normalised(item) if normalise else list(item) for item in [*query, *gallery]]
+    items = [normalized(item) if normalize else list(item) for item in [*query, *gallery]]
     everyone = range(len(items))
     original = [[squared_distance(p, q) for q in items] for p in items]
     order = [sorted(everyone, key=lambda q, p=p: (q != p, original[p][q], q)) for p in everyone]

@@ -1,7 +1,8 @@
 """Checks of a batch of images with boxes: they go image by image, so they can say which one is wrong.
 
-`metrics.detection.packing` runs them only on a batch that its checks of all images at once found wrong. Where TorchMetrics has a
-check, too, the error is of its type and begins with its words, which users may match; the rest is ours.
+`metrics.detection.packing` runs them only on a batch that its checks of all images at once found wrong. Where
+TorchMetrics has a check, too, the error is of its type and begins with its words, which users may match; the rest is
+ours.
 """
 
 from __future__ import annotations

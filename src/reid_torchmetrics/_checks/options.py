@@ -153,10 +153,10 @@ def has_expectation(argument: str, value: str) -> None:
     raise ValueError(f"`{argument}` must have an expectation under ties 'expected'; got {value}.")
 
 
-def plain_normaliser(rule: str, normaliser: str) -> None:
-    """Raise if an interpolated rule comes with a normaliser that it does not use."""
-    if normaliser != "positives":
-        raise ValueError(f"`normaliser` must be 'positives' with rule {rule!r}; got {normaliser!r}.")
+def plain_normalizer(rule: str, normalizer: str) -> None:
+    """Raise if an interpolated rule comes with a normalizer that it does not use."""
+    if normalizer != "positives":
+        raise ValueError(f"`normalizer` must be 'positives' with rule {rule!r}; got {normalizer!r}.")
 
 
 def drawn(argument: str, reports: Sequence[str], drawable: Collection[str], *, is_plain: bool) -> None:

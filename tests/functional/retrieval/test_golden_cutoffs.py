@@ -11,7 +11,7 @@ from reid_torchmetrics.functional.retrieval import PositiveRanks, mean_over_quer
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     hit_rate_at,
-    normalised_dcg,
+    normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
@@ -43,12 +43,12 @@ def one_by_one(ranks: PositiveRanks) -> Iterator[PositiveRanks]:
 
 
 MEASURES: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
-    "MAP": lambda ranks, k: average_precision(ranks, k=k, normaliser="hits"),
+    "MAP": lambda ranks, k: average_precision(ranks, k=k, normalizer="hits"),
     "MRR": lambda ranks, k: reciprocal_rank(ranks, k=k),
     "Precision": partial(at, precision_at),
     "Recall": partial(at, recall_at),
     "HitRate": partial(at, hit_rate_at),
-    "NormalizedDCG": lambda ranks, k: normalised_dcg(ranks, k=k),
+    "NormalizedDCG": lambda ranks, k: normalized_dcg(ranks, k=k),
     "RPrecision": lambda ranks, _: r_precision(ranks),
 }
 

@@ -69,7 +69,7 @@ METRIC_LEARNING_MEASURES: dict[str, MeasureAt] = {
 PER_QUERY_MEASURES: dict[str, MeasureAt] = {
     "cmc": hit_rate_at,
     "precision": partial(precision_at, divisor="attainable"),
-    "map": lambda ranks, k: average_precision(ranks, k=k, normaliser="hits"),
+    "map": lambda ranks, k: average_precision(ranks, k=k, normalizer="hits"),
 }
 
 
@@ -89,7 +89,7 @@ def first_places(case: str) -> Tensor:
     return torch.where(first.isnan(), first, first.clamp(max=11))
 
 
-def recognised(case: str, *, ignore_without_target: bool) -> Tensor:
+def recognized(case: str, *, ignore_without_target: bool) -> Tensor:
     """GAP of predicting the identity of the nearest item, with minus its distance as confidence."""
     query, gallery, query_identities, gallery_identities = embeddings_of(case)
     nearest = torch.cdist(query, gallery).min(dim=1)
@@ -101,7 +101,7 @@ def recognised(case: str, *, ignore_without_target: bool) -> Tensor:
 
 
 def mean_at(case: str, k: int) -> Tensor:
-    return mean_over_queries(average_precision(ranks_of(case), k=k, normaliser="attainable"))
+    return mean_over_queries(average_precision(ranks_of(case), k=k, normalizer="attainable"))
 
 
 LANDMARK_MEASURES: dict[str, Callable[[str], Tensor]] = {
@@ -114,8 +114,8 @@ LANDMARK_MEASURES: dict[str, Callable[[str], Tensor]] = {
     "mean_median_position_10": lambda case: torch.stack(
         [mean_over_queries(first_places(case)), median_over_queries(first_places(case))]
     ),
-    "GAP": lambda case: recognised(case, ignore_without_target=False),
-    "GAP_ignore_non_gt": lambda case: recognised(case, ignore_without_target=True),
+    "GAP": lambda case: recognized(case, ignore_without_target=False),
+    "GAP_ignore_non_gt": lambda case: recognized(case, ignore_without_target=True),
 }
 
 

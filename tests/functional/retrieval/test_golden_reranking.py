@@ -34,7 +34,7 @@ def reranked(record: Record) -> Tensor:
         k2=options.get("k2", 6),
         weight=options.get("lambda_value", 0.3),
         distance="quartic_euclidean" if is_fourth_power else "squared_euclidean",
-        normalise="layumi" in record.output,
+        normalize="layumi" in record.output,
     )
     return scores.distances()
 

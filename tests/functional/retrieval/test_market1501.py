@@ -1,6 +1,6 @@
 """The full Market-1501 gallery, its own labels and made embeddings, against the slow reference.
 
-The labels come from the benchmark (`tests/golden/README.md`); the embeddings are drawn: a centre for each identity, an
+The labels come from the benchmark (`tests/golden/README.md`); the embeddings are drawn: a center for each identity, an
 offset for each camera, and noise.
 """
 
@@ -41,10 +41,10 @@ def embeddings() -> list[Tensor]:
     """Embeddings of queries and gallery, float32."""
     generator = torch.Generator().manual_seed(1501)
     query_identities, gallery_identities, query_cameras, gallery_cameras = labels()
-    centres = torch.randn(1502, DIMENSION, generator=generator)
+    centers = torch.randn(1502, DIMENSION, generator=generator)
     offsets = 0.3 * torch.randn(7, DIMENSION, generator=generator)
     return [
-        centres[identities] + offsets[cameras] + 0.9 * torch.randn(len(identities), DIMENSION, generator=generator)
+        centers[identities] + offsets[cameras] + 0.9 * torch.randn(len(identities), DIMENSION, generator=generator)
         for identities, cameras in [(query_identities, query_cameras), (gallery_identities, gallery_cameras)]
     ]
 

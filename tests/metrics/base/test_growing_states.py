@@ -70,7 +70,7 @@ def test_forward_that_fails_loses_nothing(error, dist_sync_on_step):
     given = batches()
     metric = fed(ReIDMeanAP(dist_sync_on_step=dist_sync_on_step), given)
     expected_value = metric.compute()
-    with mock.patch.object(ReIDMeanAP, "summarise", side_effect=error("stopped")):
+    with mock.patch.object(ReIDMeanAP, "summarize", side_effect=error("stopped")):
         with pytest.raises(error, match="stopped"):
             metric(**given[0])
     assert metric.compute() == expected_value
@@ -125,7 +125,7 @@ def process_group(tmp_path):
     distributed.destroy_process_group()
 
 
-def test_a_synchronisation_without_a_process_group_is_refused():
+def test_a_synchronization_without_a_process_group_is_refused():
     metric = fed(ReIDMeanAP(distributed_available_fn=lambda: True), batches())
     with pytest.raises(RuntimeError, match="combined over processes only after"):
         metric.compute()

@@ -83,8 +83,8 @@ def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
     """What TorchMetrics needs of `torchvision.ops`, which is not installed: boxes as corner, width and height."""
     assert out_fmt == "xywh"
     if in_fmt == "cxcywh":
-        centre, size = boxes[:, :2], boxes[:, 2:]
-        boxes = torch.cat([centre - 0.5 * size, centre + 0.5 * size], 1)
+        center, size = boxes[:, :2], boxes[:, 2:]
+        boxes = torch.cat([center - 0.5 * size, center + 0.5 * size], 1)
     if in_fmt != "xywh":
         boxes = torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1)
     return boxes

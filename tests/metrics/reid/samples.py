@@ -13,7 +13,7 @@ class WorstRank(EmbeddingMetric):
 
     higher_is_better = False
 
-    def summarise(self, ranks: PositiveRanks) -> Tensor:
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
         return ranks.rank.max()
 
 

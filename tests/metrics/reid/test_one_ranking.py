@@ -119,7 +119,7 @@ def test_a_similarity_that_has_learned_since_ranks_anew_but_once(rankings):
 
 def test_what_a_metric_does_to_its_ranks_stays_with_it():
     class Clamped(EmbeddingMetric):
-        def summarise(self, ranks):
+        def summarize(self, ranks):
             return ranks.rank.clamp_(max=3).double().mean()
 
     given = batches()
@@ -130,7 +130,7 @@ def test_what_a_metric_does_to_its_ranks_stays_with_it():
 
 def test_ranks_that_a_metric_wrote_to_are_not_given_to_the_next(rankings):
     class Clamped(EmbeddingMetric):
-        def summarise(self, ranks):
+        def summarize(self, ranks):
             return ranks.rank.clamp_(max=3).double().mean()
 
     given = batches()

@@ -86,9 +86,9 @@ def test_any_reported_number_is_a_metric(name):
 
 
 def test_all_shots_and_cutoffs_are_options_of_the_classes():
-    expected = evaluated(GIVEN, mode="all_shots", k=10, normaliser="attainable").means
+    expected = evaluated(GIVEN, mode="all_shots", k=10, normalizer="attainable").means
     assert float(fed(ReIDCMC(5, mode="all_shots"), GIVEN).compute()) == pytest.approx(expected["rank_5"], abs=1e-6)
-    metric = ReIDMeanAP(k=10, normaliser="attainable")
+    metric = ReIDMeanAP(k=10, normalizer="attainable")
     assert float(fed(metric, GIVEN).compute()) == pytest.approx(expected["map"], abs=1e-6)
 
 
@@ -209,10 +209,10 @@ def test_a_subclass_with_a_measure_of_drawn_galleries_may_have_them():
     class HalfCurve(EmbeddingMetric):
         of_cmc = True
 
-        def summarise(self, ranks):
+        def summarize(self, ranks):
             return ranks.rank.double().mean()
 
-        def summarise_drawn(self, drawn):
+        def summarize_drawn(self, drawn):
             return drawn.cmc[:, 1].nanmean()
 
     metric = fed(HalfCurve(protocol="cuhk03_torchreid"), GIVEN)

@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     pool_queries,
 )
 from reid_torchmetrics.functional.retrieval.measures import (
-    AP_NORMALISERS,
+    AP_NORMALIZERS,
     AP_RULES,
     CMC_MODES,
     EMPTY_TARGET_ACTIONS,
@@ -40,7 +40,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
     mean_over_queries,
     mean_precision_recall_curve,
     median_over_queries,
-    normalised_dcg,
+    normalized_dcg,
     precision_at,
     precision_recall_curve,
     r_precision,
@@ -87,7 +87,7 @@ from reid_torchmetrics.functional.retrieval.verification import (
 )
 
 __all__ = [
-    "AP_NORMALISERS",
+    "AP_NORMALIZERS",
     "AP_RULES",
     "CMC_MODES",
     "DEFAULT_MAX_BYTES",
@@ -143,7 +143,7 @@ __all__ = [
     "mean_precision_recall_curve",
     "median_over_queries",
     "nearest",
-    "normalised_dcg",
+    "normalized_dcg",
     "pool_queries",
     "precision_at",
     "precision_recall_curve",

@@ -117,7 +117,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
             raise
         finally:
             self.states_before_forward = None
-            if not self._is_synced:  # the base class forgets a step's synchronisation without `unsync`
+            if not self._is_synced:  # the base class forgets a step's synchronization without `unsync`
                 self._states_before_sync = self._group = None
 
     @property
@@ -224,7 +224,7 @@ class _FloatsOnly:
         return values.to(self._fn(torch.empty(0, device=values.device)).device)
 
     def __str__(self) -> str:
-        return str(self._fn)  # the base class recognises casts by it
+        return str(self._fn)  # the base class recognizes casts by it
 
 
 class _SharedOwner:

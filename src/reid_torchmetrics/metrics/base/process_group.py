@@ -35,7 +35,7 @@ class Group:
         """Take a process group, or all processes if it is None.
 
         Raises:
-            RuntimeError: `torch.distributed` is not initialised.
+            RuntimeError: `torch.distributed` is not initialized.
             ValueError: this process is not in the group.
         """
         if not (distributed.is_available() and distributed.is_initialized()):

@@ -65,7 +65,7 @@ class DetectionMAP(BoxMetric):
       side has a tensor without entries, not an empty list.
 
     Args:
-        box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", centre, width and height.
+        box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_type: "bbox"; masks are not evaluated here.
         iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
         rec_thresholds: ascending recalls at which precision is read; by default 0, 0.01, ..., 1.

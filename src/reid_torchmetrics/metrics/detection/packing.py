@@ -1,6 +1,6 @@
 """One batch of `DetectionMAP.update`: the tensors of its images, packed into one tensor for each state.
 
-All images are checked at once, with one synchronisation of the device. Only a batch that fails is looked at image by
+All images are checked at once, with one synchronization of the device. Only a batch that fails is looked at image by
 image, to say which one is wrong.
 """
 
@@ -184,5 +184,5 @@ def _is_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     if not ends:
         return True
     ends[0] = ends[0].to(torch.promote_types(ends[0].dtype, torch.float32))  # in float16 an area of 65536 is infinite
-    values = torch.stack(ends).tolist()  # the one synchronisation
+    values = torch.stack(ends).tolist()  # the one synchronization
     return all(map(math.isfinite, values)) and min(values[:num_sides]) >= 0

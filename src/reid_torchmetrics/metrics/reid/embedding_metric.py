@@ -1,4 +1,4 @@
-"""The metric that holds embeddings and labels, and ranks them in `compute`; subclasses only summarise ranks."""
+"""The metric that holds embeddings and labels, and ranks them in `compute`; subclasses only summarize ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     Ranked,
     RetrievalResults,
     find_protocol,
-    summarise,
+    summarize,
 )
 from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
@@ -39,10 +39,10 @@ from reid_torchmetrics.metrics.reid.whole_ranking import rank_samples
 
 
 class EmbeddingMetric(GrowingStates):
-    """Base of the metrics over query and gallery embeddings; a measure of one's own is a subclass with `summarise`.
+    """Base of the metrics over query and gallery embeddings; a measure of one's own is a subclass with `summarize`.
 
     `update` checks a batch and stores it, nothing else; `compute` ranks all samples, once for all metrics that hold
-    the same samples, and hands the ranks to `summarise`.
+    the same samples, and hands the ranks to `summarize`.
 
     On several processes each keeps the samples that it was given. `compute` ranks them as one set, moves only queries,
     scores of positives and counts, and has the same value on all ranks; all ranks must call it. Metrics must be the
@@ -148,7 +148,7 @@ class EmbeddingMetric(GrowingStates):
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
         if self._ranks_by(of_cmc=self.of_cmc).draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
-            _checks.can_draw(type(self).__name__, can=type(self).summarise_drawn != EmbeddingMetric.summarise_drawn)
+            _checks.can_draw(type(self).__name__, can=type(self).summarize_drawn != EmbeddingMetric.summarize_drawn)
 
     @property
     def empty_target_action(self) -> str:
@@ -156,10 +156,10 @@ class EmbeddingMetric(GrowingStates):
         return self.protocol.empty_target_action
 
     @abstractmethod
-    def summarise(self, ranks: PositiveRanks) -> Tensor:
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
         """The metric's value, given the ranks of the positives of all queries, of which at least one has some."""
 
-    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
         """The metric's value, given the expectations over drawn galleries; only where the protocol draws them."""
         raise NotImplementedError
 
@@ -210,7 +210,7 @@ class EmbeddingMetric(GrowingStates):
         super().reset()
 
     def compute(self) -> Tensor:
-        """Rank all samples and summarise the ranks; NaN and one warning where no query can be evaluated.
+        """Rank all samples and summarize the ranks; NaN and one warning where no query can be evaluated.
 
         Raises:
             DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
@@ -221,10 +221,10 @@ class EmbeddingMetric(GrowingStates):
     def _value(self, ranking: Ranking) -> Tensor:
         if ranking.counts.valid:
             drawn = ranking.drawn
-            value = self.summarise(ranking.ranks) if drawn is None else self.summarise_drawn(drawn)
+            value = self.summarize(ranking.ranks) if drawn is None else self.summarize_drawn(drawn)
             return value.to(self.device, self.dtype)
         one_hit = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64, device=ranking.ranks.rank.device))
-        shape = self.summarise(one_hit).shape  # `summarise` need not cope with no ranks at all
+        shape = self.summarize(one_hit).shape  # `summarize` need not cope with no ranks at all
         return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
 
     def results(self) -> RetrievalResults:
@@ -239,7 +239,7 @@ class EmbeddingMetric(GrowingStates):
         ranked = Ranked(ranking.ranks, of_cmc.ranks, of_cmc.drawn, ranking.counts)
         protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self.reported))))
         setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.labels[1] is not None)
-        return summarise(ranked, protocol, setup, max_rank=max(50, self.longest), labels=ranking.labels)
+        return summarize(ranked, protocol, setup, max_rank=max(50, self.longest), labels=ranking.labels)
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""

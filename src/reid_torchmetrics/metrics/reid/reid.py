@@ -39,7 +39,7 @@ class ReIDMeanAP(EmbeddingMetric):
         rule: how the area is taken: "rectangle" (torchreid, fast-reid, TransReID, scikit-learn), "trapezoid" (the
             official Market-1501 script, Oxford, revisited Oxford and Paris), "interpolated_11", "interpolated_101".
         k: number of candidates that are looked at; all by default.
-        normaliser: what the sum over the first `k` is divided by: "positives", "attainable" or "hits".
+        normalizer: what the sum over the first `k` is divided by: "positives", "attainable" or "hits".
         options: see `EmbeddingMetric`.
 
     Example:
@@ -54,16 +54,16 @@ class ReIDMeanAP(EmbeddingMetric):
     """
 
     def __init__(
-        self, *, rule: str | None = None, k: int | None = None, normaliser: str | None = None, **options: Any
+        self, *, rule: str | None = None, k: int | None = None, normalizer: str | None = None, **options: Any
     ) -> None:
         super().__init__(**options)
-        self._change(rule=rule, k=k, normaliser=normaliser)
+        self._change(rule=rule, k=k, normalizer=normalizer)
 
-    def summarise(self, ranks: PositiveRanks) -> Tensor:
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Mean over queries of the average precision."""
         return self._mean(measure("map", ranks, self.protocol))
 
-    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
         """Mean over queries of the expected average precision."""
         return self._mean(drawn.average_precision, drawn)
 
@@ -85,11 +85,11 @@ class ReIDMINP(EmbeddingMetric):
         tensor(0.6667)
     """
 
-    def summarise(self, ranks: PositiveRanks) -> Tensor:
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Mean over queries of the inverse negative penalty."""
         return self._mean(inverse_negative_penalty(ranks))
 
-    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
         """Mean over queries of the expected inverse negative penalty."""
         return self._mean(drawn.inverse_negative_penalty, drawn)
 
@@ -126,11 +126,11 @@ class ReIDCMC(EmbeddingMetric):
         self.top_k = self.longest = top_k
         self.reported = (f"rank_{top_k}",)
 
-    def summarise(self, ranks: PositiveRanks) -> Tensor:
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Share of queries whose best positive is among the first `top_k` candidates."""
         return self._mean(cmc_at(ranks, self.top_k, mode=self.protocol.mode))
 
-    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
         """Mean over queries of the probability that it is."""
         return self._mean(drawn.cmc[:, self.top_k - 1], drawn)
 
@@ -166,11 +166,11 @@ class ReIDCMCCurve(EmbeddingMetric):
         _checks.positive_int("max_rank", max_rank)
         self.max_rank = self.longest = max_rank
 
-    def summarise(self, ranks: PositiveRanks) -> Tensor:
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Share of queries whose best positive is among the first k candidates, for every k."""
         return cmc_curve(ranks, self.max_rank, mode=self.protocol.mode, empty_target_action=self.empty_target_action)
 
-    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
         """Mean over queries of the probability of each of these, for every k."""
         return self._mean(drawn.cmc[:, : self.max_rank], drawn)
 
@@ -216,11 +216,11 @@ class ReIDMeasure(EmbeddingMetric):
         self.name = name
         self.reported = (name,)
 
-    def summarise(self, ranks: PositiveRanks) -> Tensor:
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Mean over queries of the number."""
         return self._mean(measure(self.name, ranks, self.protocol))
 
-    def summarise_drawn(self, drawn: DrawnResults) -> Tensor:
+    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
         """Mean over queries of its expectation."""
         return self._mean(measure_drawn(self.name, drawn), drawn)
 

@@ -39,10 +39,10 @@ def test_sizes_of_float32_corners_are_float32_differences():
     assert found.tolist() == [[2.0**24, 0.0, 4.0, float(np.float32(0.7))]]
 
 
-def test_centres_go_by_way_of_corners():
+def test_centers_go_by_way_of_corners():
     """The far edge is 100.1 + 0.15, the near edge 100.1 - 0.15; in float32 their difference is not 0.3."""
-    centre, half = np.float32(100.1), np.float32(0.5) * np.float32(0.3)
-    near, far = centre - half, centre + half
+    center, half = np.float32(100.1), np.float32(0.5) * np.float32(0.3)
+    near, far = center - half, center + half
     assert far - near != np.float32(0.3)
     found = to_xywh(boxes((100.1, 100.1, 0.3, 0.3), dtype=torch.float32), "cxcywh")
     assert found.tolist() == [[float(near), float(near), float(far - near), float(far - near)]]

@@ -35,9 +35,9 @@ def samples(total: int, *, seed: int, num_cameras: int = 3) -> tuple[Tensor, Ten
     """Embeddings, identities and cameras of clustered samples; identity -1 is among them."""
     generator = torch.Generator().manual_seed(seed)
     identities = torch.arange(total) % 9 - 1
-    centres = torch.randn(10, 6, generator=torch.Generator().manual_seed(7))
+    centers = torch.randn(10, 6, generator=torch.Generator().manual_seed(7))
     noise = torch.randn(total, 6, generator=generator)
-    return centres[identities] + noise, identities, torch.randint(1, num_cameras + 1, (total,), generator=generator)
+    return centers[identities] + noise, identities, torch.randint(1, num_cameras + 1, (total,), generator=generator)
 
 
 QUERY, QUERY_ID, QUERY_CAM = samples(20, seed=1)
@@ -203,7 +203,7 @@ def test_multi_query_pools_the_queries_of_an_identity_and_camera():
 def test_re_ranking_starts_from_distances_of_unit_vectors_under_cosine(similarity):
     options = {"k1": 5, "k2": 2, "weight": 0.3}
     results = evaluate(QUERY, GALLERY, *LABELS, similarity=similarity, rerank=KReciprocal(**options))
-    scores = rerank_k_reciprocal(QUERY, GALLERY, **options, normalise=similarity == "cosine")
+    scores = rerank_k_reciprocal(QUERY, GALLERY, **options, normalize=similarity == "cosine")
     assert results.means == pytest.approx(evaluate_scores(-scores.distances(), *LABELS).means)
     assert "KReciprocal" in results.to_dict()["setup"]["rerank"]
     assert "re-ranked by KReciprocal" in repr(results)
@@ -226,7 +226,7 @@ def test_an_item_is_itself_once_when_it_is_re_ranked_among_the_others():
     distances = torch.zeros(80, 80)
     for item in range(80):  # one query against the others is the same set of items
         others = torch.arange(80) != item
-        found = rerank_k_reciprocal(GALLERY[[item]], GALLERY[others], k1=6, k2=3, normalise=True)
+        found = rerank_k_reciprocal(GALLERY[[item]], GALLERY[others], k1=6, k2=3, normalize=True)
         distances[item, others] = found.distances()[0]
     assert results.means["map"] == pytest.approx(naive_leave_one_out(GALLERY, GALLERY_ID, -distances), abs=1e-5)
 

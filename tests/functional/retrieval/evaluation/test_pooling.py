@@ -16,12 +16,12 @@ from tests.reference import averages
     st.booleans(),
     st.sampled_from([torch.float16, torch.float32, torch.float64]),
 )
-def test_pooled_queries_are_those_of_the_slow_reference(labels, with_cameras, normalise, dtype):
+def test_pooled_queries_are_those_of_the_slow_reference(labels, with_cameras, normalize, dtype):
     query = torch.randint(-2, 3, (len(labels), 3)).to(dtype)
     identities, cameras = torch.tensor(labels, dtype=torch.int64).reshape(-1, 2).T
-    found = pool_queries(query, identities, cameras if with_cameras else None, normalise=normalise)
+    found = pool_queries(query, identities, cameras if with_cameras else None, normalize=normalize)
     keys = labels if with_cameras else [(identity,) for identity, _ in labels]
-    seen, means = averages.pooled(query.double().numpy(), keys, normalise=normalise)
+    seen, means = averages.pooled(query.double().numpy(), keys, normalize=normalize)
     assert found.identities.tolist() == [key[0] for key in seen]
     assert (found.cameras is not None) == with_cameras
     assert found.cameras is None or found.cameras.tolist() == [key[1] for key in seen]
@@ -35,7 +35,7 @@ def test_pooled_queries_are_those_of_the_slow_reference(labels, with_cameras, no
 def test_every_image_weighs_the_same_whatever_its_norm():
     query, identities = torch.tensor([[4.0, 0.0], [0.0, 1.0], [9.0, 9.0]]), torch.tensor([5, 5, -1])
     assert pool_queries(query, identities).embeddings[0].tolist() == [0.5, 0.5]  # (1, 0) and (0, 1)
-    assert pool_queries(query, identities, normalise=False).embeddings.tolist() == [[2.0, 0.5], [9.0, 9.0]]
+    assert pool_queries(query, identities, normalize=False).embeddings.tolist() == [[2.0, 0.5], [9.0, 9.0]]
 
 
 def test_images_of_one_identity_in_two_cameras_stay_apart():
@@ -48,7 +48,7 @@ def test_images_of_one_identity_in_two_cameras_stay_apart():
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_sums_do_not_leave_the_range_of_the_embeddings(dtype):
     query = torch.full((50, 4), torch.finfo(dtype).max, dtype=dtype)
-    found = pool_queries(query, torch.zeros(50, dtype=torch.int64), normalise=False)
+    found = pool_queries(query, torch.zeros(50, dtype=torch.int64), normalize=False)
     assert found.embeddings.tolist() == query[:1].tolist()
     assert pool_queries(query, torch.zeros(50, dtype=torch.int64)).embeddings.tolist() == [[0.5] * 4]
 

@@ -81,8 +81,8 @@ BAD = [
     ({"draw": SHOT, "rule": "trapezoid"}, "`draw` needs rule 'rectangle' without a cutoff `k`; got another rule or"),
     ({"draw": SHOT, "mode": "all_shots"}, "`draw` needs mode 'first_match'; got another."),
     (
-        {"rule": "interpolated_11", "normaliser": "hits"},
-        "`normaliser` must be 'positives' with rule 'interpolated_11';",
+        {"rule": "interpolated_11", "normalizer": "hits"},
+        "`normalizer` must be 'positives' with rule 'interpolated_11';",
     ),
     ({"reports": ()}, "`reports` must name at least one number; got none."),
     ({"queries_in_draw": True}, "`queries_in_draw` needs a drawn gallery; got no `draw`."),
@@ -122,5 +122,5 @@ class SimpleProtocol:
 def test_an_unknown_protocol_or_option_is_named():
     with pytest.raises(ValueError, match=r"^`protocol` must be one of 'market1501', .*; got 'market'\.$"):
         find_protocol("market")
-    with pytest.raises(ValueError, match=r"^`options` must be some of name, source, .*; got 'colour'\.$"):
-        PROTOCOLS["market1501"].changed({"colour": 1})
+    with pytest.raises(ValueError, match=r"^`options` must be some of name, source, .*; got 'color'\.$"):
+        PROTOCOLS["market1501"].changed({"color": 1})

@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at, cmc_curv
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     PRECISION_DIVISORS,
     hit_rate_at,
-    normalised_dcg,
+    normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
@@ -28,7 +28,7 @@ MEASURES = {
     "hit rate": (hit_rate_at, reference.hit_rate_at),
     "R-precision": (lambda ranks, k: r_precision(ranks, k=k), reference.r_precision),
     "reciprocal rank": (lambda ranks, k: reciprocal_rank(ranks, k=k), reference.reciprocal_rank),
-    "nDCG": (lambda ranks, k: normalised_dcg(ranks, k=k), reference.normalised_dcg),
+    "nDCG": (lambda ranks, k: normalized_dcg(ranks, k=k), reference.normalized_dcg),
 }
 for name in PRECISION_DIVISORS:
     MEASURES[f"precision over {name}"] = (
@@ -82,8 +82,8 @@ def test_the_reciprocal_rank_is_that_of_the_best_positive_if_it_is_early_enough(
 def test_the_gain_is_discounted_by_the_logarithm_of_the_rank():
     # Gains 1/log2(2) = 1 and 1/log2(4) = 1/2, where a perfect list has 1 + 1/log2(3).
     ideal = 1 + 1 / math.log2(3)
-    assert exactly(normalised_dcg(ranks_of((1, 3), (1, 2))), [1.5 / ideal, 1])
-    assert exactly(normalised_dcg(ranks_of((1, 3), (2, 3)), k=1), [1, 0])
+    assert exactly(normalized_dcg(ranks_of((1, 3), (1, 2))), [1.5 / ideal, 1])
+    assert exactly(normalized_dcg(ranks_of((1, 3), (2, 3)), k=1), [1, 0])
 
 
 def test_all_shots_match_each_positive_in_a_list_without_the_better_ones():

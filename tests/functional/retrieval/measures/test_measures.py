@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.measures.average_precision import (
-    AP_NORMALISERS,
+    AP_NORMALIZERS,
     AP_RULES,
     average_precision,
     average_precision_at_r,
@@ -70,11 +70,11 @@ def test_average_precision_is_the_area_of_its_rule(hits, rule, expected):
 
 
 @pytest.mark.parametrize(
-    ("normaliser", "expected"), [("positives", Fraction(1, 10)), ("attainable", Fraction(1, 5)), ("hits", 1)]
+    ("normalizer", "expected"), [("positives", Fraction(1, 10)), ("attainable", Fraction(1, 5)), ("hits", 1)]
 )
-def test_a_normaliser_says_what_one_hit_of_ten_is_worth_at_five(normaliser, expected):
+def test_a_normalizer_says_what_one_hit_of_ten_is_worth_at_five(normalizer, expected):
     ranks = ranks_of((1, *range(11, 20)), tuple(range(6, 16)))
-    assert exactly(average_precision(ranks, k=5, normaliser=normaliser), [expected, 0])
+    assert exactly(average_precision(ranks, k=5, normalizer=normalizer), [expected, 0])
 
 
 def test_average_precision_at_r_looks_at_as_many_candidates_as_there_are_positives():
@@ -235,11 +235,11 @@ def expected_values(measure, problem) -> list[float]:
 @given(problems(), st.sampled_from(sorted(AP_RULES)), st.sampled_from([None, 1, 2, 5, 50]))
 def test_average_precision_is_that_of_the_slow_reference(problem, rule, k):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
-    for normaliser in ["positives"] if isinstance(AP_RULES[rule], int) else AP_NORMALISERS:
+    for normalizer in ["positives"] if isinstance(AP_RULES[rule], int) else AP_NORMALIZERS:
         expected = expected_values(
-            lambda groups, by=normaliser: reference.average_precision(groups, rule, k, by), problem
+            lambda groups, by=normalizer: reference.average_precision(groups, rule, k, by), problem
         )
-        assert exactly(average_precision(ranks, rule=rule, k=k, normaliser=normaliser), expected)
+        assert exactly(average_precision(ranks, rule=rule, k=k, normalizer=normalizer), expected)
 
 
 @settings(max_examples=60)
@@ -280,11 +280,11 @@ def test_measures_do_not_depend_on_the_blocks_that_they_are_computed_in(monkeypa
     ("options", "message"),
     [
         ({"rule": "rect"}, "`rule` must be one of 'rectangle', 'trapezoid', 'interpolated_11', 'interpolated_101'"),
-        ({"normaliser": "all"}, "`normaliser` must be one of 'positives', 'attainable', 'hits'; got 'all'."),
+        ({"normalizer": "all"}, "`normalizer` must be one of 'positives', 'attainable', 'hits'; got 'all'."),
         ({"k": 0}, "`k` must be at least 1; got 0."),
         (
-            {"rule": "interpolated_11", "normaliser": "hits", "k": 5},
-            "`normaliser` must be 'positives' with rule 'interpolated_11'; got 'hits'.",
+            {"rule": "interpolated_11", "normalizer": "hits", "k": 5},
+            "`normalizer` must be 'positives' with rule 'interpolated_11'; got 'hits'.",
         ),
     ],
 )

@@ -12,7 +12,7 @@ from torchmetrics.functional.retrieval import retrieval_normalized_dcg
 
 from reid_torchmetrics.functional.retrieval.measures import cmc, tied_groups
 from reid_torchmetrics.functional.retrieval.measures.average_precision import (
-    AP_NORMALISERS,
+    AP_NORMALIZERS,
     AP_RULES,
     average_precision,
     average_precision_at_r,
@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_a
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     PRECISION_DIVISORS,
     hit_rate_at,
-    normalised_dcg,
+    normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
@@ -60,10 +60,10 @@ def ranks_of(*queries, policy):
     )
 
 
-def area(rule, k, normaliser):
+def area(rule, k, normalizer):
     return (
-        lambda ranks: average_precision(ranks, rule=rule, k=k, normaliser=normaliser),
-        lambda groups: reference.average_precision(groups, rule, k, normaliser),
+        lambda ranks: average_precision(ranks, rule=rule, k=k, normalizer=normalizer),
+        lambda groups: reference.average_precision(groups, rule, k, normalizer),
     )
 
 
@@ -84,14 +84,14 @@ MEASURES = {
 }
 for k in (None, *CUTOFFS):
     MEASURES |= {
-        f"{rule} at {k} over {normaliser}": area(rule, k, normaliser)
+        f"{rule} at {k} over {normalizer}": area(rule, k, normalizer)
         for rule in AREA_RULES
-        for normaliser in AP_NORMALISERS
+        for normalizer in AP_NORMALIZERS
     }
     MEASURES[f"MAP@R at {k}"] = at(average_precision_at_r, reference.average_precision_at_r, k)
     MEASURES[f"R-precision at {k}"] = at(r_precision, reference.r_precision, k)
     MEASURES[f"reciprocal rank at {k}"] = at(reciprocal_rank, reference.reciprocal_rank, k)
-    MEASURES[f"nDCG at {k}"] = at(normalised_dcg, reference.normalised_dcg, k)
+    MEASURES[f"nDCG at {k}"] = at(normalized_dcg, reference.normalized_dcg, k)
 for k in CUTOFFS:
     MEASURES |= {f"precision at {k} over {divisor}": precision(k, divisor) for divisor in PRECISION_DIVISORS}
     MEASURES[f"recall at {k}"] = at(recall_at, reference.recall_at, k)
@@ -205,7 +205,7 @@ def test_the_expected_gain_is_that_of_torchmetrics_which_averages_over_ties():
     scores, positive = torch.tensor(items, dtype=torch.float64).T
     for k in (None, 2, 5):
         theirs = retrieval_normalized_dcg(scores, positive.long(), top_k=k)
-        ours = normalised_dcg(ranks_of(groups_of_scores(items), policy="expected"), k=k)
+        ours = normalized_dcg(ranks_of(groups_of_scores(items), policy="expected"), k=k)
         assert float(ours) == pytest.approx(float(theirs), rel=1e-6)
 
 

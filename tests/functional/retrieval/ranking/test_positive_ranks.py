@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.retrieval import (
     hit_rate_at,
     inverse_negative_penalty,
     mean_precision_recall_curve,
-    normalised_dcg,
+    normalized_dcg,
     precision_at,
     precision_recall_curve,
     r_precision,
@@ -101,7 +101,7 @@ def test_a_list_that_is_cut_off_has_the_numbers_of_the_whole_up_to_there(hits, l
             lambda ranks, rule=rule: average_precision(ranks, rule=rule),
             lambda ranks, rule=rule: average_precision(ranks, rule=rule, k=length),
         )
-    agree(lambda ranks: normalised_dcg(ranks, k=length))
+    agree(lambda ranks: normalized_dcg(ranks, k=length))
     agree(reciprocal_rank, lambda ranks: reciprocal_rank(ranks, k=length))
     for k in range(1, length + 1):
         agree(lambda ranks, k=k: cmc_curve(ranks, k))
@@ -120,7 +120,7 @@ def test_a_positive_that_was_not_retrieved_adds_nothing_and_counts_in_the_diviso
         average_precision_at_r: (1 / 1 + 2 / 3) / 3,
         r_precision: 2 / 3,
         reciprocal_rank: 1,
-        normalised_dcg: (1 / math.log2(2) + 1 / math.log2(4)) / (1 + 1 / math.log2(3) + 1 / math.log2(4)),
+        normalized_dcg: (1 / math.log2(2) + 1 / math.log2(4)) / (1 + 1 / math.log2(3) + 1 / math.log2(4)),
         inverse_negative_penalty: 0,  # 3 / infinity
     }
     for measure, value in expected.items():
@@ -184,7 +184,7 @@ MEASURES = {
     "MAP@R": average_precision_at_r,
     "R-precision": r_precision,
     "reciprocal rank": reciprocal_rank,
-    "nDCG": normalised_dcg,
+    "nDCG": normalized_dcg,
     "INP": inverse_negative_penalty,
     "first rank": first_rank,
     "precision": lambda ranks: precision_at(ranks, 1),

@@ -53,8 +53,8 @@ def problems(draw) -> Problem:
 
 
 def clustered(num_queries: int = 12, num_gallery: int = 50, dimension: int = 8) -> tuple[Tensor, Tensor]:
-    centres = torch.randn(7, dimension, dtype=torch.float64)
-    items = centres[torch.randint(0, 7, (num_queries + num_gallery,))]
+    centers = torch.randn(7, dimension, dtype=torch.float64)
+    items = centers[torch.randint(0, 7, (num_queries + num_gallery,))]
     items = items + 0.5 * torch.randn(len(items), dimension, dtype=torch.float64)
     return items[:num_queries], items[num_queries:]
 
@@ -68,10 +68,10 @@ def test_distances_are_those_of_the_definition(problem, max_bytes):
 
 @pytest.mark.parametrize("options", [{}, {"k1": 7, "k2": 3}, {"k1": 5, "k2": 1}, {"k1": 3, "k2": 30}])
 @pytest.mark.parametrize("distance", ORIGINAL_DISTANCES)
-@pytest.mark.parametrize("normalise", [False, True])
-def test_distances_of_clusters_are_those_of_the_definition(options, distance, normalise):
+@pytest.mark.parametrize("normalize", [False, True])
+def test_distances_of_clusters_are_those_of_the_definition(options, distance, normalize):
     query, gallery = clustered()
-    options = {"k1": 20, "k2": 6, "weight": 0.3, "distance": distance, "normalise": normalise} | options
+    options = {"k1": 20, "k2": 6, "weight": 0.3, "distance": distance, "normalize": normalize} | options
     expected = torch.tensor(reranked_distances(query.tolist(), gallery.tolist(), **options), dtype=torch.float64)
     found = rerank_k_reciprocal(query, gallery, **options).distances()
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-9)
@@ -103,16 +103,16 @@ def test_at_weight_1_the_original_distance_is_divided_by_the_largest_to_any_item
     torch.testing.assert_close(found, expected)
 
 
-def test_normalised_embeddings_differ_by_their_angle_alone():
+def test_normalized_embeddings_differ_by_their_angle_alone():
     query, gallery = clustered()
     stretched = gallery * torch.linspace(0.1, 9, len(gallery))[:, None]
-    found, expected = (rerank_k_reciprocal(query, side, normalise=True).distances() for side in (stretched, gallery))
+    found, expected = (rerank_k_reciprocal(query, side, normalize=True).distances() for side in (stretched, gallery))
     torch.testing.assert_close(found, expected)
 
 
-def test_a_zero_vector_stays_zero_when_embeddings_are_normalised():
+def test_a_zero_vector_stays_zero_when_embeddings_are_normalized():
     query, gallery = torch.tensor([[0.0, 0.0]]), torch.tensor([[5.0, 0.0], [0.0, 0.0]])
-    found = rerank_k_reciprocal(query, gallery, weight=1.0, normalise=True).distances()
+    found = rerank_k_reciprocal(query, gallery, weight=1.0, normalize=True).distances()
     assert found.tolist() == [[1.0, 0.0]]
 
 
@@ -146,11 +146,11 @@ def test_junk_is_not_scored_but_remains_in_the_neighbourhoods():
     assert not torch.equal(without, everything[:, :40])
 
 
-@pytest.mark.parametrize("normalise", [False, True])
-def test_memory_changes_nothing(normalise):
+@pytest.mark.parametrize("normalize", [False, True])
+def test_memory_changes_nothing(normalize):
     query, gallery = (side.float() for side in clustered(12, 70))
     expected, *others = (
-        rerank_k_reciprocal(query, gallery, normalise=normalise, max_bytes=bound) for bound in reversed(BOUNDS)
+        rerank_k_reciprocal(query, gallery, normalize=normalize, max_bytes=bound) for bound in reversed(BOUNDS)
     )
     for found in others:
         torch.testing.assert_close(found.distances(), expected.distances(), rtol=0, atol=1e-6)
@@ -198,7 +198,7 @@ def test_embeddings_of_half_precision_have_distances_of_single_precision():
 def test_embeddings_are_left_as_they_are_and_followed_by_no_gradient():
     query, gallery = (side.requires_grad_() for side in clustered())
     before = query.detach().clone()
-    found = rerank_k_reciprocal(query, gallery, normalise=True)
+    found = rerank_k_reciprocal(query, gallery, normalize=True)
     assert not found.distances().requires_grad
     assert torch.equal(query.detach(), before)
 
@@ -242,7 +242,7 @@ PAIR = torch.zeros(2, 4), torch.zeros(3, 4)
         ({"weight": float("nan")}, ValueError, r"`weight` must lie in \[0, 1\]; got nan."),
         ({"weight": "0.3"}, TypeError, "`weight` must be a number; got str."),
         ({"distance": "cosine"}, ValueError, "`distance` must be one of 'euclidean', .*; got 'cosine'."),
-        ({"normalise": 1}, TypeError, "`normalise` must be True or False; got int."),
+        ({"normalize": 1}, TypeError, "`normalize` must be True or False; got int."),
         ({"kept": torch.tensor([0, 3])}, ValueError, r"`kept` must lie in \[0, 3\); got values from 0 to 3."),
         ({"kept": torch.tensor([0.0])}, TypeError, "`kept` must have an integer dtype; got torch.float32."),
         ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),

@@ -18,7 +18,7 @@ def _from_corners(boxes: Boxes) -> Boxes:
     return torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1)
 
 
-def _from_centres(boxes: Boxes) -> Boxes:
+def _from_centers(boxes: Boxes) -> Boxes:
     half = 0.5 * boxes[:, 2:]
     return _from_corners(torch.cat([boxes[:, :2] - half, boxes[:, :2] + half], 1))
 
@@ -26,15 +26,15 @@ def _from_centres(boxes: Boxes) -> Boxes:
 BOX_FORMATS: dict[str, Callable[[Tensor], Tensor]] = {
     "xyxy": _from_corners,
     "xywh": lambda boxes: boxes,
-    "cxcywh": _from_centres,
+    "cxcywh": _from_centers,
 }
-"""two corners; corner, width, height; centre, width, height; each with the way to the second"""
+"""two corners; corner, width, height; center, width, height; each with the way to the second"""
 
 
 def to_xywh(boxes: Boxes, box_format: str) -> Boxes:
     """Boxes as corner, width and height, by subtractions in their own dtype.
 
-    Centres go by way of corners, as in torchvision's `box_convert`, so that float32 boxes give the same bits.
+    Centers go by way of corners, as in torchvision's `box_convert`, so that float32 boxes give the same bits.
 
     Args:
         boxes: [boxes, 4].

@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.retrieval.evaluation.report_names import DRAWN
 from reid_torchmetrics.functional.retrieval.evaluation.reports import measure, measure_drawn
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
-from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarise
+from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarize
 
 __all__ = [
     "DRAWN_REPORTS",
@@ -36,5 +36,5 @@ __all__ = [
     "parse_report",
     "pool_queries",
     "similarity_name",
-    "summarise",
+    "summarize",
 ]

@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.protocols import find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
-from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarise
+from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarize
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance import JunkPairs
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
@@ -189,7 +189,7 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
         )
     ranked = Ranked(ranks, cmc_ranks, drawn, relevance.counts(ranks.num_positives))
     labels = relevance.query_identities, relevance.query_cameras
-    return summarise(ranked, protocol, setup, max_rank=max_rank, labels=labels, problem=problem)
+    return summarize(ranked, protocol, setup, max_rank=max_rank, labels=labels, problem=problem)
 
 
 def _pooled(query: Tensor, labels: dict[str, Any], has_gallery: bool) -> tuple[Tensor, dict[str, Any]]:

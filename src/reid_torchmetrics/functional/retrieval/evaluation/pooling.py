@@ -30,12 +30,12 @@ def pool_queries(
     query_identities: Integer[Tensor, " queries"],
     query_cameras: Integer[Tensor, " queries"] | None = None,
     *,
-    normalise: bool = True,
+    normalize: bool = True,
 ) -> PooledQueries:
     """Mean embedding of the queries with one identity and camera: (1/n) sum_i x_i / |x_i|.
 
     This is the multi-query setting of Market-1501 with average pooling; layumi's evaluation takes the mean of
-    normalised features, too. The mean itself is not normalised: "cosine" does that. Every identity is pooled, -1 like
+    normalized features, too. The mean itself is not normalized: "cosine" does that. Every identity is pooled, -1 like
     any other. Sums are taken in float64, and returned in the dtype of `query`. No queries give none.
 
     Source: Zheng et al., "Scalable Person Re-identification: A Benchmark", ICCV 2015.
@@ -44,7 +44,7 @@ def pool_queries(
         query: embeddings of all images of all queries.
         query_identities: identities of the queries.
         query_cameras: cameras of the queries; None pools over all of an identity.
-        normalise: whether every embedding is divided by its norm first, so that all weigh the same; a zero vector stays
+        normalize: whether every embedding is divided by its norm first, so that all weigh the same; a zero vector stays
             zero. False takes the mean of the embeddings as they are.
 
     Raises:
@@ -59,7 +59,7 @@ def pool_queries(
     columns = [labels.long() for labels in (query_identities, query_cameras) if labels is not None]
     labels, members = _in_order_of_appearance(torch.stack(columns, dim=1))
     return PooledQueries(
-        embeddings=_mean(query, members, len(labels), normalise=normalise),
+        embeddings=_mean(query, members, len(labels), normalize=normalize),
         identities=labels[:, 0],
         cameras=None if query_cameras is None else labels[:, 1],
         members=members,
@@ -75,9 +75,9 @@ def _in_order_of_appearance(labels: Int[Tensor, "queries labels"]) -> tuple[Tens
     return distinct[order], order.argsort()[group]
 
 
-def _mean(query: Tensor, members: Tensor, num_groups: int, *, normalise: bool) -> Float[Tensor, "pooled dim"]:
+def _mean(query: Tensor, members: Tensor, num_groups: int, *, normalize: bool) -> Float[Tensor, "pooled dim"]:
     """Mean of each group, a few coordinates at a time: in float64 all of them may not fit."""
-    norm = _norm(query) if normalise else torch.ones_like(members, dtype=torch.float64)
+    norm = _norm(query) if normalize else torch.ones_like(members, dtype=torch.float64)
     sizes = members.bincount(minlength=num_groups)[:, None]
     parts = query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1)
     means = [sums_of_groups(part / norm[:, None], members, num_groups) / sizes for part in parts]

@@ -12,7 +12,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation.report_names import DRAWN_REPORTS, parse_report
 from reid_torchmetrics.functional.retrieval.measures import (
-    AP_NORMALISERS,
+    AP_NORMALIZERS,
     AP_RULES,
     CMC_MODES,
     EMPTY_TARGET_ACTIONS,
@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
 _TABLES: dict[str, Collection[str]] = {
     "same_camera": SAME_CAMERA_RULES,
     "rule": AP_RULES,
-    "normaliser": AP_NORMALISERS,
+    "normalizer": AP_NORMALIZERS,
     "precision_divisor": PRECISION_DIVISORS,
     "mode": CMC_MODES,
     "empty_target_action": EMPTY_TARGET_ACTIONS,
@@ -64,7 +64,7 @@ class Protocol:
     rule: str = "rectangle"
     k: int | None = None
     """cutoff of average precision"""
-    normaliser: str = "positives"
+    normalizer: str = "positives"
     precision_divisor: str = "k"
     mode: str = "first_match"
     """of the CMC"""
@@ -85,7 +85,7 @@ class Protocol:
         keys = [parse_report(report)[0] for report in self.reports]
         _checks.some("reports", self.reports)
         if isinstance(AP_RULES[self.rule], int):
-            _checks.plain_normaliser(self.rule, self.normaliser)
+            _checks.plain_normalizer(self.rule, self.normalizer)
         if self.draw is not None and self.draws_precision:
             _checks.drawn("draw", keys, DRAWN_REPORTS, is_plain=self.rule == "rectangle" and self.k is None)
         _checks.drawn_cmc("draw", given=self.draw is not None, is_plain=self.mode == "first_match")

@@ -114,7 +114,7 @@ _LANDMARKS = [
         " is its recognition task",
         same_camera="keep",
         k=100,
-        normaliser="attainable",
+        normalizer="attainable",
         reports=("map",),
     ),
 ]

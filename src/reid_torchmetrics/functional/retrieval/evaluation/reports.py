@@ -18,7 +18,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
     first_rank,
     hit_rate_at,
     inverse_negative_penalty,
-    normalised_dcg,
+    normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
@@ -28,7 +28,7 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 MEASURES: dict[str, Callable[[PositiveRanks, Protocol, int], Tensor]] = {
     "map": lambda ranks, protocol, _: average_precision(
-        ranks, rule=protocol.rule, k=protocol.k, normaliser=protocol.normaliser
+        ranks, rule=protocol.rule, k=protocol.k, normalizer=protocol.normalizer
     ),
     "map_at_r": lambda ranks, _, __: average_precision_at_r(ranks),
     "minp": lambda ranks, _, __: inverse_negative_penalty(ranks),
@@ -38,7 +38,7 @@ MEASURES: dict[str, Callable[[PositiveRanks, Protocol, int], Tensor]] = {
     "recall_": lambda ranks, _, k: recall_at(ranks, k),
     "r_precision": lambda ranks, _, __: r_precision(ranks),
     "mrr": lambda ranks, _, __: reciprocal_rank(ranks),
-    "ndcg_": lambda ranks, _, k: normalised_dcg(ranks, k=k),
+    "ndcg_": lambda ranks, _, k: normalized_dcg(ranks, k=k),
     "mean_rank": lambda ranks, _, __: first_rank(ranks),
 }
 """for every key of `REPORTS`, one value per query from ranks, protocol and k"""
@@ -62,7 +62,7 @@ def describe(name: str, protocol: Protocol, setup: Setup) -> str:
     """The convention of a reported number, in words."""
     key, k = parse_report(name)
     is_drawn = protocol.draw is not None and (key == "rank_" or protocol.draws_precision)
-    depth = "all ranks" if protocol.k is None else f"the first {protocol.k}, divided by {protocol.normaliser}"
+    depth = "all ranks" if protocol.k is None else f"the first {protocol.k}, divided by {protocol.normalizer}"
     words = REPORTS[key].format(
         rule=protocol.rule,
         mode="over identities" if is_drawn else protocol.mode,

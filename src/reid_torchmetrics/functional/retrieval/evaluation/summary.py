@@ -26,7 +26,7 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 
 class Ranked(NamedTuple):
-    """All that is needed to summarise an evaluation."""
+    """All that is needed to summarize an evaluation."""
 
     ranks: PositiveRanks
     cmc_ranks: PositiveRanks
@@ -35,7 +35,7 @@ class Ranked(NamedTuple):
     counts: QueryCounts
 
 
-def summarise(
+def summarize(
     ranked: Ranked,
     protocol: Protocol,
     setup: Setup,
@@ -52,7 +52,7 @@ def summarise(
     if drawn is not None and protocol.draws_precision:
         precision, penalty = drawn.average_precision, drawn.inverse_negative_penalty
     else:
-        precision = average_precision(ranks, rule=protocol.rule, k=protocol.k, normaliser=protocol.normaliser)
+        precision = average_precision(ranks, rule=protocol.rule, k=protocol.k, normalizer=protocol.normalizer)
         penalty = inverse_negative_penalty(ranks)
     weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
     return RetrievalResults(

@@ -1,7 +1,7 @@
 """From ranks to one value per query, and to means."""
 
 from reid_torchmetrics.functional.retrieval.measures.average_precision import (
-    AP_NORMALISERS,
+    AP_NORMALIZERS,
     AP_RULES,
     average_precision,
     average_precision_at_r,
@@ -10,7 +10,7 @@ from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_a
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     PRECISION_DIVISORS,
     hit_rate_at,
-    normalised_dcg,
+    normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.retrieval.measures.precision_recall import (
 )
 
 __all__ = [
-    "AP_NORMALISERS",
+    "AP_NORMALIZERS",
     "AP_RULES",
     "CMC_MODES",
     "EMPTY_TARGET_ACTIONS",
@@ -45,7 +45,7 @@ __all__ = [
     "mean_over_queries",
     "mean_precision_recall_curve",
     "median_over_queries",
-    "normalised_dcg",
+    "normalized_dcg",
     "precision_at",
     "precision_recall_curve",
     "r_precision",

@@ -33,7 +33,7 @@ MAX_INTERPOLATED = 1 << 16
 
 
 def average_precision(
-    ranks: PositiveRanks, *, rule: str = "rectangle", k: int | None = None, normaliser: str = "positives"
+    ranks: PositiveRanks, *, rule: str = "rectangle", k: int | None = None, normalizer: str = "positives"
 ) -> Float[Tensor, " queries"]:
     """Area under a query's precision-recall curve, over its whole ranked list or its first `k` candidates.
 
@@ -44,7 +44,7 @@ def average_precision(
     "interpolated_101" (COCO) are the mean over the recalls i/10, or i/100, of the largest precision at that recall or
     a higher one.
 
-    With `k` only positives among the first k candidates add to the area. Their sum is divided by n for the `normaliser`
+    With `k` only positives among the first k candidates add to the area. Their sum is divided by n for the `normalizer`
     "positives" (pytorch-metric-learning, SimpleIR), by min(n, k) for "attainable" (Google Landmarks), and by the number
     of hits in the first k, with 0 where there is none, for "hits" (open-metric-learning, TorchMetrics). One hit at rank
     1 of 10 positives gives 0.1, 0.2 and 1 at k = 5.
@@ -57,18 +57,18 @@ def average_precision(
 
     Raises:
         TypeError: `k` is not an int.
-        ValueError: an unknown `rule` or `normaliser`, a `k` below 1, an interpolated rule with a `normaliser` other
+        ValueError: an unknown `rule` or `normalizer`, a `k` below 1, an interpolated rule with a `normalizer` other
             than "positives" or with ranks of the tie policy "expected".
     """
     _checks.one_of("rule", rule, AP_RULES)
-    _checks.one_of("normaliser", normaliser, AP_NORMALISERS)
+    _checks.one_of("normalizer", normalizer, AP_NORMALIZERS)
     if k is not None:
         _checks.positive_int("k", k)
     definition = AP_RULES[rule]
     if isinstance(definition, int):
-        _check_interpolated(ranks, rule, normaliser)
+        _check_interpolated(ranks, rule, normalizer)
         return per_block(ranks, lambda block: interpolated_precision(block, definition, k).mean(1), MAX_INTERPOLATED)
-    return per_block(ranks, lambda block: _area(block, definition, k, normaliser))
+    return per_block(ranks, lambda block: _area(block, definition, k, normalizer))
 
 
 def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
@@ -125,7 +125,7 @@ AP_RULES: dict[str, Term | int] = {
 }
 """What a positive adds to the area, or at how many recalls the interpolated precision is read."""
 
-AP_NORMALISERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
+AP_NORMALIZERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
     "positives": lambda ranks, _: ranks.num_positives,
     "attainable": most_hits,
     "hits": num_hits,
@@ -133,10 +133,10 @@ AP_NORMALISERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
 """What the sum over the hits among the first k candidates is divided by."""
 
 
-def _area(ranks: PositiveRanks, term: Term, k: int | None, normaliser: str) -> Tensor:
-    if k is not None and normaliser == "hits" and ranks.tied is not None and ranks.tied.policy == "expected":
+def _area(ranks: PositiveRanks, term: Term, k: int | None, normalizer: str) -> Tensor:
+    if k is not None and normalizer == "hits" and ranks.tied is not None and ranks.tied.policy == "expected":
         return _expected_mean_over_hits(ranks, ranks.tied, term, k)
-    divisor = AP_NORMALISERS[normaliser](ranks, k)
+    divisor = AP_NORMALIZERS[normalizer](ranks, k)
     return defined(ranks, sum_over_positives(ranks, term, k) / divisor.clamp(min=1))
 
 
@@ -174,6 +174,6 @@ def _mean_over_hits_in(groups: Groups, total: Tensor, term: Term, k: int) -> Ten
     return torch.segment_reduce(values, "sum", lengths=within.minimum(num_positives) + 1, unsafe=True)
 
 
-def _check_interpolated(ranks: PositiveRanks, rule: str, normaliser: str) -> None:
-    _checks.plain_normaliser(rule, normaliser)
+def _check_interpolated(ranks: PositiveRanks, rule: str, normalizer: str) -> None:
+    _checks.plain_normalizer(rule, normalizer)
     check_certain("rule", f"{rule!r}", ranks)

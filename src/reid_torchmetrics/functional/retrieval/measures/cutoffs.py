@@ -123,7 +123,7 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
     return where_positive(ranks, reciprocal)
 
 
-def normalised_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
+def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
     """sum_{r_j <= k} 1/log2(r_j + 1), over the same sum of a perfect ranking: nDCG with a gain of 1 for a positive.
 
     Under the tie policy "expected" it is that of scikit-learn and TorchMetrics, which average over ties.

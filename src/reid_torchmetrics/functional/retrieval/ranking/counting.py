@@ -101,7 +101,7 @@ def sort_rows(
     """Sort every row ascending; on the CPU in place.
 
     Values below a row's `floor` need no place: they may come out as minus infinity, which spares most of the sorting
-    where few values are above it. NumPy's sort of values is vectorised and releases the GIL; torch's always carries
+    where few values are above it. NumPy's sort of values is vectorized and releases the GIL; torch's always carries
     indices along.
 
     Raises:

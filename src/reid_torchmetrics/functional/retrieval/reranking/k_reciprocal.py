@@ -38,7 +38,7 @@ ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_eucli
 
 Zhong et al., AGW and TransReID take the square, as does torchreid's function of Euclidean distances. torchreid's engine
 and cluster-contrast pass squares to a function that squares, which gives the fourth power; so does layumi's function,
-of normalised embeddings.
+of normalized embeddings.
 """
 
 _PAIR_BYTES = 8 << 20  # embeddings of pairs that are read at a time
@@ -52,7 +52,7 @@ class KReciprocal:
     k2: int = 6
     weight: float = 0.3
     distance: str = "squared_euclidean"
-    normalise: bool = False
+    normalize: bool = False
 
     def __post_init__(self) -> None:
         """Check the options."""
@@ -60,7 +60,7 @@ class KReciprocal:
         _checks.positive_int("k2", self.k2)
         _checks.share("weight", self.weight)
         _checks.one_of("distance", self.distance, ORIGINAL_DISTANCES)
-        _checks.flag("normalise", self.normalise)
+        _checks.flag("normalize", self.normalize)
 
     @torch.no_grad()
     def rerank(
@@ -77,9 +77,9 @@ class KReciprocal:
         _check_kept(kept, gallery)
         _checks.positive_int("max_bytes", max_bytes)
         union = Union.of(query, gallery, self_index)
-        items = _prepared(union.items, normalise=self.normalise)
+        items = _prepared(union.items, normalize=self.normalize)
         found = _neighbours(items, max(self.k1 + 1, self.k2), max_bytes)
-        original = NormalisedDistance(items, found, power=ORIGINAL_DISTANCES[self.distance])
+        original = NormalizedDistance(items, found, power=ORIGINAL_DISTANCES[self.distance])
         encoding = encode(ReciprocalSets(found.positions, self.k1), original.of_pairs, max_bytes=max_bytes)
         encoding = average_over(found.positions[:, : self.k2], encoding, max_bytes=max_bytes)
         return RerankedScores(original, encoding, union, kept=kept, weight=self.weight, max_bytes=max_bytes)
@@ -93,7 +93,7 @@ def rerank_k_reciprocal(
     k2: int = 6,
     weight: float = 0.3,
     distance: str = "squared_euclidean",
-    normalise: bool = False,
+    normalize: bool = False,
     kept: Integer[Tensor, " kept"] | None = None,
     self_index: Integer[Tensor, " queries"] | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
@@ -116,7 +116,7 @@ def rerank_k_reciprocal(
         k2: nearest items, the item itself among them, over which encodings are averaged; 1 leaves them as they are.
         weight: of the original distance (the paper's lambda), from 0 to 1.
         distance: the original distance, a name in `ORIGINAL_DISTANCES`; implementations differ in it.
-        normalise: scale embeddings to norm 1 first; the square of the distance is then 2 - 2 cos. A zero vector stays.
+        normalize: scale embeddings to norm 1 first; the square of the distance is then 2 - 2 cos. A zero vector stays.
         kept: gallery positions that are to be scored, None for all: the attribute of a `Relevance` with that name.
         self_index: for every query its own position in the gallery, or -1; it is one item then, and not two.
         max_bytes: bound on what is held at a time, besides one copy of the embeddings and the sparse encodings.
@@ -125,11 +125,11 @@ def rerank_k_reciprocal(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
     """
-    options = KReciprocal(k1=k1, k2=k2, weight=weight, distance=distance, normalise=normalise)
+    options = KReciprocal(k1=k1, k2=k2, weight=weight, distance=distance, normalize=normalize)
     return options.rerank(query, gallery, kept=kept, self_index=self_index, max_bytes=max_bytes)
 
 
-class NormalisedDistance:
+class NormalizedDistance:
     """A power of |p - q|^2 / max_r |p - r|^2 of items p and q, over all items r; 0 where all items are equal."""
 
     def __init__(self, items: Float[Tensor, "items dim"], found: Neighbours, *, power: float) -> None:
@@ -160,7 +160,7 @@ class RerankedScores:
 
     def __init__(
         self,
-        original: NormalisedDistance,
+        original: NormalizedDistance,
         encoding: SparseRows,
         union: Union,
         *,
@@ -199,10 +199,10 @@ class RerankedScores:
         return out.neg_()
 
 
-def _prepared(embeddings: Rows, *, normalise: bool) -> Float[Tensor, "items dim"]:
+def _prepared(embeddings: Rows, *, normalize: bool) -> Float[Tensor, "items dim"]:
     """A copy of all embeddings, in the dtype of distances."""
     items = embeddings.read(slice(0, embeddings.size), score_dtype("euclidean", embeddings))
-    if normalise:
+    if normalize:
         norm = torch.linalg.vector_norm(items, dim=1, keepdim=True)
         items.div_(norm.masked_fill_(norm == 0, 1))
     return items

@@ -36,7 +36,7 @@ def rerank_embeddings(
     The distance that k-reciprocal re-ranking starts from is Euclidean; under "cosine" it is that of unit vectors.
     """
     if isinstance(rerank, KReciprocal):
-        rerank = replace(rerank, normalise=rerank.normalise or similarity == "cosine")
+        rerank = replace(rerank, normalize=rerank.normalize or similarity == "cosine")
         return rerank.rerank(query, gallery, kept=relevance.kept, self_index=relevance.self_index, max_bytes=max_bytes)
     if rerank is not None:
         query, gallery = rerank.expand(query, gallery, self_index=relevance.self_index, max_bytes=max_bytes)
