@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import rank_positives
-from reid_torchmetrics.functional.retrieval.scores import products
+from reid_torchmetrics.functional.retrieval.scores import products, similarity
 from reid_torchmetrics.functional.retrieval.scores.products import BLOCK, full_precision, product
 from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
@@ -128,10 +128,7 @@ def test_scores_on_the_cpu_touch_no_setting_of_the_process():
         return product(*args)
 
     query, identities = torch.randn(6, 4), torch.arange(6) % 3
-    with (
-        float32_precision("high"),
-        mock.patch(f"{rank_positives.__module__.rpartition('.')[0]}.similarity.product", look),
-    ):
+    with float32_precision("high"), mock.patch.object(similarity, "product", look):
         rank_positives(query, query, identities, identities)
     assert set(seen) == {"high"}
 
