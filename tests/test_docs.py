@@ -1,4 +1,4 @@
-"""The documents on conventions and protocols: their code runs, and their tables say what the package does."""
+"""The documents on conventions, protocols and how to start: their code runs, their tables say what the code does."""
 
 import math
 import re
@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.retrieval import (
     PRECISION_DIVISORS,
     PROTOCOLS,
     SAME_CAMERA_RULES,
+    SIMILARITIES,
     TIE_POLICIES,
     Protocol,
     rank_positives_from_scores,
@@ -36,6 +37,14 @@ OPTIONS = {
     "empty_target_action": EMPTY_TARGET_ACTIONS,
     "distance": ORIGINAL_DISTANCES,
     "expanded": EXPANSIONS,
+}
+WITH_DEFAULTS = {
+    "rule": AP_RULES,
+    "mode": CMC_MODES,
+    "same_camera": SAME_CAMERA_RULES,
+    "ties": TIE_POLICIES,
+    "similarity": SIMILARITIES,
+    "empty_target_action": EMPTY_TARGET_ACTIONS,
 }
 
 
@@ -64,7 +73,8 @@ def run_code(name: str) -> dict[str, object]:
 
 
 CONVENTIONS = tables(TEXTS["conventions.md"])
-EVALUATED = [table for table in CONVENTIONS if "option" in table.header]
+DEFAULTS, *_ = CONVENTIONS  # what there is to choose; the options of all other tables are evaluated
+EVALUATED = [table for table in CONVENTIONS if "option" in table.header and table is not DEFAULTS]
 ROWS = [row for table in EVALUATED for row in table.rows]
 PROTOCOL_ROWS = [row for table in tables(TEXTS["protocols.md"]) if table.header[0] == "protocol" for row in table.rows]
 
@@ -138,6 +148,14 @@ def test_the_tables_of_conventions_list_every_value_of_an_option(option):
     assert set(shown) == set(OPTIONS[option])
 
 
+@pytest.mark.parametrize("option", WITH_DEFAULTS)
+def test_the_table_of_defaults_lists_every_value_and_marks_the_default(option):
+    (row,) = (row for row in DEFAULTS.rows if row["option"] == f"`{option}`")
+    default, others = (re.findall(r'`"(\w+)"`', row[column]) for column in ("default", "others"))
+    assert sorted(default + others) == sorted(WITH_DEFAULTS[option])
+    assert default == [next(iter(WITH_DEFAULTS[option]))]
+
+
 CAMERA_RULES = {"same_identity": ["its identity in its camera"], "all": ["its camera"], "keep": []}
 NORMALIZERS = {"positives": "n", "attainable": "min(n, {k})"}
 DIVISORS = {"k": "k", "last_positive": "min(k, rank of the last positive)"}
@@ -205,7 +223,20 @@ def test_the_code_of_the_protocols_runs():
     assert f"# {names['trapezoid'].protocol.name}\n" in TEXTS["protocols.md"]
 
 
-@pytest.mark.parametrize("name", TEXTS)
-def test_links_lead_somewhere(name):
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", TEXTS[name]):
+START = re.findall(r"```python\n(.*?)```", (DOCS / "getting_started.md").read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(START)))
+def test_every_block_of_getting_started_runs_on_its_own_and_prints_what_it_says(number, capsys):
+    names: dict[str, object] = {}
+    exec(compile(START[number], "getting_started.md", "exec"), names)  # noqa: S102 - our own text
+    if "mean_ap" in names:
+        assert 0 < float(names["mean_ap"]) < 1
+    said = re.findall(r"^# (.*)$", START[number], flags=re.MULTILINE)
+    assert not said or capsys.readouterr().out.splitlines() == said
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", path.read_text(encoding="utf-8")):
         assert (DOCS / target).exists()

@@ -242,12 +242,10 @@ def test_what_the_text_says_of_torchmetrics_holds(names):
     assert float(values["micro"]["map_50"]) == pytest.approx(float(Fraction(said['TorchMetrics\' "micro"'])), abs=1e-7)
 
 
-README = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("option", ["interpolation", "average", "box_format"])
-def test_the_table_of_the_readme_lists_every_value_and_marks_the_default(option):
-    (row,) = (row for table in tables(README) for row in table.rows if row.get("option") == f"`{option}`")
+def test_the_table_of_options_marks_the_default_of_every_value(option):
+    (table,) = (table for table in TABLES if table.header[:3] == ["question", "option", "default"])
+    (row,) = (row for row in table.rows if row["option"] == f"`{option}`")
     default, others = (re.findall(r'`"(\w+)"`', row[column]) for column in ("default", "others"))
     assert [*default, *others] == list(OPTIONS[option])
     assert default == [inspect.signature(DetectionMAP.__init__).parameters[option].default]
