@@ -12,11 +12,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from detection_peers import BATCH, NAMES, fed, installed, mean_average_precision, quiet
-from detection_problems import Size, detection_problem
-from problems import claim
-from processes import Cost, measured, run
-
+from harness.claims import claim
+from harness.detection_peers import BATCH, NAMES, fed, installed, mean_average_precision, quiet
+from harness.detection_problems import Size, detection_problem
+from harness.processes import Cost, measured, run
 from reid_torchmetrics import DetectionMAP
 
 METRICS: dict[str, Callable] = {

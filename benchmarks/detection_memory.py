@@ -13,11 +13,11 @@ import argparse
 import sys
 
 import torch
-from detection_peers import COMPILED, OURS, evaluate, installed, prepare
-from detection_problems import VAL2017, Size, detection_problem
-from problems import claim
-from processes import Cost, measured, run
 
+from harness.claims import claim
+from harness.detection_peers import COMPILED, OURS, evaluate, installed, prepare
+from harness.detection_problems import VAL2017, Size, detection_problem
+from harness.processes import Cost, measured, run
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, find_pairs
 
 LIMIT = 100

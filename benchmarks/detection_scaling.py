@@ -16,10 +16,10 @@ import statistics
 import sys
 import time
 
-from detection_peers import COMPILED, evaluate, installed, prepare
-from detection_problems import OBJECTS365, VAL2017, detection_problem
-from problems import claim, interleaved, median_ratio
-from processes import measured, run
+from harness.claims import claim, interleaved, median_ratio
+from harness.detection_peers import COMPILED, evaluate, installed, prepare
+from harness.detection_problems import OBJECTS365, VAL2017, detection_problem
+from harness.processes import measured, run
 
 LIMIT = 1.3
 FACTORS = (0.25, 1.0, 4.0)

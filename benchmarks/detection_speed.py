@@ -20,10 +20,11 @@ import sys
 import time
 
 import numpy as np
-from detection_peers import COMPILED, OURS, evaluate, installed, prepare, versions
-from detection_problems import VAL2017, detection_problem
-from problems import claim, median_ratio
-from processes import run
+
+from harness.claims import claim, median_ratio
+from harness.detection_peers import COMPILED, OURS, evaluate, installed, prepare, versions
+from harness.detection_problems import VAL2017, detection_problem
+from harness.processes import run
 
 SLOW = ("faster-coco-eval", "pycocotools", "TorchMetrics, faster-coco-eval", "TorchMetrics")
 """take seconds, so that one round has to do"""

@@ -20,10 +20,10 @@ import statistics
 import sys
 from dataclasses import replace
 
-from distributed_problem import WAYS, Problem, feed
-from problems import claim, median_ratio
-from processes import MIB, Cost, measured, run
-from ranking_speed import NOISE
+from harness.claims import claim, median_ratio
+from harness.distributed_problem import WAYS, Problem, feed
+from harness.problems import NOISE
+from harness.processes import MIB, Cost, measured, run
 
 CPU_LIMIT, RECEIVED_LIMIT, COLLECTION_LIMIT, PEAK_LIMIT = 0.35, 1.2, 1.1, 600
 SIZES = (1, 2, 4)

@@ -17,9 +17,9 @@ import sys
 from typing import NamedTuple
 
 import torch
-from problems import claim, interleaved, median_ratio
 from torch import Tensor
 
+from harness.claims import claim, interleaved, median_ratio
 from reid_torchmetrics.functional.retrieval import cmc_curve, rank_positives, score_embeddings
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults, expect_draws
 from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import sample_draws

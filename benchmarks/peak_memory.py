@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import torch
-from problems import claim, msmt17_size
 
+from harness.claims import claim
+from harness.memory import reset_peak, resident
+from harness.problems import msmt17_size
 from reid_torchmetrics import ReIDMetrics
 from reid_torchmetrics.functional.retrieval import average_precision, rank_positives
 
@@ -49,19 +50,6 @@ def by_metric() -> None:
 def warm_up(*problem: torch.Tensor) -> None:
     """Run once on little, so that libraries are loaded and threads started before anything is measured."""
     average_precision(rank_positives(*(values[:300] for values in problem)))
-
-
-def reset_peak() -> float:
-    """Set VmHWM back to VmRSS, and return it."""
-    with Path("/proc/self/clear_refs").open("w") as reset:
-        reset.write("5")
-    return resident("VmRSS")
-
-
-def resident(kind: str) -> float:
-    """Resident memory of this process in MB, now (VmRSS) or at most (VmHWM)."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(kind)) / 1024
 
 
 def main() -> None:

@@ -14,8 +14,9 @@ import sys
 
 import numpy as np
 import torch
-from problems import Problem, claim, interleaved, market1501, median_ratio
 
+from harness.claims import claim, interleaved, median_ratio
+from harness.problems import NOISE, Problem, market1501
 from reid_torchmetrics.functional.retrieval import (
     average_precision,
     cmc_curve,
@@ -25,7 +26,6 @@ from reid_torchmetrics.functional.retrieval import (
 )
 
 LIMITS = {512: 1.7, 2048: 1.3}
-NOISE = {"good": {512: 1.7, 2048: 2.5}, "useless": {512: 100.0, 2048: 100.0}}
 
 
 def ranked(problem: Problem) -> list[float]:

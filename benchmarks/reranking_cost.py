@@ -19,9 +19,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
-from peak_memory import reset_peak, resident
-from problems import Problem, claim, market1501, median_ratio
 
+from harness.claims import claim, median_ratio
+from harness.memory import reset_peak, resident
+from harness.problems import Problem, market1501
 from reid_torchmetrics.functional.retrieval import (
     average_precision,
     mean_over_queries,

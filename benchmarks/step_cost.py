@@ -13,8 +13,8 @@ import sys
 import time
 
 import torch
-from problems import claim
 
+from harness.claims import claim
 from reid_torchmetrics import ReIDMeanAP
 
 ROUNDS = 7

@@ -17,8 +17,9 @@ from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
 import torch
-from peak_memory import reset_peak, resident
 from torch import Tensor, distributed
+
+from harness.memory import reset_peak, resident
 
 TIMEOUT = timedelta(seconds=300)
 """of a collective"""

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from detection_problems import Batch, Size, detection_problem
 from torch import Tensor
 from torchmetrics.utilities import imports
 
+from harness.detection_problems import Batch, Size, detection_problem
 from reid_torchmetrics import DetectionMAP
 
 BATCH = 32

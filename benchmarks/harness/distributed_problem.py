@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import torch
-from problems import market1501, msmt17_size
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.utilities import dim_zero_cat
 
+from harness.problems import market1501, msmt17_size
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMINP
 from reid_torchmetrics.functional.retrieval import (
     PositiveRanks,

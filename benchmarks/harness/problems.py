@@ -1,17 +1,17 @@
-"""Problems of the benchmarks' size: real labels of Market-1501, made embeddings; and a way to measure a claim."""
+"""Problems of the benchmarks' size: real labels of Market-1501, made embeddings."""
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 
-LABELS = Path(__file__).parents[1] / "tests" / "golden" / "market1501_labels.npz"
+LABELS = Path(__file__).parents[2] / "tests" / "golden" / "market1501_labels.npz"
+
+NOISE = {"good": {512: 1.7, 2048: 2.5}, "useless": {512: 100.0, 2048: 100.0}}
+"""of `market1501`, by model and dimension"""
 
 Problem = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]
 """embeddings, identities and cameras, each of query and gallery, as `rank_positives` takes them"""
@@ -47,26 +47,3 @@ def msmt17_size(dimension: int) -> Problem:
         sides.append((torch.randn(size, dimension, generator=generator), identities, cameras))
     (query, *query_labels), (gallery, *gallery_labels) = sides
     return query, gallery, query_labels[0], gallery_labels[0], query_labels[1], gallery_labels[1]
-
-
-def interleaved(functions: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Seconds of each function in each round; the functions take turns, after one round that does not count."""
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
-    for repeat in range(repeats + 1):
-        for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            if repeat:
-                seconds[name].append(time.perf_counter() - start)
-    return seconds
-
-
-def median_ratio(seconds: list[float], baseline: list[float]) -> float:
-    """Median over the rounds of a function's time over the baseline's."""
-    return statistics.median(own / other for own, other in zip(seconds, baseline, strict=True))
-
-
-def claim(text: str, value: float, limit: float) -> bool:
-    """Print a claim with the value seen, and say whether it holds."""
-    print(f"{'holds' if value <= limit else 'FAILS':>6}  {text}: {value:.2f} (limit {limit:g})")
-    return value <= limit

@@ -1,0 +1,1 @@
+"""What the claims are measured with: problems, other evaluators, processes, clocks and memory."""
