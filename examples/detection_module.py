@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
-from drawn_shapes import CLASSES, SIDE, Scene, Target, collate, draw_scene
+from detection.drawn_shapes import CLASSES, SIDE, Scene, Target, collate, draw_scene
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.plot import plot_precision_recall
 

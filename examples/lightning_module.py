@@ -25,11 +25,11 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler
 
-from contact_sheet import contact_sheet
-from embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
-from market1501 import read_market1501
-from pedestrians import draw_pedestrians
-from person_dataset import IdentitySampler, PersonDataset, Sample, Splits
+from reid.contact_sheet import contact_sheet
+from reid.embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
+from reid.market1501 import read_market1501
+from reid.pedestrians import draw_pedestrians
+from reid.person_dataset import IdentitySampler, PersonDataset, Sample, Splits
 from reid_torchmetrics import ReIDCMCCurve, ReIDMetrics
 from reid_torchmetrics.plot import plot_cmc
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from PIL import Image
 
-from market1501 import MarketFolder, MarketName, parse_name, read_market1501
+from reid.market1501 import MarketFolder, MarketName, parse_name, read_market1501
 
 
 def test_a_name_gives_identity_camera_sequence_frame_and_box() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from person_dataset import PersonDataset, Splits
+from reid.person_dataset import PersonDataset, Splits
 
 if TYPE_CHECKING:
     from pathlib import Path

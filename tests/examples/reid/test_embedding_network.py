@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
+from reid.embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
 
 
 def test_the_triplet_loss_takes_the_farthest_positive_and_the_nearest_negative() -> None:

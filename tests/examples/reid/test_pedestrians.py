@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from pedestrians import draw_pedestrians
-from person_dataset import DISTRACTOR, JUNK, IdentitySampler, Splits
+from reid.pedestrians import draw_pedestrians
+from reid.person_dataset import DISTRACTOR, JUNK, IdentitySampler, Splits
 
 NUM_TRAIN, NUM_TEST = 5, 4
 NUM_CAMERAS, NUM_SHOTS = 4, 3

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import torch
 
-from pedestrian_cameras import CAMERAS, draw_background, draw_obstacle, expose, frame_person
-from pedestrian_figure import Appearance, draw_person
-from person_dataset import DISTRACTOR, JUNK, PersonDataset, Splits
+from reid.pedestrian_cameras import CAMERAS, draw_background, draw_obstacle, expose, frame_person
+from reid.pedestrian_figure import Appearance, draw_person
+from reid.person_dataset import DISTRACTOR, JUNK, PersonDataset, Splits
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,7 +6,7 @@ import torch
 from PIL import Image, ImageDraw
 from torch import Tensor
 
-from person_dataset import DISTRACTOR, JUNK, PersonDataset, Splits
+from reid.person_dataset import DISTRACTOR, JUNK, PersonDataset, Splits
 
 NUM_PEOPLE = 8
 NUM_COLUMNS = 12

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from pedestrian_figure import CLOTHES, VIEWS, Color, Framing, pick, pick_color
+from reid.pedestrian_figure import CLOTHES, VIEWS, Color, Framing, pick, pick_color
 
 WIDTH, HEIGHT = 32, 64
 OVERSAMPLING = 2  # Pillow draws with hard edges: draw twice as large, then average.

@@ -1,0 +1,1 @@
+"""What `detection_module.py` imports: drawn scenes."""
