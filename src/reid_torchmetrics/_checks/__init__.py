@@ -24,7 +24,7 @@ from reid_torchmetrics._checks.images import (
     ranges_of_areas,
 )
 from reid_torchmetrics._checks.lists import lists_by_name, named_lists
-from reid_torchmetrics._checks.names import fits_int64, known_arguments, names, report
+from reid_torchmetrics._checks.names import known_arguments, names
 from reid_torchmetrics._checks.options import (
     camera_map,
     can_draw,
@@ -130,7 +130,6 @@ __all__ = [
     "drawn_cmc",
     "embeddings",
     "finite",
-    "fits_int64",
     "flag",
     "flags_by_threshold",
     "floating_matrix",
@@ -193,7 +192,6 @@ __all__ = [
     "rates",
     "recalls_of_rule",
     "relevance_given",
-    "report",
     "same_device",
     "same_dimension",
     "score_block",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from difflib import get_close_matches
 
 from reid_torchmetrics._checks.kinds import kind
@@ -37,19 +36,6 @@ def known_arguments(owner: str, given: Collection[str], names: Collection[str], 
     raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {listed}.") from None
 
 
-def report(argument: str, value: object, *, known: bool, options: Collection[str]) -> None:
-    """Raise unless `value` names a number that can be reported."""
-    if not known:
-        listed = ", ".join(repr(f"{option}<k>" if option.endswith("_") else option) for option in options)
-        raise ValueError(f"`{argument}` must be of {listed}; got {value!r}{_meant(value, options)}.")
-
-
-def fits_int64(argument: str, value: object, k: int) -> None:
-    """Raise unless the k of a name fits int64."""
-    if k >= 2**63:
-        raise ValueError(f"`{argument}` must have a k that fits int64; got {value!r}.")
-
-
 def names(argument: str, value: object) -> None:
     """Raise unless `value` is a tuple of names."""
     if isinstance(value, str):
@@ -59,16 +45,3 @@ def names(argument: str, value: object) -> None:
     for name in value:
         if not isinstance(name, str):
             raise TypeError(f"`{argument}` must hold names only; got {name!r}.")
-
-
-def _meant(value: object, options: Collection[str]) -> str:
-    """The name that somebody meant who forgot its k, or wrote it otherwise: "rank1", "mAP", "precision@5"."""
-    if not isinstance(value, str):
-        return ""
-    if f"{value}_" in options:
-        return f", which needs its k, as in '{value}_10'"
-    parts = re.fullmatch(r"([a-z_]*[a-z])[^a-z\d]*([1-9]\d*)?", value.lower())
-    word, k = (parts[1], parts[2] or "") if parts else (value, "")
-    same_kind: Sequence[str] = [option for option in options if option.endswith("_") == bool(k)]
-    close = get_close_matches(f"{word}_" if k else word, same_kind, n=1, cutoff=0.75)
-    return f", which may be '{close[0]}{k}'" if close else ""

@@ -9,7 +9,6 @@ from reid_torchmetrics.functional.retrieval.draws import (
 )
 from reid_torchmetrics.functional.retrieval.evaluation import (
     PROTOCOLS,
-    REPORTS,
     Breakdown,
     CameraPairs,
     Interval,
@@ -28,6 +27,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
     AP_RULES,
     CMC_MODES,
     EMPTY_TARGET_ACTIONS,
+    MEASURES,
     PRECISION_DIVISORS,
     average_precision,
     average_precision_at_r,
@@ -93,10 +93,10 @@ __all__ = [
     "DEFAULT_MAX_BYTES",
     "EMPTY_TARGET_ACTIONS",
     "EXPANSIONS",
+    "MEASURES",
     "ORIGINAL_DISTANCES",
     "PRECISION_DIVISORS",
     "PROTOCOLS",
-    "REPORTS",
     "SAME_CAMERA_RULES",
     "SIMILARITIES",
     "TIE_POLICIES",

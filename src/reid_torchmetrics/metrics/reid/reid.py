@@ -13,15 +13,11 @@ from torchmetrics.utilities import rank_zero_warn
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults
 from reid_torchmetrics.functional.retrieval.evaluation import (
-    DRAWN_REPORTS,
     Protocol,
     RetrievalResults,
     find_protocol,
-    measure,
-    measure_drawn,
-    parse_report,
 )
-from reid_torchmetrics.functional.retrieval.measures import cmc_at, cmc_curve, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures import cmc_at, cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.metrics.base import arguments_of
 from reid_torchmetrics.metrics.reid.embedding_metric import EmbeddingMetric
@@ -87,7 +83,7 @@ class ReIDMINP(EmbeddingMetric):
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Mean over queries of the inverse negative penalty."""
-        return self._mean(inverse_negative_penalty(ranks))
+        return self._mean(measure("minp", ranks, self.protocol))
 
     def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
         """Mean over queries of the expected inverse negative penalty."""
@@ -186,10 +182,10 @@ class ReIDCMCCurve(EmbeddingMetric):
 
 
 class ReIDMeasure(EmbeddingMetric):
-    """Mean over queries of any number in `REPORTS`, by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
+    """Mean over queries of any number in `MEASURES`, by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
 
     Args:
-        name: the number; one that ends in "_" in `REPORTS` is followed by k.
+        name: the number, with its k where it takes one.
         options: see `EmbeddingMetric`.
 
     Example:
@@ -207,12 +203,12 @@ class ReIDMeasure(EmbeddingMetric):
     shown = ("name",)
 
     def __init__(self, name: str, **options: Any) -> None:
-        key, k = parse_report(name, argument="name")
-        if key == "rank_":
+        row, k = parse_report(name, argument="name")
+        if row.is_cmc:
             self.of_cmc, self.longest = True, k
         super().__init__(**options)
         if self._ranks_by(of_cmc=self.of_cmc).draw is not None:
-            _checks.can_draw(f"the report {name!r}", can=key in DRAWN_REPORTS)
+            _checks.can_draw(f"the report {name!r}", can=row.expectation is not None)
         self.name = name
         self.reported = (name,)
 
@@ -266,7 +262,7 @@ class ReIDMetrics(MetricCollection):
         reports = protocol.reports
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
-            reports = (*(name for name in reports if parse_report(name)[0] != "rank_"), *map("rank_{}".format, ranks))
+            reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
         protocol = protocol.changed({"reports": reports})
         members: dict[str, Metric | MetricCollection] = {
             name: _member(name, protocol=protocol, **options) for name in reports
@@ -292,8 +288,8 @@ class ReIDMetrics(MetricCollection):
 
 def _member(name: str, **options: Any) -> EmbeddingMetric:
     """The metric of a reported number."""
-    key, k = parse_report(name)
-    if key == "rank_":
+    row, k = parse_report(name)
+    if row.is_cmc:
         return ReIDCMC(k, **options)
-    named = {"map": ReIDMeanAP, "minp": ReIDMINP}
-    return named[key](**options) if key in named else ReIDMeasure(name, **options)
+    own_class = {"map": ReIDMeanAP, "minp": ReIDMINP}.get(row.name)
+    return ReIDMeasure(name, **options) if own_class is None else own_class(**options)

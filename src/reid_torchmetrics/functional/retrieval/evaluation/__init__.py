@@ -8,16 +8,12 @@ from reid_torchmetrics.functional.retrieval.evaluation.pooling import PooledQuer
 from reid_torchmetrics.functional.retrieval.evaluation.problem import similarity_name
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.protocols import PROTOCOLS, find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation.report_names import DRAWN_REPORTS, REPORTS, parse_report
-from reid_torchmetrics.functional.retrieval.evaluation.reports import measure, measure_drawn
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
 from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarize
 
 __all__ = [
-    "DRAWN_REPORTS",
     "PROTOCOLS",
-    "REPORTS",
     "Breakdown",
     "CameraPairs",
     "Interval",
@@ -31,9 +27,6 @@ __all__ = [
     "evaluate_scores",
     "find_protocol",
     "mean_by",
-    "measure",
-    "measure_drawn",
-    "parse_report",
     "pool_queries",
     "similarity_name",
     "summarize",

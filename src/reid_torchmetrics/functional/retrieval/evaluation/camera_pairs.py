@@ -12,8 +12,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation.breakdown import mean_by
 from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.report_names import parse_report
-from reid_torchmetrics.functional.retrieval.evaluation.reports import measure
+from reid_torchmetrics.functional.retrieval.measures import measure, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 
 
@@ -40,7 +39,7 @@ def mean_by_camera_pair(problem: RetrievalProblem, protocol: Protocol, name: str
     """
     _checks.has_cameras("by_camera_pair", given=problem.labels.gallery_cameras is not None)
     _checks.no_draw("by_camera_pair", draws=protocol.draw is not None)
-    protocol = protocol.for_cmc if parse_report(name)[0] == "rank_" else protocol
+    protocol = protocol.for_cmc if parse_report(name)[0].is_cmc else protocol
     query_cameras, gallery_cameras = problem.labels.query_cameras, problem.labels.gallery_cameras
     assert query_cameras is not None  # noqa: S101 - for the type checker
     assert gallery_cameras is not None  # noqa: S101

@@ -10,13 +10,14 @@ import numpy as np
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.evaluation.report_names import DRAWN_REPORTS, parse_report
 from reid_torchmetrics.functional.retrieval.measures import (
     AP_NORMALIZERS,
     AP_RULES,
     CMC_MODES,
     EMPTY_TARGET_ACTIONS,
+    MEASURES,
     PRECISION_DIVISORS,
+    parse_report,
 )
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
 
@@ -76,18 +77,20 @@ class Protocol:
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
     empty_target_action: str = "skip"
     reports: tuple[str, ...] = ("map", "minp", "rank_1", "rank_5", "rank_10")
-    """what papers report, see `REPORTS`: "rank_5" is the CMC at rank 5"""
+    """what papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
 
     def __post_init__(self) -> None:
         for field in fields(Protocol):
             object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
         self._check_fields()
-        keys = [parse_report(report)[0] for report in self.reports]
+        reported = [parse_report(report)[0] for report in self.reports]
         _checks.some("reports", self.reports)
         if isinstance(AP_RULES[self.rule], int):
             _checks.plain_normalizer(self.rule, self.normalizer)
         if self.draw is not None and self.draws_precision:
-            _checks.drawn("draw", keys, DRAWN_REPORTS, is_plain=self.rule == "rectangle" and self.k is None)
+            known = [measure.pattern for measure in MEASURES.values() if measure.expectation is not None]
+            is_plain = self.rule == "rectangle" and self.k is None
+            _checks.drawn("draw", [measure.pattern for measure in reported], known, is_plain=is_plain)
         _checks.drawn_cmc("draw", given=self.draw is not None, is_plain=self.mode == "first_match")
         _checks.weighs("queries_in_draw", weighs=self.queries_in_draw, draws=self.draw is not None)
 
@@ -111,7 +114,7 @@ class Protocol:
     @property
     def largest_rank(self) -> int:
         """The largest k of a reported CMC."""
-        return max((k for key, k in map(parse_report, self.reports) if key == "rank_"), default=1)
+        return max((k for measure, k in map(parse_report, self.reports) if measure.is_cmc), default=1)
 
     @property
     def for_cmc(self) -> Protocol:

@@ -15,9 +15,9 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import Interval, bootstrap_interval
 from reid_torchmetrics.functional.retrieval.evaluation.breakdown import Breakdown, mean_by
 from reid_torchmetrics.functional.retrieval.evaluation.camera_pairs import CameraPairs, mean_by_camera_pair
+from reid_torchmetrics.functional.retrieval.evaluation.conventions import describe
 from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.reports import describe
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
 from reid_torchmetrics.functional.retrieval.measures import mean_over_identities, mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest

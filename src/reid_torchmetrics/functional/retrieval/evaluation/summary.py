@@ -10,16 +10,15 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults
 from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.report_names import parse_report
-from reid_torchmetrics.functional.retrieval.evaluation.reports import measure, measure_drawn
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
 from reid_torchmetrics.functional.retrieval.measures import (
-    average_precision,
     cmc_curve,
     first_rank,
-    inverse_negative_penalty,
     mean_over_queries,
+    measure,
+    measure_drawn,
+    parse_report,
 )
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
@@ -49,16 +48,11 @@ def summarize(
     Everything is copied: what was ranked may be shared.
     """
     ranks, drawn = ranked.ranks, ranked.drawn
-    if drawn is not None and protocol.draws_precision:
-        precision, penalty = drawn.average_precision, drawn.inverse_negative_penalty
-    else:
-        precision = average_precision(ranks, rule=protocol.rule, k=protocol.k, normalizer=protocol.normalizer)
-        penalty = inverse_negative_penalty(ranks)
     weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
     return RetrievalResults(
         values={name: _values(name, ranked, protocol).clone() for name in protocol.reports},
-        average_precision=precision.clone(),
-        inverse_negative_penalty=penalty.clone(),
+        average_precision=_values("map", ranked, protocol).clone(),
+        inverse_negative_penalty=_values("minp", ranked, protocol).clone(),
         first_rank=first_rank(ranks),
         cmc=_curve(ranked, protocol, max_rank),
         num_positives=ranks.num_positives.clone(),
@@ -78,10 +72,10 @@ def _copy(values: Tensor | None) -> Tensor | None:
 
 
 def _values(name: str, ranked: Ranked, protocol: Protocol) -> Float[Tensor, " queries"]:
-    key, _ = parse_report(name)
-    if ranked.drawn is not None and (key == "rank_" or protocol.draws_precision):
+    is_cmc = parse_report(name)[0].is_cmc
+    if ranked.drawn is not None and (is_cmc or protocol.draws_precision):
         return measure_drawn(name, ranked.drawn)
-    return measure(name, ranked.cmc_ranks if key == "rank_" else ranked.ranks, protocol)
+    return measure(name, ranked.cmc_ranks if is_cmc else ranked.ranks, protocol)
 
 
 def _curve(ranked: Ranked, protocol: Protocol, max_rank: int) -> Float[Tensor, " max_rank"]:

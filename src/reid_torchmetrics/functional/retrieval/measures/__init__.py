@@ -27,13 +27,26 @@ from reid_torchmetrics.functional.retrieval.measures.precision_recall import (
     mean_precision_recall_curve,
     precision_recall_curve,
 )
+from reid_torchmetrics.functional.retrieval.measures.registry import (
+    MEASURES,
+    DrawnValues,
+    Measure,
+    MeasureOptions,
+    measure,
+    measure_drawn,
+    parse_report,
+)
 
 __all__ = [
     "AP_NORMALIZERS",
     "AP_RULES",
     "CMC_MODES",
     "EMPTY_TARGET_ACTIONS",
+    "MEASURES",
     "PRECISION_DIVISORS",
+    "DrawnValues",
+    "Measure",
+    "MeasureOptions",
     "average_precision",
     "average_precision_at_r",
     "cmc_at",
@@ -44,8 +57,11 @@ __all__ = [
     "mean_over_identities",
     "mean_over_queries",
     "mean_precision_recall_curve",
+    "measure",
+    "measure_drawn",
     "median_over_queries",
     "normalized_dcg",
+    "parse_report",
     "precision_at",
     "precision_recall_curve",
     "r_precision",

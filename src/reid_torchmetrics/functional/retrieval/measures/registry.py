@@ -1,0 +1,207 @@
+"""The measures by name: what papers report, one row each.
+
+A new measure is a function of ranks and its row: protocols report it by name, `ReIDMeasure` takes it, and messages
+and results have its words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Protocol, runtime_checkable
+
+from jaxtyping import Float
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision, average_precision_at_r
+from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+    hit_rate_at,
+    normalized_dcg,
+    precision_at,
+    r_precision,
+    recall_at,
+    reciprocal_rank,
+)
+from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+
+
+@runtime_checkable
+class MeasureOptions(Protocol):
+    """The options of measures; a protocol of `evaluation` has them."""
+
+    @property
+    def rule(self) -> str:
+        """One of `AP_RULES`."""
+
+    @property
+    def k(self) -> int | None:
+        """Cutoff of average precision; None for all ranks."""
+
+    @property
+    def normalizer(self) -> str:
+        """One of `AP_NORMALIZERS`."""
+
+    @property
+    def precision_divisor(self) -> str:
+        """One of `PRECISION_DIVISORS`."""
+
+    @property
+    def mode(self) -> str:
+        """One of `CMC_MODES`."""
+
+
+@runtime_checkable
+class DrawnValues(Protocol):
+    """Expectations over drawn galleries, one for each query; `draws` makes them."""
+
+    @property
+    def cmc(self) -> Float[Tensor, "queries max_rank"]:
+        """The CMC at ranks 1 ... max_rank."""
+
+    @property
+    def average_precision(self) -> Float[Tensor, " queries"]:
+        """Average precision by the rule "rectangle", over all ranks."""
+
+    @property
+    def inverse_negative_penalty(self) -> Float[Tensor, " queries"]:
+        """Positives over the rank of the last."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A number that papers report. One value per query comes of ranks, options and k, which is 0 without `takes_k`."""
+
+    name: str
+    function: Callable[[PositiveRanks, MeasureOptions, int], Tensor]
+    words: str
+    """the convention; `{k}`, the fields of `{options}` and the `{depth}` of average precision are filled in"""
+    takes_k: bool = False
+    """whether k follows the name: "precision_10" """
+    is_cmc: bool = False
+    """whether the camera rule and the drawn galleries that a protocol has for its CMC are those of this measure"""
+    expectation: Callable[[DrawnValues, int], Tensor] | None = None
+    """the same over drawn galleries; None where it is not known"""
+    words_if_drawn: str | None = None
+    """the convention over drawn galleries; None where it is that of `words`"""
+
+    @property
+    def pattern(self) -> str:
+        """How the measure is asked for, with "<k>" for a k."""
+        return f"{self.name}_<k>" if self.takes_k else self.name
+
+    def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
+        """The convention in words."""
+        words = self.words_if_drawn if is_drawn and self.words_if_drawn is not None else self.words
+        depth = "all ranks" if options.k is None else f"the first {options.k}, divided by {options.normalizer}"
+        return words.format(k=k, options=options, depth=depth)
+
+
+_ROWS = (
+    Measure(
+        "map",
+        lambda ranks, options, _: average_precision(
+            ranks, rule=options.rule, k=options.k, normalizer=options.normalizer
+        ),
+        "average precision, rule {options.rule}, over {depth}",
+        expectation=lambda drawn, _: drawn.average_precision,
+    ),
+    Measure(
+        "map_at_r",
+        lambda ranks, *_: average_precision_at_r(ranks),
+        "average precision over the first R ranks, R the number of positives, divided by R",
+    ),
+    Measure(
+        "minp",
+        lambda ranks, *_: inverse_negative_penalty(ranks),
+        "positives / rank of the last positive",
+        expectation=lambda drawn, _: drawn.inverse_negative_penalty,
+    ),
+    Measure(
+        "rank",
+        lambda ranks, options, k: cmc_at(ranks, k, mode=options.mode),
+        "CMC, {options.mode}, at rank {k}",
+        takes_k=True,
+        is_cmc=True,
+        expectation=lambda drawn, k: drawn.cmc[:, k - 1],
+        words_if_drawn="CMC, over identities, at rank {k}",
+    ),
+    Measure("hit_rate", lambda ranks, _, k: hit_rate_at(ranks, k), "a positive among the first {k}", takes_k=True),
+    Measure(
+        "precision",
+        lambda ranks, options, k: precision_at(ranks, k, divisor=options.precision_divisor),
+        "precision at {k}, divisor {options.precision_divisor}",
+        takes_k=True,
+    ),
+    Measure(
+        "recall",
+        lambda ranks, _, k: recall_at(ranks, k),
+        "positives among the first {k} / all positives",
+        takes_k=True,
+    ),
+    Measure("r_precision", lambda ranks, *_: r_precision(ranks), "precision at R, the number of positives"),
+    Measure("mrr", lambda ranks, *_: reciprocal_rank(ranks), "1 / rank of the first positive"),
+    Measure(
+        "ndcg",
+        lambda ranks, _, k: normalized_dcg(ranks, k=k),
+        "nDCG at {k}, binary gains, log2 discount",
+        takes_k=True,
+    ),
+    Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive"),
+)
+
+MEASURES: dict[str, Measure] = {row.name: row for row in _ROWS}
+"""The measures by name, without their k."""
+
+
+def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]:
+    """The measure that `name` asks for, and its k (0 where it takes none); `argument` is what named it.
+
+    Raises:
+        ValueError: an unknown name, or a k that does not fit int64.
+    """
+    parts = re.fullmatch(r"(.*)_([1-9]\d*)", name) if isinstance(name, str) and name not in MEASURES else None
+    key, k = (parts[1], int(parts[2])) if parts else (name, 0)
+    row = MEASURES.get(key) if isinstance(key, str) else None
+    if row is None or row.takes_k != bool(k):
+        listed = ", ".join(repr(each.pattern) for each in MEASURES.values())
+        raise ValueError(f"`{argument}` must be of {listed}; got {name!r}{_meant(name)}.")
+    if k >= 2**63:
+        raise ValueError(f"`{argument}` must have a k that fits int64; got {name!r}.")
+    return row, k
+
+
+def measure(name: str, ranks: PositiveRanks, options: MeasureOptions) -> Float[Tensor, " queries"]:
+    """One value per query of a measure by name."""
+    row, k = parse_report(name)
+    return row.function(ranks, options, k)
+
+
+def measure_drawn(name: str, drawn: DrawnValues) -> Float[Tensor, " queries"]:
+    """One value per query of a measure by name over drawn galleries.
+
+    Raises:
+        ValueError: a measure without `expectation`.
+    """
+    row, k = parse_report(name)
+    if row.expectation is None:
+        known = ", ".join(each.pattern for each in MEASURES.values() if each.expectation is not None)
+        raise ValueError(f"`name` must be of a measure with an expectation, {known}; got {name!r}.")
+    return row.expectation(drawn, k)
+
+
+def _meant(value: object) -> str:
+    """The name that somebody meant who forgot its k, or wrote it otherwise: "rank1", "mAP", "precision@5"."""
+    if not isinstance(value, str):
+        return ""
+    if value in MEASURES:
+        return f", which needs its k, as in '{value}_10'"
+    parts = re.fullmatch(r"([a-z_]*[a-z])[^a-z\d]*([1-9]\d*)?", value.lower())
+    word, k = (parts[1], parts[2] or "") if parts else (value, "")
+    joint = "_" if k else ""
+    same_kind = [name + joint for name, row in MEASURES.items() if row.takes_k == bool(k)]
+    close = get_close_matches(word + joint, same_kind, n=1, cutoff=0.75)
+    return f", which may be '{close[0]}{k}'" if close else ""

@@ -1,0 +1,108 @@
+"""A measure is one row: what protocols report, what metrics take, messages and words all come from it."""
+
+import pytest
+import torch
+
+from reid_torchmetrics import ReIDMeasure
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, evaluate
+from reid_torchmetrics.functional.retrieval.draws import DrawnResults
+from reid_torchmetrics.functional.retrieval.measures import (
+    MEASURES,
+    DrawnValues,
+    Measure,
+    MeasureOptions,
+    measure,
+    measure_drawn,
+    parse_report,
+)
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+
+OPTIONS = PROTOCOLS["market1501"]
+RANKS = PositiveRanks(torch.tensor([2, 4]), torch.tensor([2]), torch.tensor([5]))  # positives at ranks 2 and 4 of 5
+NUMBERS = {
+    "map": (1 / 2 + 2 / 4) / 2,
+    "map_at_r": (1 / 2) / 2,
+    "minp": 2 / 4,
+    "rank_1": 0,
+    "rank_2": 1,
+    "hit_rate_2": 1,
+    "precision_4": 2 / 4,
+    "recall_3": 1 / 2,
+    "r_precision": 1 / 2,
+    "mrr": 1 / 2,
+    "ndcg_1": 0,
+    "mean_rank": 2,
+}
+DRAWN = DrawnResults(
+    cmc=torch.tensor([[0.25, 0.75]], dtype=torch.float64),
+    average_precision=torch.tensor([0.5], dtype=torch.float64),
+    inverse_negative_penalty=torch.tensor([0.125], dtype=torch.float64),
+    num_positives=torch.tensor([2]),
+    weight=torch.ones(1, dtype=torch.float64),
+)
+LAST_RANK = Measure(
+    "last_rank_within",
+    lambda ranks, _, k: ranks.rank[ranks.num_positives.cumsum(0) - 1].double().clamp(max=k),
+    "rank of the last positive, at most {k}",
+    takes_k=True,
+)
+
+
+@pytest.mark.parametrize(("name", "expected"), NUMBERS.items())
+def test_a_measure_by_name_is_its_function(name, expected):
+    assert measure(name, RANKS, OPTIONS).tolist() == pytest.approx([expected])
+
+
+def test_every_row_is_evaluated_above_and_has_its_own_name():
+    assert {parse_report(name)[0].name for name in NUMBERS} == set(MEASURES)
+    assert all(row.name == name for name, row in MEASURES.items())
+
+
+@pytest.mark.parametrize("row", MEASURES.values(), ids=MEASURES)
+@pytest.mark.parametrize("is_drawn", [False, True])
+def test_the_words_of_a_row_are_filled_in(row, is_drawn):
+    assert not set("{}") & set(row.describe(OPTIONS, 7, is_drawn=is_drawn))
+    assert ("7" in row.describe(OPTIONS, 7, is_drawn=is_drawn)) == row.takes_k
+
+
+def test_words_have_the_options():
+    options = Protocol("own", "me", k=100, normalizer="attainable", precision_divisor="last_positive", mode="all_shots")
+    assert MEASURES["map"].describe(options, 0) == (
+        "average precision, rule rectangle, over the first 100, divided by attainable"
+    )
+    assert MEASURES["precision"].describe(options, 10) == "precision at 10, divisor last_positive"
+    assert MEASURES["rank"].describe(options, 5) == "CMC, all_shots, at rank 5"
+    assert MEASURES["rank"].describe(OPTIONS, 5, is_drawn=True) == "CMC, over identities, at rank 5"
+
+
+def test_protocols_and_drawn_galleries_keep_the_contract_of_measures():
+    assert isinstance(OPTIONS, MeasureOptions)
+    assert isinstance(DRAWN, DrawnValues)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("rank_1", 0.25), ("rank_2", 0.75), ("map", 0.5), ("minp", 0.125)])
+def test_a_measure_over_drawn_galleries_is_its_expectation(name, expected):
+    assert measure_drawn(name, DRAWN).tolist() == [expected]
+
+
+def test_a_measure_without_an_expectation_says_which_have_one():
+    message = "^`name` must be of a measure with an expectation, map, minp, rank_<k>; got 'mrr'.$"
+    with pytest.raises(ValueError, match=message):
+        measure_drawn("mrr", DRAWN)
+
+
+def test_a_row_that_is_added_is_reported_by_protocols_and_taken_by_the_metric(monkeypatch):
+    monkeypatch.setitem(MEASURES, LAST_RANK.name, LAST_RANK)
+    query, gallery = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.1, 0.9]])
+    identity, identities = torch.tensor([7]), torch.tensor([7, 3, 7])  # positives at ranks 1 and 3
+    results = evaluate(query, gallery, identity, identities, reports=("last_rank_within_9", "last_rank_within_2"))
+    assert results.means == {"last_rank_within_9": 3, "last_rank_within_2": 2}
+    assert results.conventions["last_rank_within_9"].startswith("rank of the last positive, at most 9; ")
+    metric = ReIDMeasure("last_rank_within_9")
+    metric.update(query, identity, is_query=True)
+    metric.update(gallery, identities, is_query=False)
+    assert metric.compute() == 3
+    with pytest.raises(ValueError, match="'mean_rank', 'last_rank_within_<k>'; got 'last_rank'"):
+        ReIDMeasure("last_rank")
+    with pytest.raises(ValueError, match="must not draw galleries for the report 'last_rank_within_9'"):
+        ReIDMeasure("last_rank_within_9", protocol="vehicleid")
