@@ -13,7 +13,7 @@ from reid_torchmetrics.metrics.base.process_group import Group
 
 
 class AgreeingMetric(Metric):
-    """A metric whose ranks all raise what one of them raises in `compute`, or wherever it is `synced`."""
+    """A metric whose ranks all raise what one of them raises in `compute`, or wherever it is `_synced`."""
 
     _group: Group | None = None
     """the processes that share the samples, while they are several and the metric is synced"""
@@ -64,7 +64,7 @@ class AgreeingMetric(Metric):
         return computing
 
     @contextmanager
-    def synced(self) -> Iterator[None]:
+    def _synced(self) -> Iterator[None]:
         """Combine the ranks for a while, under the same conditions as `compute` does."""
         with (
             self._concluding(),

@@ -1,22 +1,25 @@
-"""The keyword arguments of a metric class, for those who misspell one."""
+"""The arguments of a metric class: for those who misspell one, and as the `repr` shows them."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from itertools import takewhile
+from typing import Any
 
 from torchmetrics import Metric, MetricCollection
+from torchmetrics.metric import jit_distributed_available
 
-_OF_ALL_METRICS = (
-    "compute_on_cpu",
-    "dist_sync_on_step",
-    "process_group",
-    "dist_sync_fn",
-    "distributed_available_fn",
-    "sync_on_compute",
-    "compute_with_cache",
-)
-"""keyword arguments of `torchmetrics.Metric`, which takes them by any name"""
+_OF_ALL_METRICS: dict[str, Any] = {
+    "compute_on_cpu": False,
+    "dist_sync_on_step": False,
+    "process_group": None,
+    "dist_sync_fn": None,
+    "distributed_available_fn": jit_distributed_available,
+    "sync_on_compute": True,
+    "compute_with_cache": True,
+}
+"""keyword arguments of `torchmetrics.Metric`, which takes them by any name, and their defaults"""
 
 
 def arguments_of(kind: type, *others: str) -> list[str]:
@@ -26,3 +29,10 @@ def arguments_of(kind: type, *others: str) -> list[str]:
         parameters = inspect.signature(vars(one)["__init__"]).parameters.values() if "__init__" in vars(one) else ()
         found |= {each.name: None for each in parameters if each.kind is not each.VAR_KEYWORD}
     return [name for name in dict.fromkeys((*found, *others, *_OF_ALL_METRICS)) if name != "self"]
+
+
+def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str, Any]) -> str:
+    """Arguments as they are written: those that are `always` shown, then attributes that are not their default."""
+    held = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
+    changed = {name: value for name, (value, default) in held.items() if value != default}
+    return ", ".join(f"{name}={value!r}" for name, value in {**always, **changed}.items())

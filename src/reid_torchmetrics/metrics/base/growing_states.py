@@ -37,13 +37,13 @@ _FORWARD_FLAGS = (
 class GrowingStates(LoggedMetric, AgreeingMetric):
     """A metric all of whose states are lists of tensors that `update` appends to.
 
-    They are added by `add_growing_state`. Syncing gathers none of them: `compute` is to combine the ranks of `_group`.
+    They are added by `_add_growing_state`. Syncing gathers none of them: `compute` is to combine the ranks of `_group`.
     """
 
     __jit_unused_properties__: ClassVar[list[str]] = [*LoggedMetric.__jit_unused_properties__, "update_called"]
 
     _states_before_sync: dict[str, Any] | None = None
-    states_before_forward: dict[str, list[Tensor]] | None = None
+    _states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
     _refused: Exception | None = None
     """why a batch is missing: `update` raised it, on this rank only, and all ranks are to know before they compute"""
@@ -52,17 +52,17 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         super().__init__(**kwargs)
         self._empty_states: dict[str, Tensor] = {}
 
-    def add_growing_state(self, name: str, empty: Tensor) -> None:
+    def _add_growing_state(self, name: str, empty: Tensor) -> None:
         """Add a state; `empty` has no rows, and the dtype and number of axes of what will be appended."""
         self.add_state(name, default=[], dist_reduce_fx="cat")
         self._empty_states[name] = empty
 
     @abstractmethod
-    def take_part(self) -> None:
+    def _take_part(self) -> None:
         """Do with the other ranks what `compute` does with them; one rank's error is then raised on all."""
 
     @contextmanager
-    def noting_refusal(self) -> Iterator[None]:
+    def _noting_refusal(self) -> Iterator[None]:
         """Remember the error that refuses a batch."""
         try:
             yield
@@ -70,19 +70,19 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
             self._refused = _copied(error)
             raise
 
-    def raise_refused(self) -> None:
+    def _raise_refused(self) -> None:
         """Raise the error of `update`, once, if a batch is missing because it was refused."""
         refused, self._refused = self._refused, None
         if refused is not None:
             raise refused
 
-    def held(self) -> dict[str, list[Tensor]]:
+    def _held(self) -> dict[str, list[Tensor]]:
         """The states, also while `forward` has put them aside."""
-        return self.states_before_forward or {name: getattr(self, name) for name in self._defaults}
+        return self._states_before_forward or {name: getattr(self, name) for name in self._defaults}
 
     def reset(self) -> None:
         """Forget all samples, and what was refused."""
-        if self.states_before_forward is None:  # `forward` resets, too
+        if self._states_before_forward is None:  # `forward` resets, too
             self._refused = None
         for name in self._defaults:  # the base class empties lists in place, also those that a collection shares
             setattr(self, name, [])
@@ -102,21 +102,21 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
             if self.dist_sync_on_step and self._refused is not None:  # the other ranks wait for this step's value
                 with self._concluding(), self.sync_context():
                     if self._group is not None:
-                        self.take_part()
+                        self._take_part()
             raise
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
         """As in the base class, which loses what it holds if the batch is refused."""
         before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
-        self.states_before_forward = self._copy_state_dict()
+        self._states_before_forward = self._copy_state_dict()
         try:
             return super().forward(*args, **kwargs)
         except BaseException:
-            for name, value in (before | self.states_before_forward).items():
+            for name, value in (before | self._states_before_forward).items():
                 setattr(self, name, value)
             raise
         finally:
-            self.states_before_forward = None
+            self._states_before_forward = None
             if not self._is_synced:  # the base class forgets a step's synchronization without `unsync`
                 self._states_before_sync = self._group = None
 

@@ -71,14 +71,14 @@ class BoxMetric(GrowingStates):
         _detection_checks.three_limits("max_detection_thresholds", max_detection_thresholds)
         self.box_format, self.max_detection_thresholds = box_format, sorted(max_detection_thresholds)
         for name, empty in STATES.items():
-            self.add_growing_state(name, empty)
+            self._add_growing_state(name, empty)
 
     @abstractmethod
-    def inquiry(self) -> Inquiry:
+    def _inquiry(self) -> Inquiry:
         """What `compute` asks of the images."""
 
     @abstractmethod
-    def settings(self) -> dict[str, str]:
+    def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as texts that are the same on all ranks."""
 
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
@@ -100,9 +100,9 @@ class BoxMetric(GrowingStates):
             TypeError: an argument of the wrong type or dtype.
             ValueError: keys, shapes, devices or values that do not fit; nothing of the batch is stored then.
         """
-        with self.noting_refusal():
+        with self._noting_refusal():
             batch = pack(preds, target, self.box_format, self.device)
-            held = self.held()
+            held = self._held()
             if batch.states and held["detection_counts"]:
                 given, before = "image_ids" in batch.states, bool(held["image_ids"])
                 _checks.given_throughout("image_id", given=given, given_before=before)
@@ -131,7 +131,7 @@ class BoxMetric(GrowingStates):
             stacklevel=6,  # the line that calls `update`
         )
 
-    def ask(self, inquiry: Inquiry, conclude: Callable[[Census, list[Findings]], Result]) -> Result:
+    def _ask(self, inquiry: Inquiry, conclude: Callable[[Census, list[Findings]], Result]) -> Result:
         """What follows from the images of all ranks; `conclude` is given them and what each rank found out.
 
         Raises:
@@ -140,9 +140,9 @@ class BoxMetric(GrowingStates):
         """
         return conclude(*self._find(inquiry))
 
-    def take_part(self) -> None:
+    def _take_part(self) -> None:
         """Match images with the other ranks."""
-        self._find(self.inquiry())
+        self._find(self._inquiry())
 
     def _find(self, inquiry: Inquiry) -> tuple[Census, list[Findings]]:
         if self._group is not None:
@@ -153,10 +153,10 @@ class BoxMetric(GrowingStates):
 
     def _settings(self, inquiry: Inquiry) -> Settings:
         method = "results" if inquiry.with_origins else "compute"
-        return Settings(type(self).__name__, method, self.settings(), inquiry.describe())
+        return Settings(type(self).__name__, method, self._option_texts(), inquiry.describe())
 
     def _accepted_images(self) -> Images:
-        self.raise_refused()
+        self._raise_refused()
         return self._images()
 
     def _images(self) -> Images:

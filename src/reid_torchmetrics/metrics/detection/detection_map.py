@@ -22,6 +22,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     CocoGrid,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
+from reid_torchmetrics.metrics.base import show_arguments
 from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric
 from reid_torchmetrics.metrics.detection.images import Census
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
@@ -42,6 +43,15 @@ _DECISIVE = (
     "metric",
 )
 """attributes that decide what `compute` gives"""
+_DEFAULTS = {
+    "iou_thresholds": [*COCO_IOU_THRESHOLDS],
+    "rec_thresholds": [*COCO_RECALL_THRESHOLDS],
+    "class_metrics": False,
+    "extended_summary": False,
+    "area_ranges": {**COCO_AREA_RANGES},
+    "max_bytes": DEFAULT_MAX_BYTES,
+}
+"""attributes that the `repr` shows where they are others"""
 
 
 class DetectionMAP(BoxMetric):
@@ -176,7 +186,7 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
                 same metric.
         """
-        return self.ask(self.inquiry(), self._value)
+        return self._ask(self._inquiry(), self._value)
 
     def _value(self, census: Census, parts: Sequence[Findings]) -> dict[str, Any] | Tensor:
         found, grid = merge_findings(parts), self._grid()
@@ -207,8 +217,8 @@ class DetectionMAP(BoxMetric):
 
         The same on all ranks; all ranks must ask.
         """
-        with self.synced():
-            return self.ask(replace(self._plain_inquiry(), with_origins=True), self._results)
+        with self._synced():
+            return self._ask(replace(self._plain_inquiry(), with_origins=True), self._results)
 
     def _results(self, census: Census, parts: Sequence[Findings]) -> DetectionResults:
         found, grid = merge_findings(parts), self._grid()
@@ -222,7 +232,7 @@ class DetectionMAP(BoxMetric):
             labels=found.labels_of_rows,
         )
 
-    def inquiry(self) -> Inquiry:
+    def _inquiry(self) -> Inquiry:
         """What `compute` asks of the images: with classes of their own, too, where they are wanted."""
         plain = self._plain_inquiry()
         if self.metric is not None:
@@ -244,7 +254,7 @@ class DetectionMAP(BoxMetric):
     def _log_instead(self) -> str | None:
         return 'DetectionMAP(metric="map")' if self.metric is None else None
 
-    def settings(self) -> dict[str, str]:
+    def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as texts that are the same on all ranks."""
         return {name: repr(getattr(self, name)) for name in _DECISIVE}
 
@@ -260,9 +270,9 @@ class DetectionMAP(BoxMetric):
         return {name: value[name] for name in self._value_names()} if isinstance(value, Mapping) else value
 
     def extra_repr(self) -> str:
-        """The options that decide the value, but for the thresholds."""
+        """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "interpolation", "metric")
-        return ", ".join(f"{name}={getattr(self, name)!r}" for name in shown)
+        return show_arguments(self, {name: getattr(self, name) for name in shown}, _DEFAULTS)
 
 
 def _as_int32(labels: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
-from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of, own_shared
+from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of, own_shared, show_arguments
 from reid_torchmetrics.metrics.reid.batches import (
     check_against_earlier,
     check_batch,
@@ -83,22 +83,22 @@ class EmbeddingMetric(GrowingStates):
     plot_lower_bound = 0.0
     plot_upper_bound: float | None = 1.0
 
-    of_cmc = False
+    _of_cmc = False
     """whether the camera rule and the drawn galleries are those that the protocol has for the CMC"""
-    longest = 1
+    _longest = 1
     """the largest rank of a CMC"""
-    shown: ClassVar[tuple[str, ...]] = ()
+    _shown: ClassVar[tuple[str, ...]] = ()
     """attributes that the `repr` begins with"""
 
     if TYPE_CHECKING:  # `torch.jit` does not know these types
-        reported: tuple[str, ...]
+        _reported: tuple[str, ...]
         embeddings: list[Tensor]
         identities: list[Tensor]
         roles: list[Tensor]
         cameras: list[Tensor]
         index: list[Tensor]
 
-    reported = ()
+    _reported = ()
     """what `results` holds besides what the protocol reports"""
 
     def __init__(
@@ -137,16 +137,16 @@ class EmbeddingMetric(GrowingStates):
             draw=draw,
             empty_target_action=empty_target_action,
         )
-        self.add_growing_state("embeddings", torch.empty((0, 0)))
-        self.add_growing_state("roles", torch.empty(0, dtype=torch.int8))
+        self._add_growing_state("embeddings", torch.empty((0, 0)))
+        self._add_growing_state("roles", torch.empty(0, dtype=torch.int8))
         for name in ("identities", "cameras", "index"):
-            self.add_growing_state(name, torch.empty(0, dtype=torch.int64))
+            self._add_growing_state(name, torch.empty(0, dtype=torch.int64))
         self._roles_given: set[str] = set()
 
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
-        if self._ranks_by(of_cmc=self.of_cmc).draw is not None:
+        if self._ranks_by(of_cmc=self._of_cmc).draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
             _checks.can_draw(type(self).__name__, can=type(self).summarize_drawn != EmbeddingMetric.summarize_drawn)
 
@@ -191,9 +191,9 @@ class EmbeddingMetric(GrowingStates):
             TypeError: an argument of the wrong type or dtype.
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
-        with self.noting_refusal():
+        with self._noting_refusal():
             check_batch(embeddings, identities, cameras, is_query, index)
-            check_against_earlier(self.held(), embeddings, cameras, index)
+            check_against_earlier(self._held(), embeddings, cameras, index)
             labels = {"identities": identities, "cameras": cameras, "index": index}
             batch = {name: copied(values) for name, values in labels.items() if values is not None}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
@@ -205,7 +205,7 @@ class EmbeddingMetric(GrowingStates):
 
     def reset(self) -> None:
         """Forget all samples."""
-        if self.states_before_forward is None:  # `forward` resets, too
+        if self._states_before_forward is None:  # `forward` resets, too
             self._roles_given = set()
         super().reset()
 
@@ -216,7 +216,7 @@ class EmbeddingMetric(GrowingStates):
             DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
                 same metric or the same kind of samples.
         """
-        return self._value(self._ranking("compute", of_cmc=self.of_cmc))
+        return self._value(self._ranking("compute", of_cmc=self._of_cmc))
 
     def _value(self, ranking: Ranking) -> Tensor:
         if ranking.counts.valid:
@@ -232,14 +232,14 @@ class EmbeddingMetric(GrowingStates):
 
         The queries are in the order of `index` where it is given, else in that in which they came, rank by rank.
         """
-        with self.synced():
+        with self._synced():
             return self._results(*(self._ranking("results", of_cmc=of_cmc) for of_cmc in (False, True)))
 
     def _results(self, ranking: Ranking, of_cmc: Ranking) -> RetrievalResults:
         ranked = Ranked(ranking.ranks, of_cmc.ranks, of_cmc.drawn, ranking.counts)
-        protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self.reported))))
+        protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
         setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.labels[1] is not None)
-        return summarize(ranked, protocol, setup, max_rank=max(50, self.longest), labels=ranking.labels)
+        return summarize(ranked, protocol, setup, max_rank=max(50, self._longest), labels=ranking.labels)
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
@@ -251,12 +251,12 @@ class EmbeddingMetric(GrowingStates):
 
     def _ranks_by(self, *, of_cmc: bool) -> RankingOptions:
         chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank}
-        return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self.longest, **chosen)
+        return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
     def _ranking(self, method: str, *, of_cmc: bool) -> Ranking:
         """The ranking that `method` needs, which the ranks compare."""
         options = self._ranks_by(of_cmc=of_cmc)
-        warn = self.states_before_forward is None
+        warn = self._states_before_forward is None
         if self._group is None:
             return rank_samples(self._samples(), options, max_bytes=self.max_bytes, warn=warn)
         return rank_together(
@@ -269,12 +269,12 @@ class EmbeddingMetric(GrowingStates):
         )
 
     def _accepted_samples(self) -> Samples:
-        self.raise_refused()
+        self._raise_refused()
         return self._samples()
 
-    def take_part(self) -> None:
+    def _take_part(self) -> None:
         """Rank the samples with the other ranks."""
-        self._ranking("compute", of_cmc=self.of_cmc)
+        self._ranking("compute", of_cmc=self._of_cmc)
 
     def _samples(self) -> Samples:
         states = {name: getattr(self, name) for name in self._defaults}
@@ -282,17 +282,13 @@ class EmbeddingMetric(GrowingStates):
 
     def _settings(self, method: str) -> Settings:
         """The class, the method that was called, and the options that decide the value."""
-        return describe_settings(type(self).__name__, method, vars(self), self._ranks_by(of_cmc=self.of_cmc))
+        return describe_settings(type(self).__name__, method, vars(self), self._ranks_by(of_cmc=self._of_cmc))
 
     def extra_repr(self) -> str:
-        """The options that decide the value; those that differ from the protocol's are in its name."""
-        shown: dict[str, Any] = {name: getattr(self, name) for name in self.shown}
+        """The options that decide the value, and others that were chosen; those of the protocol are in its name."""
+        shown: dict[str, Any] = {name: getattr(self, name) for name in self._shown}
         shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
-        if self.rerank is not None:
-            shown["rerank"] = self.rerank
-        if self.max_bytes != DEFAULT_MAX_BYTES:
-            shown["max_bytes"] = self.max_bytes
-        return ", ".join(f"{name}={value!r}" for name, value in shown.items())
+        return show_arguments(self, shown, {"rerank": None, "max_bytes": DEFAULT_MAX_BYTES})
 
     def _samples_device(self) -> torch.device:
         """Where samples are ranked: where they are, but for MPS, which has no float64."""

@@ -12,8 +12,6 @@ from reid_torchmetrics.metrics.base import Settings
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""
-_DERIVED = {"longest", "of_cmc", "reported"}
-"""attributes that follow from the options by which a user knows the metric"""
 _SHORTEST_CURVE = 50  # metrics at several ranks share one expectation over drawn galleries
 
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
@@ -92,10 +90,9 @@ def describe_settings(metric: str, method: str, attributes: Mapping[str, Any], o
     public = {key: value for key, value in attributes.items() if not key.startswith("_") and key not in _NEUTRAL}
     decisive = {key: value for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
     ranked = options.describe()
-    chosen = {key: repr(value) for key, value in decisive.items() if key not in _DERIVED}
+    chosen = {key: repr(value) for key, value in decisive.items()}
     chosen |= {key: ranked[key] for key in ("similarity", "rerank")}
     protocol = attributes["protocol"]
     chosen |= {field.name: repr(getattr(protocol, field.name)) for field in fields(protocol) if field.name != "name"}
     chosen["protocol"] = repr(protocol.name.partition(" with ")[0])  # what was changed has a name of its own
-    implied = ranked | {key: repr(value) for key, value in decisive.items() if key in _DERIVED}
-    return Settings(metric, method, chosen, implied)
+    return Settings(metric, method, chosen, ranked)

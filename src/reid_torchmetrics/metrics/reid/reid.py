@@ -112,15 +112,15 @@ class ReIDCMC(EmbeddingMetric):
         tensor(0.5000)
     """
 
-    of_cmc = True
-    shown = ("top_k",)
+    _of_cmc = True
+    _shown = ("top_k",)
 
     def __init__(self, top_k: int = 1, *, mode: str | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._change(mode=mode)
         _checks.positive_int("top_k", top_k)
-        self.top_k = self.longest = top_k
-        self.reported = (f"rank_{top_k}",)
+        self.top_k = self._longest = top_k
+        self._reported = (f"rank_{top_k}",)
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Share of queries whose best positive is among the first `top_k` candidates."""
@@ -153,14 +153,14 @@ class ReIDCMCCurve(EmbeddingMetric):
         tensor([0.5000, 1.0000, 1.0000])
     """
 
-    of_cmc = True
-    shown = ("max_rank",)
+    _of_cmc = True
+    _shown = ("max_rank",)
 
     def __init__(self, max_rank: int = 50, *, mode: str | None = None, **options: Any) -> None:
         super().__init__(**options)
         self._change(mode=mode)
         _checks.positive_int("max_rank", max_rank)
-        self.max_rank = self.longest = max_rank
+        self.max_rank = self._longest = max_rank
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Share of queries whose best positive is among the first k candidates, for every k."""
@@ -200,17 +200,17 @@ class ReIDMeasure(EmbeddingMetric):
     """
 
     plot_upper_bound = None
-    shown = ("name",)
+    _shown = ("name",)
 
     def __init__(self, name: str, **options: Any) -> None:
         row, k = parse_report(name, argument="name")
         if row.is_cmc:
-            self.of_cmc, self.longest = True, k
+            self._of_cmc, self._longest = True, k
         super().__init__(**options)
-        if self._ranks_by(of_cmc=self.of_cmc).draw is not None:
+        if self._ranks_by(of_cmc=self._of_cmc).draw is not None:
             _checks.can_draw(f"the report {name!r}", can=row.expectation is not None)
         self.name = name
-        self.reported = (name,)
+        self._reported = (name,)
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Mean over queries of the number."""

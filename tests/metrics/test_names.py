@@ -1,0 +1,100 @@
+"""What users see of a metric: its names besides those of TorchMetrics, and the options in its `repr`."""
+
+import pytest
+import torch
+from torchmetrics import Metric, MetricCollection
+
+from reid_torchmetrics import (
+    DetectionMAP,
+    EmbeddingMetric,
+    KReciprocal,
+    ReIDCMC,
+    ReIDCMCCurve,
+    ReIDMeanAP,
+    ReIDMeasure,
+    ReIDMetrics,
+    ReIDMINP,
+)
+
+
+class Plain(Metric):
+    """As little as a metric can be."""
+
+    def update(self) -> None: ...
+
+    def compute(self) -> None: ...
+
+
+class Own(EmbeddingMetric):
+    """A user's own measure."""
+
+    def summarize(self, ranks):
+        return ranks.rank.double().mean()
+
+
+OPTIONS = {"protocol", "similarity", "ties", "rerank", "max_bytes", "empty_target_action"}
+STATES = {"embeddings", "identities", "cameras", "roles", "index"}
+OF_EMBEDDINGS = OPTIONS | STATES | {"results", "summarize", "summarize_drawn"}
+OF_BOXES = {
+    *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
+    *("extended_summary", "average", "area_ranges", "interpolation", "metric", "max_bytes", "warn_on_many_detections"),
+    *("detection_boxes", "detection_scores", "detection_labels", "detection_counts", "image_ids"),
+    *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
+    *("results", "tm_to_coco", "coco_to_tm"),
+}
+NAMES = [
+    (ReIDMeanAP, OF_EMBEDDINGS),
+    (ReIDMINP, OF_EMBEDDINGS),
+    (ReIDCMC, OF_EMBEDDINGS | {"top_k"}),
+    (ReIDCMCCurve, OF_EMBEDDINGS | {"max_rank"}),
+    (lambda: ReIDMeasure("rank_5"), OF_EMBEDDINGS | {"name"}),
+    (Own, OF_EMBEDDINGS),
+    (DetectionMAP, OF_BOXES),
+]
+
+
+def public(value: object) -> set[str]:
+    return {name for name in dir(value) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("make", "names"), NAMES)
+def test_a_metric_has_no_names_besides_those_of_torchmetrics_but_for_what_users_call(make, names):
+    assert public(make()) - public(Plain()) == names
+
+
+def test_a_collection_has_results_besides_the_names_of_torchmetrics():
+    metrics = ReIDMetrics()
+    assert public(metrics) - public(MetricCollection([])) == {"results", *metrics}
+
+
+IN_EVERY_REPR = "protocol='market1501', similarity='cosine', ties='pessimistic'"
+BOXES = "box_format='xyxy', max_detection_thresholds=[1, 10, 100], average='macro', interpolation='coco', metric=None"
+CHOSEN = [
+    (ReIDCMC(5, compute_on_cpu=True), f"ReIDCMC(top_k=5, {IN_EVERY_REPR}, compute_on_cpu=True)"),
+    (ReIDMINP(max_bytes=9, sync_on_compute=False), f"ReIDMINP({IN_EVERY_REPR}, max_bytes=9, sync_on_compute=False)"),
+    (Own(rerank=KReciprocal(k1=4)), f"Own({IN_EVERY_REPR}, rerank={KReciprocal(k1=4)!r})"),
+    (DetectionMAP(), f"DetectionMAP({BOXES})"),
+    (
+        DetectionMAP(iou_thresholds=[0.5], class_metrics=True),
+        f"DetectionMAP({BOXES}, iou_thresholds=[0.5], class_metrics=True)",
+    ),
+    (
+        DetectionMAP(rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9),
+        f"DetectionMAP({BOXES}, rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9)",
+    ),
+    (
+        DetectionMAP(area_ranges={"all": (0, 100)}),
+        f"DetectionMAP({BOXES}, area_ranges={{'all': (0.0, 100.0)}})",
+    ),
+]
+
+
+@pytest.mark.parametrize(("metric", "text"), CHOSEN)
+def test_a_metric_shows_every_option_that_is_not_the_default(metric, text):
+    assert repr(metric) == text
+
+
+def test_a_metric_does_not_show_its_dtype_or_what_it_holds():
+    metric = ReIDMINP().set_dtype(torch.float64)
+    metric.update(torch.eye(2), torch.tensor([1, 1]))
+    assert repr(metric) == f"ReIDMINP({IN_EVERY_REPR})"
