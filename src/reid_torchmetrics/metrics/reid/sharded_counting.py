@@ -14,11 +14,10 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval.ranking import (
     PositiveRanks,
     Positives,
+    TiePolicy,
     Tiles,
     best_first,
     is_positive,
-    num_counts,
-    num_entries,
     positive_entries,
     queries_per_tile,
     ranks_of_entries,
@@ -37,8 +36,8 @@ class Shard:
     scores: Scores
     relevance: Relevance
     places: Tensor | None
-    """of the kept items in the order of the whole gallery, ascending; under "stable" only"""
-    ties: str
+    """of the kept items in the order of the whole gallery, ascending; under tie policies `by_place` only"""
+    ties: TiePolicy
 
 
 @dataclass(frozen=True)
@@ -108,10 +107,10 @@ class _Counting:
         self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self.tiles.rows()}
         most = 1 + max(self._num_slots.values(), default=0)
         self._scores = torch.empty(most, dtype=shard.scores.dtype, device=group.device)
-        self._places = torch.empty(most if shard.ties == "stable" else 1, dtype=torch.int64, device=group.device)
+        self._places = torch.empty(most if shard.ties.by_place else 1, dtype=torch.int64, device=group.device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
-        self._counts = torch.empty(1 + num_counts(shard.ties) * (most - 1), dtype=count_dtype, device=group.device)
-        shape = (num_entries(shard.ties), sum(self._num_slots.values()))
+        self._counts = torch.empty(1 + shard.ties.num_counts * (most - 1), dtype=count_dtype, device=group.device)
+        shape = (shard.ties.num_entries, sum(self._num_slots.values()))
         self._entries = torch.empty(shape, dtype=torch.int64, device=self._device)
         self._filled = 0
         self._num_positives = torch.zeros_like(slots.total)
@@ -124,12 +123,12 @@ class _Counting:
         num_slots = self._num_slots[rows.start]
         scores = group.sum(self._scores[: num_slots + 1], lambda out: self._read(rows, out))
         places = self._places[:0]
-        if self._shard.ties == "stable":
+        if self._shard.ties.by_place:
             places = group.sum(self._places[: num_slots + 1], lambda out: self._read_places(rows, out))
         merged = group.together(lambda: self._merge(rows, scores, places))
         if merged is not None:  # on all ranks or on none: they merged the same scores
             positives, num_positives = merged
-            size = num_counts(self._shard.ties) * num_positives
+            size = self._shard.ties.num_counts * num_positives
             counts = group.sum(self._counts[: size + 1], lambda out: self._count(rows, positives, out))
             group.together(lambda: self._store(rows, positives, counts))
 
@@ -186,7 +185,7 @@ class _Counting:
         out.copy_(counts[:, is_positive(self._num_positives[rows], counts.shape[2])].flatten())
 
     def _store(self, rows: slice, positives: Positives, counts: Tensor) -> None:
-        counts = counts.to(self._device, torch.int64).view(num_counts(self._shard.ties), -1)
+        counts = counts.to(self._device, torch.int64).view(self._shard.ties.num_counts, -1)
         entries = positive_entries(positives, counts, self._num_positives[rows])
         self._entries[:, self._filled : self._filled + entries.shape[1]] = entries
         self._filled += entries.shape[1]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows, score_dtype, survey
 from reid_torchmetrics.metrics.base import Group, Settings, meet
@@ -97,7 +98,7 @@ def _rank(group: Group, samples: Samples, held: Held, options: RankingOptions, m
             part.query, part.gallery, similarity=options.similarity, max_bytes=max_bytes, dtype=dtype, sums=sums
         )
     )
-    ranks, counts = count_ranks_together(group, Shard(scores, part.relevance, part.places, options.ties))
+    ranks, counts = count_ranks_together(group, Shard(scores, part.relevance, part.places, TIE_POLICIES[options.ties]))
     problem = None if counts.valid else no_query_reason(counts, sum(num_gallery))
     return Ranking(ranks, counts, problem, labels_of(part.relevance))
 
@@ -161,14 +162,15 @@ class _Part:
     gallery: Rows
     relevance: Relevance
     places: Tensor | None
-    """of the kept gallery items in the order of the whole gallery, under "stable" """
+    """of the kept gallery items in the order of the whole gallery, under tie policies `by_place`"""
 
     @classmethod
     def of(cls, samples: Samples, queries: Shared, gallery: Tensor, options: RankingOptions, *, rank: int) -> _Part:
         """Take all queries and the positions of this rank's gallery items."""
         labels = queries.labels.to(samples.device)
         order = None if samples.index is None else labels[:, 2].argsort()
-        if options.ties == "stable":
+        by_place = TIE_POLICIES[options.ties].by_place is not None
+        if by_place:
             gallery = samples.in_order(gallery)
         self_index = torch.full_like(labels[:, 0], -1)
         self_index[queries.own] = samples.column_of(gallery, queries.positions)
@@ -188,5 +190,5 @@ class _Part:
             Rows([queries.embeddings.to(samples.device)], order),
             samples.rows(kept),
             relevance,
-            places if options.ties == "stable" else None,
+            places if by_place else None,
         )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults, expect_draws
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_ranks
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_ranks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.reranking import rerank_embeddings
 from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Scores
@@ -37,7 +37,7 @@ def rank_whole(samples: Samples, options: RankingOptions, max_bytes: int) -> Ran
     """Rank the samples, which are all that there are."""
     samples.check_roles(leave_one_out=options.leave_one_out)
     query, gallery = samples.in_order(samples.positions(QUERY)), samples.positions(GALLERY)
-    if options.ties == "stable" or options.needs_all_samples:
+    if TIE_POLICIES[options.ties].by_place or options.needs_all_samples:
         gallery = samples.in_order(gallery)
     bad = NonFinite.of(samples)
     if bad.found:

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives,
     rank_positives_from_scores,
 )
-from reid_torchmetrics.functional.retrieval.ranking import counting, tiles
+from reid_torchmetrics.functional.retrieval.ranking import counting, tie_policies
 from tests.strategies import ALL_TIES, Problem, problems
 
 TINY = 64  # bytes: a few scores at a time
@@ -218,13 +218,13 @@ def test_ranks_need_not_come_from_the_engine():
 def count_sorted(monkeypatch) -> list[int]:
     """Sizes of the score tiles that are sorted from now on."""
     sizes: list[int] = []
-    sort_rows = tiles.sort_rows
+    sort_rows = tie_policies.sort_rows
 
     def counted(values: Tensor, **options) -> Tensor:
         sizes.append(values.numel() * values.element_size())
         return sort_rows(values, **options)
 
-    monkeypatch.setattr(tiles, "sort_rows", counted)
+    monkeypatch.setattr(tie_policies, "sort_rows", counted)
     return sizes
 
 

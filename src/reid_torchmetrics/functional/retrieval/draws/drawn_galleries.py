@@ -18,10 +18,11 @@ from reid_torchmetrics.functional.retrieval.draws.expected_draws import Identity
 from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, tile_rows
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
 from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
 
-DRAWN_TIES = ("pessimistic", "optimistic", "stable")
+DRAWN_TIES = tuple(policy.name for policy in TIE_POLICIES.values() if not policy.groups)
 """the policies of `TIE_POLICIES` that put the items of a drawn gallery in a definite order"""
 
 
@@ -119,7 +120,7 @@ def expect_draws(
     precision, penalty = torch.empty(2, size, dtype=torch.float64, device=device)
     num_positives = torch.zeros(size, dtype=torch.int64, device=device)
     for rows in tile_rows(scores, relevance, strata):
-        tile = AheadTile(scores, relevance, strata, rows, ties)
+        tile = AheadTile(scores, relevance, strata, rows, TIE_POLICIES[ties])
         expected = TileExpectation(tile, strata, draw, curves, with_precision=with_precision)
         num_positives[rows] = expected.num_positives
         precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty

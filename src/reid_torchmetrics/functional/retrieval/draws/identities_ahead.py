@@ -15,6 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.strata import Strata
+from reid_torchmetrics.functional.retrieval.ranking import TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
@@ -27,7 +28,7 @@ _ROUNDING = 0.999  # float32 is good enough for a bound that gives way a little
 
 
 class SortedPositives(NamedTuple):
-    """The positives of a tile's queries, best first; equal scores keep the order of the gallery."""
+    """The positives of a tile's queries, best first; where equal scores have an order of places, they are in it."""
 
     columns: Int[Tensor, "queries padded"]
     """positions in the kept gallery"""
@@ -63,7 +64,7 @@ class Cases(NamedTuple):
 class AheadTile:
     """The scores of a tile of queries, with everything but negatives taken out."""
 
-    def __init__(self, scores: Scores, relevance: Relevance, strata: Strata, rows: slice, ties: str) -> None:
+    def __init__(self, scores: Scores, relevance: Relevance, strata: Strata, rows: slice, ties: TiePolicy) -> None:
         """Score the queries `rows`.
 
         Raises:
@@ -76,7 +77,7 @@ class AheadTile:
         scores.fill(self._costs, rows, everything)
         self._costs.neg_()
         tile = relevance.tile(rows)
-        self.positives = _sorted_positives(self._costs, tile.columns, tile.positive)
+        self.positives = _sorted_positives(self._costs, tile.columns, tile.positive, ties)
         row, place = tile.listed.nonzero(as_tuple=True)
         self._costs[row, tile.columns[row, place]] = torch.inf
         dropped = relevance.dropped(rows, everything)
@@ -156,9 +157,10 @@ def tile_rows(scores: Scores, relevance: Relevance, strata: Strata) -> list[slic
 
 
 def _sorted_positives(
-    costs: Float[Tensor, "queries gallery"], columns: Int[Tensor, "queries padded"], positive: Tensor
+    costs: Float[Tensor, "queries gallery"], columns: Int[Tensor, "queries padded"], positive: Tensor, ties: TiePolicy
 ) -> SortedPositives:
-    order = columns.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
+    places = columns if ties.by_place is None else ties.by_place(columns)
+    order = places.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
     columns, valid = columns.gather(1, order), positive.gather(1, order)
     # Padding is last even after positives that score minus infinity: the sort is stable.
     own, order = costs.gather(1, columns).where(valid, torch.inf).sort(dim=1, stable=True)
@@ -166,19 +168,20 @@ def _sorted_positives(
 
 
 def _first_behind(
-    costs: Float[Tensor, "queries gallery"], positives: SortedPositives, ties: str
+    costs: Float[Tensor, "queries gallery"], positives: SortedPositives, ties: TiePolicy
 ) -> Integer[Tensor, "queries gallery"]:
     """The best positive that each negative is ahead of, or any number beyond them."""
-    first = _search(positives.costs, costs, or_level=ties == "optimistic")
-    if ties != "stable":
+    first = _search(positives.costs, costs, or_level=ties.positives_first)
+    if ties.by_place is None:
         return first
     stop = _search(positives.costs, costs, or_level=True)
     stop = torch.minimum(stop, positives.valid.sum(1, keepdim=True).to(stop.dtype))
     row, column = (first < stop).nonzero(as_tuple=True)
     low, high = first[row, column].long(), stop[row, column]
-    while bool((low < high).any()):  # the tied positives are in the order of the gallery
+    here = ties.by_place(column)
+    while bool((low < high).any()):  # the tied positives are in the order of their places
         middle = torch.div(low + high, 2, rounding_mode="floor").clamp_(max=positives.costs.shape[1] - 1)
-        before = (positives.columns[row, middle] < column) & (low < high)
+        before = (ties.by_place(positives.columns[row, middle]) < here) & (low < high)
         low, high = low.where(~before, middle + 1), high.where(before, torch.minimum(high, middle))
     first[row, column] = low.to(first.dtype)
     return first

@@ -11,6 +11,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_TIES, check_queries_in_draw
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
 
@@ -70,7 +71,7 @@ def sample_draws(
     keys = _keys(1, repeats, scores, generator) if shared else None
     total = torch.zeros(repeats, max_rank + 3, dtype=torch.float64, device=scores.device)
     for rows in _tile_rows(scores, repeats):
-        tile = _Tile(scores, relevance, strata, rows, ties)
+        tile = _Tile(scores, relevance, strata, rows, TIE_POLICIES[ties])
         own_keys = _keys(rows.stop - rows.start, repeats, scores, generator) if keys is None else keys
         for repeat in range(repeats):
             drawn, row = _drawn(tile, strata, draw, own_keys[:, repeat], queries_in_draw=queries_in_draw)
@@ -82,7 +83,7 @@ def sample_draws(
 class _Tile:
     """Scores of a tile of queries against the whole gallery, columns in the order in which ties are broken."""
 
-    def __init__(self, scores: Scores, relevance: Relevance, strata: Strata, rows: slice, ties: str) -> None:
+    def __init__(self, scores: Scores, relevance: Relevance, strata: Strata, rows: slice, ties: TiePolicy) -> None:
         everything = slice(0, scores.num_gallery)
         self.scores = torch.empty(rows.stop - rows.start, scores.num_gallery, dtype=scores.dtype, device=scores.device)
         scores.fill(self.scores, rows, everything)
@@ -94,10 +95,12 @@ class _Tile:
 
     def order(self, columns: Int[Tensor, "queries drawn"], drawn: Bool[Tensor, "queries drawn"]) -> Tensor:
         """Sort drawn columns, best first; those that are not `drawn` are padding and come last."""
-        if self.ties != "stable":
-            first = self.positive.gather(1, columns) == (self.ties == "optimistic")
-            drawn_first = first.byte().argsort(dim=1, descending=True, stable=True)
-            columns, drawn = columns.gather(1, drawn_first), drawn.gather(1, drawn_first)
+        if self.ties.by_place is None:
+            turn = (self.positive.gather(1, columns) != self.ties.positives_first).byte()
+        else:
+            turn = self.ties.by_place(columns)
+        first = turn.argsort(dim=1, stable=True)
+        columns, drawn = columns.gather(1, first), drawn.gather(1, first)
         padding_last = drawn.byte().argsort(dim=1, descending=True, stable=True)
         columns, drawn = columns.gather(1, padding_last), drawn.gather(1, padding_last)
         scores = self.scores.gather(1, columns).where(drawn, -torch.inf)

@@ -25,7 +25,13 @@ from reid_torchmetrics.functional.retrieval.measures.terms import (
     places_of,
     sum_over_positives,
 )
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, LogFactorials, expected_in_group, spread
+from reid_torchmetrics.functional.retrieval.measures.tied_groups import (
+    Groups,
+    LogFactorials,
+    averaged,
+    expected_in_group,
+    spread,
+)
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
 
 MAX_INTERPOLATED = 1 << 16
@@ -134,8 +140,9 @@ AP_NORMALIZERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
 
 
 def _area(ranks: PositiveRanks, term: Term, k: int | None, normalizer: str) -> Tensor:
-    if k is not None and normalizer == "hits" and ranks.tied is not None and ranks.tied.policy == "expected":
-        return _expected_mean_over_hits(ranks, ranks.tied, term, k)
+    tied = averaged(ranks)
+    if k is not None and normalizer == "hits" and tied is not None:
+        return _expected_mean_over_hits(ranks, tied, term, k)
     divisor = AP_NORMALIZERS[normalizer](ranks, k)
     return defined(ranks, sum_over_positives(ranks, term, k) / divisor.clamp(min=1))
 

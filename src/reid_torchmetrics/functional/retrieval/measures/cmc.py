@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import hit_rate_at
 from reid_torchmetrics.functional.retrieval.measures.extremes import first_groups, first_places
 from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
 from reid_torchmetrics.functional.retrieval.measures.terms import ordinals, per_block, sum_per_query
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, chance_of_none
+from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, chance_of_none
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks
 
 _MAX_CHANCES = 1 << 20  # ranks times queries that are held at a time
@@ -60,8 +60,9 @@ def cmc_curve(
 
 def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
     valid = ranks.num_positives > 0
-    if ranks.tied is not None and ranks.tied.policy == "expected":
-        return _chances(first_groups(ranks, ranks.tied, valid), max_rank)
+    tied = averaged(ranks)
+    if tied is not None:
+        return _chances(first_groups(ranks, tied, valid), max_rank)
     first = first_places(ranks, valid)
     return torch.bincount(first.clamp(max=max_rank + 1), minlength=max_rank + 2)[1:-1].cumsum(0).double()
 
@@ -86,7 +87,7 @@ def _all_shots_at(ranks: PositiveRanks, k: int) -> Tensor:
 
 
 def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
-    is_spread = ranks.tied is not None and ranks.tied.policy == "expected"
+    is_spread = averaged(ranks) is not None
     matched = torch.zeros(max_rank + 1, dtype=torch.float64, device=ranks.rank.device)
     for block in ranks.split():
         best, width = _negatives_ahead(block)
@@ -102,10 +103,10 @@ def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
 
 def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:
     """Fewest negatives ahead of each positive, and how many numbers of them are equally likely from there on."""
-    ahead = ranks.rank - ordinals(ranks.num_positives)
-    if ranks.tied is None or ranks.tied.policy == "grouped":
+    ahead, tied = ranks.rank - ordinals(ranks.num_positives), averaged(ranks)
+    if tied is None:
         return ahead, torch.ones_like(ahead)
-    return ahead - ranks.tied.num_negatives, ranks.tied.num_negatives + 1
+    return ahead - tied.num_negatives, tied.num_negatives + 1
 
 
 class _Mode(NamedTuple):

@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.retrieval.measures.terms import (
     sum_over_positives,
     where_positive,
 )
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import chance_of_none, expected_reciprocal
+from reid_torchmetrics.functional.retrieval.measures.tied_groups import averaged, chance_of_none, expected_reciprocal
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
 
 
@@ -79,9 +79,10 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     _checks.positive_int("k", k)
 
     def hit(valid: Tensor) -> Tensor:
-        if ranks.tied is None or ranks.tied.policy == "grouped":
+        tied = averaged(ranks)
+        if tied is None:
             return (first_places(ranks, valid) <= min(k, UNRETRIEVED)).double()
-        groups = first_groups(ranks, ranks.tied, valid)
+        groups = first_groups(ranks, tied, valid)
         return 1 - chance_of_none(groups, groups.within(k))
 
     return where_positive(ranks, hit)
@@ -114,10 +115,11 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
         _checks.positive_int("k", k)
 
     def reciprocal(valid: Tensor) -> Tensor:
-        if ranks.tied is None or ranks.tied.policy == "grouped":
+        tied = averaged(ranks)
+        if tied is None:
             first = first_places(ranks, valid)
             return (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0)
-        groups = first_groups(ranks, ranks.tied, valid)
+        groups = first_groups(ranks, tied, valid)
         return expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False)
 
     return where_positive(ranks, reciprocal)
@@ -154,10 +156,11 @@ def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
     hits = num_hits(ranks, k)
 
     def share(valid: Tensor) -> Tensor:
-        if ranks.tied is None or ranks.tied.policy == "grouped":
+        tied = averaged(ranks)
+        if tied is None:
             return hits[valid] / last_places(ranks, valid).clamp(max=k)
         # h/k unless the last positive comes before rank k, where n/r_n stands instead.
-        groups, num_positives = last_groups(ranks, ranks.tied, valid), ranks.num_positives[valid]
+        groups, num_positives = last_groups(ranks, tied, valid), ranks.num_positives[valid]
         earlier = groups.within(k - 1)
         chance = chance_of_none(groups, groups.size - earlier)
         return (hits[valid] - num_positives * chance) / k + num_positives * expected_reciprocal(

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.measures.terms import where_positive
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, expected_reciprocal, groups_at
+from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, expected_reciprocal, groups_at
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups, in_float
 
 
@@ -25,9 +25,10 @@ def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
 
     def share(valid: Tensor) -> Tensor:
         num_positives = ranks.num_positives[valid]
-        if ranks.tied is None or ranks.tied.policy == "grouped":
+        tied = averaged(ranks)
+        if tied is None:
             return num_positives / in_float(last_places(ranks, valid))
-        groups = last_groups(ranks, ranks.tied, valid)
+        groups = last_groups(ranks, tied, valid)
         return num_positives * expected_reciprocal(groups, groups.size, last=True)
 
     return where_positive(ranks, share)
@@ -40,9 +41,10 @@ def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     """
 
     def rank(valid: Tensor) -> Tensor:
-        if ranks.tied is None or ranks.tied.policy == "grouped":
+        tied = averaged(ranks)
+        if tied is None:
             return in_float(first_places(ranks, valid))
-        groups = first_groups(ranks, ranks.tied, valid)
+        groups = first_groups(ranks, tied, valid)
         return groups.before + (groups.size + 1) / (groups.num_positives + 1).double()
 
     return where_positive(ranks, rank)

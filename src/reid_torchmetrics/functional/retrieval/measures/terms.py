@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, expected_in_group, groups_at
+from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, expected_in_group, groups_at
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float
 
 
@@ -52,8 +52,9 @@ def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) 
     values = term(places)
     if limit is not None:
         values = values.masked_fill(places.rank > limit, 0.0)
-    if ranks.tied is not None and ranks.tied.policy == "expected":
-        groups = groups_of(ranks, ranks.tied)
+    tied = averaged(ranks)
+    if tied is not None:
+        groups = groups_of(ranks, tied)
         mixed = groups.size > groups.num_positives
         within = groups.size if limit is None else groups.within(limit)
         values[mixed] = expected_in_group(lambda *place: term(Places(*place)), groups.of(mixed), within[mixed])
@@ -69,7 +70,7 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
         return sum_per_query(ranks, (ranks.rank <= limit).double())
     groups = groups_of(ranks, ranks.tied)
     within = groups.within(limit)
-    if ranks.tied.policy == "expected":
+    if averaged(ranks) is not None:
         return sum_per_query(ranks, within / groups.size.double())
     return sum_per_query(ranks, (within == groups.size).double())
 
@@ -84,7 +85,7 @@ def places_of(ranks: PositiveRanks) -> Places:
 
     Under "expected" they are the pessimistic ones, which are certain only in a group that has no negatives.
     """
-    if ranks.tied is None or ranks.tied.policy == "expected":
+    if ranks.tied is None or averaged(ranks) is not None:
         return Places(ordinals(ranks.num_positives).double(), in_float(ranks.rank))
     groups = groups_of(ranks, ranks.tied)
     ordinal, rank = groups.better + groups.num_positives, groups.before + groups.size
@@ -134,7 +135,7 @@ def where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> F
 def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
     """Raise if a value is asked for whose expectation over tied candidates is not known."""
     check_ranks(ranks)
-    if ranks.tied is not None and ranks.tied.policy == "expected":
+    if averaged(ranks) is not None:
         _checks.has_expectation(argument, value)
 
 

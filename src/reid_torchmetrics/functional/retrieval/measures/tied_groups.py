@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, TiedGroups
 
 _MAX_TERMS = 1 << 20  # terms of expanded sums that are held at a time
 _NEGLIGIBLE = 45  # e to the minus 45 is lost beside 1 in float64
@@ -42,6 +42,11 @@ class Groups(NamedTuple):
     def of(self, chosen: Tensor) -> Groups:
         """The chosen groups."""
         return Groups(*(values[chosen] for values in self))
+
+
+def averaged(ranks: PositiveRanks) -> TiedGroups | None:
+    """The groups over whose orders a measure is a mean; None where every positive has one place in its list."""
+    return ranks.tied if ranks.tied is not None and TIE_POLICIES[ranks.tied.policy].averages else None
 
 
 def groups_at(

@@ -1,6 +1,6 @@
 """From scores and relevance to the ranks of positives, the waist of the evaluation."""
 
-from reid_torchmetrics.functional.retrieval.ranking.counting import TIE_POLICIES, negatives_above, sort_rows
+from reid_torchmetrics.functional.retrieval.ranking.counting import negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.ranking.nearest import Nearest, nearest
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import (
     UNRETRIEVED,
@@ -16,13 +16,10 @@ from reid_torchmetrics.functional.retrieval.ranking.ranks import (
     rank_positives_from_scores,
     ranks_of_entries,
 )
+from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES, Positives, TiePolicy, best_first
 from reid_torchmetrics.functional.retrieval.ranking.tiles import (
-    Positives,
     Tiles,
-    best_first,
     is_positive,
-    num_counts,
-    num_entries,
     positive_entries,
     queries_per_tile,
 )
@@ -33,6 +30,7 @@ __all__ = [
     "Nearest",
     "PositiveRanks",
     "Positives",
+    "TiePolicy",
     "TiedGroups",
     "Tiles",
     "best_first",
@@ -42,8 +40,6 @@ __all__ = [
     "is_positive",
     "nearest",
     "negatives_above",
-    "num_counts",
-    "num_entries",
     "positive_entries",
     "queries_per_tile",
     "rank_positives",

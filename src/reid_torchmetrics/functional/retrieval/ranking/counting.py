@@ -1,4 +1,4 @@
-"""Count the negatives before each positive in one panel of scores: the kernel of the ranking, and its tie policy.
+"""Count the negatives before each positive in one panel of scores: the kernels of the ranking.
 
 Scores of a panel are [queries, columns]. What is not a negative has been taken out: it holds minus infinity and is
 known by number, so a genuine score of minus infinity still counts. Thresholds are the scores of positives.
@@ -16,17 +16,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
-
-TIE_POLICIES = {
-    "pessimistic": "a negative with the same score goes before the positive",
-    "optimistic": "the positive goes before a negative with the same score",
-    "stable": "items with the same score keep the order of the gallery",
-    "grouped": "items with the same score all take the last of their ranks",
-    "expected": "a measure is the mean over all orders of items with the same score",
-}
-
-GROUPING_POLICIES = ("grouped", "expected")
-"""policies under which measures need the sizes of tied groups"""
 
 _SERIAL_SORT = 1 << 16  # below this many values, starting threads costs more than sorting
 _WIDE = 4096  # columns from which on it may pay to look for the values above a floor before sorting them

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.counting import GROUPING_POLICIES
+from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES
 
 Hits: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 """For every query its ranked list, best first, as bools or as 0 and 1; lists of lists may be of unequal lengths."""
@@ -30,7 +30,7 @@ class TiedGroups:
     """
 
     policy: str
-    """"grouped" or "expected": how measures treat a group"""
+    """"grouped" or "expected", a key of `TIE_POLICIES`: how measures treat a group"""
     better: Int[Tensor, " positives"]
     """int64; positives of the query with a higher score"""
     num_positives: Int[Tensor, " positives"]
@@ -198,7 +198,8 @@ def _declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Te
 def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
     """Raise unless the groups are those of the ranks: see `TiedGroups`."""
     parts = (tied.better, tied.num_positives, tied.num_negatives)
-    _checks.tied_groups(GROUPING_POLICIES, tied.policy, [len(part) for part in parts], len(ranks.rank))
+    policies = [policy.name for policy in TIE_POLICIES.values() if policy.groups]
+    _checks.tied_groups(policies, tied.policy, [len(part) for part in parts], len(ranks.rank))
     size = ranks.num_positives.long()
     query = torch.repeat_interleave(size)
     ordinal = torch.arange(1, len(query) + 1, device=query.device) - (size.cumsum(0) - size)[query]

@@ -14,9 +14,9 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.counting import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
-from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles, num_entries
+from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES, TiePolicy
+from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.scores import (
     DEFAULT_MAX_BYTES,
@@ -130,9 +130,10 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
     """
     _checks.one_of("ties", ties, TIE_POLICIES)
     check_match(scores, relevance)
-    tiles = Tiles(scores, relevance, ties=ties)
+    policy = TIE_POLICIES[ties]
+    tiles = Tiles(scores, relevance, ties=policy)
     # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-    shape = (num_entries(ties), int(relevance.run_length.sum()))
+    shape = (policy.num_entries, int(relevance.run_length.sum()))
     entries = torch.empty(shape, dtype=torch.int64, device=scores.device)
     num_positives, num_candidates = torch.zeros_like(relevance.run_length), torch.zeros_like(relevance.run_length)
     filled = 0
@@ -141,7 +142,7 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
         num_positives[rows], num_candidates[rows] = tile.num_positives, tile.num_candidates
         entries[:, filled : filled + tile.entries.shape[1]] = tile.entries
         filled += tile.entries.shape[1]
-    return ranks_of_entries(entries[:, :filled], num_positives, num_candidates, ties=ties)
+    return ranks_of_entries(entries[:, :filled], num_positives, num_candidates, ties=policy)
 
 
 def ranks_of_entries(
@@ -149,10 +150,10 @@ def ranks_of_entries(
     num_positives: Int[Tensor, " queries"],
     num_candidates: Int[Tensor, " queries"],
     *,
-    ties: str,
+    ties: TiePolicy,
 ) -> PositiveRanks:
     """Name what was found for every positive, which lies as `tiles.positive_entries` puts it."""
-    tied = TiedGroups(ties, *entries[1:]) if len(entries) > 1 else None
+    tied = TiedGroups(ties.name, *entries[1:]) if ties.groups else None
     return unchecked_ranks(entries[0], num_positives, num_candidates, tied)
 
 

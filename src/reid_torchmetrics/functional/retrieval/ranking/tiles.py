@@ -13,13 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.counting import (
-    GROUPING_POLICIES,
-    negatives_above,
-    negatives_before,
-    sort_rows,
-    tied_negatives,
-)
+from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Panel, Positives, TiePolicy, best_first
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, equal_ranges
 
@@ -34,20 +28,9 @@ class TileRanks(NamedTuple):
     """What `PositiveRanks` holds, for the queries of one tile."""
 
     entries: Int[Tensor, "num_entries positives"]
-    """for every positive its rank, and under a grouping tie policy what `TiedGroups` holds"""
+    """for every positive its rank, and under tie policies with `groups` what `TiedGroups` holds"""
     num_positives: Int[Tensor, " queries"]
     num_candidates: Int[Tensor, " queries"]
-
-
-class Positives(NamedTuple):
-    """The positives of a tile's queries, best first, then padding."""
-
-    scores: Float[Tensor, "queries padded"]
-    """minus infinity at padding"""
-    places: Int[Tensor, "queries padded"]
-    """kept gallery items that come before the positive in the gallery; in step with the scores under "stable" only"""
-    lowest: Float[Tensor, " queries"]
-    """score of the last positive; infinity for a query without positives"""
 
 
 class Tiles:
@@ -62,7 +45,7 @@ class Tiles:
         scores: Scores,
         relevance: Relevance,
         *,
-        ties: str,
+        ties: TiePolicy,
         longest_run: int | None = None,
         num_rows: int | None = None,
     ) -> None:
@@ -88,7 +71,7 @@ class Tiles:
         """Rank the positives of the queries `rows`."""
         tile = self._relevance.tile(rows)
         num_positives = tile.positive.sum(1)
-        entries = tile.columns.new_empty((num_entries(self._ties), 0))
+        entries = tile.columns.new_empty((self._ties.num_entries, 0))
         if bool(num_positives.any()):
             positives = best_first(self.read(rows, tile), tile.columns, tile.positive, ties=self._ties)
             counts = self.count(rows, tile, positives)
@@ -108,55 +91,33 @@ class Tiles:
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:
         """Count the negatives before each positive; right after `read` of the same queries.
 
-        Under a grouping tie policy those with the positive's score go first, and are a second count.
+        Under tie policies with `groups` those with the positive's score go first, and are a second count.
         """
-        shape = (num_counts(self._ties), *positives.scores.shape)
+        shape = (self._ties.num_counts, *positives.scores.shape)
         counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
         counted = 0
         for panel in self._panels:
-            values, removed = self._negatives(rows, tile, panel, counted)
-            counts += self._count(values, removed, positives, panel)
+            counts += self._ties.count(self._negatives(rows, tile, panel, counted), positives)
             counted = panel.stop
         return counts
 
-    def _negatives(
-        self, rows: slice, tile: TileRelevance, panel: slice, counted: int
-    ) -> tuple[Float[Tensor, "queries columns"], Tensor]:
-        """A panel's scores with all but the negatives taken out, and what was taken out.
-
-        That is the number per query, or under "stable" the mask. Columns below `counted` belong to the panel before.
-        """
+    def _negatives(self, rows: slice, tile: TileRelevance, panel: slice, counted: int) -> Panel:
+        """Take all but the negatives out of a panel; columns below `counted` belong to the panel before."""
+        by_place, argument = self._ties.by_place is not None, self._scores.argument
         values = self._view(rows, panel) if len(self._panels) == 1 else self._fill(rows, panel)
         inside, local = _locate(tile.columns, panel)
         inside &= tile.listed
         row_start = torch.arange(len(values), device=values.device)[:, None] * values.shape[1]
         own_run = (row_start + local)[inside]
         removed = self._relevance.dropped(rows, panel)
-        if removed is None and counted <= panel.start and self._ties != "stable":
+        if removed is None and counted <= panel.start and not by_place:
             values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below
-            return values, inside.sum(1)
+            return Panel(values, inside.sum(1), None, panel.start, argument)
         removed = torch.zeros_like(values, dtype=torch.bool) if removed is None else removed
         removed.view(-1).index_fill_(0, own_run, True)  # noqa: FBT003 - the fill value
         removed[:, : max(0, counted - panel.start)] = True
         values.masked_fill_(removed, -torch.inf)
-        return values, removed if self._ties == "stable" else removed.sum(1)
-
-    def _count(
-        self,
-        values: Float[Tensor, "queries columns"],
-        removed: Tensor,
-        positives: Positives,
-        panel: slice,
-    ) -> Int[Tensor, "counts queries padded"]:
-        """Count a panel's negatives before each positive."""
-        argument = self._scores.argument
-        if self._ties == "stable":
-            places = positives.places - panel.start
-            return negatives_before(values, removed, positives.scores, places, argument=argument)[None]
-        ordered = sort_rows(values, argument=argument, floor=positives.lowest)
-        if self._ties in GROUPING_POLICIES:
-            return tied_negatives(ordered, removed, positives.scores)
-        return negatives_above(ordered, removed, positives.scores, or_tied=self._ties == "pessimistic")[None]
+        return Panel(values, removed.sum(1), removed if by_place else None, panel.start, argument)
 
     def _fill(self, rows: slice, panel: slice) -> Float[Tensor, "queries columns"]:
         values = self._view(rows, panel)
@@ -168,41 +129,9 @@ class Tiles:
         return self._buffer[: shape[0] * shape[1]].view(shape)
 
 
-def queries_per_tile(scores: Scores, longest_run: int, *, ties: str) -> int:
+def queries_per_tile(scores: Scores, longest_run: int, *, ties: TiePolicy) -> int:
     """Queries whose scores and positives fit `scores.max_bytes`, with up to `longest_run` positives each."""
     return _cut(scores, longest_run, ties)[0]
-
-
-def best_first(
-    scores: Float[Tensor, "queries padded"],
-    places: Int[Tensor, "queries padded"],
-    positive: Bool[Tensor, "queries padded"],
-    *,
-    ties: str,
-) -> Positives:
-    """Sort the scores of the positives of each query; what is not `positive` goes behind them, as padding.
-
-    Under "stable", equal scores keep the order of their places.
-    """
-    lowest = scores.where(positive, torch.inf).amin(1)
-    scores = scores.where(positive, -torch.inf)
-    if ties != "stable":
-        return Positives(scores.sort(dim=1, descending=True).values, places, lowest)
-    # Padding is last even after positives that score minus infinity; its place is -1, which is none.
-    order = places.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
-    scores, places = scores.gather(1, order), places.where(positive, -1).gather(1, order)
-    scores, order = scores.sort(dim=1, descending=True, stable=True)
-    return Positives(scores, places.gather(1, order), lowest)
-
-
-def num_counts(ties: str) -> int:
-    """Numbers that are counted for every positive."""
-    return 2 if ties in GROUPING_POLICIES else 1
-
-
-def num_entries(ties: str) -> int:
-    """Numbers that are found for every positive."""
-    return 4 if ties in GROUPING_POLICIES else 1
 
 
 def is_positive(num_positives: Int[Tensor, " queries"], width: int) -> Bool[Tensor, "queries padded"]:
@@ -213,7 +142,7 @@ def is_positive(num_positives: Int[Tensor, " queries"], width: int) -> Bool[Tens
 def positive_entries(
     positives: Positives, counts: Int[Tensor, "counts positives"], num_positives: Int[Tensor, " queries"]
 ) -> Int[Tensor, "num_entries positives"]:
-    """The rank of every positive, and under a grouping tie policy its group, from the counts of negatives."""
+    """The rank of every positive, and under tie policies with `groups` its group, from the counts of negatives."""
     valid = is_positive(num_positives, positives.scores.shape[1])
     ordinal = torch.arange(1, valid.shape[1] + 1, device=valid.device).expand_as(valid)[valid]
     rank = counts[0] + ordinal
@@ -226,7 +155,7 @@ def positive_entries(
     return torch.stack([rank, better[valid], (last - better)[valid], counts[1]])
 
 
-def _cut(scores: Scores, longest_run: int, ties: str) -> tuple[int, int]:
+def _cut(scores: Scores, longest_run: int, ties: TiePolicy) -> tuple[int, int]:
     """Queries per tile and gallery columns per panel."""
     per_score = _bytes_per_score(scores, ties)
     per_positives = _BYTES_PER_POSITIVE * longest_run
@@ -238,11 +167,11 @@ def _cut(scores: Scores, longest_run: int, ties: str) -> tuple[int, int]:
     return rows, max(1, min(scores.num_gallery, half // (rows * per_score)))
 
 
-def _bytes_per_score(scores: Scores, ties: str) -> int:
+def _bytes_per_score(scores: Scores, ties: TiePolicy) -> int:
     size = scores.dtype.itemsize
     if scores.device.type != "cpu":
         size += _BYTES_PER_SORTED
-    if ties == "stable":
+    if ties.by_place is not None:
         size += scores.dtype.itemsize + 1
     return size
 

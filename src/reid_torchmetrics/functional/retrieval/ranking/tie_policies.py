@@ -1,0 +1,145 @@
+"""Tie policies: who goes first among equal scores. One row of `TIE_POLICIES` holds all that a policy decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias, final
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval.ranking.counting import (
+    negatives_above,
+    negatives_before,
+    sort_rows,
+    tied_negatives,
+)
+
+
+class Positives(NamedTuple):
+    """The positives of a tile's queries, best first, then padding."""
+
+    scores: Float[Tensor, "queries padded"]
+    """minus infinity at padding"""
+    places: Int[Tensor, "queries padded"]
+    """kept gallery items that come before the positive in the gallery; in step with the scores only `by_place`"""
+    lowest: Float[Tensor, " queries"]
+    """score of the last positive; infinity for a query without positives"""
+
+
+class Panel(NamedTuple):
+    """The scores of a tile's queries against a range of the gallery, with all but the negatives taken out."""
+
+    scores: Float[Tensor, "queries columns"]
+    """minus infinity where something was taken out; counting may put them in another order"""
+    num_removed: Int[Tensor, " queries"]
+    removed: Bool[Tensor, "queries columns"] | None
+    """what was taken out; under policies `by_place` only"""
+    first_place: int
+    """kept gallery items before the first column"""
+    argument: str
+    """where the scores come from, for the error about NaN"""
+
+
+Count: TypeAlias = Callable[[Panel, Positives], Int[Tensor, "counts queries padded"]]
+"""counts the negatives of a panel that are before each positive"""
+PlaceOrder: TypeAlias = Callable[[Int[Tensor, "*places"]], Int[Tensor, "*places"]]
+"""numbers that ascend in the order of items with equal scores, from the places of the items in the gallery"""
+
+
+@final
+@dataclass(frozen=True)
+class TiePolicy:
+    """Who goes first among equal scores, wherever this matters.
+
+    The order of two tied positives never changes which ranks they take, so a policy is about a positive and a negative.
+    """
+
+    name: str
+    sentence: str
+    """what it says, for the docs"""
+    count: Count
+    """`num_counts` numbers for each positive: the negatives before it; where tied items are a group also those among
+    them that are level with it"""
+    by_place: PlaceOrder | None = None
+    """how items with equal scores are put in order; None where their places in the gallery do not matter"""
+    positives_first: bool = False
+    """whether a positive goes before the negatives with its score; not asked where places decide"""
+    groups: bool = False
+    """whether measures need the groups of tied candidates; ranks are the pessimistic ones then"""
+    averages: bool = False
+    """whether a measure is the mean over all orders of each group; else a group counts as one, at its last rank"""
+
+    @property
+    def num_counts(self) -> int:
+        """Numbers that are counted for every positive."""
+        return 2 if self.groups else 1
+
+    @property
+    def num_entries(self) -> int:
+        """Numbers that are found for every positive: its rank, and what `TiedGroups` holds of its group."""
+        return 4 if self.groups else 1
+
+
+def _and_level(panel: Panel, positives: Positives) -> Tensor:
+    ordered = sort_rows(panel.scores, argument=panel.argument, floor=positives.lowest)
+    return negatives_above(ordered, panel.num_removed, positives.scores, or_tied=True)[None]
+
+
+def _above(panel: Panel, positives: Positives) -> Tensor:
+    ordered = sort_rows(panel.scores, argument=panel.argument, floor=positives.lowest)
+    return negatives_above(ordered, panel.num_removed, positives.scores, or_tied=False)[None]
+
+
+def _before(panel: Panel, positives: Positives) -> Tensor:
+    assert panel.removed is not None  # noqa: S101 - for the type checker
+    places = positives.places - panel.first_place
+    return negatives_before(panel.scores, panel.removed, positives.scores, places, argument=panel.argument)[None]
+
+
+def _with_groups(panel: Panel, positives: Positives) -> Tensor:
+    ordered = sort_rows(panel.scores, argument=panel.argument, floor=positives.lowest)
+    return tied_negatives(ordered, panel.num_removed, positives.scores)
+
+
+def _as_they_are(places: Tensor) -> Tensor:
+    return places
+
+
+_POLICIES = (
+    TiePolicy("pessimistic", "a negative with the same score goes before the positive", _and_level),
+    TiePolicy("optimistic", "the positive goes before a negative with the same score", _above, positives_first=True),
+    TiePolicy("stable", "items with the same score keep the order of the gallery", _before, by_place=_as_they_are),
+    TiePolicy("grouped", "items with the same score all take the last of their ranks", _with_groups, groups=True),
+    TiePolicy(
+        "expected",
+        "a measure is the mean over all orders of items with the same score",
+        _with_groups,
+        groups=True,
+        averages=True,
+    ),
+)
+
+TIE_POLICIES: dict[str, TiePolicy] = {policy.name: policy for policy in _POLICIES}
+"""the tie policies by name"""
+
+
+def best_first(
+    scores: Float[Tensor, "queries padded"],
+    places: Int[Tensor, "queries padded"],
+    positive: Bool[Tensor, "queries padded"],
+    *,
+    ties: TiePolicy,
+) -> Positives:
+    """Sort the scores of the positives of each query; what is not `positive` goes behind them, as padding."""
+    lowest = scores.where(positive, torch.inf).amin(1)
+    scores = scores.where(positive, -torch.inf)
+    if ties.by_place is None:
+        return Positives(scores.sort(dim=1, descending=True).values, places, lowest)
+    # Padding is last even after positives that score minus infinity; its place is -1, which is none.
+    order = ties.by_place(places).where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
+    scores, places = scores.gather(1, order), places.where(positive, -1).gather(1, order)
+    scores, order = scores.sort(dim=1, descending=True, stable=True)
+    return Positives(scores, places.gather(1, order), lowest)
