@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.detection import (
 )
 from reid_torchmetrics.metrics.detection.box_metric import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionMAP
-from reid_torchmetrics.metrics.detection.local_matches import Findings
+from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
 from reid_torchmetrics.metrics.detection.packed_matches import to_columns
 from tests.golden.coco_cases import RealProblem, val2014
 from tests.metrics.detection.detection_samples import torchmetrics_peer
@@ -191,7 +191,7 @@ def test_a_rank_sends_so_many_bytes_of_a_detection():
     detections, truths = packed(val2014())
     detections = replace(detections, scores=detections.scores.float(), images=detections.images.int())
     matches = match_images(detections, truths)
-    columns = to_columns(Findings(matches.classes, (matches,)))
+    columns = to_columns(LocalMatches(matches.classes, (matches,)))
     of_classes = 3 * 8 + 8 * len(COCO_AREA_RANGES)  # its label, twice, and how many detections and ground truths it has
     sent = sum(column.numel() * column.element_size() for column in columns) - of_classes * len(matches.classes)
     assert 8 <= (sent - 18 * len(matches.columns)) / len(matches.scores) <= 10  # the image takes 2 or 4

@@ -303,7 +303,7 @@ def test_a_synchronized_step_gives_the_value_of_the_batches_of_all_ranks(ranks):
 
 PLACES = {
     "joining": functools.partial(out_of_memory, box_metric.Images, "joined"),
-    "numbering": functools.partial(out_of_memory, gathering.Census, "number"),
+    "numbering": functools.partial(out_of_memory, gathering.ImageNumbering, "number"),
     "matching": functools.partial(out_of_memory, local_matches, "match_images"),
     "packing": functools.partial(out_of_memory, packed_matches, "_to_bits"),
     "unpacking": functools.partial(out_of_memory, packed_matches, "_from_bits"),

@@ -15,7 +15,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
-from reid_torchmetrics.metrics.detection.images import deal, number_ids
+from reid_torchmetrics.metrics.detection.images import interleaved_numbers, number_ids
 from tests.metrics.detection.detection_samples import fed, images, is_same
 
 OPTIONS = {"class_metrics": True, "extended_summary": True, "average": "micro"}
@@ -105,8 +105,8 @@ def test_ids_are_numbered_ascending_and_the_first_of_each_is_marked():
 
 def test_ranks_lay_their_images_down_in_turn():
     sizes = torch.tensor([3, 0, 1, 4])
-    assert [deal(sizes, rank).tolist() for rank in range(4)] == [[0, 3, 5], [], [1], [2, 4, 6, 7]]
-    assert deal(torch.tensor([5]), 0).tolist() == [0, 1, 2, 3, 4]
+    assert [interleaved_numbers(sizes, rank).tolist() for rank in range(4)] == [[0, 3, 5], [], [1], [2, 4, 6, 7]]
+    assert interleaved_numbers(torch.tensor([5]), 0).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_the_values_that_are_numbers_are_plotted():

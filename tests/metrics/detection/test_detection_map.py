@@ -7,7 +7,7 @@ import pytest
 import torch
 from torchmetrics import MetricCollection, MetricTracker
 
-from reid_torchmetrics.functional.detection import AP_RULES, find_curves
+from reid_torchmetrics.functional.detection import AP_RULES, curves_from_matches
 from reid_torchmetrics.functional.detection.curves import average_precision
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.golden.coco_cases import val2014
@@ -201,7 +201,7 @@ def test_interpolation_is_the_rule_that_makes_average_precision_of_the_curves(ru
     metric = fed(DetectionMAP(interpolation=rule, class_metrics=True, average=average), preds, target)
     value = metric.compute()
     coco = fed(DetectionMAP(class_metrics=True, average=average), preds, target).compute()
-    expected = average_precision(find_curves(metric.results().matches), rule=rule)
+    expected = average_precision(curves_from_matches(metric.results().matches), rule=rule)
     assert value["map"] == pytest.approx(float(expected[0].nanmean()), abs=1e-6)
     assert value["map_50"] == pytest.approx(float(expected[0, 0].nanmean()), abs=1e-6)
     assert value["mar_100"] == coco["mar_100"]

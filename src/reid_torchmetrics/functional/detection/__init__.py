@@ -1,9 +1,10 @@
 """Detection: from boxes to matches, and from matches to precision, recall and average precision.
 
-The way through the modules: `images` (what comes in) and `boxes`; `groups` and `sorting` put the boxes in order,
-`pairs` finds those that overlap, `matching` and, where detections compete, `acceptance` make `matches` of them: the
-waist. From there `precision_recall` and `average_precision` lead to `coco` on its `grid`, and `operating_points` to the
-use of a detector. `pascal_voc` and `yolo` judge detections in their own way (`verdicts`) and share the curves.
+The way through the modules: `images` (what comes in) and `boxes`; `ordering` and `sorting` put the boxes in order,
+`pairs` finds those that overlap, `matching` and, where detections compete, `deferred_acceptance` make `matches` of
+them: the waist. From there `precision_recall` and `average_precision` lead to `coco` on its `grid`, and
+`operating_points` to the use of a detector. `pascal_voc` and `yolo` judge detections in their own way
+(`true_positive_flags`) and share the curves.
 """
 
 from reid_torchmetrics.functional.detection.curves import (
@@ -14,7 +15,7 @@ from reid_torchmetrics.functional.detection.curves import (
     at_confidence,
     average_precision,
     best_f1,
-    find_curves,
+    curves_from_matches,
     precision_recall_curve,
 )
 from reid_torchmetrics.functional.detection.evaluators import (
@@ -73,8 +74,8 @@ __all__ = [
     "best_f1",
     "box_areas",
     "coco_evaluate",
+    "curves_from_matches",
     "evaluate_matches",
-    "find_curves",
     "find_pairs",
     "greedy_true_positives",
     "match_images",

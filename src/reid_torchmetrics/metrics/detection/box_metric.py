@@ -1,4 +1,4 @@
-"""The metric that holds images with boxes, and matches them in `compute`; subclasses say what is asked of them."""
+"""The metric that holds images with boxes, and matches them in `compute`; subclasses say which matches they need."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from reid_torchmetrics._checks import detection_metric as _detection_checks
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
-from reid_torchmetrics.metrics.detection.gathering import ask_together
-from reid_torchmetrics.metrics.detection.images import Census, Images
-from reid_torchmetrics.metrics.detection.local_matches import Findings, Inquiry
+from reid_torchmetrics.metrics.detection.gathering import match_sharded_images
+from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
+from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
 from reid_torchmetrics.metrics.detection.packing import STATES, pack
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
@@ -74,8 +74,8 @@ class BoxMetric(GrowingStates):
             self._add_growing_state(name, empty)
 
     @abstractmethod
-    def _inquiry(self) -> Inquiry:
-        """What `compute` asks of the images."""
+    def _match_request(self) -> MatchRequest:
+        """The matches that `compute` needs."""
 
     @abstractmethod
     def _option_texts(self) -> dict[str, str]:
@@ -131,29 +131,31 @@ class BoxMetric(GrowingStates):
             stacklevel=6,  # the line that calls `update`
         )
 
-    def _ask(self, inquiry: Inquiry, conclude: Callable[[Census, list[Findings]], Result]) -> Result:
-        """What follows from the images of all ranks; `conclude` is given them and what each rank found out.
+    def _evaluate_images(
+        self, request: MatchRequest, reduce: Callable[[ImageNumbering, list[LocalMatches]], Result]
+    ) -> Result:
+        """What follows from the images of all ranks; `reduce` is given their numbers and the matches of each rank.
 
         Raises:
             DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
                 same metric.
         """
-        return conclude(*self._find(inquiry))
+        return reduce(*self._match(request))
 
     def _take_part(self) -> None:
         """Match images with the other ranks."""
-        self._find(self._inquiry())
+        self._match(self._match_request())
 
-    def _find(self, inquiry: Inquiry) -> tuple[Census, list[Findings]]:
+    def _match(self, request: MatchRequest) -> tuple[ImageNumbering, list[LocalMatches]]:
         if self._group is not None:
-            return ask_together(self._group, self._accepted_images, inquiry, lambda: self._settings(inquiry))
+            return match_sharded_images(self._group, self._accepted_images, request, lambda: self._settings(request))
         images = self._images()
-        census = Census.alone(images)
-        return census, [inquiry.answer(census.number(images, 0))]
+        numbering = ImageNumbering.alone(images)
+        return numbering, [request.run(numbering.number(images, 0))]
 
-    def _settings(self, inquiry: Inquiry) -> Settings:
-        method = "results" if inquiry.with_origins else "compute"
-        return Settings(type(self).__name__, method, self._option_texts(), inquiry.describe())
+    def _settings(self, request: MatchRequest) -> Settings:
+        method = "results" if request.with_origins else "compute"
+        return Settings(type(self).__name__, method, self._option_texts(), request.describe())
 
     def _accepted_images(self) -> Images:
         self._raise_refused()
@@ -174,8 +176,8 @@ class BoxMetric(GrowingStates):
         came.
         """
         images = self._images()
-        census = Census.alone(images)
-        coco_json.write(census.number(images, 0).images, name)
+        numbering = ImageNumbering.alone(images)
+        coco_json.write(numbering.number(images, 0).images, name)
 
     @staticmethod
     def coco_to_tm(

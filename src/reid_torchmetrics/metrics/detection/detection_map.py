@@ -24,9 +24,9 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
 from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric
-from reid_torchmetrics.metrics.detection.images import Census
+from reid_torchmetrics.metrics.detection.images import ImageNumbering
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
-from reid_torchmetrics.metrics.detection.local_matches import Findings, Inquiry, merge_findings
+from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 
 AVERAGES = ("macro", "micro")
@@ -186,10 +186,10 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
                 same metric.
         """
-        return self._ask(self._inquiry(), self._value)
+        return self._evaluate_images(self._match_request(), self._value)
 
-    def _value(self, census: Census, parts: Sequence[Findings]) -> dict[str, Any] | Tensor:
-        found, grid = merge_findings(parts), self._grid()
+    def _value(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> dict[str, Any] | Tensor:
+        found, grid = merge_local_matches(parts), self._grid()
         averages = average_matches(found.matches[0], grid, rule=self.interpolation)
         numbers = {name: value.to(self.device, torch.float32) for name, value in averages.summary().items()}
         if self.metric is not None:
@@ -197,7 +197,7 @@ class DetectionMAP(BoxMetric):
         values: dict[str, Any] = {name: numbers[name] for name in self._value_names()}
         if self.extended_summary:
             grids = evaluate_matches(found.matches[0], grid)
-            values["ious"] = Overlaps.matrices(found.overlaps, census.names, grids.classes)
+            values["ious"] = Overlaps.matrices(found.overlaps, numbering.ids_by_number, grids.classes)
             values |= {"precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
         if len(found.matches) > 1:
             averages = average_matches(found.matches[1], grid, rule=self.interpolation)
@@ -218,30 +218,30 @@ class DetectionMAP(BoxMetric):
         The same on all ranks; all ranks must ask.
         """
         with self._synced():
-            return self._ask(replace(self._plain_inquiry(), with_origins=True), self._results)
+            return self._evaluate_images(replace(self._plain_request(), with_origins=True), self._results)
 
-    def _results(self, census: Census, parts: Sequence[Findings]) -> DetectionResults:
-        found, grid = merge_findings(parts), self._grid()
+    def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
+        found, grid = merge_local_matches(parts), self._grid()
         matches = found.matches[0]
-        assert found.labels_of_rows is not None  # noqa: S101 - they were asked for
+        assert found.labels_of_rows is not None  # noqa: S101 - they were requested
         return DetectionResults(
             coco=evaluate_matches(matches, grid),
             averages=average_matches(matches, grid, rule=self.interpolation),
             matches=matches,
-            images=census.names.to(matches.rows.device),
+            images=numbering.ids_by_number.to(matches.rows.device),
             labels=found.labels_of_rows,
         )
 
-    def _inquiry(self) -> Inquiry:
-        """What `compute` asks of the images: with classes of their own, too, where they are wanted."""
-        plain = self._plain_inquiry()
+    def _match_request(self) -> MatchRequest:
+        """The matches that `compute` needs: with classes of their own, too, where they are wanted."""
+        plain = self._plain_request()
         if self.metric is not None:
             return plain
         micro = (True, False) if self.average == "micro" and self.class_metrics else plain.micro
         return replace(plain, micro=micro, with_overlaps=self.extended_summary)
 
-    def _plain_inquiry(self) -> Inquiry:
-        return Inquiry(self._grid(), micro=(self.average == "micro",), max_bytes=self.max_bytes)
+    def _plain_request(self) -> MatchRequest:
+        return MatchRequest(self._grid(), micro=(self.average == "micro",), max_bytes=self.max_bytes)
 
     def _grid(self) -> CocoGrid:
         return CocoGrid(

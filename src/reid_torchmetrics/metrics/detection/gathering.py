@@ -1,7 +1,7 @@
-"""Images that are spread over ranks: each rank matches its own, and tells the others what it found.
+"""Images that are spread over ranks: each rank matches its own, and tells the others its matches.
 
 The number of collectives depends on the number of ranks alone, not on the images: three, and one with image ids, to
-agree on what follows, and one for each rank to send its ids with fingerprints, and one to send its findings.
+agree on what follows, and one for each rank to send its ids with fingerprints, and one to send its matches.
 
 An error on one rank is an error on all: see `base.process_group` for which steps are to be a `Group.together`.
 """
@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.metrics.base import Group, Settings, differing, meet
-from reid_torchmetrics.metrics.detection.images import Census, Images
-from reid_torchmetrics.metrics.detection.local_matches import Findings, Inquiry
+from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
+from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
 from reid_torchmetrics.metrics.detection.packed_matches import from_columns, to_columns
 from reid_torchmetrics.metrics.detection.sampler_padding import ends, warn_if_padded
 
@@ -28,10 +28,10 @@ _ALIGNMENT = 8  # bytes: a part of a buffer is read as any dtype
 
 
 @torch.no_grad()
-def ask_together(
-    group: Group, collect: Callable[[], Images], inquiry: Inquiry, describe: Callable[[], Settings]
-) -> tuple[Census, list[Findings]]:
-    """All images of all ranks, and what each rank found out about its own.
+def match_sharded_images(
+    group: Group, collect: Callable[[], Images], request: MatchRequest, describe: Callable[[], Settings]
+) -> tuple[ImageNumbering, list[LocalMatches]]:
+    """All images of all ranks, and the matches of each rank.
 
     `collect` gives this rank's images, and `describe` what was asked for, which must be the same on all ranks. An error
     at the end is this rank's alone: `Group.conclude` tells the others.
@@ -39,13 +39,15 @@ def ask_together(
     Raises:
         DistributedMetricError: an error on some rank, metrics that differ, or image ids on some ranks only.
     """
-    images, census = _meet(group, collect, describe)
-    columns = to_columns(inquiry.answer(census.number(images, group.rank)))
+    images, numbering = _meet(group, collect, describe)
+    columns = to_columns(request.run(numbering.number(images, group.rank)))
     received = _send(group, [column.to(group.device).contiguous() for column in columns])
-    return census, [_findings(each, inquiry, images.device) for each in received]
+    return numbering, [_local_matches(each, request, images.device) for each in received]
 
 
-def _meet(group: Group, collect: Callable[[], Images], describe: Callable[[], Settings]) -> tuple[Images, Census]:
+def _meet(
+    group: Group, collect: Callable[[], Images], describe: Callable[[], Settings]
+) -> tuple[Images, ImageNumbering]:
     """This rank's images and what all ranks must know of all images."""
 
     def look() -> tuple[Images, Settings, list[int]]:
@@ -58,7 +60,7 @@ def _meet(group: Group, collect: Callable[[], Images], describe: Callable[[], Se
     sizes = [size for size, *_ in table]
     if not any(has_ids for size, has_ids, *_ in table if size):
         warn_if_padded(group, sizes, [(first, last) for *_, first, last in table])
-        return images, Census(sizes, None, images.fingerprints)
+        return images, ImageNumbering(sizes, None, images.fingerprints)
 
     def prepare() -> Tensor:
         listed = torch.empty((sum(sizes), 2), dtype=torch.int64, device=group.device)
@@ -69,15 +71,15 @@ def _meet(group: Group, collect: Callable[[], Images], describe: Callable[[], Se
     listed = group.together(prepare)
     group.share(listed, sizes)
     ids, prints = listed.unbind(1)
-    return images, Census(sizes, ids, lambda: prints)
+    return images, ImageNumbering(sizes, ids, lambda: prints)
 
 
 def _use(size: int, has_ids: int) -> str:
     return "no images" if not size else "given" if has_ids else "not given"
 
 
-def _findings(columns: list[Tensor], inquiry: Inquiry, device: torch.device) -> Findings:
-    return from_columns([column.to(device) for column in columns], inquiry)
+def _local_matches(columns: list[Tensor], request: MatchRequest, device: torch.device) -> LocalMatches:
+    return from_columns([column.to(device) for column in columns], request)
 
 
 def _form(column: Tensor) -> list[int]:

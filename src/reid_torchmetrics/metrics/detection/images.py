@@ -81,8 +81,8 @@ def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Census:
-    """All images of all ranks; one process is a rank by itself."""
+class ImageNumbering:
+    """The numbers of the images of all ranks; one process is a rank by itself."""
 
     sizes: list[int]
     """number of images of each rank"""
@@ -92,13 +92,13 @@ class Census:
     """of their ground truths, if they have ids"""
 
     @classmethod
-    def alone(cls, images: Images) -> Census:
+    def alone(cls, images: Images) -> ImageNumbering:
         """Of the images of one process."""
         return cls([len(images)], images.image_ids, images.fingerprints)
 
     @property
-    def names(self) -> Tensor:
-        """What an image is called, by its number: its `image_id`, or the number itself where there are none."""
+    def ids_by_number(self) -> Tensor:
+        """The `image_id` of each image, by its number; the number itself where there are none."""
         return torch.arange(sum(self.sizes)) if self.ids is None else self.ids.unique()
 
     def number(self, images: Images, rank: int) -> NumberedImages:
@@ -109,7 +109,7 @@ class Census:
         """
         if self.ids is None:
             sizes = torch.tensor(self.sizes, device=images.device)
-            return NumberedImages(images, deal(sizes, rank))
+            return NumberedImages(images, interleaved_numbers(sizes, rank))
         numbers, is_first = number_ids(self.ids.to(images.device))
         if bool(is_first.all()):
             return NumberedImages(images, numbers.split(self.sizes)[rank])
@@ -162,7 +162,7 @@ def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:
     return numbers, is_first
 
 
-def deal(sizes: Tensor, rank: int) -> Tensor:
+def interleaved_numbers(sizes: Tensor, rank: int) -> Tensor:
     """Numbers of the images of a rank, int32, when ranks with so many images each lay theirs down in turn.
 
     Image p of rank r comes after all images of an earlier place, and after those of place p of lower ranks. A sampler

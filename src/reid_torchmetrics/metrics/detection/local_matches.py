@@ -1,4 +1,4 @@
-"""What is asked of the images of a metric, and what a rank finds out about its own: matches, without the boxes."""
+"""The matches that a metric needs, and those of the images of one rank: without the boxes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
 
 
 @dataclass(frozen=True)
-class Findings:
+class LocalMatches:
     """Matches of the images of one rank, or of all."""
 
     labels: Tensor
     """all that occur, ascending, int64"""
     matches: tuple[Matches, ...]
-    """one for each that the inquiry asks for"""
+    """one for each entry of `MatchRequest.micro`"""
     overlaps: tuple[Overlaps, ...] = ()
-    """of each rank, if they are asked for"""
+    """of each rank, if they are requested"""
     labels_of_rows: Tensor | None = None
-    """labels of the detections of the first matches, if they are asked for: their classes may be one for all"""
+    """labels of the detections of the first matches, if they are requested: their classes may be one for all"""
 
 
 @dataclass(frozen=True)
-class Inquiry:
-    """What is asked of the images."""
+class MatchRequest:
+    """Which matches a metric needs of its images."""
 
     grid: CocoGrid
     micro: tuple[bool, ...]
@@ -42,12 +42,11 @@ class Inquiry:
     """whether to find out which ground truth each detection took, and where in their image both are"""
 
     def describe(self) -> dict[str, str]:
-        """What decides the number and the form of the findings, besides the options of the metric."""
-        asked = ("micro", "with_overlaps", "with_origins")
-        return {name: repr(getattr(self, name)) for name in asked}
+        """What decides the number and the form of the matches, besides the options of the metric."""
+        return {name: repr(getattr(self, name)) for name in ("micro", "with_overlaps", "with_origins")}
 
-    def answer(self, numbered: NumberedImages) -> Findings:
-        """Look at the images of a rank."""
+    def run(self, numbered: NumberedImages) -> LocalMatches:
+        """Match the images of a rank."""
         held = numbered.images
         matches = tuple(self._match(numbered, micro=micro) for micro in self.micro)
         overlaps = (self._overlaps(numbered),) if self.with_overlaps else ()
@@ -56,9 +55,9 @@ class Inquiry:
         else:
             labels = distinct_labels(held.detection_labels, held.ground_truth_labels)
         if not self.with_origins:
-            return Findings(labels, matches, overlaps)
+            return LocalMatches(labels, matches, overlaps)
         labels_of_rows = held.detection_labels.index_select(0, matches[0].rows).long()
-        return Findings(labels, tuple(_in_images(each, held) for each in matches), overlaps, labels_of_rows)
+        return LocalMatches(labels, tuple(_in_images(each, held) for each in matches), overlaps, labels_of_rows)
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
         return match_images(
@@ -75,13 +74,13 @@ class Inquiry:
         return Overlaps.of(*boxes, most=self.grid.max_detections[-1], max_bytes=self.max_bytes)
 
 
-def merge_findings(parts: Sequence[Findings]) -> Findings:
-    """What one process would find out with the images of all ranks."""
+def merge_local_matches(parts: Sequence[LocalMatches]) -> LocalMatches:
+    """What one process would match with the images of all ranks."""
     if len(parts) == 1:
         return parts[0]
     merged = [_merge(matches) for matches in zip(*(part.matches for part in parts), strict=True)]
     listed = [part.labels_of_rows for part in parts if part.labels_of_rows is not None]
-    return Findings(
+    return LocalMatches(
         labels=distinct_labels(*(part.labels for part in parts)),
         matches=tuple(matches for matches, _ in merged),
         overlaps=tuple(each for part in parts for each in part.overlaps),

@@ -1,4 +1,4 @@
-"""Findings as a list of tensors to be sent, and back: no more bytes than the other ranks need.
+"""Local matches as a list of tensors to be sent, and back: no more bytes than the other ranks need.
 
 Detections are in the order of their classes, so the numbers of detections of the classes stand for the class of each.
 Their rows are sent only with their origins; where they are not, nothing reads them.
@@ -14,30 +14,30 @@ from torch.nn import functional
 
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
-from reid_torchmetrics.metrics.detection.local_matches import Findings, Inquiry
+from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
 
 _BITS = 8
 _MATCH_COLUMNS = 9
 
 
-def to_columns(findings: Findings) -> list[Tensor]:
-    """The tensors of a rank's findings."""
-    columns = [findings.labels]
-    for matches in findings.matches:
+def to_columns(local: LocalMatches) -> list[Tensor]:
+    """The tensors of a rank's matches."""
+    columns = [local.labels]
+    for matches in local.matches:
         columns += _of_matches(matches)
-    for overlaps in findings.overlaps:
+    for overlaps in local.overlaps:
         columns += [overlaps.groups, overlaps.values]
-    return columns if findings.labels_of_rows is None else [*columns, findings.labels_of_rows]
+    return columns if local.labels_of_rows is None else [*columns, local.labels_of_rows]
 
 
-def from_columns(columns: list[Tensor], inquiry: Inquiry) -> Findings:
-    """The findings of a rank, given what `to_columns` made of them."""
+def from_columns(columns: list[Tensor], request: MatchRequest) -> LocalMatches:
+    """The matches of a rank, given what `to_columns` made of them."""
     left = iter(columns)
-    return Findings(
+    return LocalMatches(
         labels=next(left),
-        matches=tuple(_matches(left, inquiry) for _ in inquiry.micro),
-        overlaps=(Overlaps(next(left), next(left)),) if inquiry.with_overlaps else (),
-        labels_of_rows=next(left) if inquiry.with_origins else None,
+        matches=tuple(_matches(left, request) for _ in request.micro),
+        overlaps=(Overlaps(next(left), next(left)),) if request.with_overlaps else (),
+        labels_of_rows=next(left) if request.with_origins else None,
     )
 
 
@@ -56,11 +56,11 @@ def _of_matches(matches: Matches) -> list[Tensor]:
     return columns if matches.ground_truths is None else [*columns, matches.rows, matches.ground_truths]
 
 
-def _matches(left: Iterator[Tensor], inquiry: Inquiry) -> Matches:
+def _matches(left: Iterator[Tensor], request: MatchRequest) -> Matches:
     classes, num_positives, counts, scores, images, limits, area_bits, columns, bits = (
         next(left) for _ in range(_MATCH_COLUMNS)
     )
-    shape = (2, len(inquiry.grid.area_ranges), len(inquiry.grid.iou_thresholds), len(columns))
+    shape = (2, len(request.grid.area_ranges), len(request.grid.iou_thresholds), len(columns))
     matched, true_positive = _from_bits(bits, shape)
     numbers = torch.arange(len(classes), dtype=torch.int32, device=classes.device)
     return Matches(
@@ -69,13 +69,13 @@ def _matches(left: Iterator[Tensor], inquiry: Inquiry) -> Matches:
         scores=scores,
         class_index=numbers.repeat_interleave(counts, output_size=len(scores)),
         images=images,
-        rows=next(left) if inquiry.with_origins else images,
+        rows=next(left) if request.with_origins else images,
         limits=limits,
         area_bits=area_bits,
         columns=columns,
         matched=matched,
         true_positive=true_positive,
-        ground_truths=next(left) if inquiry.with_origins else None,
+        ground_truths=next(left) if request.with_origins else None,
     )
 
 

@@ -14,8 +14,12 @@ from reid_torchmetrics.functional.detection.curves.operating_points import (
     best_f1,
     precision_recall_curve,
 )
-from reid_torchmetrics.functional.detection.curves.precision_recall import Curves, find_curves, precision_at_recall
-from reid_torchmetrics.functional.detection.curves.true_positive_flags import Verdicts, trace_curves
+from reid_torchmetrics.functional.detection.curves.precision_recall import (
+    Curves,
+    curves_from_matches,
+    precision_at_recall,
+)
+from reid_torchmetrics.functional.detection.curves.true_positive_flags import TruePositiveFlags, curves_from_flags
 
 __all__ = [
     "AP_RULES",
@@ -23,14 +27,14 @@ __all__ = [
     "OperatingPoints",
     "PrecisionRecallCurve",
     "Rule",
-    "Verdicts",
+    "TruePositiveFlags",
     "area_under",
     "at_confidence",
     "average_precision",
     "best_f1",
-    "find_curves",
+    "curves_from_flags",
+    "curves_from_matches",
     "precision_at_recall",
     "precision_recall_curve",
-    "trace_curves",
     "trapezoids",
 ]

@@ -56,7 +56,7 @@ class Curves:
         return torch.arange(1, len(first) + 1, device=first.device).sub_(first)
 
 
-def find_curves(matches: Matches, *, areas: slice = slice(None)) -> Curves:
+def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curves:
     """One curve for each area range, threshold and class: [areas, thresholds, classes].
 
     Of the detections up to a true positive those count that lie in the area range, but for those that are matched to an

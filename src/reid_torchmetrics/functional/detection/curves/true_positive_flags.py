@@ -1,4 +1,4 @@
-"""Detections that someone has judged: which are right and which do not count, at each of some thresholds."""
+"""Curves of detections that are already judged: which are right and which do not count, at each threshold."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from torch.nn import functional
 from reid_torchmetrics.functional.detection.curves.precision_recall import Curves
 
 
-class Verdicts(NamedTuple):
-    """What some of the detections of an order are; all others are false positives."""
+class TruePositiveFlags(NamedTuple):
+    """Whether detections are right, for some of those of an order; all others are false positives."""
 
-    places: Int[Tensor, " judged"]
+    places: Int[Tensor, " flagged"]
     """ascending"""
-    is_true_positive: Bool[Tensor, "thresholds judged"]
-    is_ignored: Bool[Tensor, "thresholds judged"] | None = None
+    is_true_positive: Bool[Tensor, "thresholds flagged"]
+    is_ignored: Bool[Tensor, "thresholds flagged"] | None = None
 
 
-def trace_curves(
-    verdicts: Verdicts,
+def curves_from_flags(
+    flags: TruePositiveFlags,
     class_index: Int[Tensor, " detections"],
     num_positives: Int[Tensor, " classes"],
 ) -> Curves:
     """Precision-recall curves of shape [thresholds, classes] of detections by class and descending score."""
-    shape = len(verdicts.is_true_positive), len(num_positives)
+    shape = len(flags.is_true_positive), len(num_positives)
     starts = torch.searchsorted(class_index.long(), torch.arange(shape[1] + 1, device=class_index.device))
-    classes = class_index.long()[verdicts.places]
-    counts = (verdicts.places - starts[classes] + 1).expand(shape[0], -1)
+    classes = class_index.long()[flags.places]
+    counts = (flags.places - starts[classes] + 1).expand(shape[0], -1)
     num_detections = starts.diff().expand(shape)
-    if verdicts.is_ignored is not None:
-        dropped = functional.pad(verdicts.is_ignored.cumsum(1), (1, 0))
-        before = dropped[:, torch.searchsorted(verdicts.places, starts)]
+    if flags.is_ignored is not None:
+        dropped = functional.pad(flags.is_ignored.cumsum(1), (1, 0))
+        before = dropped[:, torch.searchsorted(flags.places, starts)]
         counts = counts - (dropped[:, 1:] - before[:, classes])
         num_detections = num_detections - before.diff(dim=1)
-    row, column = verdicts.is_true_positive.nonzero(as_tuple=True)
+    row, column = flags.is_true_positive.nonzero(as_tuple=True)
     found = (row * shape[1] + classes[column]).bincount(minlength=shape[0] * shape[1])
     return Curves(
         num_true_positives=found.view(shape),
         num_positives=num_positives.expand(shape),
         num_detections=num_detections,
         counts=counts[row, column],
-        places=verdicts.places[column],
+        places=flags.places[column],
     )

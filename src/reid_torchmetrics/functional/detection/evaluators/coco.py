@@ -13,7 +13,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import Curves, average_precision, find_curves, precision_at_recall
+from reid_torchmetrics.functional.detection.curves import (
+    Curves,
+    average_precision,
+    curves_from_matches,
+    precision_at_recall,
+)
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -204,7 +209,7 @@ def _walk_curves(matches: Matches) -> Iterator[Curves]:
     num_areas = len(matches.matched)
     step = 1 if matches.columns.device.type == "cpu" else num_areas
     for first in range(0, num_areas, step):
-        yield find_curves(matches, areas=slice(first, first + step))
+        yield curves_from_matches(matches, areas=slice(first, first + step))
 
 
 def _on_grid(matches: Matches, curves: Curves, grid: CocoGrid) -> tuple[Tensor, Tensor, Tensor]:

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import Verdicts, average_precision, trace_curves
+from reid_torchmetrics.functional.detection.curves import TruePositiveFlags, average_precision, curves_from_flags
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, Sides, distinct_labels, order_boxes
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Pairs, overlapping
 
@@ -88,21 +88,22 @@ def voc_evaluate(
     _checks.positive_int("max_bytes", max_bytes)
     classes = distinct_labels(detections.labels, ground_truths.labels)
     ground_truths, is_difficult = _without_crowds(ground_truths, is_difficult)
-    ordered, owners = order_boxes(detections, ground_truths, classes, None)
+    ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, None)
     thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device=classes.device)
     pairs = overlapping(
-        ordered,
-        owners,
+        ordered_detections,
+        ordered_ground_truths,
         detections.boxes,
         ground_truths.boxes,
         at_least=min(iou_thresholds),
         sides_of=partial(Sides.of_corners, whole_pixels=whole_pixels),
         max_bytes=max_bytes,
     )
-    is_difficult = is_difficult[owners.rows]
-    verdicts = _judge(_claims(pairs, ordered.grouped, len(is_difficult)), thresholds, is_difficult)
-    counting = owners.class_index[~is_difficult]
-    curves = trace_curves(verdicts, ordered.class_index, counting.bincount(minlength=len(classes)))
+    is_difficult = is_difficult[ordered_ground_truths.rows]
+    best_overlaps = _best_overlaps(pairs, ordered_detections.grouped, len(is_difficult))
+    flags = _flags(best_overlaps, thresholds, is_difficult)
+    counting = ordered_ground_truths.class_index[~is_difficult]
+    curves = curves_from_flags(flags, ordered_detections.class_index, counting.bincount(minlength=len(classes)))
     return VocResults(
         average_precision=average_precision(curves, rule=rule),
         num_true_positives=curves.num_true_positives,
@@ -120,33 +121,35 @@ def _without_crowds(ground_truths: GroundTruths, is_difficult: Tensor) -> tuple[
     return rest, is_difficult[kept]
 
 
-class _Claims(NamedTuple):
+class _BestOverlaps(NamedTuple):
     """Detections that overlap something, by their places in the order of accumulation, and what they overlap most.
 
     Ground truths are those of the ordered ones, whose order in an image and class is that of the rows.
     """
 
-    places: Int[Tensor, " claims"]
-    ground_truth: Int[Tensor, " claims"]
-    iou: Float[Tensor, " claims"]
+    places: Int[Tensor, " overlapping"]
+    ground_truth: Int[Tensor, " overlapping"]
+    iou: Float[Tensor, " overlapping"]
 
 
-def _claims(pairs: Pairs, grouped: Tensor, num_ground_truths: int) -> _Claims:
+def _best_overlaps(pairs: Pairs, grouped: Tensor, num_ground_truths: int) -> _BestOverlaps:
     place = grouped[pairs.detection]
     iou = pairs.iou.new_full((len(grouped),), -1).scatter_reduce(0, place, pairs.iou, "amax")
     is_most = pairs.iou == iou[place]
     first = place.new_full((len(grouped),), num_ground_truths)
     first = first.scatter_reduce(0, place[is_most], pairs.ground_truth[is_most], "amin")
     places = (iou > 0).nonzero()[:, 0]  # with a threshold of 0 boxes apart are pairs, too
-    return _Claims(places, first[places], iou[places])
+    return _BestOverlaps(places, first[places], iou[places])
 
 
-def _judge(claims: _Claims, thresholds: Tensor, is_difficult: Tensor) -> Verdicts:
-    """The first claim of a ground truth that reaches the threshold is right; any is ignored if that is difficult."""
-    reaches = claims.iou >= thresholds[:, None]
-    ordinal = torch.arange(len(claims.places), device=thresholds.device).expand_as(reaches)
-    owner = claims.ground_truth.expand_as(reaches)
-    winners = ordinal.new_full((len(thresholds), len(is_difficult)), len(claims.places))
-    winners = winners.scatter_reduce(1, owner, torch.where(reaches, ordinal, len(claims.places)), "amin")
-    is_ignored = reaches & is_difficult[claims.ground_truth]
-    return Verdicts(claims.places, (winners.gather(1, owner) == ordinal) & ~is_ignored, is_ignored)
+def _flags(best_overlaps: _BestOverlaps, thresholds: Tensor, is_difficult: Tensor) -> TruePositiveFlags:
+    """Right is the first of a ground truth that reaches the threshold; all that do are ignored if that is difficult."""
+    reaches = best_overlaps.iou >= thresholds[:, None]
+    ordinal = torch.arange(len(best_overlaps.places), device=thresholds.device).expand_as(reaches)
+    ground_truth = best_overlaps.ground_truth.expand_as(reaches)
+    winners = ordinal.new_full((len(thresholds), len(is_difficult)), len(best_overlaps.places))
+    winners = winners.scatter_reduce(1, ground_truth, torch.where(reaches, ordinal, len(best_overlaps.places)), "amin")
+    is_ignored = reaches & is_difficult[best_overlaps.ground_truth]
+    return TruePositiveFlags(
+        best_overlaps.places, (winners.gather(1, ground_truth) == ordinal) & ~is_ignored, is_ignored
+    )

@@ -11,7 +11,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import AP_RULES, Rule, Verdicts, area_under, trace_curves, trapezoids
+from reid_torchmetrics.functional.detection.curves import (
+    AP_RULES,
+    Rule,
+    TruePositiveFlags,
+    area_under,
+    curves_from_flags,
+    trapezoids,
+)
 from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
@@ -89,7 +96,9 @@ def yolo_average_precision(
     order, class_index = order_by_class_and_score(place_of_labels(labels[kept], classes), scores[kept])
     rows = kept[order]
     is_right = is_true_positive[rows].T
-    curves = trace_curves(Verdicts(torch.arange(len(rows), device=device), is_right), class_index, num_positives)
+    curves = curves_from_flags(
+        TruePositiveFlags(torch.arange(len(rows), device=device), is_right), class_index, num_positives
+    )
     chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
     precision, recall = _read_at(confidence, is_right[0], scores[rows], class_index.long(), num_positives)
     return YoloResults(

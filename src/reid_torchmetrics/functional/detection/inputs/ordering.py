@@ -46,9 +46,9 @@ class OrderedGroundTruths:
     areas: Tensor
     groups: Int[Tensor, " ground_truths"]
     """number of the group, counted over the groups that have ground truths"""
-    starts: Int[Tensor, " owned_groups"]
+    starts: Int[Tensor, " occupied_groups"]
     """of each group that has ground truths: where its detections begin in `grouped`"""
-    sizes: Int[Tensor, " owned_groups"]
+    sizes: Int[Tensor, " occupied_groups"]
     """and how many of them there are, at most the largest number of detections that counts"""
 
 
@@ -62,9 +62,9 @@ def order_boxes(
     class_index = place_of_labels(ground_truths.labels, classes)
     keys = (ground_truths.images.to(ordered.groups.dtype) * len(classes)).add_(class_index)
     keys, order = keys.sort(stable=True)
-    owned, groups = keys.unique_consecutive(return_inverse=True)
-    starts = torch.searchsorted(ordered.groups, owned)
-    sizes = torch.searchsorted(ordered.groups, owned, right=True) - starts
+    occupied, groups = keys.unique_consecutive(return_inverse=True)
+    starts = torch.searchsorted(ordered.groups, occupied)
+    sizes = torch.searchsorted(ordered.groups, occupied, right=True) - starts
     crowds, areas = ground_truths.is_crowd, ground_truths.areas
     return ordered, OrderedGroundTruths(
         rows=order,

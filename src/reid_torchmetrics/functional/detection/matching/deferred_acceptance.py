@@ -18,7 +18,7 @@ from torch import Tensor
 _FREE = 2**62  # more than any proposer's number: held by nobody
 
 
-class Contest(NamedTuple):
+class CandidatePairs(NamedTuple):
     """Pairs of detections and ground truths that compete, by ground truth; a smaller column has a better score."""
 
     ground_truth: Tensor
@@ -27,12 +27,12 @@ class Contest(NamedTuple):
     """number of thresholds that the overlap reaches"""
     iou: Tensor
 
-    def at(self, places: Tensor) -> Contest:
+    def at(self, places: Tensor) -> CandidatePairs:
         """Some of the pairs."""
-        return Contest(*(values.index_select(0, places) for values in self))
+        return CandidatePairs(*(values.index_select(0, places) for values in self))
 
 
-class Settled(NamedTuple):
+class MatchedPairs(NamedTuple):
     """Which detection takes which ground truth, under which threshold and area range."""
 
     area: Tensor
@@ -42,7 +42,7 @@ class Settled(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Lists:
+class _PreferenceLists:
     """Preference lists laid end to end: by proposer, first the ground truths that count, each part best first."""
 
     proposer: Int[Tensor, " pairs"]
@@ -52,15 +52,15 @@ class _Lists:
     is_crowd: Bool[Tensor, " pairs"]
 
 
-def settle(
-    contest: Contest,
+def stable_matching(
+    candidates: CandidatePairs,
     is_crowd: Bool[Tensor, " ground_truths"],
     ignored: Bool[Tensor, "areas ground_truths"],
     groups: Int[Tensor, " ground_truths"],
     num_columns: int,
     *,
     num_thresholds: int,
-) -> Settled:
+) -> MatchedPairs:
     """Match the contested ground truths for all thresholds and area ranges.
 
     An area range changes the outcome only through the order of a preference list: a list goes first through the ground
@@ -69,14 +69,14 @@ def settle(
     own: those of copy 1 + a for area range a.
     """
     num_areas, num_ground_truths = ignored.shape
-    by_preference = contest.at(_preference_order(contest))
+    by_preference = candidates.at(_preference_order(candidates))
     crowds_last = by_preference.at(
         (by_preference.column * 2 + is_crowd.index_select(0, by_preference.ground_truth)).sort(stable=True).indices
     )
     changed = _changed_groups(crowds_last, is_crowd, ignored, groups)
     area, place = changed.index_select(1, groups.index_select(0, by_preference.ground_truth)).nonzero().unbind(1)
     again = by_preference.at(place)
-    copies = Contest(
+    copies = CandidatePairs(
         torch.cat([crowds_last.ground_truth, again.ground_truth + (area + 1) * num_ground_truths]),
         torch.cat([crowds_last.column, again.column + (area + 1) * num_columns]),
         torch.cat([crowds_last.passed, again.passed]),
@@ -85,7 +85,7 @@ def settle(
     kept_out = torch.cat([is_crowd[None], ignored]).flatten().index_select(0, copies.ground_truth)
     order = (copies.column * 2 + kept_out).sort(stable=True).indices
     copies = copies.at(order)
-    lists = _Lists(
+    lists = _PreferenceLists(
         copies.column,
         copies.ground_truth,
         copies.passed,
@@ -98,39 +98,39 @@ def settle(
     holds = torch.cat([~changed, torch.eye(num_areas, dtype=torch.bool, device=changed.device)], 1)
     source = torch.where(copy > 0, changed.shape[1] + copy - 1, groups.index_select(0, taken))
     area, match = holds.index_select(1, source).nonzero().unbind(1)
-    return Settled(area, *(values.index_select(0, match) for values in (threshold, column, taken)))
+    return MatchedPairs(area, *(values.index_select(0, match) for values in (threshold, column, taken)))
 
 
-def _preference_order(contest: Contest) -> Tensor:
+def _preference_order(candidates: CandidatePairs) -> Tensor:
     """By detection, from the largest overlap down, and of equal overlaps the last ground truth first."""
-    backwards = torch.arange(len(contest.iou) - 1, -1, -1, device=contest.iou.device)
-    overlap_bits = contest.iou.index_select(0, backwards).view(
+    backwards = torch.arange(len(candidates.iou) - 1, -1, -1, device=candidates.iou.device)
+    overlap_bits = candidates.iou.index_select(0, backwards).view(
         torch.int64
     )  # of floats from 0 up, bits ascend as they do
     order = backwards.index_select(0, overlap_bits.bitwise_not().sort(stable=True).indices)
-    return order.index_select(0, contest.column.index_select(0, order).sort(stable=True).indices)
+    return order.index_select(0, candidates.column.index_select(0, order).sort(stable=True).indices)
 
 
-def _changed_groups(crowds_last: Contest, is_crowd: Tensor, ignored: Tensor, groups: Tensor) -> Tensor:
+def _changed_groups(crowds_last: CandidatePairs, is_crowd: Tensor, ignored: Tensor, groups: Tensor) -> Tensor:
     """Where an area range reorders a preference list that has only the crowds last, bool [areas, groups].
 
     It does if a ground truth outside the range comes before one inside it, or before a crowd: among ignored ones,
     crowd or not, the order is that of overlap alone.
     """
-    owner = crowds_last.ground_truth
-    crowd = is_crowd.index_select(0, owner)
+    ground_truth = crowds_last.ground_truth
+    crowd = is_crowd.index_select(0, ground_truth)
     same_list = crowds_last.column[1:] == crowds_last.column[:-1]
     before_crowd = crowd[1:] & ~crowd[:-1]
-    out = ignored.index_select(1, owner)
+    out = ignored.index_select(1, ground_truth)
     reordered = same_list & out[:, :-1] & (~out[:, 1:] | before_crowd)
     area, place = reordered.nonzero().unbind(1)
     num_groups = int(groups[-1]) + 1 if len(groups) else 0
-    changed = torch.zeros((len(ignored), num_groups), dtype=torch.bool, device=owner.device)
-    changed[area, groups.index_select(0, owner.index_select(0, place))] = True
+    changed = torch.zeros((len(ignored), num_groups), dtype=torch.bool, device=ground_truth.device)
+    changed[area, groups.index_select(0, ground_truth.index_select(0, place))] = True
     return changed
 
 
-class _Rules(NamedTuple):
+class _NextChoice(NamedTuple):
     """Where a proposer turns next; the number of pairs stands for nowhere."""
 
     passed: Tensor
@@ -140,7 +140,7 @@ class _Rules(NamedTuple):
     """where the ignored part of the same list begins, seen from the other part"""
 
     @classmethod
-    def of(cls, lists: _Lists) -> _Rules:
+    def of(cls, lists: _PreferenceLists) -> _NextChoice:
         """Of preference lists."""
         num_pairs = len(lists.proposer)
         places = torch.arange(num_pairs, device=lists.proposer.device)
@@ -164,10 +164,10 @@ class _Rules(NamedTuple):
         return torch.where(self.passed.index_select(0, place) > threshold, place, len(self.passed) - 1)
 
 
-def _accept(lists: _Lists, num_thresholds: int) -> tuple[Tensor, Tensor]:
+def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor]:
     """Let everyone propose until all are held or have nobody left to ask: thresholds and places of the pairs held."""
     num_pairs = len(lists.proposer)
-    rules = _Rules.of(lists)
+    rules = _NextChoice.of(lists)
     proposers = lists.proposer.unique_consecutive()
     starts = torch.searchsorted(lists.proposer, proposers)
     receivers, receiver = lists.receiver.unique(return_inverse=True)

@@ -32,14 +32,14 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     order_boxes,
 )
-from reid_torchmetrics.functional.detection.matching.deferred_acceptance import Contest, settle
+from reid_torchmetrics.functional.detection.matching.deferred_acceptance import CandidatePairs, stable_matching
 from reid_torchmetrics.functional.detection.matching.matches import Matches
 from reid_torchmetrics.functional.detection.matching.pairs import DEFAULT_MAX_BYTES, Pairs, overlapping
 
 _LARGEST_THRESHOLD = 1 - 1e-10  # COCO's: an overlap of 1 passes a threshold of 1 whatever the rounding
 _BITS_OF_UINT8 = 8
-_BYTES_PER_RIVAL = 800  # about what is held of a pair that competes, with the copies for four area ranges
-_CACHED_RIVALS = 1 << 15
+_BYTES_PER_CONTESTED_PAIR = 800  # about what is held of a pair that competes, with the copies for four area ranges
+_CACHED_CONTESTED_PAIRS = 1 << 15
 _AREA_BLOCK = 1 << 16  # boxes whose areas are looked at together: they stay in the cache of a CPU
 
 
@@ -81,27 +81,39 @@ def match_images(
         _checks.integer_labels("classes", classes, device=detections.boxes.device)
         classes = classes.long().unique()
         detections, ground_truths, rows = _of_classes(detections, ground_truths, classes)
-    ordered, owners = order_boxes(detections, ground_truths, classes, max(max_detections))
+    ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, max(max_detections))
     ascending = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)
     thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in ascending]
     pairs = overlapping(
-        ordered, owners, detections.boxes, ground_truths.boxes, at_least=thresholds[0], max_bytes=max_bytes
+        ordered_detections,
+        ordered_ground_truths,
+        detections.boxes,
+        ground_truths.boxes,
+        at_least=thresholds[0],
+        max_bytes=max_bytes,
     )
-    ranges = torch.tensor([*area_ranges.values()], dtype=torch.float64, device=owners.areas.device)
-    ignored = owners.is_crowd | (owners.areas < ranges[:, :1]) | (owners.areas > ranges[:, 1:])
+    ranges = torch.tensor([*area_ranges.values()], dtype=torch.float64, device=detections.boxes.device)
+    areas = ordered_ground_truths.areas
+    ignored = ordered_ground_truths.is_crowd | (areas < ranges[:, :1]) | (areas > ranges[:, 1:])
     taken = _take(
-        pairs, ordered, owners, ignored, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
+        pairs,
+        ordered_detections,
+        ordered_ground_truths,
+        ignored,
+        thresholds,
+        keep_ground_truths=keep_ground_truths,
+        max_bytes=max_bytes,
     )
     num_positives = torch.zeros((len(ranges), len(classes)), dtype=torch.int64, device=ranges.device)
     matches = Matches(
         classes=classes,
-        num_positives=num_positives.index_add_(1, owners.class_index, (~ignored).long()),
-        scores=detections.scores.index_select(0, ordered.rows),
-        class_index=ordered.class_index,
-        images=ordered.images,
-        rows=ordered.rows,
-        limits=_limits(ordered, max_detections),
-        area_bits=_area_bits(detections.boxes, ranges).index_select(0, ordered.rows),
+        num_positives=num_positives.index_add_(1, ordered_ground_truths.class_index, (~ignored).long()),
+        scores=detections.scores.index_select(0, ordered_detections.rows),
+        class_index=ordered_detections.class_index,
+        images=ordered_detections.images,
+        rows=ordered_detections.rows,
+        limits=_limits(ordered_detections, max_detections),
+        area_bits=_area_bits(detections.boxes, ranges).index_select(0, ordered_detections.rows),
         columns=taken.columns,
         matched=taken.matched,
         true_positive=taken.true_positive,
@@ -144,8 +156,8 @@ class _Taken(NamedTuple):
 
 def _take(
     pairs: Pairs,
-    ordered: OrderedDetections,
-    owners: OrderedGroundTruths,
+    detections: OrderedDetections,
+    ground_truths: OrderedGroundTruths,
     ignored: Tensor,
     thresholds: list[float],
     *,
@@ -155,18 +167,18 @@ def _take(
     """Match what overlaps: at once where detections have no choice, by deferred acceptance where they have."""
     limits = torch.tensor(thresholds, dtype=torch.float64, device=pairs.iou.device)
     passed = torch.bucketize(pairs.iou, limits, right=True)
-    place = ordered.grouped.index_select(0, pairs.detection)
-    contested = _are_contested(pairs.ground_truth, place, len(ordered.rows), len(owners.rows))
+    place = detections.grouped.index_select(0, pairs.detection)
+    is_contested = _are_contested(pairs.ground_truth, place, len(detections.rows), len(ground_truths.rows))
     better = _passed_by_better(pairs.ground_truth, passed, len(thresholds))
-    better = better.masked_fill_(owners.is_crowd.index_select(0, pairs.ground_truth), 0)
-    alone = (~contested & (better < passed)).nonzero()[:, 0]
-    rivals = contested.nonzero()[:, 0]
+    better = better.masked_fill_(ground_truths.is_crowd.index_select(0, pairs.ground_truth), 0)
+    alone = (~is_contested & (better < passed)).nonzero()[:, 0]
+    contested_pairs = is_contested.nonzero()[:, 0]
 
-    is_column = torch.zeros_like(ordered.rows, dtype=torch.bool)
+    is_column = torch.zeros_like(detections.rows, dtype=torch.bool)
     is_column[place.index_select(0, alone)] = True
-    is_column[place.index_select(0, rivals)] = True
+    is_column[place.index_select(0, contested_pairs)] = True
     columns = is_column.nonzero()[:, 0]
-    column_of = torch.empty_like(ordered.rows)
+    column_of = torch.empty_like(detections.rows)
     column_of[columns] = torch.arange(len(columns), device=columns.device)
     column = column_of.index_select(0, place)
 
@@ -175,27 +187,35 @@ def _take(
         columns=columns,
         ignored=ignored,
         num_thresholds=len(thresholds),
-        rows=owners.rows if keep_ground_truths else None,
+        rows=ground_truths.rows if keep_ground_truths else None,
     )
-    contests = Contest(pairs.ground_truth, column, passed, pairs.iou)
-    for first, last in _contests(owners.groups.index_select(0, pairs.ground_truth.index_select(0, rivals)), max_bytes):
-        contest = contests.at(rivals[first:last])
-        settled = settle(contest, owners.is_crowd, ignored, owners.groups, len(columns), num_thresholds=len(thresholds))
-        cells = (settled.area, settled.threshold, settled.column)
+    candidates = CandidatePairs(pairs.ground_truth, column, passed, pairs.iou)
+    for first, last in _blocks_of_groups(
+        ground_truths.groups.index_select(0, pairs.ground_truth.index_select(0, contested_pairs)), max_bytes
+    ):
+        matched = stable_matching(
+            candidates.at(contested_pairs[first:last]),
+            ground_truths.is_crowd,
+            ignored,
+            ground_truths.groups,
+            len(columns),
+            num_thresholds=len(thresholds),
+        )
+        cells = (matched.area, matched.threshold, matched.column)
         taken.matched[cells] = True
-        taken.true_positive[cells] = ~ignored[settled.area, settled.ground_truth]
+        taken.true_positive[cells] = ~ignored[matched.area, matched.ground_truth]
         if taken.ground_truths is not None:
-            taken.ground_truths[cells] = owners.rows.index_select(0, settled.ground_truth)
+            taken.ground_truths[cells] = ground_truths.rows.index_select(0, matched.ground_truth)
     return taken
 
 
-def _contests(groups: Tensor, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of whole groups of pairs that compete, which are settled together."""
+def _blocks_of_groups(groups: Tensor, max_bytes: int) -> Iterator[tuple[int, int]]:
+    """Ranges of whole groups of pairs that compete, which are matched together."""
     last = (groups.diff().nonzero()[:, 0] + 1) if len(groups) else groups
     ends = torch.cat([last, last.new_full((1,), len(groups))])
-    most = max(1, max_bytes // _BYTES_PER_RIVAL)
+    most = max(1, max_bytes // _BYTES_PER_CONTESTED_PAIR)
     if groups.device.type == "cpu":
-        most = min(most, _CACHED_RIVALS)
+        most = min(most, _CACHED_CONTESTED_PAIRS)
     block = (ends - 1) // most
     cuts = ends[:-1][block.diff() > 0].tolist()
     yield from pairwise([0, *cuts, len(groups)] if len(groups) else [])
@@ -236,29 +256,31 @@ def _without_choice(
 ) -> _Taken:
     """Matches of detections with one ground truth to take: one range of thresholds, the same in every area range."""
     num_areas, device = len(ignored), columns.device
-    low, high, owner = (columns.new_zeros(len(columns)) for _ in range(3))
-    low[column], high[column], owner[column] = better, passed, ground_truth
+    low, high, taken_by_column = (columns.new_zeros(len(columns)) for _ in range(3))
+    low[column], high[column], taken_by_column[column] = better, passed, ground_truth
     threshold = torch.arange(num_thresholds, device=device)[:, None]
     matched = (threshold >= low) & (threshold < high)
-    counts = ~ignored.index_select(1, owner) if ignored.shape[1] else matched.new_zeros((num_areas, len(columns)))
+    counts = (
+        ~ignored.index_select(1, taken_by_column) if ignored.shape[1] else matched.new_zeros((num_areas, len(columns)))
+    )
     true_positive = matched & counts[:, None]
     taken = None
     if rows is not None:
-        owner_rows = rows.index_select(0, owner) if len(rows) else owner
-        taken = torch.where(matched, owner_rows, -1).expand(num_areas, -1, -1).contiguous()
+        true_rows = rows.index_select(0, taken_by_column) if len(rows) else taken_by_column
+        taken = torch.where(matched, true_rows, -1).expand(num_areas, -1, -1).contiguous()
     return _Taken(columns, matched.expand(num_areas, -1, -1).contiguous(), true_positive, taken)
 
 
-def _limits(ordered: OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:
+def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:
     """How many of the limits leave the detection out: its rank in its group is at or beyond them.
 
     The rank is at least r if the detection r places before is of the same group.
     """
     dtype = torch.int8 if len(max_detections) <= torch.iinfo(torch.int8).max else torch.int64
-    exceeded = torch.zeros_like(ordered.groups, dtype=dtype)
+    exceeded = torch.zeros_like(detections.groups, dtype=dtype)
     for limit in (most for most in max_detections if most < len(exceeded)):
-        exceeded[limit:] += (ordered.groups[limit:] == ordered.groups[:-limit]).view(torch.int8)
-    return torch.empty_like(exceeded).scatter_(0, ordered.grouped, exceeded)
+        exceeded[limit:] += (detections.groups[limit:] == detections.groups[:-limit]).view(torch.int8)
+    return torch.empty_like(exceeded).scatter_(0, detections.grouped, exceeded)
 
 
 def _area_bits(

@@ -69,23 +69,27 @@ def find_pairs(
     if most is not None:
         _checks.positive_int("most", most, fits_int64=False)
     classes = distinct_labels(detections.labels, ground_truths.labels)
-    ordered, owners = order_boxes(detections, ground_truths, classes, most)
+    ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, most)
     pairs = overlapping(
-        ordered,
-        owners,
+        ordered_detections,
+        ordered_ground_truths,
         detections.boxes,
         ground_truths.boxes,
         at_least=at_least,
         sides_of=Sides.of_corners if whole_pixels else Sides.of,
         max_bytes=max_bytes,
     )
-    rows = ordered.rows.index_select(0, ordered.grouped.index_select(0, pairs.detection))
-    return Pairs(owners.rows.index_select(0, pairs.ground_truth), rows, pairs.iou)
+    grouped = ordered_detections.grouped.index_select(0, pairs.detection)
+    return Pairs(
+        ordered_ground_truths.rows.index_select(0, pairs.ground_truth),
+        ordered_detections.rows.index_select(0, grouped),
+        pairs.iou,
+    )
 
 
 def overlapping(
-    ordered: OrderedDetections,
-    owners: OrderedGroundTruths,
+    detections: OrderedDetections,
+    ground_truths: OrderedGroundTruths,
     boxes: Float[Tensor, "detections 4"],
     others: Float[Tensor, "ground_truths 4"],
     *,
@@ -93,22 +97,22 @@ def overlapping(
     sides_of: Callable[[Tensor], Sides] = Sides.of,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
-    """The pairs as places, of ground truths in `owners`, of detections in `ordered.grouped`; boxes are given by row."""
+    """The pairs as places, of ground truths in their order, of detections in `grouped`; boxes are given by row."""
     found = _Found(boxes.device)
-    is_crowd = owners.is_crowd if bool(owners.is_crowd.any()) else None
-    other_sides = sides_of(others.index_select(0, owners.rows))
-    for first, last in _blocks(owners.sizes.index_select(0, owners.groups), max_bytes):
-        candidates = _candidates(owners, first, last)
-        rows = ordered.rows.index_select(0, ordered.grouped.index_select(0, candidates.places))
+    is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
+    other_sides = sides_of(others.index_select(0, ground_truths.rows))
+    for first, last in _blocks(ground_truths.sizes.index_select(0, ground_truths.groups), max_bytes):
+        candidates = _candidates(ground_truths, first, last)
+        rows = detections.rows.index_select(0, detections.grouped.index_select(0, candidates.places))
         sides = sides_of(boxes.index_select(0, rows)).at(candidates.detection)
         iou = overlap(
             sides,
-            other_sides.at(candidates.owner),
-            None if is_crowd is None else is_crowd.index_select(0, candidates.owner),
+            other_sides.at(candidates.ground_truth),
+            None if is_crowd is None else is_crowd.index_select(0, candidates.ground_truth),
         )
         kept = (iou >= at_least).nonzero()[:, 0]
         detection = candidates.places.index_select(0, candidates.detection.index_select(0, kept))
-        found.add(candidates.owner.index_select(0, kept), detection, iou.index_select(0, kept))
+        found.add(candidates.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept))
     return found.pairs()
 
 
@@ -142,20 +146,22 @@ class _Candidates:
 
     places: Tensor
     """places in `grouped` of the detections of the block's groups"""
-    owner: Tensor
+    ground_truth: Tensor
     """of each pair: the ground truth"""
     detection: Tensor
     """and the detection, counted in `places`"""
 
 
-def _candidates(owners: OrderedGroundTruths, first: int, last: int) -> _Candidates:
-    groups = owners.groups[first:last]
+def _candidates(ground_truths: OrderedGroundTruths, first: int, last: int) -> _Candidates:
+    groups = ground_truths.groups[first:last]
     first_group, last_group = int(groups[0]), int(groups[-1]) + 1
-    sizes, starts = owners.sizes[first_group:last_group], owners.starts[first_group:last_group]
+    sizes, starts = ground_truths.sizes[first_group:last_group], ground_truths.starts[first_group:last_group]
     group = groups - first_group
     num_pairs = sizes.index_select(0, group)
-    owner = torch.repeat_interleave(num_pairs).add_(first)
-    return _Candidates(_runs(starts, sizes), owner, _runs(starts_of_runs(sizes).index_select(0, group), num_pairs))
+    ground_truth = torch.repeat_interleave(num_pairs).add_(first)
+    return _Candidates(
+        _runs(starts, sizes), ground_truth, _runs(starts_of_runs(sizes).index_select(0, group), num_pairs)
+    )
 
 
 def _runs(starts: Tensor, sizes: Tensor) -> Tensor:
