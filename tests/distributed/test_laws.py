@@ -73,13 +73,13 @@ def test_without_index_the_order_is_that_of_the_ranks(ranks):
 
 
 def test_a_collapsed_model_has_the_ranks_of_one_process(ranks):
-    parts = [1, 101, 399]
-    rows = [torch.full((501, 37), 0.1), torch.full((501, 512), 0.1), repeated(501, 512, distinct=1).float()]
+    parts = [1, 41, 159]
+    rows = [torch.full((201, 37), 0.1), torch.full((201, 512), 0.1), repeated(201, 512, distinct=1).float()]
     problems = [
         spread(embeddings, parts, similarity, ties, leave_one_out=True)
         for embeddings, similarity, ties in itertools.product(rows, NAMED, TIES)
     ]
-    constant = {given.options["ties"]: replace(given, embeddings=torch.ones(501, 1)) for given in problems}
+    constant = {given.options["ties"]: replace(given, embeddings=torch.ones(201, 1)) for given in problems}
     by_ties = {ties: Outcome.expected(given.reference()) for ties, given in constant.items()}
     assert not differing(ranks, 3, problems, [by_ties[given.options["ties"]] for given in problems])
 
@@ -87,7 +87,7 @@ def test_a_collapsed_model_has_the_ranks_of_one_process(ranks):
 @pytest.mark.parametrize("dimension", [5, 512])
 def test_equal_embeddings_tie_wherever_they_are(ranks, dimension):
     embeddings = repeated(100, dimension).float()
-    max_bytes = (DEFAULT_MAX_BYTES, 5000, 60_000)
+    max_bytes = (DEFAULT_MAX_BYTES, 5000 if dimension == 5 else 50_000, 60_000)  # panels of a few items
     cases = itertools.product(([49, 50, 1], [3, 1, 96]), NAMED, TIES, (max_bytes[:1], max_bytes))
     problems = [spread(embeddings, parts, name, ties, max_bytes=memory) for parts, name, ties, memory in cases]
     assert not differing(ranks, 3, problems)

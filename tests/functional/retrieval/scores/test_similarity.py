@@ -56,14 +56,14 @@ def test_strided_embeddings_are_read_as_they_are(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_collapsed_model_scores_as_low_as_the_identities_allow(name):
-    embeddings = torch.full((1, 37), 0.123).repeat(501, 1)
-    identities = torch.arange(501) // 3
+    embeddings = torch.full((1, 37), 0.123).repeat(201, 1)
+    identities = torch.arange(201) // 3
     for max_bytes in (4000, 10**7):
         ranks = rank_positives(
-            embeddings, embeddings, identities, identities, self_index=torch.arange(501), similarity=name,
+            embeddings, embeddings, identities, identities, self_index=torch.arange(201), similarity=name,
             max_bytes=max_bytes,
         )  # fmt: skip
-        assert ranks.rank.tolist() == [499, 500] * 501
+        assert ranks.rank.tolist() == [199, 200] * 201
 
 
 @pytest.mark.parametrize("name", NAMES)
