@@ -15,6 +15,7 @@ from reid_torchmetrics.functional.retrieval import (
     CMC_MODES,
     EMPTY_TARGET_ACTIONS,
     EXPANSIONS,
+    MEASURES,
     ORIGINAL_DISTANCES,
     PRECISION_DIVISORS,
     PROTOCOLS,
@@ -201,6 +202,20 @@ def _cmc(protocol: Protocol) -> str:
         return {"first_match": "first match", "all_shots": "all shots"}[protocol.mode]
     gallery = f"identities; drawn: {protocol.draw.shots} of each {protocol.draw.per.replace('_', ' ')}"
     return gallery + (", from the queries" if protocol.queries_in_draw else "")
+
+
+def test_every_measure_has_a_row_and_the_row_has_its_words():
+    (table,) = (table for table in tables(TEXTS["protocols.md"]) if table.header[0] == "name")
+    plain = Protocol("", "")
+    expected = [
+        [
+            f"`{measure.name}_5`" if measure.takes_k else f"`{measure.name}`",
+            measure.describe(plain, 5),
+            "no" if measure.expectation is None else "yes",
+        ]
+        for measure in MEASURES.values()
+    ]
+    assert [[*row.values()] for row in table.rows] == expected
 
 
 def test_every_protocol_has_a_row_and_the_row_is_what_the_protocol_says():

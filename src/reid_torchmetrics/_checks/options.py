@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import torch
@@ -157,15 +157,6 @@ def plain_normalizer(rule: str, normalizer: str) -> None:
     """Raise if an interpolated rule comes with a normalizer that it does not use."""
     if normalizer != "positives":
         raise ValueError(f"`normalizer` must be 'positives' with rule {rule!r}; got {normalizer!r}.")
-
-
-def drawn(argument: str, reports: Sequence[str], drawable: Collection[str], *, is_plain: bool) -> None:
-    """Raise if a number has no expectation over drawn galleries."""
-    unknown = [report for report in reports if report not in drawable]
-    if unknown:
-        raise ValueError(f"`{argument}` has expectations of {', '.join(drawable)} only; got {unknown[0]!r} to report.")
-    if not is_plain:
-        raise ValueError(f"`{argument}` needs rule 'rectangle' without a cutoff `k`; got another rule or a cutoff.")
 
 
 def drawn_cmc(argument: str, *, given: bool, is_plain: bool) -> None:

@@ -74,6 +74,10 @@ BAD = [
         {"draw": SHOT, "reports": ("map", "mrr")},
         "`draw` has expectations of map, minp, rank_<k> only; got 'mrr' to report.",
     ),
+    (
+        {"draw": SHOT, "reports": ("map", "precision_10")},
+        "`draw` has expectations of map, minp, rank_<k> only; got 'precision_10' to report.",
+    ),
     ({"draw": SHOT, "rule": "trapezoid"}, "`draw` needs rule 'rectangle' without a cutoff `k`; got another rule or"),
     ({"draw": SHOT, "mode": "all_shots"}, "`draw` needs mode 'first_match'; got another."),
     (

@@ -10,7 +10,7 @@ from reid_torchmetrics.functional.retrieval.measures import parse_report
 def describe(name: str, protocol: Protocol, setup: Setup) -> str:
     """The convention of a reported number, in words."""
     measure, k = parse_report(name)
-    is_drawn = protocol.draw is not None and (measure.is_cmc or protocol.draws_precision)
+    is_drawn = protocol.draws(measure)
     words = measure.describe(protocol, k, is_drawn=is_drawn)
     parts = [words, *_draw_in_words(protocol)] if is_drawn else [words]
     parts += _relevance_in_words(protocol.for_cmc if measure.is_cmc else protocol, setup)

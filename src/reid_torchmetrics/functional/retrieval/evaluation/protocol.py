@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
     EMPTY_TARGET_ACTIONS,
     MEASURES,
     PRECISION_DIVISORS,
+    Measure,
     parse_report,
 )
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
@@ -87,10 +88,7 @@ class Protocol:
         _checks.some("reports", self.reports)
         if isinstance(AP_RULES[self.rule], int):
             _checks.plain_normalizer(self.rule, self.normalizer)
-        if self.draw is not None and self.draws_precision:
-            known = [measure.pattern for measure in MEASURES.values() if measure.expectation is not None]
-            is_plain = self.rule == "rectangle" and self.k is None
-            _checks.drawn("draw", [measure.pattern for measure in reported], known, is_plain=is_plain)
+        self._check_expectations(reported)
         _checks.drawn_cmc("draw", given=self.draw is not None, is_plain=self.mode == "first_match")
         _checks.weighs("queries_in_draw", weighs=self.queries_in_draw, draws=self.draw is not None)
 
@@ -110,6 +108,18 @@ class Protocol:
         _checks.instance("draw", self.draw, (GalleryDraw,))
         _checks.pairs_of_ints("camera_map", self.camera_map)
         _checks.integers("junk_identities", self.junk_identities)
+
+    def _check_expectations(self, reported: Sequence[Measure]) -> None:
+        for name, measure in zip(self.reports, reported, strict=True):
+            if self.draws(measure) and measure.expectation is None:
+                known = ", ".join(each.pattern for each in MEASURES.values() if each.expectation is not None)
+                raise ValueError(f"`draw` has expectations of {known} only; got {name!r} to report.")
+        if self.draw is not None and self.draws_precision and (self.rule != "rectangle" or self.k is not None):
+            raise ValueError("`draw` needs rule 'rectangle' without a cutoff `k`; got another rule or a cutoff.")
+
+    def draws(self, measure: Measure) -> bool:
+        """Whether a measure is that of drawn galleries, and not that of the whole gallery."""
+        return self.draw is not None and (measure.is_cmc or self.draws_precision)
 
     @property
     def largest_rank(self) -> int:

@@ -72,10 +72,10 @@ def _copy(values: Tensor | None) -> Tensor | None:
 
 
 def _values(name: str, ranked: Ranked, protocol: Protocol) -> Float[Tensor, " queries"]:
-    is_cmc = parse_report(name)[0].is_cmc
-    if ranked.drawn is not None and (is_cmc or protocol.draws_precision):
+    row, _ = parse_report(name)
+    if ranked.drawn is not None and protocol.draws(row):
         return measure_drawn(name, ranked.drawn)
-    return measure(name, ranked.cmc_ranks if is_cmc else ranked.ranks, protocol)
+    return measure(name, ranked.cmc_ranks if row.is_cmc else ranked.ranks, protocol)
 
 
 def _curve(ranked: Ranked, protocol: Protocol, max_rank: int) -> Float[Tensor, " max_rank"]:
