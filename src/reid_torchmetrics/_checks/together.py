@@ -16,9 +16,8 @@ def relevance_given(labels: Sequence[str], *, lists: bool) -> None:
     if lists and labels:
         raise ValueError(f"`ground_truth` must come without labels; got `{labels[0]}` too.")
     if not lists and not {"query_identities", "gallery_identities"} <= set(labels):
-        raise ValueError(
-            "`query_identities` and `gallery_identities` must be given, or `ground_truth`; got neither both nor lists."
-        )
+        got = "only " + " and ".join(f"`{name}`" for name in labels) if labels else "none of them"
+        raise ValueError(f"`query_identities` and `gallery_identities` must be given, or `ground_truth`; got {got}.")
 
 
 def without_labels(options: Collection[str], about_labels: Collection[str]) -> None:

@@ -59,7 +59,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
 
     @abstractmethod
     def _take_part(self) -> None:
-        """Do with the other ranks what `compute` does with them; one rank's error is then raised on all."""
+        """Run the collectives of `compute`, so that an error on one process is raised on all."""
 
     @contextmanager
     def _noting_refusal(self) -> Iterator[None]:

@@ -59,7 +59,7 @@ class DetectionMAP(BoxMetric):
 
     It takes the place of `torchmetrics.detection.MeanAveragePrecision` for boxes: arguments, `update`, and keys and
     shapes of what `compute` gives are the same. It runs on the device of the boxes and needs neither torchvision nor
-    pycocotools. By purpose it differs from it in these points:
+    pycocotools. It deliberately differs in:
 
     - The default thresholds are those of pycocotools, in float64. TorchMetrics rounds them to float32, which moves
       `map` by up to 0.001; `iou_thresholds=torch.linspace(0.5, 0.95, 10).tolist()` and

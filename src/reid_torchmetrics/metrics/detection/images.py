@@ -163,7 +163,7 @@ def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def interleaved_numbers(sizes: Tensor, rank: int) -> Tensor:
-    """Numbers of the images of a rank, int32, when ranks with so many images each lay theirs down in turn.
+    """Numbers of the images of one process, int32, if images are numbered round-robin over processes of these sizes.
 
     Image p of rank r comes after all images of an earlier place, and after those of place p of lower ranks. A sampler
     that deals a data set out in turn has its images numbered in the order of the data set.

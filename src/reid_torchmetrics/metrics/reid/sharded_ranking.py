@@ -1,4 +1,4 @@
-"""Rank samples that are spread over ranks: the gallery stays where it is.
+"""Rank samples that are sharded over processes, without moving the gallery.
 
 Each rank keeps the samples that it saw. The queries go to every rank, which scores them against its own part of the
 gallery; the scores of positives are put together, each rank counts its own negatives above them, and the counts are

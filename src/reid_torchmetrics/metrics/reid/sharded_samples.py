@@ -1,4 +1,4 @@
-"""Samples that are spread over ranks: what the ranks hold together, which of them count, and the queries of all."""
+"""Samples that are sharded over processes: what all hold together, which of them count, and the queries of all."""
 
 from __future__ import annotations
 

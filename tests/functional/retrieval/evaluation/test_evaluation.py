@@ -389,7 +389,14 @@ BAD = [
         lambda: evaluate(QUERY, GALLERY, *LABELS, protocol="roxford5k_easy"),
         "`protocol` 'roxford5k_easy' needs `ground_truth`, lists for every query; got labels.",
     ),
-    (lambda: evaluate(QUERY, GALLERY), "`query_identities` and `gallery_identities` must be given, or `ground_truth`;"),
+    (
+        lambda: evaluate(QUERY, GALLERY),
+        "`query_identities` and `gallery_identities` must be given, or `ground_truth`; got none of them.",
+    ),
+    (
+        lambda: evaluate(QUERY, GALLERY, QUERY_ID),
+        "`query_identities` and `gallery_identities` must be given, or `ground_truth`; got only `query_identities`.",
+    ),
     (
         lambda: evaluate(QUERY, GALLERY, QUERY_ID, ground_truth=LISTS),
         "`ground_truth` must come without labels; got `query_identities` too.",

@@ -138,7 +138,7 @@ def greedy_true_positives(
     iou_thresholds: Sequence[float],
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Bool[Tensor, "detections thresholds"]:
-    """Whether each detection, by descending score, overlaps a ground truth of its image and class that is left enough.
+    """Whether each detection overlaps an unmatched ground truth of its image and class enough, by descending score.
 
     It takes the one that it overlaps most, the first of equal ones: the matching of Ultralytics 8.4, which is COCO's
     but for that, and without crowds, area ranges and limits of the number of detections. Crowds are left out here.

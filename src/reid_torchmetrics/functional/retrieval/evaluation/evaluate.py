@@ -1,4 +1,4 @@
-"""One call: embeddings, or scores, and what is relevant, under a protocol, to results."""
+"""Evaluate embeddings or scores under a benchmark protocol in one call."""
 
 from __future__ import annotations
 
