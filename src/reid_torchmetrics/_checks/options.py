@@ -132,7 +132,7 @@ def pairs_of_ints(argument: str, value: object) -> None:
 def some(argument: str, values: Collection[object]) -> None:
     """Raise if `values` is empty."""
     if not values:
-        raise ValueError(f"`{argument}` must name at least one number; got none.")
+        raise ValueError(f"`{argument}` must not be empty; got {values!r}.")
 
 
 def function(argument: str, value: object) -> None:

@@ -246,5 +246,5 @@ def test_bad_input_is_refused(change, error, message):
 def test_bad_thresholds_are_refused():
     boxes, labels = torch.zeros((0, 4)), torch.zeros(0, dtype=torch.int64)
     detections = Detections(boxes, torch.zeros(0), labels, labels)
-    with pytest.raises(ValueError, match=r"^`iou_thresholds` must name at least one number; got none\.$"):
+    with pytest.raises(ValueError, match=r"^`iou_thresholds` must not be empty; got \(\)\.$"):
         greedy_true_positives(detections, GroundTruths(boxes, labels, labels), iou_thresholds=())

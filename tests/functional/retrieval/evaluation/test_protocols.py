@@ -84,7 +84,7 @@ BAD = [
         {"rule": "interpolated_11", "normalizer": "hits"},
         "`normalizer` must be 'positives' with rule 'interpolated_11';",
     ),
-    ({"reports": ()}, "`reports` must name at least one number; got none."),
+    ({"reports": ()}, "`reports` must not be empty; got ()."),
     ({"queries_in_draw": True}, "`queries_in_draw` needs a drawn gallery; got no `draw`."),
 ]
 
