@@ -1,4 +1,4 @@
-"""Claim: at MSMT17's size, evaluation needs at most 300 MB over the embeddings.
+"""Claim: at MSMT17's size, evaluation needs at most 300 MB on top of the embeddings.
 
     python benchmarks/peak_memory.py
 
@@ -58,7 +58,7 @@ def main() -> None:
     for way in (by_function, by_metric):
         command = [sys.executable, __file__, way.__name__]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        holds.append(claim(f"MB over the embeddings, {way.__doc__.rstrip('.').lower()}", float(done.stdout), LIMIT))
+        holds.append(claim(f"MB on top of embeddings, {way.__doc__.rstrip('.').lower()}", float(done.stdout), LIMIT))
     sys.exit(0 if all(holds) else 1)
 
 

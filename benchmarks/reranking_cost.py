@@ -4,7 +4,7 @@
 
 3,368 queries and 15,913 gallery items of dimension 256, float32, of real identities; distractors are strangers to each
 other. "dense" is the definition as it is usually coded: matrices of items x items, and loops over their rows. Each way
-runs in a process of its own, and they take turns; the peak (VmHWM, so Linux only) is taken over the embeddings.
+runs in a process of its own, and they take turns; the peak (VmHWM, so Linux only) is measured on top of the embeddings.
 """
 
 from __future__ import annotations
