@@ -26,7 +26,7 @@ from reid_torchmetrics.functional.detection import (
 from reid_torchmetrics.metrics.detection.box_metric import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionMAP
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
-from reid_torchmetrics.metrics.detection.packed_matches import to_columns
+from reid_torchmetrics.metrics.detection.tensor_exchange import span
 from tests.golden.coco_cases import RealProblem, val2014
 from tests.metrics.detection.detection_samples import torchmetrics_peer
 from tests.test_docs import check_number, numbers_of, tables
@@ -191,9 +191,9 @@ def test_a_rank_sends_so_many_bytes_of_a_detection():
     detections, truths = packed(val2014())
     detections = replace(detections, scores=detections.scores.float(), images=detections.images.int())
     matches = match_images(detections, truths)
-    columns = to_columns(LocalMatches(matches.classes, (matches,)))
+    tensors = LocalMatches(matches.classes, (matches,)).to_tensors()
     of_classes = 3 * 8 + 8 * len(COCO_AREA_RANGES)  # its label, twice, and how many detections and ground truths it has
-    sent = sum(column.numel() * column.element_size() for column in columns) - of_classes * len(matches.classes)
+    sent = sum(span(tensor.dtype, tensor.shape) for tensor in tensors) - of_classes * len(matches.classes)
     assert 8 <= (sent - 18 * len(matches.columns)) / len(matches.scores) <= 10  # the image takes 2 or 4
     assert "8 to 10 bytes, and 18 more if some ground truth takes it" in TEXT
 

@@ -15,7 +15,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import UnpaddedDistributedSampler
 from reid_torchmetrics.metrics.base.process_group import Group
-from reid_torchmetrics.metrics.detection import box_metric, gathering, local_matches, packed_matches
+from reid_torchmetrics.metrics.detection import box_metric, gathering, local_matches, tensor_exchange
 from reid_torchmetrics.metrics.detection import detection_map as detection
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.shards import SHARDINGS
@@ -305,8 +305,8 @@ PLACES = {
     "joining": functools.partial(out_of_memory, box_metric.Images, "joined"),
     "numbering": functools.partial(out_of_memory, gathering.ImageNumbering, "number"),
     "matching": functools.partial(out_of_memory, local_matches, "match_images"),
-    "packing": functools.partial(out_of_memory, packed_matches, "_to_bits"),
-    "unpacking": functools.partial(out_of_memory, packed_matches, "_from_bits"),
+    "packing": functools.partial(out_of_memory, tensor_exchange, "_to_bits"),
+    "unpacking": functools.partial(out_of_memory, tensor_exchange, "_from_bits"),
     "merging": functools.partial(out_of_memory, local_matches, "merge_matches"),
     "averaging": functools.partial(out_of_memory, detection, "average_matches"),
 }

@@ -1,9 +1,13 @@
-"""The matches that a metric needs, and those of the images of one rank: without the boxes."""
+"""The matches that a metric needs, and those of the images of one rank: without the boxes.
+
+They are sent as a list of tensors, in the order of the fields of `LocalMatches` and `Matches`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -12,6 +16,8 @@ from reid_torchmetrics.functional.detection.inputs import CocoGrid, distinct_lab
 from reid_torchmetrics.functional.detection.matching import Matches, match_images, merge_matches
 from reid_torchmetrics.metrics.detection.images import Images, NumberedImages
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
+
+_ORIGINS = ("rows", "ground_truths")  # fields of matches that are sent with their origins only: else nothing reads them
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,44 @@ class LocalMatches:
     """of each rank, if they are requested"""
     labels_of_rows: Tensor | None = None
     """labels of the detections of the first matches, if they are requested: their classes may be one for all"""
+
+    def to_tensors(self) -> list[Tensor]:
+        """What the other ranks need of this, and no more bytes than that."""
+        tensors = [self.labels]
+        for matches in self.matches:
+            tensors += _sent(matches, _sent_fields(with_origins=self.labels_of_rows is not None))
+        for overlaps in self.overlaps:
+            tensors += [getattr(overlaps, each.name) for each in fields(Overlaps)]
+        return tensors if self.labels_of_rows is None else [*tensors, self.labels_of_rows]
+
+    @classmethod
+    def from_tensors(cls, tensors: Sequence[Tensor], request: MatchRequest) -> LocalMatches:
+        """What `to_tensors` was called on, after a request."""
+        left, names = iter(tensors), _sent_fields(with_origins=request.with_origins)
+        return cls(
+            labels=next(left),
+            matches=tuple(_received(left, names) for _ in request.micro),
+            overlaps=(Overlaps(*islice(left, len(fields(Overlaps)))),) if request.with_overlaps else (),
+            labels_of_rows=next(left) if request.with_origins else None,
+        )
+
+
+def _sent_fields(*, with_origins: bool) -> list[str]:
+    """Names of the fields of `Matches` that are sent."""
+    return [each.name for each in fields(Matches) if with_origins or each.name not in _ORIGINS]
+
+
+def _sent(matches: Matches, names: Sequence[str]) -> list[Tensor]:
+    """The fields; the class of each detection as a number for each class, as detections are in their order."""
+    counts = matches.class_index.bincount(minlength=len(matches.classes))
+    return [counts if name == "class_index" else getattr(matches, name) for name in names]
+
+
+def _received(left: Iterator[Tensor], names: Sequence[str]) -> Matches:
+    sent = dict(zip(names, islice(left, len(names)), strict=True))
+    numbers = torch.arange(len(sent["classes"]), dtype=torch.int32, device=sent["classes"].device)
+    sent["class_index"] = numbers.repeat_interleave(sent["class_index"], output_size=len(sent["scores"]))
+    return Matches(**({"rows": sent["images"]} | sent))
 
 
 @dataclass(frozen=True)
@@ -98,11 +142,7 @@ def _merge(parts: Sequence[Matches]) -> tuple[Matches, Tensor]:
 
 def _in_images(matches: Matches, images: Images) -> Matches:
     """The same with rows that are counted in each image, of detections and of ground truths."""
-    rows, true_rows = (_row_in_image(each) for each in (images.detection_counts, images.ground_truth_counts))
-    taken = matches.ground_truths
-    if taken is not None:
-        taken = torch.cat([true_rows, true_rows.new_full((1,), -1)])[taken]  # -1 is the last
-    return replace(matches, rows=rows.index_select(0, matches.rows), ground_truths=taken)
+    return matches.with_rows(_row_in_image(images.detection_counts), _row_in_image(images.ground_truth_counts))
 
 
 def _row_in_image(counts: Tensor) -> Tensor:

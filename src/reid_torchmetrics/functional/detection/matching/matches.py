@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int, Integer, Shaped
@@ -11,6 +13,10 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import distinct_labels, order_by_class_and_score, place_of_labels
+
+# Of fields with an entry for each detection, and for each matched one: the axis along which these lie.
+_OF_DETECTIONS = MappingProxyType({"axis": 0})
+_OF_COLUMNS = MappingProxyType({"axis": 2})
 
 
 @dataclass(frozen=True)
@@ -28,22 +34,22 @@ class Matches:
     """labels, ascending"""
     num_positives: Int[Tensor, "areas classes"]
     """ground truths that count: no crowds, and inside the area range"""
-    scores: Shaped[Tensor, " detections"]
+    scores: Shaped[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     """by class, descending score, image and row; no more of one image and class than the largest limit"""
-    class_index: Int[Tensor, " detections"]
-    images: Integer[Tensor, " detections"]
-    rows: Int[Tensor, " detections"]
+    class_index: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
+    images: Integer[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
+    rows: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     """rows among the detections that were matched"""
-    limits: Int[Tensor, " detections"]
+    limits: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     """the number of the smallest of the limits of detections per image and class that keeps the detection"""
-    area_bits: Integer[Tensor, " detections"]
+    area_bits: Integer[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     """bit `a` says whether the area of the detection's own box lies in range `a`"""
     columns: Int[Tensor, " matched"]
     """places of the detections that are matched under some threshold and range, ascending"""
-    matched: Bool[Tensor, "areas thresholds matched"]
-    true_positive: Bool[Tensor, "areas thresholds matched"]
+    matched: Bool[Tensor, "areas thresholds matched"] = field(metadata=_OF_COLUMNS)
+    true_positive: Bool[Tensor, "areas thresholds matched"] = field(metadata=_OF_COLUMNS)
     """matched to a ground truth that counts"""
-    ground_truths: Int[Tensor, "areas thresholds matched"] | None = None
+    ground_truths: Int[Tensor, "areas thresholds matched"] | None = field(default=None, metadata=_OF_COLUMNS)
     """rows of the ground truths that they took, -1 for none; only where they were asked for"""
 
     def within(self, limit: int) -> Matches:
@@ -56,23 +62,30 @@ class Matches:
         new_places = kept.cumsum(0) - 1
         return self._selected(places, columns, new_places.index_select(0, self.columns.index_select(0, columns)))
 
+    def with_rows(self, rows: Int[Tensor, " detections"], true_rows: Int[Tensor, " ground_truths"]) -> Matches:
+        """The same with other numbers for the rows of detections and of ground truths, which are given by row."""
+        taken = self.ground_truths
+        if taken is not None:
+            taken = torch.cat([true_rows, true_rows.new_full((1,), -1)])[taken]  # -1, for none, reads the last
+        return replace(self, rows=rows.index_select(0, self.rows), ground_truths=taken)
+
+    def map_detections(self, function: Callable[[Tensor], Tensor]) -> Matches:
+        """Apply a function to all that there is of detections, [detections] each."""
+        return self._map(_OF_DETECTIONS, function, {})
+
+    def map_columns(self, function: Callable[[Tensor], Tensor], **others: Any) -> Matches:
+        """Apply a function to what there is of matched ones, [areas, thresholds, matched]; `others` are more fields."""
+        return self._map(_OF_COLUMNS, function, others)
+
+    def _map(self, kind: Mapping[str, int], function: Callable[[Tensor], Tensor], others: Mapping[str, Any]) -> Matches:
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.metadata == kind}
+        mapped = {name: function(value) for name, value in values.items() if value is not None}
+        return replace(self, **mapped, **others)
+
     def _selected(self, places: Tensor, columns: Tensor, columns_at: Tensor) -> Matches:
         """Some detections and some of the matched ones, in a given order; `columns_at` is where the latter are now."""
-        taken = self.ground_truths
-        return Matches(
-            classes=self.classes,
-            num_positives=self.num_positives,
-            scores=self.scores.index_select(0, places),
-            class_index=self.class_index.index_select(0, places),
-            images=self.images.index_select(0, places),
-            rows=self.rows.index_select(0, places),
-            limits=self.limits.index_select(0, places),
-            area_bits=self.area_bits.index_select(0, places),
-            columns=columns_at,
-            matched=self.matched.index_select(2, columns),
-            true_positive=self.true_positive.index_select(2, columns),
-            ground_truths=None if taken is None else taken.index_select(2, columns),
-        )
+        chosen = self.map_detections(lambda values: values.index_select(0, places))
+        return chosen.map_columns(lambda values: values.index_select(2, columns), columns=columns_at)
 
 
 def merge_matches(parts: Sequence[Matches]) -> Matches:
@@ -99,27 +112,24 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
 def _joined(parts: Sequence[Matches]) -> Matches:
     """The parts one after another, out of order."""
     classes = distinct_labels(*(part.classes for part in parts))
-    places = [place_of_labels(part.classes, classes) for part in parts]
     num_positives = parts[0].num_positives.new_zeros((len(parts[0].num_positives), len(classes)))
-    for part, place in zip(parts, places, strict=True):
-        num_positives.index_add_(1, place, part.num_positives)
-    class_indices = [place.index_select(0, part.class_index) for part, place in zip(parts, places, strict=True)]
-    starts = [0]
+    aligned, start = [], 0
     for part in parts:
-        starts.append(starts[-1] + len(part.scores))
-    taken = [part.ground_truths for part in parts]
-    return Matches(
-        classes=classes,
-        num_positives=num_positives,
-        class_index=torch.cat(class_indices),
-        columns=torch.cat([part.columns + start for part, start in zip(parts, starts[:-1], strict=True)]),
-        matched=torch.cat([part.matched for part in parts], 2),
-        true_positive=torch.cat([part.true_positive for part in parts], 2),
-        ground_truths=None
-        if any(each is None for each in taken)
-        else torch.cat([each for each in taken if each is not None], 2),
-        **{
-            name: torch.cat([getattr(part, name) for part in parts])
-            for name in ("scores", "images", "rows", "limits", "area_bits")
-        },
-    )
+        place = place_of_labels(part.classes, classes)
+        num_positives.index_add_(1, place, part.num_positives)
+        class_index = place.index_select(0, part.class_index)
+        aligned.append(replace(part, class_index=class_index, columns=part.columns + start))
+        start += len(part.scores)
+    columns = torch.cat([part.columns for part in aligned])
+    return Matches(classes=classes, num_positives=num_positives, columns=columns, **_concatenated(aligned))
+
+
+def _concatenated(parts: Sequence[Matches]) -> dict[str, Any]:
+    """All that there is of detections and of matched ones, one part behind the other; what one part lacks is None."""
+    joined: dict[str, Any] = {}
+    for each in fields(Matches):
+        if each.metadata:
+            values = [getattr(part, each.name) for part in parts]
+            is_lacking = any(value is None for value in values)
+            joined[each.name] = None if is_lacking else torch.cat(values, each.metadata["axis"])
+    return joined

@@ -9,7 +9,6 @@ each area range. Source: `COCOeval.evaluateImg` of pycocotools, whose results th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -132,19 +131,9 @@ def _of_classes(
 
 def _named(matches: Matches, rows: tuple[Tensor, Tensor] | None, slots: list[int]) -> Matches:
     """Matches with thresholds in the caller's order, and with the rows of the caller."""
-    taken = matches.ground_truths
     if rows is not None:
-        if taken is not None:
-            taken = torch.cat([rows[1], rows[1].new_full((1,), -1)])[taken]
-        matches = replace(matches, rows=rows[0].index_select(0, matches.rows), ground_truths=taken)
-    if slots == sorted(slots):
-        return matches
-    return replace(
-        matches,
-        matched=matches.matched[:, slots],
-        true_positive=matches.true_positive[:, slots],
-        ground_truths=None if taken is None else taken[:, slots],
-    )
+        matches = matches.with_rows(*rows)
+    return matches if slots == sorted(slots) else matches.map_columns(lambda values: values[:, slots])
 
 
 class _Taken(NamedTuple):

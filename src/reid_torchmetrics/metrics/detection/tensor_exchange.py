@@ -1,0 +1,89 @@
+"""Tensors of any shape and dtype, sent from every rank to every rank in one broadcast a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from reid_torchmetrics.metrics.base import Group
+
+_DTYPES = (
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
+)
+_MOST_AXES = 3
+_ALIGNMENT = 8  # bytes: a part of a buffer is read as any dtype
+_BITS = 8  # flags in a byte
+
+
+def _form(tensor: Tensor) -> list[int]:
+    """Dtype and shape of a tensor, as so many numbers for any of them."""
+    return [_DTYPES.index(tensor.dtype), *tensor.shape, *[-1] * (_MOST_AXES - tensor.ndim)]
+
+
+def exchange_tensors(group: Group, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+    """The tensors of every rank, which must be contiguous; of each rank their forms come first."""
+    forms = torch.tensor([number for tensor in tensors for number in _form(tensor)], device=group.device)
+    listed = [forms, *tensors]
+    spans = [span(tensor.dtype, tensor.shape) for tensor in listed]
+    _, table = group.exchange(lambda: (None, [len(forms), sum(spans)]), 2)
+    sizes = [size for _, size in table]
+
+    def prepare() -> Tensor:
+        buffer = torch.zeros(sum(sizes), dtype=torch.uint8, device=group.device)
+        own = buffer.split(sizes)[group.rank]
+        for tensor, place in zip(listed, own.split(spans), strict=True):
+            data = _to_bits(tensor) if tensor.dtype == torch.bool else tensor.view(-1).view(torch.uint8)
+            place[: len(data)] = data
+        return buffer
+
+    buffer = group.together(prepare)
+    group.share(buffer, sizes)
+    return [_tensors(part, length) for part, (length, _) in zip(buffer.split(sizes), table, strict=True)]
+
+
+def _tensors(part: Tensor, num_numbers: int) -> list[Tensor]:
+    """The tensors of a rank; so many numbers are their forms."""
+    shapes = [(torch.int64, [num_numbers]), *_shapes(_read(part, torch.int64, [num_numbers]).tolist())]
+    places = part.split([span(*each) for each in shapes])
+    return [_read(place, *each) for place, each in zip(places[1:], shapes[1:], strict=True)]
+
+
+def _shapes(numbers: Sequence[int]) -> Iterator[tuple[torch.dtype, list[int]]]:
+    """Dtypes and shapes, given the forms of tensors one after the other."""
+    for first in range(0, len(numbers), 1 + _MOST_AXES):
+        dtype, *shape = numbers[first : first + 1 + _MOST_AXES]
+        yield _DTYPES[dtype], [size for size in shape if size >= 0]
+
+
+def span(dtype: torch.dtype, shape: Sequence[int]) -> int:
+    """Bytes that a tensor takes, up to the next place where another may begin."""
+    return -(-_num_bytes(dtype, shape) // _ALIGNMENT) * _ALIGNMENT
+
+
+def _num_bytes(dtype: torch.dtype, shape: Sequence[int]) -> int:
+    size = torch.Size(shape).numel()
+    return -(-size // _BITS) if dtype == torch.bool else size * dtype.itemsize
+
+
+def _read(place: Tensor, dtype: torch.dtype, shape: Sequence[int]) -> Tensor:
+    data = place[: _num_bytes(dtype, shape)]
+    return _from_bits(data, shape) if dtype == torch.bool else data.view(dtype).view(*shape)
+
+
+def _to_bits(flags: Tensor) -> Tensor:
+    """Eight flags in a byte, uint8."""
+    padded = functional.pad(flags.reshape(-1), (0, -flags.numel() % _BITS)).view(-1, _BITS)
+    return (padded.to(torch.uint8) << _places(flags.device)).sum(1, dtype=torch.uint8)
+
+
+def _from_bits(data: Tensor, shape: Sequence[int]) -> Tensor:
+    flags = (data[:, None] >> _places(data.device)) & 1
+    return flags.view(-1)[: torch.Size(shape).numel()].view(*shape).bool()
+
+
+def _places(device: torch.device) -> Tensor:
+    return torch.arange(_BITS, dtype=torch.uint8, device=device)
