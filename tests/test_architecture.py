@@ -50,6 +50,8 @@ RULES = [
     (FUNCTIONAL, f"{PACKAGE}.plot"),
     (f"{FUNCTIONAL}.retrieval", f"{FUNCTIONAL}.detection"),
     (f"{FUNCTIONAL}.detection", f"{FUNCTIONAL}.retrieval"),
+    (f"{FUNCTIONAL}.segments", f"{FUNCTIONAL}.retrieval"),
+    (f"{FUNCTIONAL}.segments", f"{FUNCTIONAL}.detection"),
     *(
         (f"{FUNCTIONAL}.retrieval.{room}", f"{FUNCTIONAL}.retrieval.{other}")
         for room, others in ROOMS.items()

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.drawn_positives import find_chances, ordinal_density
 from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric
 from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, StrataAhead
@@ -37,7 +38,7 @@ class IdentityCurves:
         num_events: Int[Tensor, " positives"],
     ) -> None:
         """Add positives: their query, their P(p), and the chance of each identity to be ahead."""
-        useful = (best > 0) & (_segment_reduce(chance, "sum", num_events) <= self.most_ahead)
+        useful = (best > 0) & (segments.reduce(chance, "sum", num_events) <= self.most_ahead)
         chance = chance[useful.repeat_interleave(num_events)]
         self._waiting.append((query[useful], best[useful], chance, num_events[useful]))
         self._num_waiting += len(chance) + len(query)
@@ -116,24 +117,20 @@ def _per_identity(
     none_ahead: Float[Tensor, " entries"], block: StrataAhead, strata: Strata
 ) -> tuple[Float[Tensor, " identities"], Int[Tensor, " positives"]]:
     """Multiply the strata of an identity: none of it is ahead if none of any stratum is."""
-    positive = torch.arange(len(block.num_strata), device=none_ahead.device).repeat_interleave(block.num_strata)
+    positive = segments.numbers(block.num_strata, len(none_ahead))
     key = positive * strata.number + strata.identity[block.stratum]
     keys, num_strata = key.unique_consecutive(return_counts=True)
     positive = torch.div(keys, strata.number, rounding_mode="floor")
     num_identities = torch.bincount(positive, minlength=len(block.num_strata))
-    return _segment_reduce(none_ahead, "prod", num_strata), num_identities
+    return segments.reduce(none_ahead, "prod", num_strata), num_identities
 
 
 def _histogram(
     entry: Int[Tensor, " entries"], lengths: Int[Tensor, " positives"], size: int
 ) -> Float[Tensor, "positives size"]:
     """How often each value below `size` occurs among the consecutive entries of each positive."""
-    row = torch.arange(len(lengths), device=entry.device).repeat_interleave(lengths)
+    row = segments.numbers(lengths, len(entry))
     return torch.bincount(row * size + entry, minlength=len(lengths) * size).view(len(lengths), size).double()
-
-
-def _segment_reduce(values: Float[Tensor, " entries"], how: str, lengths: Int[Tensor, " segments"]) -> Tensor:
-    return torch.segment_reduce(values, how, lengths=lengths, unsafe=True)
 
 
 def _ranges(total: int, row_size: int) -> Iterator[slice]:

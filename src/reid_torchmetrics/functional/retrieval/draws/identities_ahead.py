@@ -14,6 +14,7 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.strata import Strata
 from reid_torchmetrics.functional.retrieval.ranking import TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
@@ -202,7 +203,5 @@ def _search(
 def _cases(available: Int[Tensor, "rows strata"]) -> tuple[Cases, Int[Tensor, "rows strata"]]:
     """Number the cases: for each size of a stratum one for 0, 1, ... all items ahead."""
     sizes, size = available.unique(return_inverse=True)
-    first = (sizes + 1).cumsum(0) - (sizes + 1)
-    of_case = torch.arange(len(sizes), device=sizes.device).repeat_interleave(sizes + 1)
-    ahead = torch.arange(len(of_case), device=sizes.device) - first[of_case]
-    return Cases(sizes[of_case], ahead), first[size]
+    of_case, ahead = segments.runs(0, sizes + 1)
+    return Cases(sizes[of_case], ahead), segments.starts(sizes + 1)[size]

@@ -13,6 +13,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
+
 _NEGLIGIBLE = 1e-17
 """a probability that changes no sum of float64"""
 _NODES = 12  # of each panel; see `panels`
@@ -29,7 +31,7 @@ def at_most(
     By convolution, one event at a time, truncated at `size`: nothing is subtracted from 1, so small values are exact.
     """
     below = torch.empty(len(num_events), size, dtype=torch.float64, device=probabilities.device)
-    start, order = num_events.cumsum(0) - num_events, num_events.argsort()
+    start, order = segments.starts(num_events), num_events.argsort()
     done = 0
     while done < len(order):
         # The sums are taken by length, so that padding is short.

@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_TIES, check_queries_in_draw
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
@@ -119,7 +120,7 @@ def _drawn(
     order = (strata.of_item + keys / 2).argsort(dim=1).expand(len(candidate), -1)
     inside = candidate.gather(1, order).long()
     so_far = torch.nn.functional.pad(inside.cumsum(1), (1, 0))
-    first = strata.num_items.cumsum(0) - strata.num_items
+    first = segments.starts(strata.num_items)
     place = so_far[:, :-1] - so_far[:, first].repeat_interleave(strata.num_items, dim=1)
     chosen = inside.bool() if draw.shots is None else inside.bool() & (place < draw.shots)
     drawn = torch.zeros_like(candidate).scatter_(1, order, chosen)

@@ -9,6 +9,7 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,4 +60,4 @@ def sums_of_groups(
     """Sum of `values` over the items of each group, in float64 and in their order: the same on every run."""
     order = group.argsort(stable=True)
     sizes = group.bincount(minlength=num_groups)
-    return torch.segment_reduce(values[order].double(), "sum", lengths=sizes, unsafe=True)
+    return segments.reduce(values[order].double(), "sum", sizes)

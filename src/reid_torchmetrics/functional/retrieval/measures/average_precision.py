@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures.terms import (
     Places,
     Term,
@@ -30,7 +31,6 @@ from reid_torchmetrics.functional.retrieval.measures.tied_groups import (
     LogFactorials,
     averaged,
     expected_in_group,
-    spread,
 )
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
 
@@ -156,7 +156,7 @@ def _expected_mean_over_hits(ranks: PositiveRanks, tied: TiedGroups, term: Term,
     ordinal, groups = ordinals(ranks.num_positives), groups_of(ranks, tied)
     cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
     chosen = cut & (ordinal == groups.better + 1)  # one positive for each group
-    query = torch.repeat_interleave(ranks.num_positives, output_size=len(cut))[chosen]
+    query = segments.numbers(ranks.num_positives, len(cut))[chosen]
     certain = torch.full_like(ranks.num_positives, k)
     certain[query] = groups.before[chosen]
     total, hits = sum_over_positives(ranks, term, certain), num_hits(ranks, certain)
@@ -169,7 +169,8 @@ def _mean_over_hits_in(groups: Groups, total: Tensor, term: Term, k: int) -> Ten
     """The same for queries with a group that position k cuts; `total` sums `term` over the positives ahead of it."""
     size, num_positives = groups.size, groups.num_positives
     within = k - groups.before
-    group, hits = spread(within.minimum(num_positives) + 1)
+    lengths = within.minimum(num_positives) + 1
+    group, hits = segments.runs(0, lengths)
     first = groups.of(group)
     misses, num_negatives = within[group] - hits, first.size - first.num_positives
     logs = LogFactorials(size)
@@ -178,7 +179,7 @@ def _mean_over_hits_in(groups: Groups, total: Tensor, term: Term, k: int) -> Ten
     seen = first._replace(size=within[group], num_positives=hits)
     added = hits * expected_in_group(lambda *place: term(Places(*place)), seen, seen.size)
     values = chance * (total[group] + added) / (first.better + hits).clamp(min=1)
-    return torch.segment_reduce(values, "sum", lengths=within.minimum(num_positives) + 1, unsafe=True)
+    return segments.reduce(values, "sum", lengths)
 
 
 def _check_interpolated(ranks: PositiveRanks, rule: str, normalizer: str) -> None:

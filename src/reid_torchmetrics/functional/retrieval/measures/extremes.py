@@ -11,6 +11,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures.terms import where_positive
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, expected_reciprocal, groups_at
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups, in_float
@@ -75,4 +76,4 @@ def last_groups(ranks: PositiveRanks, tied: TiedGroups, valid: Bool[Tensor, " qu
 
 
 def _first(ranks: PositiveRanks) -> Tensor:
-    return ranks.num_positives.cumsum(0) - ranks.num_positives
+    return segments.starts(ranks.num_positives)

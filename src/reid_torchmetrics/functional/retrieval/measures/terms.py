@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, expected_in_group, groups_at
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float
 
@@ -99,14 +100,12 @@ def groups_of(ranks: PositiveRanks, tied: TiedGroups) -> Groups:
 
 def ordinals(num_positives: Int[Tensor, " queries"]) -> Int[Tensor, " positives"]:
     """j = 1 ... n for every query, in the order of `PositiveRanks.rank`."""
-    first = num_positives.cumsum(0) - num_positives
-    total = int(num_positives.sum())
-    return torch.arange(1, total + 1, device=first.device) - first.repeat_interleave(num_positives, output_size=total)
+    return segments.runs(1, num_positives, int(num_positives.sum()))[1]
 
 
 def sum_per_query(ranks: PositiveRanks, values: Float[Tensor, " positives"]) -> Float[Tensor, " queries"]:
     """Sum of one value per positive."""
-    return torch.segment_reduce(values, "sum", lengths=ranks.num_positives, unsafe=True)
+    return segments.reduce(values, "sum", ranks.num_positives)
 
 
 def per_block(

@@ -10,13 +10,14 @@ scores", ECIR 2008.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, TiedGroups
 
 _MAX_TERMS = 1 << 20  # terms of expanded sums that are held at a time
@@ -122,14 +123,11 @@ def expected_reciprocal(groups: Groups, within: Int[Tensor, " groups"], *, last:
     distinct, same = torch.unique(torch.stack([*groups, within]), dim=1, return_inverse=True)
     logs = LogFactorials(groups.size)
     none = torch.empty(0, dtype=torch.float64, device=within.device)
-    parts = (_reciprocals(logs, Groups(*part[:4]), part[4], last=last) for part in _parts(distinct))
+    parts = (
+        _reciprocals(logs, Groups(*distinct[:4, part]), distinct[4, part], last=last)
+        for part in segments.ranges_within(distinct[2], _MAX_TERMS)  # about as many terms as candidates in the groups
+    )
     return torch.cat([none, *parts])[same]
-
-
-def _parts(problems: Int[Tensor, "5 problems"]) -> Iterator[Tensor]:
-    """Ranges of problems with about `_MAX_TERMS` candidates in their groups."""
-    part = (problems[2].cumsum(0) - 1).div(_MAX_TERMS, rounding_mode="floor")
-    yield from problems.split(torch.unique_consecutive(part, return_counts=True)[1].tolist(), dim=1)
 
 
 def _reciprocals(logs: LogFactorials, groups: Groups, within: Tensor, *, last: bool) -> Tensor:
@@ -138,21 +136,13 @@ def _reciprocals(logs: LogFactorials, groups: Groups, within: Tensor, *, last: b
     stop = size - num_positives + 1
     stop = (stop if last else stop.minimum(within)).minimum(_NEGLIGIBLE * size // num_positives + 1)
     lengths = (stop - start).clamp(min=0)
-    group, step = spread(lengths)
+    group, step = segments.runs(0, lengths)
     beyond = start[group] + step
     others, positives = size[group] - 1 - beyond, num_positives[group]
     chance = logs.quotient(others, others - positives + 1) - logs.quotient(size, size - num_positives)[group]
     rank = before[group] + (size[group] - beyond if last else beyond + 1)
     terms: Tensor = positives * chance.exp() / rank
-    return torch.segment_reduce(terms, "sum", lengths=lengths, unsafe=True)
-
-
-def spread(lengths: Int[Tensor, " groups"]) -> tuple[Int[Tensor, " terms"], Int[Tensor, " terms"]]:
-    """For each of `lengths` as many terms: the number of the group, and 0, 1, ... inside of it."""
-    total = int(lengths.sum())
-    group = torch.repeat_interleave(lengths, output_size=total)
-    first = lengths.cumsum(0) - lengths
-    return group, torch.arange(total, device=lengths.device) - first[group]
+    return segments.reduce(terms, "sum", lengths)
 
 
 def expected_in_group(

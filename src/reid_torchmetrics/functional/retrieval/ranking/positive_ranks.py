@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES
 
 Hits: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
@@ -201,8 +202,7 @@ def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
     policies = [policy.name for policy in TIE_POLICIES.values() if policy.groups]
     _checks.tied_groups(policies, tied.policy, [len(part) for part in parts], len(ranks.rank))
     size = ranks.num_positives.long()
-    query = torch.repeat_interleave(size)
-    ordinal = torch.arange(1, len(query) + 1, device=query.device) - (size.cumsum(0) - size)[query]
+    query, ordinal = segments.runs(1, size)
     before = ranks.rank - (ordinal - tied.better) - tied.num_negatives
     end = before + tied.num_positives + tied.num_negatives
     inside = (tied.better < ordinal) & (ordinal <= tied.better + tied.num_positives)

@@ -9,6 +9,7 @@ from jaxtyping import Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
@@ -138,7 +139,7 @@ def find_listed_relevance(
         kept=None,
         num_kept=num_gallery,
         order=torch.cat([none, *(part.values for part in sorted_parts)]),
-        run_start=run_length.cumsum(0) - run_length,
+        run_start=segments.starts(run_length),
         run_length=run_length,
         is_junk=torch.zeros(len(parts), dtype=torch.bool, device=device),
         listed_junk=torch.cat([none.bool(), *is_junk]),

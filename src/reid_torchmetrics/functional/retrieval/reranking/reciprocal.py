@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional
+
+from reid_torchmetrics.functional import segments
 
 _BYTES_PER_ENTRY = 64  # positions, keys, values and sums of one entry while it is worked on
 _MOST_ENTRIES = 1 << 19  # with more at a time, memory is only touched for the first time
@@ -30,8 +31,8 @@ class SparseRows:
 
     def select(self, rows: Int[Tensor, " selected"]) -> SparseRows:
         """Some rows, in any order, also repeatedly."""
-        start, length = self.length.cumsum(0) - self.length, self.length[rows]
-        _, entries = _spread(start[rows], length)
+        length = self.length[rows]
+        _, entries = segments.runs(segments.starts(self.length)[rows], length)
         return SparseRows(length, self.columns[entries], self.values[entries])
 
 
@@ -75,7 +76,7 @@ def encode(sets: ReciprocalSets, distance: PairDistance, *, max_bytes: int) -> S
     parts = []
     for first in range(0, max(1, sets.num_items), step):
         length, columns = sets.members(slice(first, min(first + step, sets.num_items)))
-        row = torch.repeat_interleave(length)
+        row = segments.numbers(length)
         weights = torch.exp(-distance(row + first, columns))
         total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
         total.index_add_(0, row, weights.double())
@@ -89,9 +90,9 @@ def average_over(neighbours: Int[Tensor, "items k"], rows: SparseRows, *, max_by
     if k < 2:
         return rows
     parts = []
-    for items in _ranges_within(_entries_within(max_bytes), rows.length[neighbours].sum(1)):
+    for items in segments.ranges_within(rows.length[neighbours].sum(1), _entries_within(max_bytes)):
         found = rows.select(neighbours[items].flatten())
-        item = torch.repeat_interleave(found.length) // k
+        item = segments.numbers(found.length) // k
         keys, place = (item * num_items + found.columns).unique(return_inverse=True)
         total = torch.zeros(len(keys), dtype=torch.float64, device=keys.device)
         total.index_add_(0, place, found.values.double())
@@ -106,7 +107,7 @@ class SharedWeights:
     def __init__(self, rows: SparseRows) -> None:
         """List for every column the rows that are not zero there."""
         self._num_rows = len(rows.length)
-        keys = rows.columns * self._num_rows + torch.repeat_interleave(rows.length)
+        keys = rows.columns * self._num_rows + segments.numbers(rows.length)
         self._keys, order = keys.sort()
         self._values = rows.values[order]
 
@@ -118,12 +119,12 @@ class SharedWeights:
         start = torch.searchsorted(self._keys, column + rows.start)
         num_met = torch.searchsorted(self._keys, column + rows.stop) - start
         # A place in what is returned is this and the key.
-        shift = torch.repeat_interleave(others.length) * width - column - rows.start
-        edges = functional.pad(others.length.cumsum(0), (1, 0))
-        sizes = functional.pad(num_met.cumsum(0), (1, 0))[edges].diff() + width
-        for part in _ranges_within(_entries_within(max_bytes), sizes):
+        shift = segments.numbers(others.length) * width - column - rows.start
+        edges = segments.edges(others.length)
+        sizes = segments.edges(num_met)[edges].diff() + width
+        for part in segments.ranges_within(sizes, _entries_within(max_bytes)):
             entries = slice(int(edges[part.start]), int(edges[part.stop]))
-            entry, met = _spread(start[entries], num_met[entries])
+            entry, met = segments.runs(start[entries], num_met[entries])
             place = self._keys[met] + (shift[entries] - part.start * width)[entry]
             lesser = torch.minimum(self._values[met], others.values[entries][entry])
             shared = torch.zeros((part.stop - part.start, width), dtype=torch.float64, device=place.device)
@@ -146,13 +147,6 @@ def _split(keys: Tensor, num_rows: int, num_columns: int) -> tuple[Int[Tensor, "
     return (keys // num_columns).bincount(minlength=num_rows), keys % num_columns
 
 
-def _spread(start: Tensor, length: Tensor) -> tuple[Int[Tensor, " entries"], Int[Tensor, " entries"]]:
-    """For every entry of the runs start, start + 1, ..., start + length - 1: the number of its run, and itself."""
-    run = torch.repeat_interleave(length)
-    shift = start - length.cumsum(0) + length
-    return run, torch.arange(len(run), device=run.device).add_(shift[run])
-
-
 def _joined(parts: Sequence[SparseRows]) -> SparseRows:
     lengths, columns, values = zip(*((part.length, part.columns, part.values) for part in parts), strict=True)
     return SparseRows(torch.cat(lengths), torch.cat(columns), torch.cat(values))
@@ -160,11 +154,3 @@ def _joined(parts: Sequence[SparseRows]) -> SparseRows:
 
 def _entries_within(max_bytes: int) -> int:
     return max(1, min(_MOST_ENTRIES, max_bytes // _BYTES_PER_ENTRY))
-
-
-def _ranges_within(most: int, sizes: Int[Tensor, " rows"]) -> Iterator[slice]:
-    """Ranges of rows of about `most` in total size, and of one row at least."""
-    stop = 0
-    for number in (sizes.cumsum(0) // most).unique_consecutive(return_counts=True)[1].tolist():
-        stop += number
-        yield slice(stop - number, stop)

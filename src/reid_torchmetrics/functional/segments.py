@@ -1,0 +1,51 @@
+"""Arithmetic of segments: ragged rows of entries, laid end to end, of which the lengths are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from jaxtyping import Int, Shaped
+from torch import Tensor
+
+
+def starts(lengths: Int[Tensor, " segments"]) -> Int[Tensor, " segments"]:
+    """The first entry of each segment: 0, 2, 2 for the lengths 2, 0, 3."""
+    return lengths.cumsum(0) - lengths
+
+
+def edges(lengths: Int[Tensor, " segments"]) -> Int[Tensor, " segments+1"]:
+    """The first entry of each segment, and behind the last the number of all entries: 0, 2, 2, 5 for 2, 0, 3."""
+    return torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
+
+
+def numbers(lengths: Int[Tensor, " segments"], total: int | None = None) -> Int[Tensor, " entries"]:
+    """The segment of each entry: 0, 0, 2, 2, 2 for the lengths 2, 0, 3; `total`, their sum, spares computing it."""
+    return torch.repeat_interleave(lengths, output_size=total)
+
+
+def runs(
+    first: Int[Tensor, " segments"] | int, lengths: Int[Tensor, " segments"], total: int | None = None
+) -> tuple[Int[Tensor, " entries"], Int[Tensor, " entries"]]:
+    """Count on from each of `first`: the segment of each entry, and its number `first`, `first` + 1, ... there.
+
+    From 7, 8, 9 the lengths 2, 0, 3 give the segments 0, 0, 2, 2, 2 and the numbers 7, 8, 9, 10, 11.
+    """
+    segment = numbers(lengths, total)
+    return segment, torch.arange(len(segment), device=lengths.device).add_((first - starts(lengths))[segment])
+
+
+def reduce(
+    values: Shaped[Tensor, "entries ..."], how: str, lengths: Int[Tensor, " segments"]
+) -> Shaped[Tensor, "segments ..."]:
+    """Reduce each segment of floats: `how` is "sum", "prod", "max" or another of `torch.segment_reduce`."""
+    return torch.segment_reduce(values, how, lengths=lengths, unsafe=True)
+
+
+def ranges_within(lengths: Int[Tensor, " segments"], most: int) -> Iterator[slice]:
+    """Ranges of segments, in order, that have about `most` entries each, and one segment at least."""
+    stop = 0
+    part = (lengths.cumsum(0) - 1).div(most, rounding_mode="floor")
+    for number in part.unique_consecutive(return_counts=True)[1].tolist():
+        stop += number
+        yield slice(stop - number, stop)
