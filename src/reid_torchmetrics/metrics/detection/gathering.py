@@ -45,6 +45,7 @@ def _meet(
 
     def look() -> tuple[Images, Settings, list[int]]:
         images = collect()
+        # What all ranks learn of each: four numbers.
         return images, describe(), [len(images), int(images.image_ids is not None), *ends(images)]
 
     images, table = meet(group, look, 4)

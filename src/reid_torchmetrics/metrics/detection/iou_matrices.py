@@ -28,6 +28,7 @@ class Overlaps:
     @classmethod
     def of(cls, detections: Detections, ground_truths: GroundTruths, *, most: int, max_bytes: int) -> Overlaps:
         """Of the `most` detections with the highest scores in each image and class."""
+        # Every pair overlaps by at least 0, so the pairs of a group are a whole matrix, ground truth by ground truth.
         pairs = find_pairs(detections, ground_truths, at_least=0.0, most=most, max_bytes=max_bytes)
         classes = distinct_labels(detections.labels, ground_truths.labels)
         keys = [

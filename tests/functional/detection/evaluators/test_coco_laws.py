@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.detection import (
 )
 from reid_torchmetrics.functional.detection.curves import precision_recall
 from reid_torchmetrics.functional.detection.inputs import sorting
-from reid_torchmetrics.functional.detection.matching import matching, pairs
+from reid_torchmetrics.functional.detection.matching import assignment, matching, pairs
 from tests.detection_strategies import problems
 from tests.reference.detection import Detection
 
@@ -158,6 +158,7 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
 INTERNAL_SIZES = [
     (matching, "_AREA_BLOCK"),
     (pairs, "_CACHED_PAIRS"),
+    (assignment, "_CACHED_CONTESTED_PAIRS"),
     (precision_recall, "_MOST_CURVES"),
     (precision_recall, "_MOST_COUNTED"),
     (sorting, "_NARROW_LABELS"),

@@ -107,6 +107,7 @@ def best_f1(matches: Matches, *, area: int = 0, limit: int | None = None) -> Ope
     f1 = 2 * found.double() / (num_detections + num_positives[classes])
     best = f1.new_zeros((len(f1), len(num_positives)))
     best.scatter_reduce_(1, classes.expand_as(f1), f1, "amax")
+    # Of the true positives with the best F1 of their class the first, which has the highest score.
     is_best = (f1 == best[:, classes]) & (f1 > 0)
     ordinal = torch.where(is_best, torch.arange(len(columns), device=columns.device), len(columns))
     first = torch.full_like(best, len(columns), dtype=torch.int64)
@@ -145,6 +146,7 @@ def precision_recall_curve(
     number = torch.searchsorted(matches.classes, label)
     first, last = tally.starts_of(torch.stack([number, number + 1])).tolist()
     places = torch.arange(first, last, device=matches.classes.device)
+    # One point for each distinct score; without those at which all detections are ignored.
     ends = tally.ends_of_ties(places).unique_consecutive()
     found, num_detections = (counts[0] for counts in tally.up_to(number.expand_as(ends), ends))
     counts_more = num_detections.diff(prepend=num_detections.new_zeros(1)) > 0

@@ -63,6 +63,14 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
     ignored ground truth, and those outside it that are true positives. So the number of detections in the range is
     corrected at the matched detections alone, which are few.
 
+    With five detections of one class and one threshold, all inside the range but 2, where 1 is matched to an ignored
+    ground truth and 2 and 4 are true positives:
+
+        detections        0   1   2   3   4
+        in the range      1   2   2   3   4     up to each, whatever it is matched to
+        correction            -1  +1      0     at the columns: 1 does not count, 2 does
+        counts                    2       4     at the true positives: precision is 1/2 and 2/4
+
     Args:
         matches: as `match_images` gives them; `Matches.within` takes a smaller limit of detections.
         areas: the area ranges to look at.
@@ -70,11 +78,13 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
     true_positive, matched = matches.true_positive[areas], matches.matched[areas]
     num_areas, num_thresholds, num_columns = true_positive.shape
     num_rows, num_classes = num_areas * num_thresholds, len(matches.classes)
+    # Where each class begins, among detections and among columns, [classes + 1], and the class of each column.
     classes = torch.arange(num_classes + 1, device=matches.columns.device, dtype=matches.class_index.dtype)
     class_starts = torch.searchsorted(matches.class_index, classes)
     column_starts = torch.searchsorted(matches.columns, class_starts)
     column_class = matches.class_index.index_select(0, matches.columns).long()
 
+    # Detections of its class in the range up to each column, [areas, columns], whatever they are matched to.
     numbers = torch.arange(len(matches.matched), dtype=matches.area_bits.dtype, device=matches.columns.device)[areas]
     bits = (matches.area_bits >> numbers[:, None]).bitwise_and_(1)
     inside = bits.index_select(1, matches.columns).to(torch.int8)
@@ -82,9 +92,12 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
     at_start = in_range.index_select(1, class_starts)  # [areas, classes + 1]
     counts = in_range.index_select(1, matches.columns + 1) - at_start.index_select(1, column_class)
 
+    # Corrections: 1 for a true positive outside the range, -1 for a match inside it with an ignored ground truth.
     changes = true_positive.view(torch.int8) - matched.view(torch.int8) * inside[:, None]
     corrections = _before_or_at(changes.view(num_rows, num_columns))
     before = corrections.index_select(1, column_starts)  # [areas * thresholds, classes + 1]
+
+    # One point for each true positive, by row (area range and threshold) and column, so by curve and score.
     row, column = true_positive.reshape(num_rows, num_columns).nonzero().unbind(1)
     of_class = column_class.index_select(0, column)
     counts = (

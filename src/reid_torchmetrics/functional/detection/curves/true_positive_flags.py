@@ -27,11 +27,13 @@ def curves_from_flags(
     num_positives: Int[Tensor, " classes"],
 ) -> Curves:
     """Precision-recall curves of shape [thresholds, classes] of detections by class and descending score."""
+    # Detections of the class up to each flagged one, and of each class, as if all of them counted.
     shape = len(flags.is_true_positive), len(num_positives)
     starts = torch.searchsorted(class_index.long(), torch.arange(shape[1] + 1, device=class_index.device))
     classes = class_index.long()[flags.places]
     counts = (flags.places - starts[classes] + 1).expand(shape[0], -1)
     num_detections = starts.diff().expand(shape)
+    # Less the ignored ones, of which there are so many before each flagged detection, [thresholds, flagged + 1].
     if flags.is_ignored is not None:
         dropped = functional.pad(flags.is_ignored.cumsum(1), (1, 0))
         before = dropped[:, torch.searchsorted(flags.places, starts)]

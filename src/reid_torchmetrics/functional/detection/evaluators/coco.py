@@ -158,6 +158,7 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
     recall: list[Tensor] = []
     for limit in reversed(range(len(grid.max_detections))):
         fewer = matches.within(limit)
+        # From the largest limit down: one that drops nothing has the numbers of the limit before.
         if fewer is not matches or not precision:
             matches, blocks = fewer, [_on_grid(fewer, curves, grid) for curves in _walk_curves(fewer)]
         for of_limits, parts in zip((precision, scores, recall), zip(*blocks, strict=True), strict=True):

@@ -114,6 +114,7 @@ def _read_at(
     confidence: float, is_right: Tensor, scores: Tensor, class_index: Tensor, num_positives: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Precision and recall [classes] at a confidence, on the lines between detections that are sorted by class."""
+    # The line goes from the last detection that scores at least the confidence to the next one, of each class.
     zeros = torch.zeros_like(num_positives)
     scores = scores.double()
     size = class_index.bincount(minlength=len(zeros))
@@ -122,6 +123,7 @@ def _read_at(
     place = torch.stack([num_above, num_above + 1]).clamp(min=1).minimum(size)  # of the two, from 1
     found = torch.cat([is_right.new_zeros(1, dtype=torch.int64), is_right.cumsum(0)])
     hits = (found[ends - size + place] - found[ends - size]).double()
+    # How far along the line the confidence is; where both ends are one detection, or score the same, at its start.
     upper, lower = torch.cat([scores, scores.new_zeros(1)])[(ends - size + place - 1).clamp(min=0)]
     share = torch.where(upper > lower, (upper - confidence) / (upper - lower), 0.0).clamp(0, 1)
 

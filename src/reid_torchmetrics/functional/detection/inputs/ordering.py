@@ -60,6 +60,7 @@ def order_boxes(
     num_images = max((int(numbers.max()) + 1 for numbers in images), default=0)
     ordered = _order_detections(detections, classes, num_images)
     class_index = place_of_labels(ground_truths.labels, classes)
+    # Ground truths by group; `occupied` are the numbers of the groups that have any, and `groups` count these.
     keys = (ground_truths.images.to(ordered.groups.dtype) * len(classes)).add_(class_index)
     keys, order = keys.sort(stable=True)
     occupied, groups = keys.unique_consecutive(return_inverse=True)
@@ -78,6 +79,7 @@ def order_boxes(
 
 
 def _order_detections(detections: Detections, classes: Tensor, num_images: int) -> OrderedDetections:
+    # Stable sorts, the last key first: by image, then by class and score; for groups by image once more.
     class_index = place_of_labels(detections.labels, classes)
     images, scores, by_image = detections.images, detections.scores, None
     if not are_ascending(images):

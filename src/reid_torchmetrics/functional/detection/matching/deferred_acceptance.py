@@ -4,6 +4,14 @@ COCO's matching goes through the detections by descending score, and each takes 
 All ground truths so have the same priority among detections, their score; then the outcome is the only stable matching,
 and any order of proposals leads to it (Gale and Shapley, "College admissions and the stability of marriage", 1962).
 So all detections propose at once, for all thresholds: a ground truth keeps the best proposer and sends the others on.
+
+With the detections 0, 1, 2 by descending score, where 0 overlaps A, 1 overlaps A more than B, and 2 overlaps B:
+
+    round 1: 0 and 1 propose to A, 2 to B; A keeps 0, the better one, B keeps 2, and 1 is turned away;
+    round 2: 1 proposes to B, which keeps it and turns 2 away, whose score is lower;
+    round 3: 2 has nobody left to propose to, and the pairs that are held are the matches: 0 and A, 1 and B.
+
+By COCO's definition 0 takes A, 1 finds A taken and takes B, and 2 takes nothing: the same.
 """
 
 from __future__ import annotations
@@ -12,7 +20,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 _FREE = 2**62  # more than any proposer's number: held by nobody
@@ -21,13 +29,13 @@ _FREE = 2**62  # more than any proposer's number: held by nobody
 class CandidatePairs(NamedTuple):
     """Pairs of detections and ground truths that compete, by ground truth; a smaller column has a better score."""
 
-    ground_truth: Tensor
-    column: Tensor
-    passed: Tensor
+    ground_truth: Int[Tensor, " pairs"]
+    column: Int[Tensor, " pairs"]
+    passed: Int[Tensor, " pairs"]
     """number of thresholds that the overlap reaches"""
-    iou: Tensor
+    iou: Float[Tensor, " pairs"]
 
-    def at(self, places: Tensor) -> CandidatePairs:
+    def at(self, places: Int[Tensor, " some"]) -> CandidatePairs:
         """Some of the pairs."""
         return CandidatePairs(*(values.index_select(0, places) for values in self))
 
@@ -35,10 +43,10 @@ class CandidatePairs(NamedTuple):
 class MatchedPairs(NamedTuple):
     """Which detection takes which ground truth, under which threshold and area range."""
 
-    area: Tensor
-    threshold: Tensor
-    column: Tensor
-    ground_truth: Tensor
+    area: Int[Tensor, " matches"]
+    threshold: Int[Tensor, " matches"]
+    column: Int[Tensor, " matches"]
+    ground_truth: Int[Tensor, " matches"]
 
 
 @dataclass(frozen=True)
@@ -70,10 +78,11 @@ def stable_matching(
     """
     num_areas, num_ground_truths = ignored.shape
     by_preference = candidates.at(_preference_order(candidates))
-    crowds_last = by_preference.at(
-        (by_preference.column * 2 + is_crowd.index_select(0, by_preference.ground_truth)).sort(stable=True).indices
-    )
+    crowd = is_crowd.index_select(0, by_preference.ground_truth)
+    crowds_last = by_preference.at((by_preference.column * 2 + crowd).sort(stable=True).indices)
     changed = _changed_groups(crowds_last, is_crowd, ignored, groups)
+
+    # Copy 0 has all pairs, copy 1 + a those of the groups that range a changes: their numbers are shifted by the copy.
     area, place = changed.index_select(1, groups.index_select(0, by_preference.ground_truth)).nonzero().unbind(1)
     again = by_preference.at(place)
     copies = CandidatePairs(
@@ -82,17 +91,21 @@ def stable_matching(
         torch.cat([crowds_last.passed, again.passed]),
         torch.cat([crowds_last.iou, again.iou]),
     )
-    kept_out = torch.cat([is_crowd[None], ignored]).flatten().index_select(0, copies.ground_truth)
-    order = (copies.column * 2 + kept_out).sort(stable=True).indices
+
+    # In a list the ground truths that its copy ignores come last; in copy 0 these are the crowds.
+    is_ignored = torch.cat([is_crowd[None], ignored]).flatten().index_select(0, copies.ground_truth)
+    order = (copies.column * 2 + is_ignored).sort(stable=True).indices
     copies = copies.at(order)
     lists = _PreferenceLists(
         copies.column,
         copies.ground_truth,
         copies.passed,
-        kept_out.index_select(0, order),
+        is_ignored.index_select(0, order),
         is_crowd.index_select(0, copies.ground_truth % num_ground_truths),
     )
     threshold, pair = _accept(lists, num_thresholds)
+
+    # A match of copy 0 holds in the ranges that leave its group as it is, one of copy 1 + a in range a alone.
     column, taken = copies.column.index_select(0, pair), copies.ground_truth.index_select(0, pair)
     copy, column, taken = column // num_columns, column % num_columns, taken % num_ground_truths
     holds = torch.cat([~changed, torch.eye(num_areas, dtype=torch.bool, device=changed.device)], 1)
@@ -101,21 +114,25 @@ def stable_matching(
     return MatchedPairs(area, *(values.index_select(0, match) for values in (threshold, column, taken)))
 
 
-def _preference_order(candidates: CandidatePairs) -> Tensor:
+def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
     """By detection, from the largest overlap down, and of equal overlaps the last ground truth first."""
     backwards = torch.arange(len(candidates.iou) - 1, -1, -1, device=candidates.iou.device)
-    overlap_bits = candidates.iou.index_select(0, backwards).view(
-        torch.int64
-    )  # of floats from 0 up, bits ascend as they do
+    # Of floats from 0 up the bits ascend as they do, and integers are sorted faster.
+    overlap_bits = candidates.iou.index_select(0, backwards).view(torch.int64)
     order = backwards.index_select(0, overlap_bits.bitwise_not().sort(stable=True).indices)
     return order.index_select(0, candidates.column.index_select(0, order).sort(stable=True).indices)
 
 
-def _changed_groups(crowds_last: CandidatePairs, is_crowd: Tensor, ignored: Tensor, groups: Tensor) -> Tensor:
-    """Where an area range reorders a preference list that has only the crowds last, bool [areas, groups].
+def _changed_groups(
+    crowds_last: CandidatePairs,
+    is_crowd: Bool[Tensor, " ground_truths"],
+    ignored: Bool[Tensor, "areas ground_truths"],
+    groups: Int[Tensor, " ground_truths"],
+) -> Bool[Tensor, "areas groups"]:
+    """Where an area range reorders a preference list that has only the crowds last.
 
     It does if a ground truth outside the range comes before one inside it, or before a crowd: among ignored ones,
-    crowd or not, the order is that of overlap alone.
+    crowd or not, the order is that of overlap alone. If any comes so, some neighbors do: it is enough to look at those.
     """
     ground_truth = crowds_last.ground_truth
     crowd = is_crowd.index_select(0, ground_truth)
@@ -131,12 +148,12 @@ def _changed_groups(crowds_last: CandidatePairs, is_crowd: Tensor, ignored: Tens
 
 
 class _NextChoice(NamedTuple):
-    """Where a proposer turns next; the number of pairs stands for nowhere."""
+    """Where a proposer turns next; the number of pairs stands for nowhere, so there is one place more than pairs."""
 
-    passed: Tensor
-    following: Tensor
+    passed: Int[Tensor, " pairs+1"]
+    following: Int[Tensor, " pairs+1"]
     """next place of the same part of the list"""
-    first_ignored: Tensor
+    first_ignored: Int[Tensor, " pairs+1"]
     """where the ignored part of the same list begins, seen from the other part"""
 
     @classmethod
@@ -145,6 +162,7 @@ class _NextChoice(NamedTuple):
         num_pairs = len(lists.proposer)
         places = torch.arange(num_pairs, device=lists.proposer.device)
         nowhere = places.new_full((1,), num_pairs)
+        # Parts are numbered 2p for what counts to proposer p and 2p + 1 for what it ignores, so they ascend.
         part = lists.proposer * 2 + lists.is_ignored
         is_last = torch.cat([part[1:] != part[:-1], part.new_ones(1, dtype=torch.bool)])
         ignored_part = torch.searchsorted(part, lists.proposer * 2 + 1)
@@ -155,7 +173,9 @@ class _NextChoice(NamedTuple):
             torch.cat([torch.where(lists.is_ignored | ~has_ignored, num_pairs, ignored_part), nowhere]),
         )
 
-    def choose(self, place: Tensor, otherwise: Tensor, threshold: Tensor) -> Tensor:
+    def choose(
+        self, place: Int[Tensor, " some"], otherwise: Int[Tensor, " some"], threshold: Int[Tensor, " some"]
+    ) -> Int[Tensor, " some"]:
         """`place` where its overlap reaches the threshold; else `otherwise` where that does; else nowhere.
 
         Of a part of a list overlaps descend: what comes after a place that fails fails, too.
@@ -164,39 +184,66 @@ class _NextChoice(NamedTuple):
         return torch.where(self.passed.index_select(0, place) > threshold, place, len(self.passed) - 1)
 
 
-def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor]:
-    """Let everyone propose until all are held or have nobody left to ask: thresholds and places of the pairs held."""
+class _Proposals(NamedTuple):
+    """Proposals of a round: a detection proposes under each threshold by itself."""
+
+    threshold: Int[Tensor, " proposals"]
+    proposer: Int[Tensor, " proposals"]
+    """number among those that have a list; the better score has the smaller one"""
+    place: Int[Tensor, " proposals"]
+    """in the lists; the number of pairs for a proposer that has nobody left"""
+
+    def where(self, mask: Bool[Tensor, " proposals"]) -> _Proposals:
+        """Some of the proposals."""
+        places = mask.nonzero()[:, 0]
+        return _Proposals(*(values.index_select(0, places) for values in self))
+
+
+def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Int[Tensor, " held"], Int[Tensor, " held"]]:
+    """Let everyone propose until all are held or have nobody left to ask: thresholds and places of the pairs held.
+
+    In each round all that are not held propose to the next ground truth of their lists. `holder`, the best proposer
+    that each ground truth has seen, only improves, so nobody need come back to one that turned him away. Every round
+    but the last crosses out at least one place of a list for each who was turned away, and lists are finite: it ends.
+    """
     num_pairs = len(lists.proposer)
-    rules = _NextChoice.of(lists)
+    next_choice = _NextChoice.of(lists)
     proposers = lists.proposer.unique_consecutive()
-    starts = torch.searchsorted(lists.proposer, proposers)
     receivers, receiver = lists.receiver.unique(return_inverse=True)
-    holder = starts.new_full((num_thresholds * len(receivers),), _FREE)
-    asked = starts.new_full((num_thresholds * len(proposers),), num_pairs)
-    threshold = torch.arange(num_thresholds, device=starts.device).repeat_interleave(len(proposers))
-    proposer = torch.arange(len(proposers), device=starts.device).repeat(num_thresholds)
-    start = starts.index_select(0, proposer)
-    place = rules.choose(start, rules.first_ignored.index_select(0, start), threshold)
+    # By threshold and receiver the number of the proposer that is held; by threshold and proposer the place that holds.
+    holder = receiver.new_full((num_thresholds * len(receivers),), _FREE)
+    held_at = receiver.new_full((num_thresholds * len(proposers),), num_pairs)
+    proposals = _first_proposals(torch.searchsorted(lists.proposer, proposers), next_choice, num_thresholds)
     while True:
-        live = (place < num_pairs).nonzero()[:, 0]
-        if not len(live):
+        proposals = proposals.where(proposals.place < num_pairs)
+        if not len(proposals.place):
             break
-        threshold, proposer, place = (each.index_select(0, live) for each in (threshold, proposer, place))
-        asked[threshold * len(proposers) + proposer] = place
-        limited = (~lists.is_crowd.index_select(0, place)).nonzero()[:, 0]  # a crowd turns nobody away
-        threshold, proposer, place = (each.index_select(0, limited) for each in (threshold, proposer, place))
-        held = threshold * len(receivers) + receiver.index_select(0, place)
-        before = holder.index_select(0, held)
-        holder.scatter_reduce_(0, held, proposer, "amin")
-        won = holder.index_select(0, held) == proposer
-        turned_away = torch.cat([(~won).nonzero()[:, 0], (won & (before != _FREE)).nonzero()[:, 0]])
+        held_at[proposals.threshold * len(proposers) + proposals.proposer] = proposals.place
+
+        # A crowd holds all who come; of the others each keeps the best, who may put the one held before out.
+        threshold, proposer, place = proposals.where(~lists.is_crowd.index_select(0, proposals.place))
+        item = threshold * len(receivers) + receiver.index_select(0, place)
+        before = holder.index_select(0, item)
+        holder.scatter_reduce_(0, item, proposer, "amin")
+        has_won = holder.index_select(0, item) == proposer
+        turned_away = torch.cat([(~has_won).nonzero()[:, 0], (has_won & (before != _FREE)).nonzero()[:, 0]])
+
+        # Who was turned away, now or from where it was held, goes on behind the place where it was.
         threshold = threshold.index_select(0, turned_away)
-        proposer = torch.where(won, before, proposer).index_select(0, turned_away)
+        proposer = torch.where(has_won, before, proposer).index_select(0, turned_away)
         item = threshold * len(proposers) + proposer
-        left = asked.index_select(0, item)
-        asked[item] = num_pairs
-        place = rules.choose(
-            rules.following.index_select(0, left), rules.first_ignored.index_select(0, left), threshold
-        )
-    item = (asked < num_pairs).nonzero()[:, 0]
-    return item // max(len(proposers), 1), asked.index_select(0, item)
+        left = held_at.index_select(0, item)
+        held_at[item] = num_pairs
+        following, ignored = (column.index_select(0, left) for column in next_choice[1:])
+        proposals = _Proposals(threshold, proposer, next_choice.choose(following, ignored, threshold))
+    item = (held_at < num_pairs).nonzero()[:, 0]
+    return item // max(len(proposers), 1), held_at.index_select(0, item)
+
+
+def _first_proposals(heads: Int[Tensor, " proposers"], next_choice: _NextChoice, num_thresholds: int) -> _Proposals:
+    """One for each threshold and proposer, given the places where the lists begin."""
+    threshold = torch.arange(num_thresholds, device=heads.device).repeat_interleave(len(heads))
+    proposer = torch.arange(len(heads), device=heads.device).repeat(num_thresholds)
+    head = heads.index_select(0, proposer)
+    place = next_choice.choose(head, next_choice.first_ignored.index_select(0, head), threshold)
+    return _Proposals(threshold, proposer, place)

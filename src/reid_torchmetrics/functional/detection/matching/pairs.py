@@ -98,6 +98,7 @@ def overlapping(
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
     """The pairs as places, of ground truths in their order, of detections in `grouped`; boxes are given by row."""
+    # A block holds whole ground truths with all detections of their groups: [pairs] each, of which few are kept.
     found = _Found(boxes.device)
     is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
     other_sides = sides_of(others.index_select(0, ground_truths.rows))
