@@ -17,12 +17,8 @@ from reid_torchmetrics.functional.retrieval.ranking.ranks import (
     ranks_of_entries,
 )
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES, Positives, TiePolicy, best_first
-from reid_torchmetrics.functional.retrieval.ranking.tiles import (
-    Tiles,
-    is_positive,
-    positive_entries,
-    queries_per_tile,
-)
+from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles, is_positive, positive_entries, queries_per_tile
+from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
 
 __all__ = [
     "TIE_POLICIES",
@@ -46,5 +42,6 @@ __all__ = [
     "rank_positives_from_scores",
     "ranks_of_entries",
     "sort_rows",
+    "stable_top_k",
     "unchecked_ranks",
 ]

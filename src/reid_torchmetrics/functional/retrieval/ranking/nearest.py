@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, check_match, equal_ranges
 
@@ -75,11 +76,13 @@ def nearest(
     _checks.integer_labels("queries", queries, device=scores.device)
     _checks.in_range("queries", queries, 0, scores.num_queries)
     ascending, place = queries.long().unique(return_inverse=True)
+    # Queries are listed in ascending order, each once, as lists of [wanted, k] that start as padding.
     lists = _padding(len(ascending), k, scores)
     for chosen, found in _Tiles(scores, relevance, min(k, scores.num_gallery)).walk(ascending):
         for whole, part in zip(lists, found, strict=True):
             whole[chosen, : part.shape[1]] = part
     lists = _Lists(*(part[place] for part in lists))
+    # From columns of the kept gallery to positions in the whole one.
     padding = lists.columns < 0
     positions = lists.columns
     if relevance.kept is not None and len(relevance.kept):
@@ -114,7 +117,7 @@ class _Tiles:
         for panel in self._panels:
             found = self._list_panel(rows, panel, tile, listed)
             both = _Lists(*(torch.cat(parts, dim=1) for parts in zip(lists, found, strict=True)))
-            lists = both.take(_first(both.scores, both.columns >= 0, self._k, argument=self._scores.argument))
+            lists = both.take(stable_top_k(both.scores, min(self._k, both.scores.shape[1]), both.columns >= 0)[1])
             listed = panel.stop
         return lists
 
@@ -127,32 +130,10 @@ class _Tiles:
         candidate = negative.logical_or_(positive)
         candidate[:, : max(0, listed - panel.start)] = False
         values.masked_fill_(~candidate, -torch.inf)
-        places = _first(values, candidate, self._k, argument=self._scores.argument)
+        best, places = stable_top_k(values, min(self._k, shape[1]), candidate)
+        _checks.no_nan(self._scores.argument, found=bool(best[:, :1].isnan().any()))  # NaN is the highest
         columns = torch.arange(panel.start, panel.stop, device=values.device).expand(shape)
         return _Lists(values, columns, positive).take(places)
-
-
-def _first(
-    scores: Float[Tensor, "queries columns"], candidate: Bool[Tensor, "queries columns"], k: int, *, argument: str
-) -> Int[Tensor, "queries listed"]:
-    """Columns of the first k candidates, best first and equal scores in column order; -1 where there are fewer.
-
-    What is no candidate scores minus infinity. `torch.topk` takes any of the columns that tie at the k-th score, so
-    only the scores are taken from it.
-    """
-    best = scores.topk(min(k, scores.shape[1])).values
-    _checks.no_nan(argument, found=bool(best[:, :1].isnan().any()))  # NaN is the largest
-    threshold = best[:, -1:]
-    room = (best == threshold).sum(1, keepdim=True)
-    level = (scores == threshold).logical_and_(candidate)
-    num_level = level.cumsum(1, dtype=torch.int32)
-    chosen = (num_level <= room).logical_and_(level).logical_or_(scores > threshold)
-    num_chosen = best.shape[1] - room + num_level[:, -1:].minimum(room)
-    filled = torch.arange(best.shape[1], device=scores.device) < num_chosen
-    columns = torch.full(filled.shape, -1, dtype=torch.int64, device=scores.device)
-    columns[filled] = chosen.nonzero()[:, 1]
-    falling = scores.gather(1, columns.clamp(min=0)).masked_fill_(~filled, -torch.inf)
-    return columns.gather(1, falling.sort(dim=1, descending=True, stable=True).indices)
 
 
 def _padding(num_queries: int, length: int, scores: Scores) -> _Lists:

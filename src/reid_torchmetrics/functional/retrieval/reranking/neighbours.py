@@ -10,11 +10,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
 from reid_torchmetrics.functional.retrieval.scores import Scores, equal_ranges
 
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's topk, on other devices than the CPU
 _MOST_ROWS = 256  # with more rows a tile, memory is only touched for the first time
-_SCORES_AT_A_TIME = 1 << 20  # among which ties are broken; each needs about 12 bytes
 
 
 class Neighbours(NamedTuple):
@@ -60,13 +60,13 @@ def _nearest_of(
         lowest, own = fresh.amin(1), torch.zeros_like(fresh[:, 0])
         if of_items:
             _take_own(fresh, own, rows.start - counted)
-        best, columns = best_of(fresh, min(k, fresh.shape[1]))
+        best, columns = stable_top_k(fresh, min(k, fresh.shape[1]))
         found.append(Neighbours(columns + counted, best, lowest, own))
         counted = panel.stop
     if len(found) == 1:
         return found[0]
     positions, candidates, lows, owns = zip(*found, strict=True)
-    best, columns = best_of(torch.cat(candidates, dim=1), k)
+    best, columns = stable_top_k(torch.cat(candidates, dim=1), k)
     nearest_positions = torch.cat(positions, dim=1).gather(1, columns)
     return Neighbours(nearest_positions, best, torch.stack(lows).amin(0), torch.stack(owns).sum(0))
 
@@ -77,30 +77,6 @@ def _take_own(values: Tensor, own: Tensor, offset: int) -> None:
     start = max(0, -offset)
     own[start : start + len(diagonal)] = diagonal
     diagonal.fill_(torch.inf)
-
-
-def best_of(values: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
-    """The `k` highest values of every row, falling, and their columns; among equal values the lower column first.
-
-    What `topk` leaves open is settled afterwards, in the rows where equal values lie on both sides of the edge.
-    """
-    best, columns = values.topk(min(k + 1, values.shape[1]), dim=1)
-    tied = (best[:, k - 1] == best[:, -1]).nonzero()[:, 0] if best.shape[1] > k else columns.new_empty(0)
-    best, columns = best[:, :k], columns[:, :k]
-    for rows in tied.split(max(1, _SCORES_AT_A_TIME // values.shape[1])):
-        columns[rows] = _first_columns(values[rows], best[rows, -1:], k)
-        best[rows] = values[rows].gather(1, columns[rows])
-    columns, order = columns.sort(dim=1)
-    best, places = best.gather(1, order).sort(dim=1, descending=True, stable=True)
-    return best, columns.gather(1, places)
-
-
-def _first_columns(values: Tensor, edge: Tensor, k: int) -> Tensor:
-    """Columns of the values above the edge, and of the first values at the edge, `k` in all."""
-    above, level = values > edge, values == edge
-    room = k - above.sum(1, keepdim=True)
-    chosen = above | (level & (level.cumsum(1) <= room))
-    return chosen.nonzero()[:, 1].view(len(values), k)
 
 
 def _cut(scores: Scores) -> tuple[int, int]:

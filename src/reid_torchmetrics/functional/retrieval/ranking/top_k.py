@@ -1,0 +1,61 @@
+"""The k highest scores of every row, equal scores in the order of their columns, which `torch.topk` leaves open."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+_SCORES_AT_A_TIME = 1 << 17  # among which ties are broken: what they need, 12 bytes each, stays in the cache
+
+
+def stable_top_k(
+    scores: Float[Tensor, "rows columns"], k: int, candidate: Bool[Tensor, "rows columns"] | None = None
+) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
+    """The `k` highest scores of every row, falling, and their columns; `k` is at most the number of columns.
+
+    What is no `candidate` must score minus infinity. It is listed behind all candidates, in column -1. NaN is higher
+    than any number.
+
+    In the row 3, 5, 3, 3 with k = 2 `topk` may give the columns 1 and 3. The first score that is left out equals the
+    last that is taken, 3, so that the row is looked through again: 5 is above this edge, which leaves room for one of
+    those at the edge, the first of them, in column 0. Few rows have such a tie.
+    """
+    # One more than is wanted tells whether equal scores lie on both sides of the edge.
+    best, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
+    tied = (best[:, k - 1] == best[:, -1]).nonzero()[:, 0] if best.shape[1] > k else columns.new_empty(0)
+    edge, columns = best[:, k - 1 : k], columns[:, :k]
+    for rows in tied.split(max(1, _SCORES_AT_A_TIME // scores.shape[1])):
+        columns[rows] = _columns_to_edge(scores[rows], edge[rows], k, None if candidate is None else candidate[rows])
+    # In the order of columns, padding last, a stable sort of the scores is all that is left to do.
+    columns, is_padding = _by_column(columns, candidate)
+    best, order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
+    columns = columns if is_padding is None else columns.masked_fill(is_padding, -1)
+    return best, columns.gather(1, order)
+
+
+def _columns_to_edge(scores: Tensor, edge: Tensor, k: int, candidate: Tensor | None) -> Int[Tensor, "rows k"]:
+    """Columns of the scores above the edge, and of the first scores at the edge, `k` in all; candidates first."""
+    chosen, level = (scores <= edge).logical_not_(), scores == edge
+    room = k - chosen.sum(1, keepdim=True)
+    if candidate is None:
+        chosen |= _first(level, room)
+    else:
+        chosen |= _first(level & candidate, room)
+        chosen |= _first(level & ~candidate, k - chosen.sum(1, keepdim=True))
+    return chosen.nonzero()[:, 1].view(len(scores), k)
+
+
+def _first(marked: Bool[Tensor, "rows columns"], number: Int[Tensor, "rows 1"]) -> Bool[Tensor, "rows columns"]:
+    """The first `number` of the marked columns of each row."""
+    return (marked.cumsum(1, dtype=torch.int32) <= number).logical_and_(marked)
+
+
+def _by_column(columns: Tensor, candidate: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Sort the columns of each row, those of no candidate behind the others, and say which they are."""
+    if candidate is None:
+        return columns.sort(dim=1).values, None
+    width = candidate.shape[1]
+    keys = columns.add(width).where(~candidate.gather(1, columns), columns).sort(dim=1).values
+    is_padding = keys >= width
+    return keys.sub(width).where(is_padding, keys), is_padding

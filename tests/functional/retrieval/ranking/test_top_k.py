@@ -1,0 +1,51 @@
+"""The k highest scores of a row: those of a sort by score and column."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval.ranking import top_k
+from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
+
+SCORES = st.sampled_from([-math.inf, 0.0, 1.0, 2.0])
+
+
+def test_of_equal_scores_the_first_columns_are_taken():
+    best, columns = stable_top_k(torch.tensor([[3.0, 5.0, 3.0, 3.0]]), 2)
+    assert (best.tolist(), columns.tolist()) == ([[5.0, 3.0]], [[1, 0]])
+
+
+def test_what_is_no_candidate_comes_last_and_has_no_column():
+    scores = torch.tensor([[-math.inf, 1.0, -math.inf]])
+    best, columns = stable_top_k(scores, 3, torch.tensor([[False, True, True]]))
+    assert (best.tolist(), columns.tolist()) == ([[1.0, -math.inf, -math.inf]], [[1, 2, -1]])
+
+
+def test_nan_is_higher_than_any_number_also_beside_ties():
+    best, _ = stable_top_k(torch.tensor([[1.0, math.nan, 1.0, 1.0, math.nan, 1.0]]), 3)
+    assert best.isnan().tolist() == [[True, True, False]]
+
+
+@pytest.mark.parametrize("scores_at_a_time", [1, 1 << 20])
+@given(st.data())
+def test_rows_are_those_of_a_sort_by_score_and_column(scores_at_a_time, data):
+    num_rows, width = data.draw(st.integers(0, 4)), data.draw(st.integers(1, 9))
+    k = data.draw(st.integers(1, width))
+    flags = data.draw(
+        st.lists(st.lists(st.booleans(), min_size=width, max_size=width), min_size=num_rows, max_size=num_rows)
+    )
+    candidate = torch.tensor(flags, dtype=torch.bool).view(num_rows, width)
+    drawn = [[data.draw(SCORES) for _ in range(width)] for _ in range(num_rows)]
+    scores = torch.tensor(drawn).view(num_rows, width).where(candidate, -math.inf)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(top_k, "_SCORES_AT_A_TIME", scores_at_a_time)
+        plain, masked = stable_top_k(scores, k), stable_top_k(scores, k, candidate)
+    for row, values in enumerate(scores.tolist()):
+        order = sorted(range(width), key=lambda column: (-values[column], column))[:k]
+        assert plain[1][row].tolist() == order
+        assert plain[0][row].tolist() == masked[0][row].tolist() == [values[column] for column in order]
+        listed = sorted((column for column in range(width) if flags[row][column]), key=lambda c: (-values[c], c))[:k]
+        assert masked[1][row].tolist() == listed + [-1] * (k - len(listed))
