@@ -116,6 +116,7 @@ def expect_draws(
     weight = torch.ones(size, dtype=torch.float64, device=device)
     if queries_in_draw:
         weight = _chance_not_drawn(relevance, strata, draw)
+    # A tile of queries fills its part of the [queries] values; the curves wait until many can be convolved at once.
     curves = IdentityCurves(size, max_rank, device)
     precision, penalty = torch.empty(2, size, dtype=torch.float64, device=device)
     num_positives = torch.zeros(size, dtype=torch.int64, device=device)

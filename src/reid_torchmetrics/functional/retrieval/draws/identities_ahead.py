@@ -2,6 +2,16 @@
 
 Most counts are 0 for a good model, so they are passed on sparsely. A tile of queries is scored once; its counts are
 made for a range of positives at a time, so that memory stays bounded.
+
+One query with positives that score .8 and .3; the strata are the identities a, b and c:
+
+    negatives              a .9   a .5   b .6   b .4   b .1   c .2
+    first positive behind   0      1      1      1      2      2       2 is none
+    counted at each         of a 1 at 0 and 1 at 1, of b 2 at 1
+    summed up               ahead of .8: a 1; ahead of .3: a 2, b 2    a cumulative sum over the positives
+    entries                 .8: (a, 1 of 2); .3: (a, 2 of 2), (b, 2 of 3)
+
+If one item of each identity is drawn, a is ahead of .8 with the chance 1/2, and b ahead of .3 with the chance 2/3.
 """
 
 from __future__ import annotations
@@ -77,8 +87,10 @@ class AheadTile:
         self._costs = torch.empty(size, dtype=scores.dtype, device=scores.device)
         scores.fill(self._costs, rows, everything)
         self._costs.neg_()
+        # The positives are read before they are taken out.
         tile = relevance.tile(rows)
         self.positives = _sorted_positives(self._costs, tile.columns, tile.positive, ties)
+        # What is no negative is infinite while NaN is looked for in the others, and NaN from then on.
         row, place = tile.listed.nonzero(as_tuple=True)
         self._costs[row, tile.columns[row, place]] = torch.inf
         dropped = relevance.dropped(rows, everything)
@@ -120,6 +132,8 @@ class AheadTile:
         start, stop = int(ordinals[0]), int(ordinals[-1])
         if stop + 1 < self.positives.costs.shape[1]:
             keys, first = keys[first <= stop], first[first <= stop]
+        # What is ahead of a positive is ahead of all that follow. So earlier items count at `start`, and the cumulative
+        # sum over the ordinals carries them on; [ordinals, queries, strata].
         place = first.long().sub_(start).clamp_(min=0).mul_(shape[1] * shape[2]).add_(keys)
         return torch.bincount(place, minlength=shape[0] * shape[1] * shape[2]).view(shape).cumsum_(0)
 
@@ -175,6 +189,7 @@ def _first_behind(
     first = _search(positives.costs, costs, or_level=ties.positives_first)
     if ties.by_place is None:
         return first
+    # Where places decide, a binary search among the tied positives [`first`, `stop`), only for items that have some.
     stop = _search(positives.costs, costs, or_level=True)
     stop = torch.minimum(stop, positives.valid.sum(1, keepdim=True).to(stop.dtype))
     row, column = (first < stop).nonzero(as_tuple=True)

@@ -69,6 +69,7 @@ def sample_draws(
     if queries_in_draw:
         check_queries_in_draw(relevance)
         _checks.one_gallery("queries_in_draw", shared=shared)
+    # A gallery is what has the smallest random keys: one row of keys for all queries, or one for each.
     keys = _keys(1, repeats, scores, generator) if shared else None
     total = torch.zeros(repeats, max_rank + 3, dtype=torch.float64, device=scores.device)
     for rows in _tile_rows(scores, repeats):
@@ -112,11 +113,13 @@ def _drawn(
     tile: _Tile, strata: Strata, draw: GalleryDraw, keys: Float[Tensor, "#queries gallery"], *, queries_in_draw: bool
 ) -> tuple[Bool[Tensor, "queries gallery"], Bool[Tensor, " queries"]]:
     """Which candidates are drawn: those of a stratum with the smallest keys; and which queries stay queries."""
+    # The query's own image can be drawn too.
     candidate = tile.candidate
     if queries_in_draw and tile.own is not None:
         candidate = candidate.clone()
         row = (tile.own >= 0).nonzero()[:, 0]
         candidate[row, tile.own[row]] = True
+    # Columns by stratum, and by key inside; `place` counts the candidates of the stratum that come earlier.
     order = (strata.of_item + keys / 2).argsort(dim=1).expand(len(candidate), -1)
     inside = candidate.gather(1, order).long()
     so_far = torch.nn.functional.pad(inside.cumsum(1), (1, 0))
@@ -124,6 +127,7 @@ def _drawn(
     place = so_far[:, :-1] - so_far[:, first].repeat_interleave(strata.num_items, dim=1)
     chosen = inside.bool() if draw.shots is None else inside.bool() & (place < draw.shots)
     drawn = torch.zeros_like(candidate).scatter_(1, order, chosen)
+    # Whose own image was drawn is no query.
     is_query = tile.positive.any(1)
     if queries_in_draw and tile.own is not None:
         is_query[row] &= ~drawn[row, tile.own[row]]
@@ -136,12 +140,14 @@ def _measured(
 ) -> Float[Tensor, " measures"]:
     """Sums over the queries: how many there are, then the CMC, average precision and INP."""
     drawn = drawn & row[:, None]
+    # The ranked lists: `columns` [queries, longest], best first, then padding.
     num_drawn = drawn.sum(1)
     slot = torch.arange(int(num_drawn.max()) if len(drawn) else 0, device=drawn.device)
     valid = slot < num_drawn[:, None]
     columns = torch.zeros(valid.shape, dtype=torch.int64, device=drawn.device)
     columns[valid] = drawn.nonzero()[:, 1]
     columns = tile.order(columns, valid)
+    # The measures of each query, from its hits.
     hit = tile.positive.gather(1, columns) & valid
     num_hits, rank = hit.cumsum(1), slot + 1
     precision = (hit * num_hits / rank.double()).sum(1) / hit.sum(1)

@@ -2,6 +2,14 @@
 
 A tile is a range of queries with their scores against the whole gallery. Where not even a few queries fit, the gallery
 is cut into panels and every score is computed twice: once to read the positives, once to count the negatives.
+
+One query whose items in the gallery are the columns 1, 4 and 5, the last of them junk:
+
+    scores              .9   .8   .5   .7   .2   .6
+    read, best first    .8   .2                           the positives, then padding
+    negatives           .9  -inf  .5   .7  -inf -inf      3 are taken out, also the junk
+    in order           -inf -inf -inf  .5   .7   .9       1 is above .8, 3 are above .2
+    ranks               1 + 1 = 2 and 3 + 2 = 5           negatives before, and the place among the positives
 """
 
 from __future__ import annotations
@@ -104,6 +112,7 @@ class Tiles:
     def _negatives(self, rows: slice, tile: TileRelevance, panel: slice, counted: int) -> Panel:
         """Take all but the negatives out of a panel; columns below `counted` belong to the panel before."""
         by_place, argument = self._ties.by_place is not None, self._scores.argument
+        # With one panel `read` has left its scores in the buffer.
         values = self._view(rows, panel) if len(self._panels) == 1 else self._fill(rows, panel)
         inside, local = _locate(tile.columns, panel)
         inside &= tile.listed
@@ -113,6 +122,7 @@ class Tiles:
         if removed is None and counted <= panel.start and not by_place:
             values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below
             return Panel(values, inside.sum(1), None, panel.start, argument)
+        # A mask [queries, columns] of the query's own items, of junk, and of what the panel before has counted.
         removed = torch.zeros_like(values, dtype=torch.bool) if removed is None else removed
         removed.view(-1).index_fill_(0, own_run, True)  # noqa: FBT003 - the fill value
         removed[:, : max(0, counted - panel.start)] = True
@@ -143,11 +153,13 @@ def positive_entries(
     positives: Positives, counts: Int[Tensor, "counts positives"], num_positives: Int[Tensor, " queries"]
 ) -> Int[Tensor, "num_entries positives"]:
     """The rank of every positive, and under tie policies with `groups` its group, from the counts of negatives."""
+    # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
     valid = is_positive(num_positives, positives.scores.shape[1])
     ordinal = torch.arange(1, valid.shape[1] + 1, device=valid.device).expand_as(valid)[valid]
     rank = counts[0] + ordinal
     if len(counts) == 1:
         return rank[None]
+    # The group of a positive: from the first to the last positive of the row with its score.
     rising = -positives.scores
     better = torch.searchsorted(rising, rising)
     # Padding ties with a positive that scores minus infinity.

@@ -49,10 +49,12 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor) -> None:
     """
     num_queries, num_items = len(query), len(gallery)
     dtype = torch.float64 if out.dtype == torch.float32 and is_float32_reduced() else out.dtype
+    # Pad both sides, so that kernels are filled: [rows, D] and at least `width` items.
     query = functional.pad(query, (0, 0, 0, -num_queries % _ROWS)).to(dtype)
     width = min(BLOCK, num_items + -num_items % _LANES)
     if num_items < width:
         gallery = functional.pad(gallery, (0, 0, 0, width - num_items))
+    # Each block [rows, width] is a sum over pieces of the depth, always in the same order.
     pieces = query.split(_BYTES_ADDED // dtype.itemsize, dim=1)
     block = torch.empty((len(query), width), dtype=dtype)
     for first in range(0, num_items, BLOCK):
