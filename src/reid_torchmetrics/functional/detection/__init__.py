@@ -1,10 +1,10 @@
 """Detection: from boxes to matches, and from matches to precision, recall and average precision.
 
-The way through the modules: `images` (what comes in) and `boxes`; `ordering` and `sorting` put the boxes in order,
-`pairs` finds those that overlap, `matching` and, where detections compete, `deferred_acceptance` make `matches` of
-them: the waist. From there `precision_recall` and `average_precision` lead to `coco` on its `grid`, and
-`operating_points` to the use of a detector. `pascal_voc` and `yolo` judge detections in their own way
-(`true_positive_flags`) and share the curves.
+The way through the modules: `images` (what comes in), `boxes` and `overlaps`; `ordering` and `sorting` put them in
+order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` say which of
+them match, and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
+to `coco` on its `grid`, and `operating_points` to the use of a detector. `pascal_voc` and `yolo` judge detections in
+their own way (`true_positive_flags`) and share the curves.
 """
 
 from reid_torchmetrics.functional.detection.curves import (
@@ -38,9 +38,12 @@ from reid_torchmetrics.functional.detection.inputs import (
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
+    BoxOverlap,
     CocoGrid,
     Detections,
     GroundTruths,
+    Overlap,
+    Sides,
     box_areas,
     pairwise_iou,
     to_xywh,
@@ -56,6 +59,7 @@ __all__ = [
     "COCO_RECALL_THRESHOLDS",
     "VOC_RULES",
     "YOLO_RULES",
+    "BoxOverlap",
     "ClassAverages",
     "CocoGrid",
     "CocoResults",
@@ -64,8 +68,10 @@ __all__ = [
     "GroundTruths",
     "Matches",
     "OperatingPoints",
+    "Overlap",
     "Pairs",
     "PrecisionRecallCurve",
+    "Sides",
     "VocResults",
     "YoloResults",
     "at_confidence",

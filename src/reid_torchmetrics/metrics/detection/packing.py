@@ -92,6 +92,7 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
     columns["ground_truth_areas"] = _optional(areas, counts["ground_truth"])
     (device,) = {column.device for column in columns.values() if column is not None} or {device}
     batch = _image_ids(target, device)
+    # A column without boxes, or of a key that no image has, is all zeros in the dtype of the empty state.
     for name, column in columns.items():
         rows = sum(counts[name.rpartition("_")[0]])
         missing = STATES[name]

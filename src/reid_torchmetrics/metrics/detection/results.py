@@ -76,6 +76,7 @@ class DetectionResults:
         matches = self.matches
         shape = (matches.matched.shape[1], len(matches.rows))
         inside = (matches.area_bits & 1).bool().expand(shape)
+        # Where nothing is matched, a detection is ignored if it is outside the range; columns overwrite that.
         taken = matches.columns.new_full(shape, -1)
         true_positive, ignored = torch.zeros_like(inside), ~inside
         if matches.ground_truths is not None:
@@ -83,6 +84,7 @@ class DetectionResults:
         true_positive[:, matches.columns] = matches.true_positive[0]
         of_columns = torch.where(matches.matched[0], ~matches.true_positive[0], ignored[:, matches.columns])
         ignored[:, matches.columns] = of_columns
+        # By image, and in it by row: the last key first.
         by_row = matches.rows.argsort()
         order = by_row[matches.images[by_row].argsort(stable=True)]
         return MatchedDetections(

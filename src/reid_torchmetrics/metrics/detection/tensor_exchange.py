@@ -27,6 +27,7 @@ def _form(tensor: Tensor) -> list[int]:
 def exchange_tensors(group: Group, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
     """The tensors of every rank, which must be contiguous; of each rank their forms come first."""
     forms = torch.tensor([number for tensor in tensors for number in _form(tensor)], device=group.device)
+    # A rank's part of the buffer: dtypes and shapes, then the tensors, each from a multiple of 8 bytes on.
     listed = [forms, *tensors]
     spans = [span(tensor.dtype, tensor.shape) for tensor in listed]
     _, table = group.exchange(lambda: (None, [len(forms), sum(spans)]), 2)

@@ -13,7 +13,14 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import TruePositiveFlags, average_precision, curves_from_flags
-from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, Sides, distinct_labels, order_boxes
+from reid_torchmetrics.functional.detection.inputs import (
+    BoxOverlap,
+    Detections,
+    GroundTruths,
+    Sides,
+    distinct_labels,
+    order_boxes,
+)
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Pairs, overlapping
 
 VOC_RULES = ("voc", "voc07")
@@ -93,12 +100,11 @@ def voc_evaluate(
     pairs = overlapping(
         ordered_detections,
         ordered_ground_truths,
-        detections.boxes,
-        ground_truths.boxes,
+        BoxOverlap(detections.boxes, ground_truths.boxes, partial(Sides.of_corners, whole_pixels=whole_pixels)),
         at_least=min(iou_thresholds),
-        sides_of=partial(Sides.of_corners, whole_pixels=whole_pixels),
         max_bytes=max_bytes,
     )
+    # A detection belongs to one ground truth; which of those that belong to the same is right depends on the threshold.
     is_difficult = is_difficult[ordered_ground_truths.rows]
     best_overlaps = _best_overlaps(pairs, ordered_detections.grouped, len(is_difficult))
     flags = _flags(best_overlaps, thresholds, is_difficult)

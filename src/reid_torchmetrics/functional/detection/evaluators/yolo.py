@@ -92,6 +92,7 @@ def yolo_average_precision(
     _checks.share("end", end)
     _checks.power("epsilon", epsilon)
     classes, num_positives = target_labels.long().unique(return_counts=True)
+    # By class and descending score; detections of classes without ground truths would be on no curve.
     kept = torch.isin(labels.long(), classes).nonzero()[:, 0]
     order, class_index = order_by_class_and_score(place_of_labels(labels[kept], classes), scores[kept])
     rows = kept[order]

@@ -4,7 +4,6 @@ from reid_torchmetrics.functional.detection.inputs.boxes import (
     BOX_FORMATS,
     Sides,
     box_areas,
-    overlap,
     pairwise_iou,
     to_xywh,
 )
@@ -18,6 +17,7 @@ from reid_torchmetrics.functional.detection.inputs.grid import (
 )
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs.ordering import OrderedDetections, OrderedGroundTruths, order_boxes
+from reid_torchmetrics.functional.detection.inputs.overlaps import BoxOverlap, Overlap
 from reid_torchmetrics.functional.detection.inputs.sorting import (
     distinct_labels,
     order_by_class_and_score,
@@ -32,17 +32,18 @@ __all__ = [
     "COCO_MAX_DETECTIONS",
     "COCO_RECALL_THRESHOLDS",
     "AreaRange",
+    "BoxOverlap",
     "CocoGrid",
     "Detections",
     "GroundTruths",
     "OrderedDetections",
     "OrderedGroundTruths",
+    "Overlap",
     "Sides",
     "box_areas",
     "distinct_labels",
     "order_boxes",
     "order_by_class_and_score",
-    "overlap",
     "pairwise_iou",
     "place_of_labels",
     "starts_of_runs",

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.inputs.boxes import box_areas
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs.sorting import (
     are_ascending,
@@ -43,7 +42,6 @@ class OrderedGroundTruths:
     rows: Int[Tensor, " ground_truths"]
     class_index: Int[Tensor, " ground_truths"]
     is_crowd: Bool[Tensor, " ground_truths"]
-    areas: Tensor
     groups: Int[Tensor, " ground_truths"]
     """number of the group, counted over the groups that have ground truths"""
     starts: Int[Tensor, " occupied_groups"]
@@ -66,12 +64,11 @@ def order_boxes(
     occupied, groups = keys.unique_consecutive(return_inverse=True)
     starts = torch.searchsorted(ordered.groups, occupied)
     sizes = torch.searchsorted(ordered.groups, occupied, right=True) - starts
-    crowds, areas = ground_truths.is_crowd, ground_truths.areas
+    crowds = ground_truths.is_crowd
     return ordered, OrderedGroundTruths(
         rows=order,
         class_index=class_index.index_select(0, order).long(),
         is_crowd=torch.zeros_like(order, dtype=torch.bool) if crowds is None else crowds.index_select(0, order),
-        areas=(box_areas(ground_truths.boxes) if areas is None else areas.double()).index_select(0, order),
         groups=groups,
         starts=starts,
         sizes=sizes if most is None else sizes.clamp_(max=min(most, len(ordered.rows))),

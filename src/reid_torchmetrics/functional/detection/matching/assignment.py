@@ -108,6 +108,7 @@ def _number_columns(
 
 def _blocks_of_groups(groups: Int[Tensor, " contested"], max_bytes: int) -> Iterator[tuple[int, int]]:
     """Ranges of whole groups of pairs that compete, which are matched together."""
+    # Groups whose last pairs lie between the same multiples of `most` are a block.
     last = (groups.diff().nonzero()[:, 0] + 1) if len(groups) else groups
     ends = torch.cat([last, last.new_full((1,), len(groups))])
     most = max(1, max_bytes // _BYTES_PER_CONTESTED_PAIR)
@@ -164,6 +165,7 @@ def _without_choice(
     column = candidates.column.index_select(0, alone)
     low[column], high[column] = better.index_select(0, alone), candidates.passed.index_select(0, alone)
     ground_truth[column] = candidates.ground_truth.index_select(0, alone)
+    # All ranges match alike, [thresholds, matched]; they differ in whether the ground truth counts.
     threshold = torch.arange(num_thresholds, device=device)[:, None]
     matched = (threshold >= low) & (threshold < high)
     if ignored.shape[1]:

@@ -57,6 +57,7 @@ class Matches:
         kept = self.limits <= limit
         if bool(kept.all()):
             return self
+        # Detections keep their order, so what is dropped moves those behind it forward.
         places = kept.nonzero()[:, 0]
         columns = kept.index_select(0, self.columns).nonzero()[:, 0]
         new_places = kept.cumsum(0) - 1
@@ -98,11 +99,13 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
     """
     _checks.mergeable("parts", [tuple(part.matched.shape[:2]) for part in parts])
     joined = _joined(parts)
+    # Stable sorts, the last key first; an image is in one part, whose order stands among its equal scores.
     by_image = joined.images.sort(stable=True).indices
     by_class, _ = order_by_class_and_score(
         joined.class_index.index_select(0, by_image), joined.scores.index_select(0, by_image)
     )
     places = by_image.index_select(0, by_class)
+    # Where each detection of the parts is now, and with it the columns, which are to ascend.
     new_places = torch.empty_like(places)
     new_places[places] = torch.arange(len(places), device=places.device)
     columns_at, columns = new_places.index_select(0, joined.columns).sort()
@@ -114,6 +117,7 @@ def _joined(parts: Sequence[Matches]) -> Matches:
     classes = distinct_labels(*(part.classes for part in parts))
     num_positives = parts[0].num_positives.new_zeros((len(parts[0].num_positives), len(classes)))
     aligned, start = [], 0
+    # Parts may lack classes that others have: their own classes are renumbered, their columns shifted.
     for part in parts:
         place = place_of_labels(part.classes, classes)
         num_positives.index_add_(1, place, part.num_positives)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int, Integer
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -21,10 +21,12 @@ from reid_torchmetrics.functional.detection.inputs import (
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
     AreaRange,
+    BoxOverlap,
     Detections,
     GroundTruths,
     OrderedDetections,
-    box_areas,
+    OrderedGroundTruths,
+    Overlap,
     distinct_labels,
     order_boxes,
 )
@@ -46,6 +48,7 @@ def match_images(
     max_detections: Sequence[int] = COCO_MAX_DETECTIONS,
     area_ranges: Mapping[str, AreaRange] = COCO_AREA_RANGES,
     classes: Int[Tensor, " classes"] | None = None,
+    overlap: Overlap | None = None,
     keep_ground_truths: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Matches:
@@ -59,6 +62,7 @@ def match_images(
             matching, the others when counting.
         area_ranges: least and largest area, both inside, by name.
         classes: labels to look at, boxes with others are left out; None for all that occur.
+        overlap: how much they overlap and their areas, by row; None for those of their boxes.
         keep_ground_truths: note which ground truth each detection took.
         max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
 
@@ -68,6 +72,7 @@ def match_images(
     """
     _checks.matching_options(iou_thresholds, max_detections, area_ranges, max_bytes)
     _checks.same_device("detections", detections.boxes, "ground_truths", ground_truths.boxes)
+    overlap = BoxOverlap(detections.boxes, ground_truths.boxes) if overlap is None else overlap
     rows = None
     if classes is None:
         classes = distinct_labels(detections.labels, ground_truths.labels)
@@ -75,43 +80,36 @@ def match_images(
         _checks.integer_labels("classes", classes, device=detections.boxes.device)
         classes = classes.long().unique()
         detections, ground_truths, rows = _of_classes(detections, ground_truths, classes)
-    ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, max(max_detections))
+        overlap = overlap.at(*rows)
+    boxes = ordered_detections, ordered_ground_truths = order_boxes(
+        detections, ground_truths, classes, max(max_detections)
+    )
+
+    # Thresholds ascend from here on, so that a pair passes the first ones: a number says which.
     ascending = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)
     thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in ascending]
-    pairs = overlapping(
-        ordered_detections,
-        ordered_ground_truths,
-        detections.boxes,
-        ground_truths.boxes,
-        at_least=thresholds[0],
-        max_bytes=max_bytes,
-    )
+    pairs = overlapping(*boxes, overlap, at_least=thresholds[0], max_bytes=max_bytes)
+
+    # What a range ignores may be matched, after all that counts: it makes the detection ignored, too.
     ranges = torch.tensor([*area_ranges.values()], dtype=torch.float64, device=detections.boxes.device)
-    areas = ordered_ground_truths.areas
-    ignored = ordered_ground_truths.is_crowd | (areas < ranges[:, :1]) | (areas > ranges[:, 1:])
-    taken = assign(
-        pairs,
-        ordered_detections,
-        ordered_ground_truths,
-        ignored,
-        thresholds,
-        keep_ground_truths=keep_ground_truths,
-        max_bytes=max_bytes,
-    )
+    areas = overlap.ground_truth_areas() if ground_truths.areas is None else ground_truths.areas.double()
+    ignored = _ignored(ordered_ground_truths, areas, ranges)
+    taken = assign(pairs, *boxes, ignored, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes)
+
+    # Of detections by class and score, [detections] each; `within` drops those that were no candidates.
     num_positives = torch.zeros((len(ranges), len(classes)), dtype=torch.int64, device=ranges.device)
+    num_positives.index_add_(1, ordered_ground_truths.class_index, (~ignored).long())
+    rows_in_order = ordered_detections.rows
     matches = Matches(
         classes=classes,
-        num_positives=num_positives.index_add_(1, ordered_ground_truths.class_index, (~ignored).long()),
-        scores=detections.scores.index_select(0, ordered_detections.rows),
+        num_positives=num_positives,
+        scores=detections.scores.index_select(0, rows_in_order),
         class_index=ordered_detections.class_index,
         images=ordered_detections.images,
-        rows=ordered_detections.rows,
+        rows=rows_in_order,
         limits=_limits(ordered_detections, max_detections),
-        area_bits=_area_bits(detections.boxes, ranges).index_select(0, ordered_detections.rows),
-        columns=taken.columns,
-        matched=taken.matched,
-        true_positive=taken.true_positive,
-        ground_truths=taken.ground_truths,
+        area_bits=_area_bits(overlap, ranges, len(detections.boxes)).index_select(0, rows_in_order),
+        **taken._asdict(),
     ).within(len(max_detections) - 1)
     return _named(matches, rows, np.argsort(ascending).tolist())
 
@@ -131,6 +129,14 @@ def _named(matches: Matches, rows: tuple[Tensor, Tensor] | None, slots: list[int
     return matches if slots == sorted(slots) else matches.map_columns(lambda values: values[:, slots])
 
 
+def _ignored(
+    ground_truths: OrderedGroundTruths, areas: Float[Tensor, " ground_truths"], ranges: Float[Tensor, "areas 2"]
+) -> Bool[Tensor, "areas ground_truths"]:
+    """Which ground truths do not count: crowds, and those outside the range; areas are given by row."""
+    areas = areas.index_select(0, ground_truths.rows)
+    return ground_truths.is_crowd | (areas < ranges[:, :1]) | (areas > ranges[:, 1:])
+
+
 def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:
     """How many of the limits leave the detection out: its rank in its group is at or beyond them.
 
@@ -144,15 +150,16 @@ def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int
 
 
 def _area_bits(
-    boxes: Float[Tensor, "detections 4"], ranges: Float[Tensor, "areas 2"]
+    overlap: Overlap, ranges: Float[Tensor, "areas 2"], num_detections: int
 ) -> Integer[Tensor, " detections"]:
-    """In which area ranges each box lies, one bit each."""
+    """In which area ranges each detection lies, one bit each."""
+    # A block of areas at a time: [areas, block] flags of all ranges are made at once.
     dtype = torch.uint8 if len(ranges) <= _BITS_OF_UINT8 else torch.int64
-    weights = (1 << torch.arange(len(ranges), device=boxes.device)).to(dtype)[:, None]
-    bits = torch.empty(len(boxes), dtype=dtype, device=boxes.device)
-    block = _AREA_BLOCK if boxes.device.type == "cpu" else max(len(boxes), 1)
-    for part, out in zip(boxes.split(block), bits.split(block), strict=True):
-        areas = box_areas(part)
+    weights = (1 << torch.arange(len(ranges), device=ranges.device)).to(dtype)[:, None]
+    bits = torch.empty(num_detections, dtype=dtype, device=ranges.device)
+    block = _AREA_BLOCK if ranges.device.type == "cpu" else max(num_detections, 1)
+    for first in range(0, num_detections, block):
+        areas, out = overlap.detection_areas(first, first + block), bits[first : first + block]
         inside = (areas >= ranges[:, :1]) & (areas <= ranges[:, 1:])
         torch.sum(inside * weights, 0, dtype=dtype, out=out)
     return bits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -12,14 +12,14 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import (
+    BoxOverlap,
     Detections,
     GroundTruths,
     OrderedDetections,
     OrderedGroundTruths,
-    Sides,
+    Overlap,
     distinct_labels,
     order_boxes,
-    overlap,
     starts_of_runs,
 )
 
@@ -43,7 +43,7 @@ def find_pairs(
     ground_truths: GroundTruths,
     *,
     at_least: float,
-    whole_pixels: bool = False,
+    overlap: Overlap | None = None,
     most: int | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
@@ -53,7 +53,7 @@ def find_pairs(
         detections: boxes with scores.
         ground_truths: boxes; the intersection with a crowd is divided by the area of the detection.
         at_least: the threshold.
-        whole_pixels: count both edges of a box, as the tools of Pascal VOC do.
+        overlap: how much they do, by row; None for that of their boxes as in COCO.
         most: only so many detections of one image and class, those with the highest scores, are looked at.
         max_bytes: bound on what is held of the pairs that are looked at; those that are found come in addition.
 
@@ -68,17 +68,17 @@ def find_pairs(
     _checks.positive_int("max_bytes", max_bytes)
     if most is not None:
         _checks.positive_int("most", most, fits_int64=False)
+    # In the orders of matching a group, an image and class, is a run, and its pairs are all of two runs.
     classes = distinct_labels(detections.labels, ground_truths.labels)
     ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, most)
     pairs = overlapping(
         ordered_detections,
         ordered_ground_truths,
-        detections.boxes,
-        ground_truths.boxes,
+        BoxOverlap(detections.boxes, ground_truths.boxes) if overlap is None else overlap,
         at_least=at_least,
-        sides_of=Sides.of_corners if whole_pixels else Sides.of,
         max_bytes=max_bytes,
     )
+    # From places in these orders back to rows.
     grouped = ordered_detections.grouped.index_select(0, pairs.detection)
     return Pairs(
         ordered_ground_truths.rows.index_select(0, pairs.ground_truth),
@@ -90,25 +90,23 @@ def find_pairs(
 def overlapping(
     detections: OrderedDetections,
     ground_truths: OrderedGroundTruths,
-    boxes: Float[Tensor, "detections 4"],
-    others: Float[Tensor, "ground_truths 4"],
+    overlap: Overlap,
     *,
     at_least: float,
-    sides_of: Callable[[Tensor], Sides] = Sides.of,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
-    """The pairs as places, of ground truths in their order, of detections in `grouped`; boxes are given by row."""
+    """The pairs as places, of ground truths in their order, of detections in `grouped`; the overlap is by row."""
     # A block holds whole ground truths with all detections of their groups: [pairs] each, of which few are kept.
-    found = _Found(boxes.device)
+    found = _Found(detections.rows.device)
     is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
-    other_sides = sides_of(others.index_select(0, ground_truths.rows))
+    overlap = overlap.at(None, ground_truths.rows)
     for first, last in _blocks(ground_truths.sizes.index_select(0, ground_truths.groups), max_bytes):
         candidates = _candidates(ground_truths, first, last)
         rows = detections.rows.index_select(0, detections.grouped.index_select(0, candidates.places))
-        sides = sides_of(boxes.index_select(0, rows)).at(candidates.detection)
-        iou = overlap(
-            sides,
-            other_sides.at(candidates.ground_truth),
+        iou = overlap.of_pairs(
+            rows,
+            candidates.detection,
+            candidates.ground_truth,
             None if is_crowd is None else is_crowd.index_select(0, candidates.ground_truth),
         )
         kept = (iou >= at_least).nonzero()[:, 0]
@@ -154,6 +152,7 @@ class _Candidates:
 
 
 def _candidates(ground_truths: OrderedGroundTruths, first: int, last: int) -> _Candidates:
+    # A block may begin and end inside a group, whose detections are candidates in each of its blocks.
     groups = ground_truths.groups[first:last]
     first_group, last_group = int(groups[0]), int(groups[-1]) + 1
     sizes, starts = ground_truths.sizes[first_group:last_group], ground_truths.starts[first_group:last_group]
@@ -177,6 +176,7 @@ def _blocks(num_pairs: Tensor, max_bytes: int) -> Iterator[tuple[int, int]]:
     most = max(1, max_bytes // _BYTES_PER_PAIR)
     if num_pairs.device.type == "cpu":
         most = min(most, _CACHED_PAIRS)
+    # Ground truths whose last pairs lie between the same multiples of `most` are a block.
     ends = num_pairs.cumsum(0)
     block = (ends - 1).clamp_(min=0) // most
     cuts = (block.diff().nonzero()[:, 0] + 1).tolist()
