@@ -87,7 +87,7 @@ def test_a_collapsed_model_has_the_ranks_of_one_process(ranks):
 @pytest.mark.parametrize("dimension", [5, 512])
 def test_equal_embeddings_tie_wherever_they_are(ranks, dimension):
     embeddings = repeated(100, dimension).float()
-    max_bytes = (DEFAULT_MAX_BYTES, 5000 if dimension == 5 else 50_000, 60_000)  # panels of a few items
+    max_bytes = (DEFAULT_MAX_BYTES, 8000, 60_000)  # on the second process every score is computed twice
     cases = itertools.product(([49, 50, 1], [3, 1, 96]), NAMED, TIES, (max_bytes[:1], max_bytes))
     problems = [spread(embeddings, parts, name, ties, max_bytes=memory) for parts, name, ties, memory in cases]
     assert not differing(ranks, 3, problems)
