@@ -3,6 +3,7 @@
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 
@@ -259,7 +260,13 @@ def test_queries_and_batches_without_roles_in_one_metric_warn_once_and_say_what_
 
 
 def test_roles_that_can_be_meant_do_not_warn():
-    for roles in ([True, False, True], [None, None], [None, False], [torch.tensor([True, False, True]), True, False]):
+    for roles in (
+        [True, False, True],
+        [None, None],
+        [None, False],
+        [None, np.bool_(False)],
+        [torch.tensor([True, False, True]), True, False],
+    ):
         assert mixed_roles(ReIDMeanAP(), roles) == []
 
 

@@ -58,7 +58,8 @@ def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> 
 
 def warn_of_mixed_roles(before: set[str], is_query: bool | Tensor | None) -> None:
     """Note how the roles of a batch are given, and say once if some batches have queries and others no roles at all."""
-    given = "nothing" if is_query is None else "gallery" if is_query is False else "queries"
+    has_queries = isinstance(is_query, Tensor) or is_query  # a mask is not looked at, for that would wait for a GPU
+    given = "nothing" if is_query is None else "queries" if has_queries else "gallery"
     is_new = given not in before
     before.add(given)
     if is_new and {"nothing", "queries"} <= before:
