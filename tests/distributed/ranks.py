@@ -78,8 +78,9 @@ def _run(
 ) -> tuple[str, Any]:
     import torch  # noqa: PLC0415
 
+    from reid_torchmetrics.functional.retrieval.sharding import sampler_padding  # noqa: PLC0415
     from reid_torchmetrics.metrics.detection import sampler_padding as image_padding  # noqa: PLC0415
-    from reid_torchmetrics.metrics.reid import ranking_cache, sampler_padding  # noqa: PLC0415
+    from reid_torchmetrics.metrics.reid import ranking_cache  # noqa: PLC0415
 
     torch.manual_seed(0)
     ranking_cache.rankings = ranking_cache.RankingCache()

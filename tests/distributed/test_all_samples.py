@@ -15,7 +15,7 @@ from reid_torchmetrics import (
     ReIDMeanAP,
     ReIDMetrics,
 )
-from reid_torchmetrics.metrics.reid import sharded_ranking
+from reid_torchmetrics.functional.retrieval.evaluation import sample_ranking
 from tests.distributed.shards import SHARDINGS, loaders
 
 OPTIONS = {
@@ -62,7 +62,7 @@ def test_every_rank_computes_what_one_process_computes(ranks, size, roles):
 
 def compute_with_failure(rank, size):
     metric = fed_by(ReIDMeanAP(rerank=KReciprocal(k1=6, k2=3)), "two_loaders", "round_robin", size, [rank], index=True)
-    failing = mock.patch.object(sharded_ranking, "rank_whole", side_effect=torch.OutOfMemoryError("simulated"))
+    failing = mock.patch.object(sample_ranking, "rank_problem", side_effect=torch.OutOfMemoryError("simulated"))
     try:
         with failing if rank == size - 1 else mock.MagicMock():
             metric.compute()
@@ -74,7 +74,7 @@ def compute_with_failure(rank, size):
 def test_an_error_on_one_rank_is_an_error_on_all(ranks):
     outcomes = ranks.run(2, compute_with_failure)
     assert outcomes[0] == outcomes[1]
-    assert "rank 1" in outcomes[0][0]
+    assert "process 1" in outcomes[0][0]
     assert outcomes[0][1] > 0
 
 

@@ -5,8 +5,8 @@ import pytest
 from tests.distributed.allocations import CASES, Outcome, fail
 
 SAID = {
-    "DistributedMetricError: rank 1: OutOfMemoryError: simulated",
-    "DistributedMetricError: rank 1: no memory for messages to the other ranks",
+    "DistributedMetricError: process 1: OutOfMemoryError: simulated",
+    "DistributedMetricError: process 1: no memory for messages to the others",
 }
 
 

@@ -53,5 +53,5 @@ def test_ranks_that_are_asked_for_different_things_learn_it_and_go_on(ranks):
     first, second = ranks.run(2, asks)
     assert len(first) == len(PAIRS) > 20
     for pair, *said in zip(PAIRS, first, second, strict=True):
-        called = "; ".join(f"rank {rank}: `{classes[each[0]]}.{ASKED[each]}`" for rank, each in enumerate(pair))
-        assert said == [f"All ranks must call the same method of the same class; got {called}."] * 2, pair
+        called = "; ".join(f"process {rank}: `{classes[each[0]]}.{ASKED[each]}`" for rank, each in enumerate(pair))
+        assert said == [f"All processes must call the same method of the same class; got {called}."] * 2, pair

@@ -14,7 +14,7 @@ from torchmetrics import MetricCollection
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import UnpaddedDistributedSampler
-from reid_torchmetrics.metrics.base.process_group import Group
+from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 from reid_torchmetrics.metrics.detection import box_metric, gathering, local_matches, tensor_exchange
 from reid_torchmetrics.metrics.detection import detection_map as detection
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
@@ -143,7 +143,9 @@ def padded(rank: int, size: int, sampler: str, seeds: list[int]) -> list[list[st
 def test_images_that_look_repeated_are_said_to_be_once(ranks, size, sampler):
     first, *others = ranks.run(size, padded, sampler, [9, 11])
     (text,) = first[0]
-    assert text.startswith("All ranks hold equally many images, and the last of one has the ground truths of the first")
+    assert text.startswith(
+        "All processes hold equally many images, and the last of one has the ground truths of the first"
+    )
     assert text.endswith("Give `image_id` in `target`, or use `UnpaddedDistributedSampler`.")
     assert [first[1:], *others] == [[[]], *[[[], []]] * (size - 1)]
 
@@ -154,7 +156,7 @@ def test_images_with_ids_or_from_an_unpadded_sampler_do_not_look_repeated(ranks,
 
 
 def look_alike(rank: int, size: int) -> list[str]:
-    """All ranks hold equally many images, none of them twice; first and last have no ground truths."""
+    """All processes hold equally many images, none of them twice; first and last have no ground truths."""
     preds, target = problem(8, with_ids=False)
     empty = {"boxes": torch.tensor([]), "labels": torch.tensor([])}
     own = [rank, rank + size, rank + 2 * size]
@@ -323,24 +325,24 @@ def fails_then_works(rank: int, size: int, place: str) -> tuple[str, object]:
 @pytest.mark.parametrize("place", PLACES)
 def test_a_rank_that_runs_out_of_memory_fails_on_all(ranks, place):
     expected = prints(alone(problem(9)).compute())
-    message = "rank 1: OutOfMemoryError: simulated"
+    message = "process 1: OutOfMemoryError: simulated"
     assert ranks.run(2, fails_then_works, place) == [(message, expected)] * 2
 
 
 def buffers_fail(rank: int, size: int) -> str:
     metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[rank]))
-    original, calls = Group.together, []
+    original, calls = DistributedWorld.guarded, []
 
     def together(group, work):
         calls.append(work)
         return original(group, mock.Mock(side_effect=torch.OutOfMemoryError("simulated")) if rank == 0 else work)
 
-    with mock.patch.object(Group, "together", together):
+    with mock.patch.object(DistributedWorld, "guarded", together):
         return message_of(metric.compute)
 
 
 def test_a_rank_without_memory_for_what_it_is_to_receive_fails_on_all(ranks):
-    assert ranks.run(2, buffers_fail) == ["rank 0: OutOfMemoryError: simulated"] * 2
+    assert ranks.run(2, buffers_fail) == ["process 0: OutOfMemoryError: simulated"] * 2
 
 
 def refuses(rank: int, size: int, method: str, step: bool) -> list[str]:
@@ -367,14 +369,14 @@ def test_a_batch_that_one_rank_refused_is_an_error_on_all_when_they_compute(rank
     missing = (
         "Expected all dicts in `target` to contain the `boxes` key; got `target[0]` with the keys labels, image_id."
     )
-    assert first[0] == f"rank 1: ValueError: {missing}"
+    assert first[0] == f"process 1: ValueError: {missing}"
     assert first[1].startswith("no error but ")
 
 
 def test_a_batch_that_is_refused_in_a_synchronized_step_fails_that_step_on_all(ranks):
     first, second = ranks.run(2, refuses, "forward", True)
     assert first == second
-    assert [text.startswith("rank 1: ValueError: Expected all dicts in `target`") for text in first] == [
+    assert [text.startswith("process 1: ValueError: Expected all dicts in `target`") for text in first] == [
         False,
         False,
         True,
@@ -394,14 +396,14 @@ def differs(rank: int, size: int, kind: str) -> str:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("options", "have the same `average`; got rank 0: 'macro'; rank 1: 'micro'."),
-        ("metric", "have the same `metric`; got rank 0: None; rank 1: 'map_50'."),
-        ("limits", "have the same `max_detection_thresholds`; got rank 0: [1, 10, 100]; rank 1: [1, 10, 50]."),
-        ("ids", "have the same use of `image_id`; got rank 0: given; rank 1: not given."),
+        ("options", "have the same `average`; got process 0: 'macro'; process 1: 'micro'."),
+        ("metric", "have the same `metric`; got process 0: None; process 1: 'map_50'."),
+        ("limits", "have the same `max_detection_thresholds`; got process 0: [1, 10, 100]; process 1: [1, 10, 50]."),
+        ("ids", "have the same use of `image_id`; got process 0: given; process 1: not given."),
     ],
 )
 def test_metrics_or_images_that_differ_between_ranks_are_an_error_on_all(ranks, kind, said):
-    assert ranks.run(2, differs, kind) == [f"All ranks must {said}"] * 2
+    assert ranks.run(2, differs, kind) == [f"All processes must {said}"] * 2
 
 
 def asks(rank: int, size: int) -> list[str]:
@@ -412,8 +414,8 @@ def asks(rank: int, size: int) -> list[str]:
 def test_ranks_that_ask_for_different_things_learn_it_and_go_on(ranks):
     first, second = ranks.run(2, asks)
     assert first == second
-    asked = "rank 0: `DetectionMAP.results`; rank 1: `DetectionMAP.compute`."
-    assert first[0] == f"All ranks must call the same method of the same class; got {asked}"
+    asked = "process 0: `DetectionMAP.results`; process 1: `DetectionMAP.compute`."
+    assert first[0] == f"All processes must call the same method of the same class; got {asked}"
     assert first[1].startswith("no error but ")
 
 
@@ -429,5 +431,5 @@ def has_no_thresholds(rank: int, size: int) -> list[str]:
 def test_an_error_before_the_first_word_between_ranks_is_an_error_on_all(ranks):
     first, second = ranks.run(2, has_no_thresholds)
     assert first == second
-    assert first[:2] == ["rank 1: TypeError: 'NoneType' object is not iterable"] * 2
+    assert first[:2] == ["process 1: TypeError: 'NoneType' object is not iterable"] * 2
     assert first[2].startswith("no error but ")

@@ -66,7 +66,8 @@ def differs(rank: int, size: int) -> str:
 
 
 def test_ranks_with_samples_must_still_agree(ranks):
-    said = "All ranks must have the same use of `cameras`; got rank 0: given; rank 1: not given; rank 2: no samples."
+    got = "process 0: given; process 1: not given; process 2: no samples"
+    said = f"All processes must have the same use of `cameras`; got {got}."
     assert ranks.run(3, differs) == [said] * 3
 
 

@@ -10,9 +10,11 @@ import torch
 from torch import distributed
 
 from reid_torchmetrics import DistributedMetricError, ReIDCMC, ReIDMeanAP, ReIDMINP
-from reid_torchmetrics.functional.retrieval.ranking import tiles
+from reid_torchmetrics.functional.retrieval.evaluation import problem
+from reid_torchmetrics.functional.retrieval.ranking import sharded_counting, tiles
+from reid_torchmetrics.functional.retrieval.scores import sharded_scores
+from reid_torchmetrics.functional.retrieval.sharding import samples, shared_samples
 from reid_torchmetrics.metrics.base.settings import Settings
-from reid_torchmetrics.metrics.reid import samples, sharded_counting, sharded_ranking, sharded_samples
 from tests.metrics.reid.samples import batches, fed, reference_of
 
 SECONDS = 5
@@ -66,10 +68,10 @@ PLACES = {
     "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_samples"),
     "looking for what is not finite": functools.partial(out_of_memory, samples.Samples, "non_finite"),
     "dropping repeated samples": functools.partial(out_of_memory, samples.Samples, "positions"),
-    "sharing queries": functools.partial(out_of_memory, sharded_samples.Shared, "__init__"),
-    "labels": functools.partial(out_of_memory, sharded_ranking, "find_relevance"),
-    "surveying the gallery": functools.partial(out_of_memory, sharded_ranking, "survey"),
-    "preparing scores": functools.partial(out_of_memory, sharded_ranking, "EmbeddingScores"),
+    "sharing queries": functools.partial(out_of_memory, shared_samples.SharedSamples, "__init__"),
+    "labels": functools.partial(out_of_memory, problem, "find_relevance"),
+    "surveying the gallery": functools.partial(out_of_memory, sharded_scores, "survey"),
+    "preparing scores": functools.partial(out_of_memory, sharded_scores, "EmbeddingScores"),
     "planning tiles": functools.partial(out_of_memory, sharded_counting, "queries_per_tile"),
     "reserving memory": functools.partial(out_of_memory, sharded_counting, "Tiles"),
     "scoring": functools.partial(out_of_memory, tiles.Tiles, "read"),
@@ -86,7 +88,7 @@ PLACES = {
 def test_a_rank_that_runs_out_of_memory_fails_on_all(ranks, place, size):
     expected = torch.tensor(reference_of(GIVEN).average_precision["rectangle"]).nanmean()
     for message, value in ranks.run(size, fails_then_works, place):
-        assert message == f"rank {size - 1}: OutOfMemoryError: simulated"
+        assert message == f"process {size - 1}: OutOfMemoryError: simulated"
         assert value == pytest.approx(float(expected), abs=1e-6)
 
 
@@ -106,7 +108,7 @@ def refuses_a_batch(rank: int, size: int, method: str) -> tuple[str, float]:
 def test_a_batch_that_one_rank_refused_is_an_error_on_all_when_they_compute(ranks, method):
     expected = torch.tensor(reference_of(GIVEN).average_precision["rectangle"]).nanmean()
     for message, value in ranks.run(3, refuses_a_batch, method):
-        assert message == "rank 1: ValueError: `identities` must have shape [3]; got [2]."
+        assert message == "process 1: ValueError: `identities` must have shape [3]; got [2]."
         assert value == pytest.approx(float(expected), abs=1e-6)
 
 
@@ -163,35 +165,40 @@ def differs(rank: int, size: int, kind: str) -> str:
     return message_of(metric.compute)
 
 
+SAME_METHOD = "call the same method of the same class"
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("ties", "have the same `ties`; got rank 0: 'stable'; rank 1: 'optimistic'."),
+        ("ties", "have the same `ties`; got process 0: 'stable'; process 1: 'optimistic'."),
         (
             "similarity",
-            "have the same `similarity`; got rank 0: 'cosine'; rank 1: 'tests.distributed.test_errors.nan_similarity'.",
+            "have the same `similarity`; got process 0: 'cosine'; process 1: "
+            + repr(f"{nan_similarity.__module__}.nan_similarity")
+            + ".",
         ),
-        ("rule", "have the same `rule`; got rank 0: 'rectangle'; rank 1: 'trapezoid'."),
-        ("top_k", "have the same `top_k`; got rank 0: 1; rank 1: 2."),
+        ("rule", "have the same `rule`; got process 0: 'rectangle'; process 1: 'trapezoid'."),
+        ("top_k", "have the same `top_k`; got process 0: 1; process 1: 2."),
         (
             "class",
-            "call the same method of the same class; got rank 0: `ReIDMeanAP.compute`; rank 1: `ReIDMINP.compute`.",
+            f"{SAME_METHOD}; got process 0: `ReIDMeanAP.compute`; process 1: `ReIDMINP.compute`.",
         ),
-        ("junk", "have the same `junk_identities`; got rank 0: (-1,); rank 1: (-1, 0)."),
-        ("empty", "have the same `empty_target_action`; got rank 0: 'skip'; rank 1: 'neg'."),
+        ("junk", "have the same `junk_identities`; got process 0: (-1,); process 1: (-1, 0)."),
+        ("empty", "have the same `empty_target_action`; got process 0: 'skip'; process 1: 'neg'."),
         (
             "two options",
-            "have the same `k` and `ties`; got rank 0: k=None, ties='stable'; rank 1: k=5, ties='pessimistic'.",
+            "have the same `k` and `ties`; got process 0: k=None, ties='stable'; process 1: k=5, ties='pessimistic'.",
         ),
-        ("protocol", "have the same `protocol`; got rank 0: 'market1501'; rank 1: 'cuhk03_openreid'."),
-        ("an attribute of a subclass", "have the same `longest`; got rank 0: 1; rank 1: 7."),
-        ("dimension", "have the same embedding dimension; got rank 0: 6; rank 1: 4."),
-        ("cameras", "have the same use of `cameras`; got rank 0: given; rank 1: not given."),
-        ("index", "have the same use of `index`; got rank 0: not given; rank 1: given."),
+        ("protocol", "have the same `protocol`; got process 0: 'market1501'; process 1: 'cuhk03_openreid'."),
+        ("an attribute of a subclass", "have the same `longest`; got process 0: 1; process 1: 7."),
+        ("dimension", "have the same embedding dimension; got process 0: 6; process 1: 4."),
+        ("cameras", "have the same use of `cameras`; got process 0: given; process 1: not given."),
+        ("index", "have the same use of `index`; got process 0: not given; process 1: given."),
     ],
 )
 def test_metrics_or_samples_that_differ_between_ranks_are_an_error_on_all(ranks, kind, said):
-    assert ranks.run(2, differs, kind) == [f"All ranks must {said}"] * 2
+    assert ranks.run(2, differs, kind) == [f"All processes must {said}"] * 2
 
 
 def fails_alike(rank: int, size: int) -> str:
@@ -247,7 +254,7 @@ def steps_with_a_bad_batch(rank: int, size: int) -> list[str]:
 def test_a_batch_that_is_refused_in_a_synchronized_step_fails_that_step_on_all(ranks):
     first, second = ranks.run(2, steps_with_a_bad_batch)
     assert first == second
-    assert "rank 1: TypeError: `identities` must be a tensor; got list." in first[2]
+    assert "process 1: TypeError: `identities` must be a tensor; got list." in first[2]
     assert all(text.startswith("no error") for number, text in enumerate(first) if number != 2)
 
 
@@ -279,7 +286,7 @@ def cannot_be_said(rank: int, size: int) -> list[str]:
 
 def test_an_error_whose_text_cannot_be_sent_is_an_error_on_all(ranks):
     for said in ranks.run(2, cannot_be_said):
-        assert said == ["rank 1: ValueError: a file named \\udcff", "rank 1: MuteError"]
+        assert said == ["process 1: ValueError: a file named \\udcff", "process 1: MuteError"]
 
 
 def warns(rank: int, size: int) -> tuple[str, str]:
@@ -295,5 +302,5 @@ def warns(rank: int, size: int) -> tuple[str, str]:
 
 def test_warnings_that_are_errors_are_errors_on_all(ranks):
     for first, second in ranks.run(2, warns):
-        assert "rank 0: UserWarning: No query can be evaluated" in first
-        assert "rank 0: UserWarning: All ranks hold equally many samples" in second
+        assert "process 0: UserWarning: No query can be evaluated" in first
+        assert "process 0: UserWarning: All processes hold equally many samples" in second

@@ -26,7 +26,7 @@ def _compute(rank, size, roles, sharding, index):
                 metric.update(**batch)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The ``compute`` method", UserWarning)
-        warnings.filterwarnings("error", "All ranks hold", UserWarning)
+        warnings.filterwarnings("error", "All processes hold", UserWarning)
         values = {name: metric.compute().reshape(-1).tolist() for name, metric in metrics.items()}
         results = metrics["map"].results()
     columns = {name: getattr(results, name).tolist() for name in COLUMNS}

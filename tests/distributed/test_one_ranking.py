@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics, ReIDMINP
-from reid_torchmetrics.metrics.reid import sharded_ranking
+from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from tests.metrics.reid.samples import batches, fed, reference_of
 
 GIVEN, OTHERS = batches(), batches(seed=1)
@@ -19,9 +19,15 @@ def mean_ap(given, rule="rectangle") -> float:
 
 @contextmanager
 def counting():
-    """Count the rankings of this process."""
-    original = sharded_ranking.count_ranks_together
-    with mock.patch.object(sharded_ranking, "count_ranks_together", side_effect=original) as counter:
+    """Count the rankings of this process with others."""
+    original, counter = ranking.count_sharded_ranks, mock.Mock()
+
+    def count(world, *args, **options):
+        if world.size > 1:
+            counter()
+        return original(world, *args, **options)
+
+    with mock.patch.object(ranking, "count_sharded_ranks", count):
         yield counter
 
 

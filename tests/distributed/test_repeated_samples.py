@@ -71,7 +71,7 @@ def test_samples_that_look_repeated_are_said_to_be_once(ranks, size, roles):
 
 
 def equal_shares(rank: int, size: int) -> list[str]:
-    """All ranks hold equally many samples, none of them twice, from a collapsed model."""
+    """All processes hold equally many samples, none of them twice, from a collapsed model."""
     metric = ReIDMeanAP()
     metric.update(torch.ones(10, 4), torch.arange(10) + 10 * rank)
     metric.update(torch.ones(10, 4), torch.arange(10) + 10 * rank)

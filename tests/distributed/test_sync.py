@@ -12,6 +12,7 @@ from torch import distributed
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.functional.world import ALONE
 from tests.metrics.reid.samples import batches, fed, reference_of
 
 GIVEN = batches(num_queries=20, num_gallery=90)
@@ -247,7 +248,7 @@ def forgets(rank: int, size: int) -> list[bool]:
         metric.reset()
         gc.collect()
         gone.append(alive() is None)
-        assert metric._group is None
+        assert metric._world is ALONE
     return gone
 
 

@@ -147,18 +147,15 @@ class BoxMetric(GrowingStates):
         self._match(self._match_request())
 
     def _match(self, request: MatchRequest) -> tuple[ImageNumbering, list[LocalMatches]]:
-        if self._group is not None:
-            return match_sharded_images(self._group, self._accepted_images, request, lambda: self._settings(request))
-        images = self._images()
-        numbering = ImageNumbering.alone(images)
-        return numbering, [request.run(numbering.number(images, 0))]
+        return match_sharded_images(self._world, self._accepted_images, request, lambda: self._settings(request))
 
     def _settings(self, request: MatchRequest) -> Settings:
         method = "results" if request.with_origins else "compute"
         return Settings(type(self).__name__, method, self._option_texts(), request.describe())
 
     def _accepted_images(self) -> Images:
-        self._raise_refused()
+        if self._world.size > 1:  # on one process `update` has raised it
+            self._raise_refused()
         return self._images()
 
     def _images(self) -> Images:
