@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import EmbeddingMetric
-from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES, PositiveRanks
+from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES, PositiveRanks, QueryCounts, RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
+from reid_torchmetrics.functional.world import World
 from tests.reference.retrieval import Evaluation, evaluate, similarity
 from tests.strategies import ALL_TIES, SAME_CAMERA
 
@@ -56,6 +58,13 @@ class Problem:
         if self.column_major[rank % len(self.column_major)]:
             metric.embeddings = [block.T.contiguous().T for block in metric.embeddings]
         return metric
+
+    def outcome(self, world: World) -> "Outcome":
+        """What the metric of a process of `world` finds with the others."""
+        metric = self.together(world.process)
+        options = metric._ranks_by(of_cmc=False)
+        ranking = rank_samples(metric._samples(), options, world, max_bytes=metric.max_bytes)
+        return Outcome.given(metric.summarize(ranking.ranks), ranking.ranks, ranking.counts)
 
     def alone(self, **options: object) -> RawRanks:
         """The metric of a process that sees what all ranks see, rank by rank."""
@@ -112,9 +121,14 @@ class Outcome:
     @classmethod
     def of(cls, metric: RawRanks) -> "Outcome":
         """What a metric says; every rank must ask."""
-        value, results = metric.compute().reshape(-1).tolist(), metric.results()
-        rank = [int(number) for number in value] if results.counts.valid else None
-        return cls(rank, results.num_positives.tolist(), results.num_candidates.tolist())
+        value, results = metric.compute(), metric.results()
+        return cls.given(value, results, results.counts)
+
+    @classmethod
+    def given(cls, value: Tensor, found: PositiveRanks | RetrievalResults, counts: QueryCounts) -> "Outcome":
+        """The ranks as `RawRanks` has them, with what else was found."""
+        rank = [int(number) for number in value.reshape(-1).tolist()] if counts.valid else None
+        return cls(rank, found.num_positives.tolist(), found.num_candidates.tolist())
 
     @classmethod
     def expected(cls, reference: Evaluation) -> "Outcome":
