@@ -67,7 +67,8 @@ def find_relevance(
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.integers("junk_identities", junk_identities)
     _checks.camera_map("camera_map", camera_map)
-    _checks.function("junk_pairs", junk_pairs)
+    if junk_pairs is not None and not callable(junk_pairs):
+        raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
     query_identities, gallery_identities = query_identities.long(), gallery_identities.long()
     junk = torch.tensor(sorted(junk_identities), dtype=torch.int64, device=gallery_identities.device)
     kept = _kept_positions(torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras))
@@ -120,9 +121,9 @@ def find_listed_relevance(
         ValueError: lists of different lengths, positions outside the gallery or listed twice for a query.
     """
     _checks.positive_int("num_gallery", num_gallery, least=0)
-    _checks.positions("positives", positives, num_gallery)
+    _check_positions("positives", positives, num_gallery)
     junk = [part[:0] for part in positives] if junk is None else junk
-    _checks.positions("junk", junk, num_gallery, len(positives))
+    _check_positions("junk", junk, num_gallery, len(positives))
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, len(positives))
         _checks.in_range("self_index", self_index, -1, num_gallery)
@@ -145,6 +146,17 @@ def find_listed_relevance(
         listed_junk=torch.cat([none.bool(), *is_junk]),
         self_index=_long(self_index),
     )
+
+
+def _check_positions(argument: str, values: object, size: int, length: int | None = None) -> None:
+    """Raise unless there are 1-D integer tensors of positions below `size`, `length` of them where given."""
+    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
+        raise TypeError(f"`{argument}` must be a sequence of tensors, one per query; got {type(values).__name__}.")
+    if length not in (None, len(values)):
+        raise ValueError(f"`{argument}` must hold one tensor for each of {length} queries; got {len(values)}.")
+    for query, value in enumerate(values):
+        _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
+        _checks.in_range(f"{argument}[{query}]", value, 0, size)
 
 
 def _without_own(
@@ -195,8 +207,8 @@ def _elsewhere(gallery_cameras: Tensor | None, search_cameras: Collection[int] |
     if search_cameras is None:
         return False
     _checks.integers("search_cameras", search_cameras)
-    _checks.has_cameras("search_cameras", given=gallery_cameras is not None)
-    assert gallery_cameras is not None  # noqa: S101 - for the type checker
+    if gallery_cameras is None:
+        raise ValueError("`search_cameras` must come with cameras; got no `gallery_cameras`.")
     searched = torch.tensor(sorted(search_cameras), dtype=torch.int64, device=gallery_cameras.device)
     return ~torch.isin(gallery_cameras.long(), searched)
 
@@ -234,14 +246,18 @@ def _check_labels(
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, num_queries, device)
         _checks.in_range("self_index", self_index, -1, num_gallery)
-        _checks.own_position("self_index", agrees=_agrees(query_identities, gallery_identities, self_index))
+        _check_own(query_identities, gallery_identities, self_index)
     if self_index is not None and query_cameras is not None and gallery_cameras is not None:
-        _checks.own_position("self_index", agrees=_agrees(query_cameras, gallery_cameras, self_index))
+        _check_own(query_cameras, gallery_cameras, self_index)
 
 
-def _agrees(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> bool:
+def _check_own(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> None:
+    """Raise if a query's own item has another label than the query."""
     inside = self_index >= 0
-    return bool((query_labels[inside] == gallery_labels[self_index[inside].long()]).all())
+    if bool((query_labels[inside] != gallery_labels[self_index[inside].long()]).any()):
+        raise ValueError(
+            "`self_index` must point at gallery items with the query's identity and camera; got one that differs."
+        )
 
 
 def _check_pair(
@@ -253,7 +269,12 @@ def _check_pair(
     gallery_identities: Tensor,
 ) -> None:
     """Raise unless optional labels are given for both sides, or for none, and are as long as the identities."""
-    _checks.both_or_neither(query_argument, query_labels, gallery_argument, gallery_labels)
+    if (query_labels is None) != (gallery_labels is None):
+        both = query_argument, gallery_argument
+        missing, given = both if query_labels is None else both[::-1]
+        raise ValueError(
+            f"`{query_argument}` and `{gallery_argument}` must be given together; got `{given}` without `{missing}`."
+        )
     device = gallery_identities.device
     if query_labels is not None and gallery_labels is not None:
         _checks.integer_labels(query_argument, query_labels, len(query_identities), device)

@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics._checks.kinds import kind
-
 BOX_DTYPES = (
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
@@ -30,7 +28,7 @@ def same_number_of_images(preds: object, target: object) -> None:
     """Raise unless both are sequences of one item for each image."""
     for argument, items in (("preds", preds), ("target", target)):
         if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
-            raise ValueError(f"Expected argument `{argument}` to be of type Sequence; got {kind(items)}.")  # noqa: TRY004
+            raise ValueError(f"Expected argument `{argument}` to be of type Sequence; got {type(items).__name__}.")  # noqa: TRY004
     if len(preds) != len(target):  # type: ignore[arg-type]
         raise ValueError(
             "Expected argument `preds` and `target` to have the same length, one dict for each image;"
@@ -58,7 +56,7 @@ def each_image(preds: Sequence[Mapping[str, object]], target: Sequence[Mapping[s
 def _keys(argument: str, items: Sequence[Mapping[str, object]]) -> None:
     for position, item in enumerate(items):
         if not isinstance(item, Mapping):
-            raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {kind(item)}.")
+            raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {type(item).__name__}.")
     for key in _REQUIRED[argument]:
         for position, item in enumerate(items):
             if key not in item:
@@ -74,7 +72,7 @@ def _tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None:
             if not isinstance(item[key], Tensor):
                 raise ValueError(  # noqa: TRY004 - as in TorchMetrics
                     f"Expected all {key} in `{argument}` to be of type Tensor;"
-                    f" got {kind(item[key])} in `{argument}[{position}]['{key}']`."
+                    f" got {type(item[key]).__name__} in `{argument}[{position}]['{key}']`."
                 )
 
 
@@ -102,7 +100,7 @@ def image_number(position: int, value: object) -> int | Tensor:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"`{name}` must be an int or a tensor of one int; got {kind(value)}.") from None
+        raise TypeError(f"`{name}` must be an int or a tensor of one int; got {type(value).__name__}.") from None
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"`{name}` must fit int64; got {number}.")
     return number
@@ -145,7 +143,7 @@ def _boxes(name: str, value: Tensor) -> Tensor:
 
 def _column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtype], wanted: str) -> None:
     if not isinstance(value, Tensor):
-        raise TypeError(f"`{name}` must be a tensor; got {kind(value)}.")
+        raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
     if value.numel() == len(boxes) == 0:
         return
     if value.shape != (len(boxes),):
@@ -191,9 +189,3 @@ def sides_of(boxes: Tensor, box_format: str) -> Tensor:
 
 def _shape(value: Tensor) -> str:
     return str(list(value.shape))
-
-
-def known_image(path: str, image: object, *, known: bool) -> None:
-    """Raise if a file has a box of an image that the data set does not have."""
-    if not known:
-        raise ValueError(f"`{path}` must have boxes of images of the data set only; got one of image {image!r}.")
