@@ -57,7 +57,7 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
         TypeError: something of the wrong type or dtype.
         ValueError: keys, shapes, devices or values that do not fit.
     """
-    batch_checks.same_number_of_images(preds, target)
+    batch_checks.check_lengths(preds, target)
     if not len(preds):
         return Batch({}, 0)
     packed, problem, is_sound = Batch({}, 0), None, False
@@ -68,7 +68,7 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
         problem = error
     try:
         if not is_sound:
-            batch_checks.each_image(preds, target, box_format)
+            batch_checks.check_each_image(preds, target, box_format)
         if problem is not None:
             raise problem
     finally:
@@ -160,10 +160,10 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     given = ["image_id" in item for item in target]
     if not any(given):
         return {}
-    batch_checks.all_or_no_image(given)
+    batch_checks.check_all_or_none(given)
     numbers = [item["image_id"] for item in target]
     if any(type(number) is not int for number in numbers):
-        numbers = [batch_checks.image_number(position, number) for position, number in enumerate(numbers)]
+        numbers = [batch_checks.image_id(position, number) for position, number in enumerate(numbers)]
     if not any(isinstance(number, Tensor) for number in numbers):
         return {"image_ids": torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)}
     tensors = [torch.as_tensor(number).view(1) for number in numbers]

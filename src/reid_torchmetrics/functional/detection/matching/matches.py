@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Bool, Int, Integer, Shaped
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import distinct_labels, order_by_class_and_score, place_of_labels
 
 # Of fields with an entry for each detection, and for each matched one: the axis along which these lie.
@@ -97,8 +98,7 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
         ValueError: there are no parts, or some were matched with other numbers of area ranges or thresholds.
     """
     shapes = [tuple(part.matched.shape[:2]) for part in parts]
-    if not parts:
-        raise ValueError("`parts` must hold at least one part; got none.")
+    _checks.nonempty("parts", parts)
     if len(set(shapes)) > 1:
         raise ValueError(f"`parts` must have the same numbers of area ranges and thresholds; got {shapes}.")
     joined = _joined(parts)

@@ -141,7 +141,8 @@ def check_queries_in_draw(relevance: Relevance) -> None:
             f" `self_index`; got {relevance.num_queries} queries without."
         )
     if relevance.rules or relevance.junk_pairs is not None:
-        raise ValueError("`queries_in_draw` must come without a camera rule or another that drops pairs; got one.")
+        came = "a rule about cameras or sequences" if relevance.rules else "`junk_pairs`"
+        raise ValueError(f"`queries_in_draw` must come without a camera rule or another that drops pairs; got {came}.")
 
 
 def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:

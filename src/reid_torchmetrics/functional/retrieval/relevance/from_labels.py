@@ -253,10 +253,12 @@ def _check_labels(
 
 def _check_own(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> None:
     """Raise if a query's own item has another label than the query."""
-    inside = self_index >= 0
-    if bool((query_labels[inside] != gallery_labels[self_index[inside].long()]).any()):
+    inside = (self_index >= 0).nonzero()[:, 0]
+    wrong = inside[query_labels[inside] != gallery_labels[self_index[inside].long()]].tolist()
+    if wrong:
         raise ValueError(
-            "`self_index` must point at gallery items with the query's identity and camera; got one that differs."
+            "`self_index` must point at gallery items with the query's identity and camera; got item"
+            f" {int(self_index[wrong[0]])} for query {wrong[0]}."
         )
 
 
