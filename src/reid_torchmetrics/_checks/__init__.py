@@ -291,4 +291,4 @@ def _shape(value: Tensor) -> str:
     return str(list(value.shape))
 
 
-flag, some = boolean, nonempty
+flag, some = boolean, nonempty  # names that some callers still use

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.relevance.label_checks import check_labels, check_pair, check_positions
 from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
@@ -60,10 +61,8 @@ def find_relevance(
         TypeError: a label tensor is not an integer tensor, `junk_identities` does not hold ints.
         ValueError: lengths, devices or options that do not fit, or cameras on one side only.
     """
-    _check_labels(query_identities, gallery_identities, query_cameras, gallery_cameras, self_index)
-    _check_pair(
-        "query_sequences", query_sequences, "gallery_sequences", gallery_sequences, query_identities, gallery_identities
-    )
+    check_labels(query_identities, gallery_identities, query_cameras, gallery_cameras, self_index)
+    check_pair("sequences", query_sequences, gallery_sequences, query_identities, gallery_identities)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.integers("junk_identities", junk_identities)
     _checks.camera_map("camera_map", camera_map)
@@ -121,9 +120,9 @@ def find_listed_relevance(
         ValueError: lists of different lengths, positions outside the gallery or listed twice for a query.
     """
     _checks.positive_int("num_gallery", num_gallery, least=0)
-    _check_positions("positives", positives, num_gallery)
+    check_positions("positives", positives, num_gallery)
     junk = [part[:0] for part in positives] if junk is None else junk
-    _check_positions("junk", junk, num_gallery, len(positives))
+    check_positions("junk", junk, num_gallery, len(positives))
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, len(positives))
         _checks.in_range("self_index", self_index, -1, num_gallery)
@@ -146,17 +145,6 @@ def find_listed_relevance(
         listed_junk=torch.cat([none.bool(), *is_junk]),
         self_index=_long(self_index),
     )
-
-
-def _check_positions(argument: str, values: object, size: int, length: int | None = None) -> None:
-    """Raise unless there are 1-D integer tensors of positions below `size`, `length` of them where given."""
-    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
-        raise TypeError(f"`{argument}` must be a sequence of tensors, one per query; got {type(values).__name__}.")
-    if length not in (None, len(values)):
-        raise ValueError(f"`{argument}` must hold one tensor for each of {length} queries; got {len(values)}.")
-    for query, value in enumerate(values):
-        _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
-        _checks.in_range(f"{argument}[{query}]", value, 0, size)
 
 
 def _without_own(
@@ -227,57 +215,3 @@ def _own_column(self_index: Tensor | None, kept: Tensor | None, num_gallery: int
         column_of[kept] = torch.arange(len(kept), device=kept.device)
         columns = column_of[columns]  # -1 reads the last entry, which stays -1
     return columns
-
-
-def _check_labels(
-    query_identities: Tensor,
-    gallery_identities: Tensor,
-    query_cameras: Tensor | None,
-    gallery_cameras: Tensor | None,
-    self_index: Tensor | None,
-) -> None:
-    _checks.integer_labels("query_identities", query_identities)
-    _checks.integer_labels("gallery_identities", gallery_identities)
-    num_queries, num_gallery, device = len(query_identities), len(gallery_identities), gallery_identities.device
-    _checks.same_device("query_identities", query_identities, "gallery_identities", gallery_identities)
-    _check_pair(
-        "query_cameras", query_cameras, "gallery_cameras", gallery_cameras, query_identities, gallery_identities
-    )
-    if self_index is not None:
-        _checks.integer_labels("self_index", self_index, num_queries, device)
-        _checks.in_range("self_index", self_index, -1, num_gallery)
-        _check_own(query_identities, gallery_identities, self_index)
-    if self_index is not None and query_cameras is not None and gallery_cameras is not None:
-        _check_own(query_cameras, gallery_cameras, self_index)
-
-
-def _check_own(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> None:
-    """Raise if a query's own item has another label than the query."""
-    inside = (self_index >= 0).nonzero()[:, 0]
-    wrong = inside[query_labels[inside] != gallery_labels[self_index[inside].long()]].tolist()
-    if wrong:
-        raise ValueError(
-            "`self_index` must point at gallery items with the query's identity and camera; got item"
-            f" {int(self_index[wrong[0]])} for query {wrong[0]}."
-        )
-
-
-def _check_pair(
-    query_argument: str,
-    query_labels: Tensor | None,
-    gallery_argument: str,
-    gallery_labels: Tensor | None,
-    query_identities: Tensor,
-    gallery_identities: Tensor,
-) -> None:
-    """Raise unless optional labels are given for both sides, or for none, and are as long as the identities."""
-    if (query_labels is None) != (gallery_labels is None):
-        both = query_argument, gallery_argument
-        missing, given = both if query_labels is None else both[::-1]
-        raise ValueError(
-            f"`{query_argument}` and `{gallery_argument}` must be given together; got `{given}` without `{missing}`."
-        )
-    device = gallery_identities.device
-    if query_labels is not None and gallery_labels is not None:
-        _checks.integer_labels(query_argument, query_labels, len(query_identities), device)
-        _checks.integer_labels(gallery_argument, gallery_labels, len(gallery_identities), device)
