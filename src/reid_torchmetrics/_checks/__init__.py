@@ -241,6 +241,12 @@ def in_range(argument: str, value: Tensor, low: int, high: int) -> None:
         )
 
 
+def length(argument: str, num_rows: int, num_labels: int) -> None:
+    """Raise unless an argument is as long as the labels that it belongs to."""
+    if num_rows != num_labels:
+        raise ValueError(f"`{argument}` must have one row for each label; got {num_rows} rows for {num_labels} labels.")
+
+
 def same_dimension(first: str, first_size: int, second: str, second_size: int) -> None:
     """Raise unless two sets of embeddings have the same dimension."""
     if first_size != second_size:
@@ -262,12 +268,6 @@ def given_throughout(argument: str, *, given: bool, given_before: bool) -> None:
     if given != given_before:
         came = "a batch with it after batches without" if given else "a batch without it after batches with it"
         raise ValueError(f"`{argument}` must be given in every batch or in none; got {came}.")
-
-
-def given_for_all(argument: str, length: int, total: int) -> None:
-    """Raise unless merged samples all have, or all lack, an optional label."""
-    if length != total:
-        raise ValueError(f"`{argument}` must be given for all samples or for none; got it for {length} of {total}.")
 
 
 def _vector(argument: str, value: Tensor, length: int | None, device: torch.device | None) -> None:

@@ -208,3 +208,9 @@ def lists_given(protocol: str, *, needs_lists: bool, given: bool) -> None:
     """Raise if a benchmark that names positives and junk of each query is evaluated by labels."""
     if needs_lists and not given:
         raise ValueError(f"`protocol` {protocol!r} needs `ground_truth`, lists for every query; got labels.")
+
+
+def given_for_all(argument: str, length: int, total: int) -> None:
+    """Raise unless merged samples all have, or all lack, an optional label."""
+    if length != total:
+        raise ValueError(f"`{argument}` must be given for all samples or for none; got it for {length} of {total}.")

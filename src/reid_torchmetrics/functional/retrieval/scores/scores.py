@@ -156,8 +156,8 @@ def score_embeddings(
         ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
     """
     check_pair(query, gallery)
-    _check_length("query", len(query), relevance.num_queries)
-    _check_length("gallery", len(gallery), relevance.num_gallery)
+    _checks.length("query", len(query), relevance.num_queries)
+    _checks.length("gallery", len(gallery), relevance.num_gallery)
     _checks.positive_int("max_bytes", max_bytes)
     return EmbeddingScores(Rows([query]), Rows([gallery], relevance.kept), similarity=similarity, max_bytes=max_bytes)
 
@@ -174,15 +174,10 @@ def given_scores(
         ValueError: shapes that do not fit.
     """
     _checks.floating_matrix("scores", scores, "G")
-    _check_length("scores", len(scores), relevance.num_queries)
-    _check_length("scores.T", scores.shape[1], relevance.num_gallery)
+    _checks.length("scores", len(scores), relevance.num_queries)
+    _checks.length("scores.T", scores.shape[1], relevance.num_gallery)
     _checks.positive_int("max_bytes", max_bytes)
     return GivenScores(scores, kept=relevance.kept, max_bytes=max_bytes)
-
-
-def _check_length(argument: str, length: int, num_labels: int) -> None:
-    if length != num_labels:
-        raise ValueError(f"`{argument}` must have one row for each label; got {length} rows for {num_labels} labels.")
 
 
 def check_match(scores: Scores, relevance: Relevance) -> None:
