@@ -96,8 +96,8 @@ class AheadTile:
         dropped = relevance.dropped(rows, everything)
         if dropped is not None:
             self._costs.masked_fill_(dropped, torch.inf)
-        found = self._costs.isnan().any() | self.positives.costs.isnan().any()
-        _checks.no_nan(scores.argument, found=bool(found))
+        for costs in (self._costs, self.positives.costs):
+            _checks.no_nan(scores.argument, costs)
         self._costs[row, tile.columns[row, place]] = torch.nan  # which is searched for behind all positives
         if dropped is not None:
             self._costs.masked_fill_(dropped, torch.nan)

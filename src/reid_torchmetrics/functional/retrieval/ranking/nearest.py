@@ -131,7 +131,7 @@ class _Tiles:
         candidate[:, : max(0, listed - panel.start)] = False
         values.masked_fill_(~candidate, -torch.inf)
         best, places = stable_top_k(values, min(self._k, shape[1]), candidate)
-        _checks.no_nan(self._scores.argument, found=bool(best[:, :1].isnan().any()))  # NaN is the highest
+        _checks.no_nan(self._scores.argument, best[:, :1])  # NaN is the highest
         columns = torch.arange(panel.start, panel.stop, device=values.device).expand(shape)
         return _Lists(values, columns, positive).take(places)
 

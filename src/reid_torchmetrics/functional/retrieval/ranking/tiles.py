@@ -93,7 +93,7 @@ class Tiles:
             values = self._fill(rows, panel)
             inside, local = _locate(tile.columns, panel)
             scores = torch.where(inside & tile.positive, values.gather(1, local), scores)
-        _checks.no_nan(self._scores.argument, found=bool(scores.isnan().any()))
+        _checks.no_nan(self._scores.argument, scores)
         return scores
 
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:

@@ -45,7 +45,7 @@ def find_neighbours(scores: Scores, k: int, *, of_items: bool = False) -> Neighb
         tile = buffer[: (rows.stop - first) * width].view(-1, width)
         parts.append(_nearest_of(scores, rows, panels, tile, k=k, of_items=of_items))
     found = Neighbours(*map(torch.cat, zip(*parts, strict=True)))
-    _checks.no_nan(scores.argument, found=bool(found.lowest.isnan().any()))
+    _checks.no_nan(scores.argument, found.lowest)
     return found
 
 
