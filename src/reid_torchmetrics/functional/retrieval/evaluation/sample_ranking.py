@@ -8,6 +8,7 @@ process would find with all samples.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
@@ -44,23 +45,35 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
         DistributedMetricError: an error on some process, or samples that differ between processes.
         ValueError: scores that are NaN, samples that are queries only where each is searched among the others.
     """
+    # What all hold together: one dimension and dtype, the same labels, finite embeddings.
     held = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
     samples = held.samples
     if world.size > 1 and samples.index is None:
         warn_if_padded(world, samples)
+    # Which samples of this process count: of those that share `index`, the first of the lowest process.
     query, gallery = (counted_positions(world, samples, role) for role in (QUERY, GALLERY))
-    _, table = world.guarded_all_gather(lambda: (None, [len(query), len(gallery)]))
-    num_queries, num_gallery = ([row[column] for row in table] for column in range(2))
+    _, table = world.guarded_all_gather(lambda: (None, _Sizes(len(query), len(gallery))))
+    sizes = [_Sizes._make(row) for row in table]
     if held.non_finite.found:
-        return _unranked(sum(num_queries), samples.device, held.non_finite.reason())
+        return _unranked(sum(size.queries for size in sizes), samples.device, held.non_finite.reason())
     if world.size > 1 and options.needs_all_samples:
+        # Every process gets all samples, and goes on by itself.
         return rank_samples(gather_samples(world, held), options, max_bytes=max_bytes)
+    # All queries against this process's part of the gallery.
     gallery = samples.in_order(gallery) if _needs_order(options) else gallery
-    queries = share_queries(world, held, query, gallery, num_queries)
+    queries = share_queries(world, held, query, gallery, [size.queries for size in sizes])
     problem = world.guarded(lambda: _problem(world, samples, queries, gallery, options, max_bytes))
     ranking = rank_problem(problem, options, world)
-    undefined = None if ranking.counts.valid else no_query_reason(ranking.counts, sum(num_gallery))
-    return replace(ranking, undefined=undefined)
+    if ranking.counts.valid:
+        return ranking
+    return replace(ranking, undefined=no_query_reason(ranking.counts, sum(size.gallery for size in sizes)))
+
+
+class _Sizes(NamedTuple):
+    """How many samples of a process count in each role."""
+
+    queries: int
+    gallery: int
 
 
 def _needs_order(options: RankingOptions) -> bool:

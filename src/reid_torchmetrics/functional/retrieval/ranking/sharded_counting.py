@@ -16,6 +16,7 @@ the counts are summed. One query on two processes, with the scores of its own id
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
@@ -55,14 +56,24 @@ def count_sharded_ranks(
         return ranks, relevance.counts(ranks.num_positives)
     policy = TIE_POLICIES[ties]
     slots = _Slots.agree(world, relevance.run_length)
+    # A tile has the same queries on all processes: as many as fit on the one with the least memory to spend.
     fitting = queries_per_tile(scores, slots.longest, ties=policy)
-    _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept]))
-    num_rows, num_gallery = min(rows for rows, _ in table), sum(num_kept for _, num_kept in table)
+    _, table = world.guarded_all_gather(lambda: (None, _Size(fitting, relevance.num_kept)))
+    sizes = [_Size._make(row) for row in table]
+    num_rows, num_gallery = min(size.num_rows for size in sizes), sum(size.num_kept for size in sizes)
     part = _Part(scores, relevance, places if policy.by_place else None, policy)
     counting = world.guarded(lambda: _Counting(world, part, slots, num_rows, num_gallery))
     for rows in counting.tiles.rows():
         counting.rank(rows)
     return counting.results()
+
+
+class _Size(NamedTuple):
+    """What the processes must know of a part of the gallery."""
+
+    num_rows: int
+    """queries that fit in a tile"""
+    num_kept: int
 
 
 @dataclass(frozen=True)
@@ -128,11 +139,13 @@ class _Counting:
         self._device = part.scores.device
         self.tiles = Tiles(part.scores, part.relevance, ties=part.ties, longest_run=slots.longest, num_rows=num_rows)
         self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self.tiles.rows()}
+        # Buffers that are summed over the processes, for the largest tile; their first entry says whether one failed.
         most = 1 + max(self._num_slots.values(), default=0)
         self._scores = torch.empty(most, dtype=part.scores.dtype, device=world.device)
         self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=world.device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
         self._counts = torch.empty(1 + part.ties.num_counts * (most - 1), dtype=count_dtype, device=world.device)
+        # What is found: `_entries` is filled tile by tile, and `_filled` says how far.
         shape = (part.ties.num_entries, sum(self._num_slots.values()))
         self._entries = torch.empty(shape, dtype=torch.int64, device=self._device)
         self._filled = 0
@@ -144,12 +157,14 @@ class _Counting:
         """Rank the positives of the queries `rows`."""
         world = self._world
         num_slots = self._num_slots[rows.start]
+        # The scores of all positives: every process fills the slots of its own, the others add zeros.
         scores = world.all_reduce_sum(self._scores[: num_slots + 1], lambda out: self._read(rows, out))
         places = self._places[:0]
         if self._part.ties.by_place:
             places = world.all_reduce_sum(self._places[: num_slots + 1], lambda out: self._read_places(rows, out))
         merged = world.guarded(lambda: self._merge(rows, scores, places))
         if merged is not None:  # on all processes or on none: they merged the same scores
+            # The negatives before them: every process counts those of its part.
             positives, num_positives = merged
             size = self._part.ties.num_counts * num_positives
             counts = world.all_reduce_sum(self._counts[: size + 1], lambda out: self._count(rows, positives, out))
@@ -190,6 +205,7 @@ class _Counting:
     def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> tuple[Positives, int] | None:
         """The positives of all processes, best first, and how many they are; None if there are none."""
         total = self._slots.total[rows]
+        # Slots laid end to end become rows [queries, padded]; junk and padding are NaN.
         is_slot = torch.arange(int(total.max()), device=self._device) < total[:, None]
         padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
         padded[is_slot] = scores.to(self._device)
@@ -198,6 +214,7 @@ class _Counting:
         num_positives = int(positive.sum())
         if not num_positives:
             return None
+        # In a part of the gallery a positive of another part stands between two columns, or at an end.
         columns = torch.zeros_like(padded, dtype=torch.int64)
         if self._part.places is not None:
             columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))

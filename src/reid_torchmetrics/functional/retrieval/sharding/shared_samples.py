@@ -64,6 +64,7 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> H
         return bad, [*_status(samples, bad), *bad.first, *[0] * (NUM_NAMED - len(bad.first))]
 
     bad, table = world.guarded_all_gather(look)
+    # A process without samples agrees with every other; one that saw empty batches alone knows the dimension.
     states = [_Status._make(row[: len(_Status._fields)]) for row in table]
     shaped = [status for status in states if status.dimension] or states
     if len({status.dimension for status in shaped}) > 1:
@@ -149,6 +150,7 @@ def _first_of_each(world: World, numbers: Int[Tensor, " samples"]) -> Bool[Tenso
         return own.new_empty(size)
 
     (own, is_first), sizes = world.guarded_all_gather(prepare)
+    # In round s process s sends its numbers; those above compare them at the beginning of the next round.
     lower = own[:0]
     for source in range(world.size - 1):  # the last has none above it
         part = world.guarded(functools.partial(compare_and_receive, lower, sizes[source][0]))
@@ -193,6 +195,7 @@ def share_samples(
             labels = getattr(samples, name)
             if labels is not None:
                 shared.labels[shared.own, column] = labels[positions].to(world.device, torch.int64)
+        # Batch by batch, so that no second copy of the embeddings is made.
         filled = first
         for piece in samples.rows(positions).walk(held.dtype):
             shared.embeddings[filled : filled + len(piece)] = piece
