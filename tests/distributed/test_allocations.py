@@ -1,4 +1,4 @@
-"""A rank that runs out of memory at any moment whatever is an error on all ranks, and they go on in step."""
+"""A process that runs out of memory at any moment whatever is an error on all processes, and they go on in step."""
 
 import pytest
 
@@ -11,8 +11,8 @@ SAID = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_allocation_that_fails_on_one_rank_is_an_error_on_all(ranks, case):
-    for *tried, last in ranks.run(2, fail, case, 1, False):
+def test_an_allocation_that_fails_on_one_process_is_an_error_on_all(processes, case):
+    for *tried, last in processes.run(2, fail, case, 1, False):
         assert len(tried) > 20
         assert {outcome.num_raised for outcome in tried} == {2}
         assert {outcome.message for outcome in tried} == SAID

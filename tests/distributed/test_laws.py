@@ -15,25 +15,25 @@ from tests.strategies import TIES
 NAMED = ("cosine", "euclidean", "dot")
 
 
-def outcomes_of(rank, size, problems):
-    """What the ranks find together."""
+def outcomes_of(process, size, problems):
+    """What the processes find together."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return [Outcome.of(given.together(rank)) for given in problems]
+        return [Outcome.of(given.together(process)) for given in problems]
 
 
-def differing(size, problems, wanted=None, ranks=None):
+def differing(size, problems, wanted=None, processes=None):
     """Where some process does not find what is wanted; by default that is what one process finds alone.
 
-    Processes are threads, or those of `ranks` if they are given.
+    Processes are threads, or those of `processes` if they are given.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         alone = [Outcome.of(given.alone()) for given in problems]
-    if ranks is None:
+    if processes is None:
         outcomes = zip(*(threads.run(size, given.outcome) for given in problems), strict=True)
     else:
-        outcomes = ranks.run(size, outcomes_of, problems)
+        outcomes = processes.run(size, outcomes_of, problems)
     found = dict(enumerate(outcomes)) | {"alone": alone}
     wanted = alone if wanted is None else wanted
     return [
@@ -45,7 +45,7 @@ def differing(size, problems, wanted=None, ranks=None):
 
 
 def spread(embeddings, parts, similarity, ties="pessimistic", *, leave_one_out=False, seed=0, **fields):
-    """A problem of these embeddings; `parts` are the numbers of samples of each rank."""
+    """A problem of these embeddings; `parts` are the numbers of samples of each process."""
     total, generator = len(embeddings), torch.Generator().manual_seed(seed)
     order = torch.randperm(total, generator=generator)
     is_query = torch.rand(total, generator=generator) < 0.25
@@ -76,13 +76,13 @@ def test_ranks_are_those_of_one_process_and_of_the_reference(size):
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_metrics_on_processes_of_their_own_are_like_the_reference(ranks, size):
+def test_metrics_on_processes_of_their_own_are_like_the_reference(processes, size):
     problems = [problem(2000 * size + seed, size) for seed in range(7)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
-    assert not differing(size, problems, wanted, ranks)
+    assert not differing(size, problems, wanted, processes)
 
 
-def test_without_index_the_order_is_that_of_the_ranks():
+def test_without_index_the_order_is_that_of_the_processes():
     problems = [replace(problem(seed, 3), index=None) for seed in range(20)]
     assert not differing(3, problems)
 
@@ -131,7 +131,7 @@ def test_every_dtype_and_mixtures_of_them_are_like_one_process(dtypes):
 
 
 @pytest.mark.parametrize("scale", [1e25, 1e-25])
-def test_extreme_embeddings_on_one_rank_are_like_one_process(scale):
+def test_extreme_embeddings_on_one_process_are_like_one_process(scale):
     problems = []
     for similarity, ties in itertools.product(NAMED, TIES):
         given = spread(repeated(60, 8).float(), [20, 25, 15], similarity, ties)
@@ -146,7 +146,7 @@ def test_distances_far_from_the_origin_are_exact(distance):
     problems = []
     for ties, leave_one_out, seed in itertools.product(TIES, (False, True), range(3)):
         codes = torch.randint(-4, 5, (60, 6), generator=torch.Generator().manual_seed(seed)) / 4
-        # A rank of its own for what lies on one side: its mean is far from that of the whole gallery.
+        # A process of its own for what lies on one side: its mean is far from that of the whole gallery.
         far = spread((codes + distance).float(), [20, 1, 39], "euclidean", ties, leave_one_out=leave_one_out, seed=seed)
         far.seen[2].sort(key=lambda position, row=far.embeddings: float(row[position, 0]))
         problems.append(far)
@@ -154,7 +154,7 @@ def test_distances_far_from_the_origin_are_exact(distance):
     assert not differing(3, problems, wanted)
 
 
-def test_clusters_far_apart_on_ranks_of_their_own_are_like_the_reference():
+def test_clusters_far_apart_on_processes_of_their_own_are_like_the_reference():
     problems = []
     for ties in TIES:
         given = spread(torch.randint(-4, 5, (60, 6)).float(), [30, 30], "euclidean", ties)
@@ -164,7 +164,7 @@ def test_clusters_far_apart_on_ranks_of_their_own_are_like_the_reference():
     assert not differing(2, problems, wanted)
 
 
-def test_the_layout_of_a_ranks_embeddings_changes_nothing():
+def test_the_layout_of_a_process_embeddings_changes_nothing():
     embeddings = repeated(100, 2048).float()
     problems = [
         spread(embeddings, [40, 60], similarity, ties, leave_one_out=True, column_major=(False, True))

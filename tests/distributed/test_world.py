@@ -50,7 +50,7 @@ def failures(world: World) -> list[str]:
     return said
 
 
-def in_group(rank: int, size: int) -> tuple[list, list[str]]:
+def in_group(process: int, size: int) -> tuple[list, list[str]]:
     world = DistributedWorld(None, torch.device("cpu"))
     assert isinstance(world, World)
     return answers(world), failures(world)
@@ -69,5 +69,5 @@ def test_threads_are_a_world(size):
 
 
 @pytest.mark.parametrize("size", [2, 3])
-def test_a_process_group_is_a_world(ranks, size):
-    assert ranks.run(size, in_group) == [(wanted(size), [f"process {size - 1}: ValueError: no luck"] * 2)] * size
+def test_a_process_group_is_a_world(processes, size):
+    assert processes.run(size, in_group) == [(wanted(size), [f"process {size - 1}: ValueError: no luck"] * 2)] * size
