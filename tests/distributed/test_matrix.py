@@ -11,7 +11,7 @@ CASES = [(sharding, True) for sharding in SHARDINGS] + [
     (name, False) for name in ("contiguous", "uneven", "empty_first")
 ]
 
-COLUMNS = ("average_precision", "inverse_negative_penalty", "first_process", "num_positives", "num_candidates")
+COLUMNS = ("average_precision", "inverse_negative_penalty", "first_rank", "num_positives", "num_candidates")
 
 
 def compute_all(process, size, roles):
@@ -41,7 +41,7 @@ def _expected(size, roles, sharding, index):
     return {name: expected(name, reference) for name in CLASSES} | {
         "average_precision": reference.average_precision["rectangle"],
         "inverse_negative_penalty": reference.inverse_negative_penalty,
-        "first_process": reference.first_process,
+        "first_rank": reference.first_rank,
         "num_positives": [len(found) for found in reference.ranks],
         "num_candidates": reference.num_candidates,
         "counts": list(counts.items()),

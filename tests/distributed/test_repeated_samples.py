@@ -105,5 +105,5 @@ def test_an_unpadded_sampler_deals_every_sample_once(num_replicas, shuffle):
 
 
 def test_an_unpadded_sampler_refuses_a_process_beyond_the_last():
-    with pytest.raises(ValueError, match="process"):
+    with pytest.raises(ValueError, match="rank"):
         UnpaddedDistributedSampler(range(3), 2, 2)
