@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.expected_draws import IdentityCurves, TileExpectation
-from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, tile_rows
+from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, cut_in_tiles
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
 from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
@@ -120,8 +120,9 @@ def expect_draws(
     curves = IdentityCurves(size, max_rank, device)
     precision, penalty = torch.empty(2, size, dtype=torch.float64, device=device)
     num_positives = torch.zeros(size, dtype=torch.int64, device=device)
-    for rows in tile_rows(scores, relevance, strata):
-        tile = AheadTile(scores, relevance, strata, rows, TIE_POLICIES[ties])
+    walk = cut_in_tiles(scores, relevance, strata)
+    for rows in walk.rows:
+        tile = AheadTile(walk, relevance, strata, rows, TIE_POLICIES[ties])
         expected = TileExpectation(tile, strata, draw, curves, with_precision=with_precision)
         num_positives[rows] = expected.num_positives
         precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty

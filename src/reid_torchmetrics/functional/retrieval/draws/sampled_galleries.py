@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_T
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_match, rows_with_gallery
 
 _BYTES_PER_SCORE = 64  # keys, their order and masks; more for each repeat
 
@@ -72,8 +72,10 @@ def sample_draws(
     # A gallery is what has the smallest random keys: one row of keys for all queries, or one for each.
     keys = _keys(1, repeats, scores, generator) if shared else None
     total = torch.zeros(repeats, max_rank + 3, dtype=torch.float64, device=scores.device)
-    for rows in _tile_rows(scores, repeats):
-        tile = _Tile(scores, relevance, strata, rows, TIE_POLICIES[ties])
+    num_rows = max(1, min(rows_with_gallery(scores, _BYTES_PER_SCORE + 8 * repeats), scores.num_queries))
+    walk = Walk(scores, num_rows, scores.num_gallery)
+    for rows in walk.rows:
+        tile = _Tile(walk, relevance, rows, TIE_POLICIES[ties])
         own_keys = _keys(rows.stop - rows.start, repeats, scores, generator) if keys is None else keys
         for repeat in range(repeats):
             drawn, row = _drawn(tile, strata, draw, own_keys[:, repeat], queries_in_draw=queries_in_draw)
@@ -85,12 +87,10 @@ def sample_draws(
 class _Tile:
     """Scores of a tile of queries against the whole gallery, columns in the order in which ties are broken."""
 
-    def __init__(self, scores: Scores, relevance: Relevance, strata: Strata, rows: slice, ties: TiePolicy) -> None:
-        everything = slice(0, scores.num_gallery)
-        self.scores = torch.empty(rows.stop - rows.start, scores.num_gallery, dtype=scores.dtype, device=scores.device)
-        scores.fill(self.scores, rows, everything)
-        _checks.no_nan(scores.argument, found=bool(self.scores.isnan().any()))
-        self.positive, negative = relevance.pairs(rows, everything)
+    def __init__(self, walk: Walk, relevance: Relevance, rows: slice, ties: TiePolicy) -> None:
+        self.scores = walk.whole(rows)
+        _checks.no_nan(walk.scores.argument, found=bool(self.scores.isnan().any()))
+        self.positive, negative = relevance.pairs(rows, slice(0, relevance.num_kept))
         self.candidate = self.positive | negative
         self.own = None if relevance.own_column is None else relevance.own_column[rows]
         self.ties = ties
@@ -169,9 +169,3 @@ def _identities_before(identity: Tensor, before: Tensor, strata: Strata) -> Int[
 def _keys(num_queries: int, repeats: int, scores: Scores, generator: torch.Generator) -> Tensor:
     size = (num_queries, repeats, scores.num_gallery)
     return torch.rand(size, dtype=torch.float64, device=scores.device, generator=generator)
-
-
-def _tile_rows(scores: Scores, repeats: int) -> list[slice]:
-    per_query = (_BYTES_PER_SCORE + 8 * repeats) * scores.num_gallery
-    rows, total = max(1, scores.max_bytes // max(1, per_query)), scores.num_queries
-    return [slice(first, min(first + rows, total)) for first in range(0, total, rows)]

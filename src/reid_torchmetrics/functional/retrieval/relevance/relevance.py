@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
 """A user's rule: positions of queries [q] and of gallery items [g] to a bool mask [q, g], True for what is dropped."""
@@ -217,12 +218,11 @@ class Relevance:
 
     def _masks(self, rows: slice) -> Iterator[tuple[slice, Tensor]]:
         """`dropped` over the whole gallery for a few queries at a time, which are counted from the first of `rows`."""
-        step = max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))
-        for first in range(rows.start, rows.stop, step):
-            part = slice(first, min(first + step, rows.stop))
-            mask = self.dropped(part, slice(0, self.num_kept))
+        for part in segments.ranges(rows.stop - rows.start, max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))):
+            some = slice(rows.start + part.start, rows.start + part.stop)
+            mask = self.dropped(some, slice(0, self.num_kept))
             assert mask is not None  # noqa: S101 - for the type checker
-            yield slice(part.start - rows.start, part.stop - rows.start), mask
+            yield part, mask
 
     def _call_junk_pairs(self, rows: slice, columns: slice) -> Tensor:
         queries = torch.arange(rows.start, rows.stop, device=self.device)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isqrt
 from typing import NamedTuple
 
 import torch
@@ -11,10 +10,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
-from reid_torchmetrics.functional.retrieval.scores import Scores, equal_ranges
-
-_BYTES_PER_SORTED = 16  # values, indices and workspace of torch's topk, on other devices than the CPU
-_MOST_ROWS = 256  # with more rows a tile, memory is only touched for the first time
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, bytes_per_score, cut_in_panels
 
 
 class Neighbours(NamedTuple):
@@ -35,34 +31,25 @@ def find_neighbours(scores: Scores, k: int, *, of_items: bool = False) -> Neighb
     `of_items` says that row i is item i. An item is its own first neighbour, whatever rounding does to its score.
     """
     k = min(k, scores.num_gallery)
-    num_rows, width = _cut(scores)
-    panels = equal_ranges(slice(0, scores.num_gallery), width)
-    buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
-    none = buffer.new_empty(0)
+    walk = Walk(scores, *cut_in_panels(scores, bytes_per_score(scores)))
+    none = torch.empty(0, dtype=scores.dtype, device=scores.device)
     parts = [Neighbours(none.long().view(0, k), none.view(0, k), none, none)]
-    for first in range(0, scores.num_queries, num_rows):
-        rows = slice(first, min(first + num_rows, scores.num_queries))
-        tile = buffer[: (rows.stop - first) * width].view(-1, width)
-        parts.append(_nearest_of(scores, rows, panels, tile, k=k, of_items=of_items))
+    parts += [_nearest_of(walk, rows, k, of_items=of_items) for rows in walk.rows]
     found = Neighbours(*map(torch.cat, zip(*parts, strict=True)))
     _checks.no_nan(scores.argument, found=bool(found.lowest.isnan().any()))
     return found
 
 
-def _nearest_of(
-    scores: Scores, rows: slice, panels: list[slice], values: Tensor, *, k: int, of_items: bool
-) -> Neighbours:
+def _nearest_of(walk: Walk, rows: slice, k: int, *, of_items: bool) -> Neighbours:
     """Neighbours of the rows `rows`: the best of every panel, and of these the best."""
-    counted, found = 0, []
-    for panel in panels:
-        scores.fill(values, rows, panel)
-        fresh = values[:, counted - panel.start :]  # the last panel overlaps the one before
+    found = []
+    for panel, scores in walk.panels_of(rows):
+        first, fresh = panel.columns.start + panel.num_seen, scores[:, panel.num_seen :]
         lowest, own = fresh.amin(1), torch.zeros_like(fresh[:, 0])
         if of_items:
-            _take_own(fresh, own, rows.start - counted)
-        best, columns = stable_top_k(fresh, min(k, fresh.shape[1]))
-        found.append(Neighbours(columns + counted, best, lowest, own))
-        counted = panel.stop
+            _take_own(fresh, own, rows.start - first)
+        best, places = stable_top_k(fresh, min(k, fresh.shape[1]))
+        found.append(Neighbours(places + first, best, lowest, own))
     if len(found) == 1:
         return found[0]
     positions, candidates, lows, owns = zip(*found, strict=True)
@@ -77,11 +64,3 @@ def _take_own(values: Tensor, own: Tensor, offset: int) -> None:
     start = max(0, -offset)
     own[start : start + len(diagonal)] = diagonal
     diagonal.fill_(torch.inf)
-
-
-def _cut(scores: Scores) -> tuple[int, int]:
-    """Rows per tile and columns per panel."""
-    per_score = scores.dtype.itemsize + (0 if scores.device.type == "cpu" else _BYTES_PER_SORTED)
-    num_scores = max(1, scores.max_bytes // per_score)
-    num_rows = max(1, min(_MOST_ROWS, scores.num_queries, isqrt(num_scores)))
-    return num_rows, min(scores.num_gallery, num_scores // num_rows)

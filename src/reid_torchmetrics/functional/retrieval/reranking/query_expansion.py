@@ -14,6 +14,7 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.reranking.neighbours import find_neighbours
 from reid_torchmetrics.functional.retrieval.reranking.union import Union
 from reid_torchmetrics.functional.retrieval.scores import (
@@ -149,8 +150,7 @@ def _mean_with_neighbours(
     k, dimension = positions.shape[1], query.shape[1]
     out = torch.empty(query.shape, dtype=Rows([query, gallery]).dtype, device=query.device)
     step = max(1, min(_MOST_BYTES, max_bytes) // (16 * (k + 1) * dimension))
-    for first in range(0, len(query), step):
-        rows = slice(first, first + step)
+    for rows in segments.ranges(len(query), step):
         total = (gallery[positions[rows]].double() * weights[rows, :, None].nan_to_num(0)).sum(1)
         number = 1 + (~weights[rows].isnan()).sum(1, keepdim=True)
         out[rows] = (total + query[rows]) / number

@@ -74,10 +74,10 @@ def encode(sets: ReciprocalSets, distance: PairDistance, *, max_bytes: int) -> S
     """The weights exp(-d(p, q)) of the q in R*(p, k), divided by their sum, for every item p."""
     step = max(1, _entries_within(max_bytes) // max(1, sets.num_considered))
     parts = []
-    for first in range(0, max(1, sets.num_items), step):
-        length, columns = sets.members(slice(first, min(first + step, sets.num_items)))
+    for items in segments.ranges(sets.num_items, step) or [slice(0, 0)]:
+        length, columns = sets.members(items)
         row = segments.numbers(length)
-        weights = torch.exp(-distance(row + first, columns))
+        weights = torch.exp(-distance(row + items.start, columns))
         total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
         total.index_add_(0, row, weights.double())
         parts.append(SparseRows(length, columns, (weights / total[row]).to(weights.dtype)))
@@ -134,12 +134,9 @@ class SharedWeights:
 
 def _is_mutual(near: Int[Tensor, "items k"], rows: slice) -> Bool[Tensor, "rows k"]:
     """Whether the neighbours of the items `rows` have them among theirs, too."""
-    parts = [near.new_empty((0, near.shape[1]), dtype=torch.bool)]
-    step = max(1, _MOST_ENTRIES // max(1, near.shape[1] ** 2))
-    for first in range(rows.start, rows.stop, step):
-        items = torch.arange(first, min(first + step, rows.stop), device=near.device)
-        parts.append((near[near[items]] == items[:, None, None]).any(2))
-    return torch.cat(parts)
+    items = torch.arange(rows.start, rows.stop, device=near.device)[:, None, None]
+    some = items.split(max(1, _MOST_ENTRIES // max(1, near.shape[1] ** 2)))
+    return torch.cat([(near[near[item[:, 0, 0]]] == item).any(2) for item in some])
 
 
 def _split(keys: Tensor, num_rows: int, num_columns: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:

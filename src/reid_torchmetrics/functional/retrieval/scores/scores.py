@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores.products import BLOCK, full_precision
 from reid_torchmetrics.functional.retrieval.scores.rows import WALK_BYTES, Rows, check_pair
@@ -90,7 +91,7 @@ class EmbeddingScores:
         self._form.complete(self._query.read(rows, self.dtype), out)
 
     def _panels(self, columns: slice) -> list[slice]:
-        return [columns] if self._is_whole() else equal_ranges(columns, self._panel_rows)
+        return [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows)
 
     def _is_whole(self) -> bool:
         """Whether the gallery can be used as it is."""
@@ -199,15 +200,3 @@ def _panel_rows(max_bytes: int, row_bytes: int) -> int:
     fitting = max(1, max_bytes // row_bytes)
     wanted = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
     return min(fitting, wanted)
-
-
-def equal_ranges(columns: slice, width: int) -> list[slice]:
-    """Cover `columns` by ranges of one width; the last overlaps its neighbour.
-
-    Matrix products of one shape give identical rows identical scores, so a tie stays a tie across the ranges.
-    """
-    width = min(width, columns.stop - columns.start)
-    if width <= 0:
-        return []
-    starts = [*range(columns.start, columns.stop - width, width), columns.stop - width]
-    return [slice(start, start + width) for start in starts]
