@@ -68,7 +68,7 @@ PLACES = {
     "dropping repeated samples": functools.partial(out_of_memory, samples.Samples, "positions"),
     "sharing queries": functools.partial(out_of_memory, sharded_samples.Shared, "__init__"),
     "labels": functools.partial(out_of_memory, sharded_ranking, "find_relevance"),
-    "surveying the gallery": functools.partial(out_of_memory, sharded_ranking, "survey"),
+    "surveying the gallery": functools.partial(out_of_memory, sharded_ranking, "gallery_statistics"),
     "preparing scores": functools.partial(out_of_memory, sharded_ranking, "EmbeddingScores"),
     "planning tiles": functools.partial(out_of_memory, sharded_counting, "queries_per_tile"),
     "reserving memory": functools.partial(out_of_memory, sharded_counting, "Tiles"),

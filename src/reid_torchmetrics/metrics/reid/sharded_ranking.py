@@ -18,7 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
-from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows, score_dtype, survey
+from reid_torchmetrics.functional.retrieval.scores import EmbeddingScores, Rows, gallery_statistics, score_dtype
 from reid_torchmetrics.metrics.base import Group, Settings, meet
 from reid_torchmetrics.metrics.reid import ranking_cache, sampler_padding
 from reid_torchmetrics.metrics.reid.ranking_cache import Entry, Ranking
@@ -144,7 +144,7 @@ def _survey(group: Group, gallery: Rows, dtype: torch.dtype, options: RankingOpt
     """What a similarity must know of the gallery of all ranks."""
 
     def look() -> tuple[Tensor, Tensor]:
-        own = survey(options.similarity, gallery, dtype).to(group.device)
+        own = gallery_statistics(options.similarity, gallery, dtype).to(group.device)
         return own, own.new_empty(len(own) + 1)
 
     def fill(out: Tensor) -> None:

@@ -29,8 +29,8 @@ from reid_torchmetrics.functional.retrieval.scores import (
     EmbeddingScores,
     Rows,
     check_pair,
+    gallery_statistics,
     score_dtype,
-    survey,
 )
 
 ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_euclidean": 2.0}
@@ -215,7 +215,7 @@ def _neighbours(items: Tensor, k: int, max_bytes: int) -> Neighbours:
 
 def _euclidean_scores(items: Tensor, query: Rows, gallery: Rows, max_bytes: int) -> EmbeddingScores:
     """Scores of some of the items, as seen from the one origin of all items: they are then comparable."""
-    sums = survey("euclidean", Rows([items]), items.dtype)
+    sums = gallery_statistics("euclidean", Rows([items]), items.dtype)
     return EmbeddingScores(query, gallery, similarity="euclidean", max_bytes=max_bytes, dtype=items.dtype, sums=sums)
 
 

@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.scores.similarity import (
     SIMILARITIES,
     CustomSimilarity,
     check_similarity,
-    survey,
+    gallery_statistics,
 )
 from reid_torchmetrics.functional.retrieval.scores.walk import (
     FEWEST_ROWS,
@@ -43,10 +43,10 @@ __all__ = [
     "check_pair",
     "check_similarity",
     "cut_in_panels",
+    "gallery_statistics",
     "given_scores",
     "non_finite_rows",
     "rows_with_gallery",
     "score_dtype",
     "score_embeddings",
-    "survey",
 ]
