@@ -17,16 +17,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.retrieval.verification.order_statistics import impostor_quantiles
 from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs
 
-PAIR_TIES = {
-    "pessimistic": "an impostor with the same score goes before the genuine pair",
-    "optimistic": "the genuine pair goes before an impostor with the same score",
-    "grouped": "pairs with the same score go together, and their precision is that at the end of the group",
-}
+PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
+"""the policies of `TIE_POLICIES` under which counts decide: a genuine pair is a positive, an impostor a negative"""
 
 
 class ReceiverOperatingCharacteristic(NamedTuple):
@@ -153,10 +151,10 @@ class Verification:
             ValueError: an unknown `ties`.
         """
         _checks.one_of("ties", ties, PAIR_TIES)
-        here = self._num_genuine_here()
-        num_misses = self.num_impostors_above if ties == "optimistic" else self.num_impostors_at
+        here, policy = self._num_genuine_here(), PAIR_TIES[ties]
+        num_misses = self.num_impostors_above if policy.positives_first else self.num_impostors_at
         one_by_one = torch.arange(1, self.num_genuine + 1, device=here.device)
-        num_hits = self.num_genuine_at.repeat_interleave(here) if ties == "grouped" else one_by_one
+        num_hits = self.num_genuine_at.repeat_interleave(here) if policy.groups else one_by_one
         return (num_hits.double() / (num_hits + num_misses.repeat_interleave(here))).mean()
 
     def _num_genuine_here(self) -> Int[Tensor, " thresholds"]:
