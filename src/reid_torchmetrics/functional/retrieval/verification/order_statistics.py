@@ -39,7 +39,7 @@ def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor
 def impostor_quantiles(pairs: ScoredPairs, shares: Sequence[float]) -> Float[Tensor, " shares"]:
     """The scores that about these shares of the impostors exceed, interpolated linearly, float64; NaN without any.
 
-    With the scores s_1 >= ... >= s_n and h = 1 + share (n - 1), that is s_h, or between neighbours
+    With the scores s_1 >= ... >= s_n and h = 1 + share (n - 1), that is s_h, or between neighbors
     s_floor(h) + (h - floor(h)) (s_floor(h)+1 - s_floor(h)): `torch.quantile` of minus the scores. NaN, too, between
     infinity and minus infinity.
     """
