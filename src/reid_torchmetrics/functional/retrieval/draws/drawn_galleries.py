@@ -144,9 +144,9 @@ def check_queries_in_draw(relevance: Relevance) -> None:
 def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:
     """1 - m/n: the chance that a query, one of the n items of its stratum, is not among the m that are drawn."""
     weight = torch.ones(relevance.num_queries, dtype=torch.float64, device=relevance.device)
-    own = relevance.own_column
-    if own is None:
+    column = relevance.own_column
+    if column is None:
         return weight  # there are no queries
-    num_items = strata.num_items[strata.of_item[own[own >= 0]]]
-    weight[own >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
+    num_items = strata.num_items[strata.of_item[column[column >= 0]]]
+    weight[column >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
     return weight

@@ -86,14 +86,15 @@ class AheadTile:
         tile = relevance.tile(rows)
         self.positives = _sorted_positives(self._costs, tile.columns, tile.positive, ties)
         # What is no negative is infinite while NaN is looked for in the others, and NaN from then on.
-        row, place = tile.listed.nonzero(as_tuple=True)
-        self._costs[row, tile.columns[row, place]] = torch.inf
+        row, slot = tile.listed.nonzero(as_tuple=True)
+        column = tile.columns[row, slot]
+        self._costs[row, column] = torch.inf
         dropped = relevance.dropped(rows, slice(0, relevance.num_kept))
         if dropped is not None:
             self._costs.masked_fill_(dropped, torch.inf)
-        found = self._costs.isnan().any() | self.positives.costs.isnan().any()
-        _checks.no_nan(walk.scores.argument, found=bool(found))
-        self._costs[row, tile.columns[row, place]] = torch.nan  # which is searched for behind all positives
+        is_nan = self._costs.isnan().any() | self.positives.costs.isnan().any()
+        _checks.no_nan(walk.scores.argument, found=bool(is_nan))
+        self._costs[row, column] = torch.nan  # which is searched for behind all positives
         if dropped is not None:
             self._costs.masked_fill_(dropped, torch.nan)
         self.cases, self._first_case = _cases(self._available(dropped))
@@ -129,8 +130,8 @@ class AheadTile:
             keys, first = keys[first <= stop], first[first <= stop]
         # What is ahead of a positive is ahead of all that follow. So earlier items count at `start`, and the cumulative
         # sum over the ordinals carries them on; [ordinals, queries, strata].
-        place = first.long().sub_(start).clamp_(min=0).mul_(shape[1] * shape[2]).add_(keys)
-        return torch.bincount(place, minlength=shape[0] * shape[1] * shape[2]).view(shape).cumsum_(0)
+        cell = first.long().sub_(start).clamp_(min=0).mul_(shape[1] * shape[2]).add_(keys)
+        return torch.bincount(cell, minlength=shape[0] * shape[1] * shape[2]).view(shape).cumsum_(0)
 
     def _fewest_ahead(self, counts: Tensor, most_ahead: float) -> Tensor:
         """A lower bound of the identities ahead on average; not needed where any number is allowed."""
@@ -142,9 +143,9 @@ class AheadTile:
     def _entries(self, counts: Int[Tensor, "positives strata"], ordinal: Tensor, query: Tensor) -> StrataAhead:
         """Pick the counts that are not 0."""
         positive, stratum = counts.nonzero(as_tuple=True)
-        own = query[positive] if len(self._first_case) > 1 else 0
+        row = query[positive] if len(self._first_case) > 1 else 0  # one row serves all queries where nothing is dropped
         num_strata = torch.bincount(positive, minlength=len(query))
-        case = self._first_case[own, stratum].add_(counts[positive, stratum])
+        case = self._first_case[row, stratum].add_(counts[positive, stratum])
         return StrataAhead(query, ordinal, num_strata, stratum, case)
 
     def _available(self, dropped: Tensor | None) -> Int[Tensor, "#queries strata"]:
@@ -173,8 +174,8 @@ def _sorted_positives(
     order = places.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
     columns, valid = columns.gather(1, order), positive.gather(1, order)
     # Padding is last even after positives that score minus infinity: the sort is stable.
-    own, order = costs.gather(1, columns).where(valid, torch.inf).sort(dim=1, stable=True)
-    return SortedPositives(columns.gather(1, order), own, valid.gather(1, order))
+    ordered, order = costs.gather(1, columns).where(valid, torch.inf).sort(dim=1, stable=True)
+    return SortedPositives(columns.gather(1, order), ordered, valid.gather(1, order))
 
 
 def _first_behind(
@@ -204,10 +205,10 @@ def _search(
     """How many of a row's `rising` numbers are below each value, or level with it too; all of them for NaN."""
     if rising.shape[1] > _FEW:
         return torch.searchsorted(rising, values, right=or_level, out_int32=True)
-    place = torch.full(values.shape, rising.shape[1], dtype=torch.uint8, device=values.device)
+    num_below = torch.full(values.shape, rising.shape[1], dtype=torch.uint8, device=values.device)
     for number in rising.split(1, dim=1):
-        place -= (values < number if or_level else values <= number).view(torch.uint8)
-    return place
+        num_below -= (values < number if or_level else values <= number).view(torch.uint8)
+    return num_below
 
 
 def _cases(available: Int[Tensor, "rows strata"]) -> tuple[Cases, Int[Tensor, "rows strata"]]:

@@ -76,9 +76,9 @@ def sample_draws(
     walk = Walk(scores, num_rows, scores.num_gallery)
     for rows in walk.rows:
         tile = _Tile(walk, relevance, rows, TIE_POLICIES[ties])
-        own_keys = _keys(rows.stop - rows.start, repeats, scores, generator) if keys is None else keys
+        tile_keys = _keys(rows.stop - rows.start, repeats, scores, generator) if keys is None else keys
         for repeat in range(repeats):
-            drawn, row = _drawn(tile, strata, draw, own_keys[:, repeat], queries_in_draw=queries_in_draw)
+            drawn, row = _drawn(tile, strata, draw, tile_keys[:, repeat], queries_in_draw=queries_in_draw)
             total[repeat] += _measured(tile, strata, drawn, row, max_rank)
     mean = total[:, 1:] / total[:, :1]
     return SampledDraws(mean[:, :-2], mean[:, -2], mean[:, -1])
@@ -92,7 +92,7 @@ class _Tile:
         _checks.no_nan(walk.scores.argument, found=bool(self.scores.isnan().any()))
         self.positive, negative = relevance.pairs(rows, slice(0, relevance.num_kept))
         self.candidate = self.positive | negative
-        self.own = None if relevance.own_column is None else relevance.own_column[rows]
+        self.own_column = None if relevance.own_column is None else relevance.own_column[rows]
         self.ties = ties
 
     def order(self, columns: Int[Tensor, "queries drawn"], drawn: Bool[Tensor, "queries drawn"]) -> Tensor:
@@ -115,22 +115,22 @@ def _drawn(
     """Which candidates are drawn: those of a stratum with the smallest keys; and which queries stay queries."""
     # The query's own image can be drawn too.
     candidate = tile.candidate
-    if queries_in_draw and tile.own is not None:
+    if queries_in_draw and tile.own_column is not None:
         candidate = candidate.clone()
-        row = (tile.own >= 0).nonzero()[:, 0]
-        candidate[row, tile.own[row]] = True
-    # Columns by stratum, and by key inside; `place` counts the candidates of the stratum that come earlier.
+        row = (tile.own_column >= 0).nonzero()[:, 0]
+        candidate[row, tile.own_column[row]] = True
+    # Columns by stratum, and by key inside; `num_earlier` counts the candidates of the stratum before.
     order = (strata.of_item + keys / 2).argsort(dim=1).expand(len(candidate), -1)
     inside = candidate.gather(1, order).long()
     so_far = torch.nn.functional.pad(inside.cumsum(1), (1, 0))
     first = segments.starts(strata.num_items)
-    place = so_far[:, :-1] - so_far[:, first].repeat_interleave(strata.num_items, dim=1)
-    chosen = inside.bool() if draw.shots is None else inside.bool() & (place < draw.shots)
+    num_earlier = so_far[:, :-1] - so_far[:, first].repeat_interleave(strata.num_items, dim=1)
+    chosen = inside.bool() if draw.shots is None else inside.bool() & (num_earlier < draw.shots)
     drawn = torch.zeros_like(candidate).scatter_(1, order, chosen)
     # Whose own image was drawn is no query.
     is_query = tile.positive.any(1)
-    if queries_in_draw and tile.own is not None:
-        is_query[row] &= ~drawn[row, tile.own[row]]
+    if queries_in_draw and tile.own_column is not None:
+        is_query[row] &= ~drawn[row, tile.own_column[row]]
         drawn &= tile.candidate
     return drawn, is_query
 

@@ -50,10 +50,10 @@ class _Lists(NamedTuple):
     """positions in the kept gallery, -1 at padding"""
     positive: Bool[Tensor, "queries listed"]
 
-    def take(self, places: Int[Tensor, "queries taken"]) -> _Lists:
-        """Items by their places in the lists, -1 for padding."""
-        padding, places = places < 0, places.clamp(min=0)
-        scores, columns, positive = (part.gather(1, places) for part in self)
+    def take(self, items: Int[Tensor, "queries taken"]) -> _Lists:
+        """Items by their numbers in the lists, -1 for padding."""
+        padding, items = items < 0, items.clamp(min=0)
+        scores, columns, positive = (part.gather(1, items) for part in self)
         return _Lists(scores.masked_fill(padding, -torch.inf), columns.masked_fill(padding, -1), positive & ~padding)
 
 
@@ -81,13 +81,13 @@ def nearest(
     queries = torch.arange(scores.num_queries, device=scores.device) if queries is None else queries
     _checks.integer_labels("queries", queries, device=scores.device)
     _checks.in_range("queries", queries, 0, scores.num_queries)
-    ascending, place = queries.long().unique(return_inverse=True)
+    ascending, row_of_query = queries.long().unique(return_inverse=True)
     # Queries are listed in ascending order, each once, as lists of [wanted, k] that start as padding.
     lists = _padding(len(ascending), k, scores)
-    for chosen, found in _Tiles(scores, relevance, min(k, scores.num_gallery)).lists(ascending):
-        for whole, part in zip(lists, found, strict=True):
-            whole[chosen, : part.shape[1]] = part
-    lists = _Lists(*(part[place] for part in lists))
+    for rows, lists_of_rows in _Tiles(scores, relevance, min(k, scores.num_gallery)).lists(ascending):
+        for whole, part in zip(lists, lists_of_rows, strict=True):
+            whole[rows, : part.shape[1]] = part
+    lists = _Lists(*(part[row_of_query] for part in lists))
     # From columns of the kept gallery to positions in the whole one.
     padding = lists.columns < 0
     positions = lists.columns
@@ -122,8 +122,9 @@ class _Tiles:
         lists = _padding(rows.stop - rows.start, 0, self._scores)
         tile = self._relevance.tile(rows)
         for panel, scores in self._walk.panels_of(rows):
-            found = self._list_panel(scores, rows, panel, tile)
-            both = _Lists(*(torch.cat(parts, dim=1) for parts in zip(lists, found, strict=True)))
+            # Columns of this panel are behind those listed, so that equal scores stay in gallery order.
+            of_panel = self._list_panel(scores, rows, panel, tile)
+            both = _Lists(*(torch.cat(parts, dim=1) for parts in zip(lists, of_panel, strict=True)))
             lists = both.take(stable_top_k(both.scores, min(self._k, both.scores.shape[1]), both.columns >= 0)[1])
         return lists
 
@@ -133,10 +134,10 @@ class _Tiles:
         candidate = negative.logical_or_(positive)
         candidate[:, : panel.num_seen] = False
         scores.masked_fill_(~candidate, -torch.inf)
-        best, places = stable_top_k(scores, min(self._k, scores.shape[1]), candidate)
+        best, items = stable_top_k(scores, min(self._k, scores.shape[1]), candidate)
         _checks.no_nan(self._scores.argument, found=bool(best[:, :1].isnan().any()))  # NaN is the highest
         columns = torch.arange(panel.columns.start, panel.columns.stop, device=scores.device).expand(scores.shape)
-        return _Lists(scores, columns, positive).take(places)
+        return _Lists(scores, columns, positive).take(items)
 
 
 def _padding(num_queries: int, length: int, scores: Scores) -> _Lists:
@@ -149,7 +150,7 @@ def _padding(num_queries: int, length: int, scores: Scores) -> _Lists:
 def _ranges(wanted: Sequence[int], length: int) -> Iterator[slice]:
     """Cover ascending positions by ranges of at most `length`, with few others between them."""
     first = 0
-    for place, (position, following) in enumerate(pairwise([*wanted, math.inf]), start=1):
+    for number, (position, following) in enumerate(pairwise([*wanted, math.inf]), start=1):
         if following - position > _LARGEST_STEP or following - wanted[first] >= length:
             yield slice(wanted[first], position + 1)
-            first = place
+            first = number

@@ -126,6 +126,7 @@ class Relevance:
 
     def tile(self, rows: slice) -> TileRelevance:
         """Relevance of the queries `rows`."""
+        # The runs of the queries side by side, [queries, longest run]; the places behind a run are padding.
         start, length = self.run_start[rows, None], self.run_length[rows, None]
         place = torch.arange(int(length.max()), device=start.device)
         listed = place < length
@@ -133,6 +134,7 @@ class Relevance:
         columns = self.order[entries]
         dropped = self._dropped_at(rows, columns) & listed
         junk = dropped | (self._junk_at(rows, entries, columns) & listed)
+        # What rules drop is counted over the whole gallery, other junk is always listed.
         num_candidates = self.num_kept - self._num_dropped(rows) - (junk & ~dropped).sum(1)
         return TileRelevance(columns, listed, listed & ~junk, num_candidates)
 
@@ -152,17 +154,18 @@ class Relevance:
     ) -> tuple[Bool[Tensor, "queries columns"], Bool[Tensor, "queries columns"]]:
         """Dense masks: which pairs are positives, and which are negatives; what is neither is junk."""
         tile = self.tile(rows) if tile is None else tile
+        # All is negative [queries, columns], but for what is listed for the query in this range, and what rules drop.
         inside = tile.listed & (tile.columns >= columns.start) & (tile.columns < columns.stop)
         shape = (len(tile.columns), columns.stop - columns.start)
         negative = torch.ones(shape, dtype=torch.bool, device=self.device)
         row, place = inside.nonzero(as_tuple=True)
-        local = tile.columns[row, place] - columns.start
-        negative[row, local] = False
+        column = tile.columns[row, place] - columns.start
+        negative[row, column] = False
         dropped = self.dropped(rows, columns)
         if dropped is not None:
             negative &= ~dropped
         positive = torch.zeros_like(negative)
-        positive[row, local] = tile.positive[row, place]
+        positive[row, column] = tile.positive[row, place]
         return positive, negative
 
     @property

@@ -116,11 +116,13 @@ class Verification:
         if not num_genuine or not num_impostors:
             return EqualErrorRate(*torch.full((2,), torch.nan, dtype=torch.float64, device=impostors.device).unbind())
 
+        # FAR rises and FRR falls from corner to corner: bisect for the first with FAR >= FRR.
         def errors(corner: int) -> tuple[int, int]:
             """FAR and FRR times all genuine times all impostor pairs; Python's integers do not overflow."""
             return int(impostors[corner]) * num_genuine, (num_genuine - int(genuine[corner])) * num_impostors
 
         corner = bisect_left(range(len(genuine)), 0, key=lambda place: errors(place)[0] - errors(place)[1])
+        # FAR = FRR on the line from the corner before; the first corner has FAR 0 and FRR 1, so there is one.
         (far_before, frr_before), (far, frr) = errors(corner - 1), errors(corner)
         meeting = far * frr_before - far_before * frr
         rate = meeting / ((far - far_before + frr_before - frr) * num_genuine * num_impostors)
@@ -133,6 +135,7 @@ class Verification:
         Source: Hanley and McNeil, "The meaning and use of the area under a receiver operating characteristic (ROC)
         curve", Radiology 1982.
         """
+        # A genuine pair loses to an impostor above it, and half to one level with it: counted twice, in integers.
         # int64 is enough for 10^9 genuine pairs against 4 * 10^9 impostors.
         lost = self._num_genuine_here() * (self.num_impostors_at + self.num_impostors_above)
         num_pairs = self.num_genuine * self.num_impostors
@@ -163,6 +166,7 @@ class Verification:
     def _corners(self) -> tuple[Int[Tensor, " corners"], Int[Tensor, " corners"]]:
         """Accepted impostors and accepted genuine pairs at every corner."""
         genuine_above = self.num_genuine_at - self._num_genuine_here()
+        # Two corners for each threshold, just above it and at it, between those of nothing and of everything.
         impostors = torch.stack([self.num_impostors_above, self.num_impostors_at], 1).flatten()
         genuine = torch.stack([genuine_above, self.num_genuine_at], 1).flatten()
         return (
