@@ -167,7 +167,7 @@ def greedy_true_positives(
     # Of equal overlaps COCO takes the last, so the first of them is its choice from the reversed list.
     matches = match_images(
         detections,
-        GroundTruths(ground_truths.boxes[order], ground_truths.labels[order], ground_truths.images[order]),
+        ground_truths.at(order),
         iou_thresholds=iou_thresholds,
         max_detections=(max(1, len(detections.labels)),),
         area_ranges={"all": (0.0, float("inf"))},

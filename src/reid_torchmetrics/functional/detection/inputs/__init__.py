@@ -1,4 +1,4 @@
-"""Images, boxes and thresholds as an evaluation takes them, and the orders in which they are looked at."""
+"""Objects of images, as boxes or other shapes, thresholds, and the orders in which an evaluation looks at them."""
 
 from reid_torchmetrics.functional.detection.inputs.boxes import (
     BOX_FORMATS,
@@ -17,7 +17,7 @@ from reid_torchmetrics.functional.detection.inputs.grid import (
 )
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs.ordering import OrderedDetections, OrderedGroundTruths, order_boxes
-from reid_torchmetrics.functional.detection.inputs.overlaps import BoxOverlap, Overlap
+from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Shapes
 from reid_torchmetrics.functional.detection.inputs.sorting import (
     distinct_labels,
     order_by_class_and_score,
@@ -32,13 +32,13 @@ __all__ = [
     "COCO_MAX_DETECTIONS",
     "COCO_RECALL_THRESHOLDS",
     "AreaRange",
-    "BoxOverlap",
+    "BoxShapes",
     "CocoGrid",
     "Detections",
     "GroundTruths",
     "OrderedDetections",
     "OrderedGroundTruths",
-    "Overlap",
+    "Shapes",
     "Sides",
     "box_areas",
     "distinct_labels",

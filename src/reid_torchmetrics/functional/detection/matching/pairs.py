@@ -12,12 +12,11 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import (
-    BoxOverlap,
     Detections,
     GroundTruths,
     OrderedDetections,
     OrderedGroundTruths,
-    Overlap,
+    Shapes,
     distinct_labels,
     order_boxes,
     starts_of_runs,
@@ -43,7 +42,6 @@ def find_pairs(
     ground_truths: GroundTruths,
     *,
     at_least: float,
-    overlap: Overlap | None = None,
     most: int | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
@@ -53,7 +51,6 @@ def find_pairs(
         detections: boxes with scores.
         ground_truths: boxes; the intersection with a crowd is divided by the area of the detection.
         at_least: the threshold.
-        overlap: how much they do, by row; None for that of their boxes as in COCO.
         most: only so many detections of one image and class, those with the highest scores, are looked at.
         max_bytes: bound on what is held of the pairs that are looked at; those that are found come in addition.
 
@@ -74,7 +71,8 @@ def find_pairs(
     pairs = overlapping(
         ordered_detections,
         ordered_ground_truths,
-        BoxOverlap(detections.boxes, ground_truths.boxes) if overlap is None else overlap,
+        detections.shapes,
+        ground_truths.shapes,
         at_least=at_least,
         max_bytes=max_bytes,
     )
@@ -90,22 +88,23 @@ def find_pairs(
 def overlapping(
     detections: OrderedDetections,
     ground_truths: OrderedGroundTruths,
-    overlap: Overlap,
+    shapes: Shapes,
+    true_shapes: Shapes,
     *,
     at_least: float,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
-    """The pairs as places, of ground truths in their order, of detections in `grouped`; the overlap is by row."""
+    """The pairs as places, of ground truths in their order, of detections in `grouped`; shapes are given by row."""
     # A block holds whole ground truths with all detections of their groups: [pairs] each, of which few are kept.
     found = _Found(detections.rows.device)
     is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
-    overlap = overlap.at(None, ground_truths.rows)
+    true_shapes = true_shapes[ground_truths.rows]
     for first, last in _blocks(ground_truths.sizes.index_select(0, ground_truths.groups), max_bytes):
         candidates = _candidates(ground_truths, first, last)
         rows = detections.rows.index_select(0, detections.grouped.index_select(0, candidates.places))
-        iou = overlap.of_pairs(
-            rows,
+        iou = shapes[rows].overlaps(
             candidates.detection,
+            true_shapes,
             candidates.ground_truth,
             None if is_crowd is None else is_crowd.index_select(0, candidates.ground_truth),
         )
