@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves.precision_recall import (
     COCO_EPSILON,
     Curves,
@@ -115,8 +116,7 @@ def mean_over_positives(
     curves: Curves, envelope: Float[Tensor, " points"], _: Float[Tensor, " recalls"]
 ) -> Float[Tensor, " curves"]:
     """Sum of the envelope at all true positives by the number of ground truths: the area under its steps."""
-    total = torch.segment_reduce(envelope, "sum", lengths=curves.num_true_positives.flatten(), unsafe=True)
-    return total / curves.num_positives.flatten()
+    return segments.reduce(envelope, "sum", curves.num_true_positives.flatten()) / curves.num_positives.flatten()
 
 
 def trapezoids(

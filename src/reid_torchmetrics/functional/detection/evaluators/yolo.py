@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
     Rule,
@@ -120,12 +121,12 @@ def _read_at(
     scores = scores.double()
     size = class_index.bincount(minlength=len(zeros))
     num_above = zeros.index_add(0, class_index, (scores >= confidence).long())
-    ends = size.cumsum(0)
+    starts = segments.starts(size)
     place = torch.stack([num_above, num_above + 1]).clamp(min=1).minimum(size)  # of the two, from 1
     found = torch.cat([is_right.new_zeros(1, dtype=torch.int64), is_right.cumsum(0)])
-    hits = (found[ends - size + place] - found[ends - size]).double()
+    hits = (found[starts + place] - found[starts]).double()
     # How far along the line the confidence is; where both ends are one detection, or score the same, at its start.
-    upper, lower = torch.cat([scores, scores.new_zeros(1)])[(ends - size + place - 1).clamp(min=0)]
+    upper, lower = torch.cat([scores, scores.new_zeros(1)])[(starts + place - 1).clamp(min=0)]
     share = torch.where(upper > lower, (upper - confidence) / (upper - lower), 0.0).clamp(0, 1)
 
     def between(values: Tensor) -> Tensor:

@@ -22,7 +22,6 @@ from reid_torchmetrics.functional.detection.inputs.sorting import (
     distinct_labels,
     order_by_class_and_score,
     place_of_labels,
-    starts_of_runs,
 )
 
 __all__ = [
@@ -46,6 +45,5 @@ __all__ = [
     "order_by_class_and_score",
     "pairwise_iou",
     "place_of_labels",
-    "starts_of_runs",
     "to_xywh",
 ]

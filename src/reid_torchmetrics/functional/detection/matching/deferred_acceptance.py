@@ -23,6 +23,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional.detection.inputs import OrderedGroundTruths
+
 _FREE = 2**62  # more than any proposer's number: held by nobody
 
 
@@ -62,9 +64,8 @@ class _PreferenceLists:
 
 def stable_matching(
     candidates: CandidatePairs,
-    is_crowd: Bool[Tensor, " ground_truths"],
+    ground_truths: OrderedGroundTruths,
     ignored: Bool[Tensor, "areas ground_truths"],
-    groups: Int[Tensor, " ground_truths"],
     num_columns: int,
     *,
     num_thresholds: int,
@@ -77,6 +78,7 @@ def stable_matching(
     own: those of copy 1 + a for area range a.
     """
     num_areas, num_ground_truths = ignored.shape
+    is_crowd, groups = ground_truths.is_crowd, ground_truths.groups
     by_preference = candidates.at(_preference_order(candidates))
     crowd = is_crowd.index_select(0, by_preference.ground_truth)
     crowds_last = by_preference.at((by_preference.column * 2 + crowd).sort(stable=True).indices)

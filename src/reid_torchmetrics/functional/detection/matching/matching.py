@@ -75,9 +75,8 @@ def match_images(
         _checks.integer_labels("classes", classes, device=detections.labels.device)
         classes = classes.long().unique()
         detections, ground_truths, rows = _of_classes(detections, ground_truths, classes)
-    boxes = ordered_detections, ordered_ground_truths = order_boxes(
-        detections, ground_truths, classes, max(max_detections)
-    )
+    boxes = order_boxes(detections, ground_truths, classes, max(max_detections))
+    ordered_detections, ordered_ground_truths = boxes
 
     # Thresholds ascend from here on, so that a pair passes the first ones: a number says which.
     ascending = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)

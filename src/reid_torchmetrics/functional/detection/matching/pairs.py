@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
@@ -19,7 +18,6 @@ from reid_torchmetrics.functional.detection.inputs import (
     Shapes,
     distinct_labels,
     order_boxes,
-    starts_of_runs,
 )
 
 DEFAULT_MAX_BYTES = 1 << 28
@@ -99,8 +97,10 @@ def overlapping(
     found = _Found(detections.rows.device)
     is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
     true_shapes = true_shapes[ground_truths.rows]
-    for first, last in _blocks(ground_truths.sizes.index_select(0, ground_truths.groups), max_bytes):
-        candidates = _candidates(ground_truths, first, last)
+    num_pairs = ground_truths.sizes.index_select(0, ground_truths.groups)
+    most = num_at_a_time(max_bytes, _BYTES_PER_PAIR, num_pairs.device, _CACHED_PAIRS)
+    for block in segments.ranges_within(num_pairs, most):
+        candidates = _candidates(ground_truths, block)
         rows = detections.rows.index_select(0, detections.grouped.index_select(0, candidates.places))
         iou = shapes[rows].overlaps(
             candidates.detection,
@@ -150,34 +150,18 @@ class _Candidates:
     """and the detection, counted in `places`"""
 
 
-def _candidates(ground_truths: OrderedGroundTruths, first: int, last: int) -> _Candidates:
+def _candidates(ground_truths: OrderedGroundTruths, block: slice) -> _Candidates:
     # A block may begin and end inside a group, whose detections are candidates in each of its blocks.
-    groups = ground_truths.groups[first:last]
-    first_group, last_group = int(groups[0]), int(groups[-1]) + 1
-    sizes, starts = ground_truths.sizes[first_group:last_group], ground_truths.starts[first_group:last_group]
-    group = groups - first_group
-    num_pairs = sizes.index_select(0, group)
-    ground_truth = torch.repeat_interleave(num_pairs).add_(first)
-    return _Candidates(
-        _runs(starts, sizes), ground_truth, _runs(starts_of_runs(sizes).index_select(0, group), num_pairs)
-    )
+    groups = ground_truths.groups[block]
+    occupied = slice(int(groups[0]), int(groups[-1]) + 1)
+    sizes, group = ground_truths.sizes[occupied], groups - occupied.start
+    places = segments.runs(ground_truths.starts[occupied], sizes)[1]
+    first = segments.starts(sizes).index_select(0, group)
+    ground_truth, detection = segments.runs(first, sizes.index_select(0, group))
+    return _Candidates(places, ground_truth.add_(block.start), detection)
 
 
-def _runs(starts: Tensor, sizes: Tensor) -> Tensor:
-    """`range(start, start + size)` of each run, laid end to end."""
-    shift = starts - starts_of_runs(sizes)
-    shifts = torch.repeat_interleave(shift, sizes)
-    return torch.arange(len(shifts), device=starts.device).add_(shifts)
-
-
-def _blocks(num_pairs: Tensor, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of ground truths whose pairs are held at a time; one that alone has more is a block by itself."""
-    most = max(1, max_bytes // _BYTES_PER_PAIR)
-    if num_pairs.device.type == "cpu":
-        most = min(most, _CACHED_PAIRS)
-    # Ground truths whose last pairs lie between the same multiples of `most` are a block.
-    ends = num_pairs.cumsum(0)
-    block = (ends - 1).clamp_(min=0) // most
-    cuts = (block.diff().nonzero()[:, 0] + 1).tolist()
-    if len(ends) and int(ends[-1]):
-        yield from pairwise([0, *cuts, len(ends)])
+def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:
+    """How many pairs to hold at a time within a bound; on a CPU no more than its cache holds."""
+    most = max(1, max_bytes // bytes_each)
+    return min(most, cached) if device.type == "cpu" else most
