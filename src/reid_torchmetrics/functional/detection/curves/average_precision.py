@@ -9,8 +9,8 @@ same from behind a true positive up to the next one: it is a staircase, and know
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,7 +31,8 @@ from reid_torchmetrics.functional.detection.curves.precision_recall import (
 _MAX_VALUES = 1 << 20  # envelopes are read at so many places at a time
 
 
-class Rule(NamedTuple):
+@dataclass(frozen=True)
+class Rule:
     """How the area under an envelope is taken."""
 
     area: Callable[[Curves, Tensor, Tensor], Tensor]
@@ -151,7 +152,8 @@ def _last_within(num_positives: Int[Tensor, "curves 1"], recalls: Tensor) -> Int
     return order.long()
 
 
-class _Block(NamedTuple):
+@dataclass(frozen=True)
+class _Block:
     """Some of the curves."""
 
     end: int

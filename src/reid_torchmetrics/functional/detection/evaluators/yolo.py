@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -32,8 +32,7 @@ YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
 """rules of `average_precision` that the family has; it calls "voc" continuous"""
 
 
-@dataclass(frozen=True)
-class YoloResults:
+class YoloResults(NamedTuple):
     """What the `ap_per_class` of ScaledYOLOv4 reports of every class that has ground truths."""
 
     average_precision: Float[Tensor, "classes thresholds"]

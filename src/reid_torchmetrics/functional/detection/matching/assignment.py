@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Int
@@ -18,7 +18,8 @@ _BYTES_PER_CONTESTED_PAIR = 800  # about what is held of a pair that competes, w
 _CACHED_CONTESTED_PAIRS = 1 << 15
 
 
-class Assignments(NamedTuple):
+@dataclass(frozen=True)
+class Assignments:
     """Which detections are matched, see the fields of `Matches`."""
 
     columns: Int[Tensor, " matched"]

@@ -103,7 +103,7 @@ def match_images(
         rows=rows_in_order,
         limits=_limits(ordered_detections, max_detections),
         area_bits=_area_bits(shapes[0].areas(), ranges).index_select(0, rows_in_order),
-        **taken._asdict(),
+        **vars(taken),
     ).within(len(max_detections) - 1)
     return _named(matches, rows, np.argsort(ascending).tolist())
 

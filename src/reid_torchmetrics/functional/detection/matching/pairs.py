@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -25,8 +25,7 @@ _BYTES_PER_PAIR = 200  # about what is held of a pair while its overlap is compu
 _CACHED_PAIRS = 1 << 16  # pairs whose columns stay in the cache of a CPU
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Pairs by ground truth, and for each ground truth by descending score of the detection."""
 
     ground_truth: Int[Tensor, " pairs"]
@@ -138,8 +137,7 @@ class _Found:
         return Pairs(*(column[: self.size] for column in self.columns))
 
 
-@dataclass(frozen=True)
-class _Candidates:
+class _Candidates(NamedTuple):
     """All pairs of a block of ground truths; a detection is a candidate of every ground truth of its group."""
 
     places: Tensor
