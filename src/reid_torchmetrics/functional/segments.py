@@ -32,7 +32,8 @@ def runs(
     From 7, 8, 9 the lengths 2, 0, 3 give the segments 0, 0, 2, 2, 2 and the numbers 7, 8, 9, 10, 11.
     """
     segment = numbers(lengths, total)
-    return segment, torch.arange(len(segment), device=lengths.device).add_((first - starts(lengths))[segment])
+    shifts = (first - starts(lengths)).index_select(0, segment)  # which takes half the time of `[segment]` on a CPU
+    return segment, torch.arange(len(segment), device=lengths.device).add_(shifts)
 
 
 def reduce(
