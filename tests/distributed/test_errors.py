@@ -70,7 +70,7 @@ PLACES = {
     "dropping repeated samples": functools.partial(out_of_memory, samples.Samples, "positions"),
     "sharing queries": functools.partial(out_of_memory, shared_samples.SharedSamples, "__init__"),
     "labels": functools.partial(out_of_memory, problem, "find_relevance"),
-    "surveying the gallery": functools.partial(out_of_memory, sharded_scores, "survey"),
+    "surveying the gallery": functools.partial(out_of_memory, sharded_scores, "gallery_statistics"),
     "preparing scores": functools.partial(out_of_memory, sharded_scores, "EmbeddingScores"),
     "planning tiles": functools.partial(out_of_memory, sharded_counting, "queries_per_tile"),
     "reserving memory": functools.partial(out_of_memory, sharded_counting, "Tiles"),

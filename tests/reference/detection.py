@@ -6,7 +6,7 @@ package.
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -42,6 +42,21 @@ class GroundTruth(NamedTuple):
     area: float
 
 
+def iou(box: Box, other: Box, *, is_crowd: bool = False) -> float:
+    """Intersection over union; where `other` is a crowd, over the area of `box` alone."""
+    width = min(box[0] + box[2], other[0] + other[2]) - max(box[0], other[0])
+    height = min(box[1] + box[3], other[1] + other[3]) - max(box[1], other[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    intersection = width * height
+    union = box[2] * box[3] if is_crowd else box[2] * box[3] + other[2] * other[3] - intersection
+    return intersection / union
+
+
+def box_area(box: Box) -> float:
+    return box[2] * box[3]
+
+
 @dataclass(frozen=True)
 class Setting:
     """What is evaluated. An area range is a closed interval; `max_detections` are per image and class, ascending."""
@@ -51,6 +66,10 @@ class Setting:
     recall_thresholds: Sequence[float] = RECALL_THRESHOLDS
     max_detections: Sequence[int] = (1, 10, 100)
     area_ranges: Mapping[str, tuple[float, float]] | None = None
+    overlap: Callable[..., float] = iou
+    """of a detection and a ground truth; rows may hold other shapes than boxes"""
+    area_of: Callable[..., float] = box_area
+    """of a detection"""
 
     @property
     def areas(self) -> Mapping[str, tuple[float, float]]:
@@ -123,7 +142,8 @@ def evaluate(detections: Sequence[Detection], ground_truths: Sequence[GroundTrut
             truths = {g: ground_truths[g] for g in truths_in[image, label]}
             ranked = sorted(found_in[image, label], key=lambda d: -detections[d].score)
             found = {d: detections[d] for d in ranked[: setting.max_detections[-1]]}
-            outcomes.append(match(found, truths, threshold=threshold, area_range=area_range))
+            shapes = {"overlap": setting.overlap, "area_of": setting.area_of}
+            outcomes.append(match(found, truths, threshold=threshold, area_range=area_range, **shapes))
             num_positives += sum(not _is_ignored(truth, area_range) for truth in truths.values())
             pairs = {row.detection: row.ground_truth for row in outcomes[-1] if row.ground_truth >= 0}
             taken |= {(image, label, area, t): pairs} if pairs else {}
@@ -148,6 +168,8 @@ def match(
     *,
     threshold: float,
     area_range: tuple[float, float],
+    overlap: Callable[..., float] = iou,
+    area_of: Callable[..., float] = box_area,
 ) -> list[Outcome]:
     """Let the detections of one image and class, best first, each take one of its ground truths.
 
@@ -161,28 +183,17 @@ def match(
         gone = {row.ground_truth for row in outcomes}
         best, best_rank = -1, (False, -1.0)
         for g, truth in ground_truths.items():
-            overlap = iou(detection.box, truth.box, is_crowd=truth.is_crowd)
-            rank = (not _is_ignored(truth, area_range), overlap)
+            overlapped = overlap(detection.box, truth.box, is_crowd=truth.is_crowd)
+            rank = (not _is_ignored(truth, area_range), overlapped)
             is_free = truth.is_crowd or g not in gone
-            if is_free and overlap >= min(threshold, HIGHEST_THRESHOLD) and rank >= best_rank:
+            if is_free and overlapped >= min(threshold, HIGHEST_THRESHOLD) and rank >= best_rank:
                 best, best_rank = g, rank
         if best >= 0:
             is_ignored = _is_ignored(ground_truths[best], area_range)
         else:
-            is_ignored = _is_outside(detection.box[2] * detection.box[3], area_range)
+            is_ignored = _is_outside(area_of(detection.box), area_range)
         outcomes.append(Outcome(d, detection.score, best, is_ignored))
     return outcomes
-
-
-def iou(box: Box, other: Box, *, is_crowd: bool = False) -> float:
-    """Intersection over union; where `other` is a crowd, over the area of `box` alone."""
-    width = min(box[0] + box[2], other[0] + other[2]) - max(box[0], other[0])
-    height = min(box[1] + box[3], other[1] + other[3]) - max(box[1], other[1])
-    if width <= 0 or height <= 0:
-        return 0.0
-    intersection = width * height
-    union = box[2] * box[3] if is_crowd else box[2] * box[3] + other[2] * other[3] - intersection
-    return intersection / union
 
 
 def accumulate(

@@ -217,7 +217,7 @@ def evaluate(
     others = None if gallery_cameras is None else np.asarray(gallery_cameras).tolist()
     selves = [-1] * len(identities) if self_index is None else np.asarray(self_index).tolist()
     lists, tied = [], []
-    rows = np.asarray(scores, dtype=np.float64)
+    rows = np.asarray(scores, dtype=np.float64).tolist()
     for row, identity, camera, itself in zip(rows, identities, cameras, selves, strict=True):
         found = candidates(
             identity,
@@ -228,9 +228,10 @@ def evaluate(
             junk_identities=junk_identities,
             self_position=itself,
         )
-        lists.append(ranked_hits(row.tolist(), found.positive, found.negative, ties))
+        lists.append(ranked_hits(row, found.positive, found.negative, ties))
         best_first = sorted((row[position] for position in found.positive), reverse=True)
-        tied.append([tied_group(row.tolist(), found.positive, found.negative, score) for score in best_first])
+        if ties in GROUPING_TIES:
+            tied.append([tied_group(row, found.positive, found.negative, score) for score in best_first])
     return replace(_measure(lists), tied=tied if ties in GROUPING_TIES else None)
 
 

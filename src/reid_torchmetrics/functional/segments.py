@@ -1,4 +1,4 @@
-"""Arithmetic of segments: ragged rows of entries, laid end to end, of which the lengths are known."""
+"""Arithmetic of segments: ragged rows of entries, laid end to end, of which the lengths are known; and of ranges."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def runs(
     From 7, 8, 9 the lengths 2, 0, 3 give the segments 0, 0, 2, 2, 2 and the numbers 7, 8, 9, 10, 11.
     """
     segment = numbers(lengths, total)
-    return segment, torch.arange(len(segment), device=lengths.device).add_((first - starts(lengths))[segment])
+    shifts = (first - starts(lengths)).index_select(0, segment)  # which takes half the time of `[segment]` on a CPU
+    return segment, torch.arange(len(segment), device=lengths.device).add_(shifts)
 
 
 def reduce(
@@ -49,3 +50,20 @@ def ranges_within(lengths: Int[Tensor, " segments"], most: int) -> Iterator[slic
     for number in part.unique_consecutive(return_counts=True)[1].tolist():
         stop += number
         yield slice(stop - number, stop)
+
+
+def ranges(total: int, length: int) -> list[slice]:
+    """Cover 0, 1, ... `total` - 1 by ranges of `length`; the last may be shorter."""
+    return [slice(first, min(first + length, total)) for first in range(0, total, length)]
+
+
+def equal_ranges(whole: slice, length: int) -> list[slice]:
+    """Cover a range by ranges of one length; the last overlaps its neighbor.
+
+    Matrix products of one shape give identical rows identical scores, so a tie stays a tie across the ranges.
+    """
+    length = min(length, whole.stop - whole.start)
+    if length <= 0:
+        return []
+    starts = [*range(whole.start, whole.stop - length, length), whole.stop - length]
+    return [slice(start, start + length) for start in starts]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
@@ -17,14 +16,12 @@ from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
 from reid_torchmetrics.metrics.detection.gathering import match_sharded_images
-from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
+from reid_torchmetrics.metrics.detection.images import STATES, ImageNumbering, Images
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
-from reid_torchmetrics.metrics.detection.packing import STATES, pack
+from reid_torchmetrics.metrics.detection.packing import pack
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
 _NUM_LIMITS = 3
-
-Result = TypeVar("Result")
 
 
 class BoxMetric(GrowingStates):
@@ -49,18 +46,6 @@ class BoxMetric(GrowingStates):
 
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
-
-    if TYPE_CHECKING:  # the annotations of states are not for `torch.jit`
-        detection_boxes: list[Tensor]
-        detection_scores: list[Tensor]
-        detection_labels: list[Tensor]
-        detection_counts: list[Tensor]
-        ground_truth_boxes: list[Tensor]
-        ground_truth_labels: list[Tensor]
-        ground_truth_crowds: list[Tensor]
-        ground_truth_areas: list[Tensor]
-        ground_truth_counts: list[Tensor]
-        image_ids: list[Tensor]
 
     def __init__(self, box_format: str, max_detection_thresholds: Sequence[int], **kwargs: Any) -> None:
         try:
@@ -137,22 +122,17 @@ class BoxMetric(GrowingStates):
             stacklevel=6,  # the line that calls `update`
         )
 
-    def _evaluate_images(
-        self, request: MatchRequest, reduce: Callable[[ImageNumbering, list[LocalMatches]], Result]
-    ) -> Result:
-        """What follows from the images of all ranks; `reduce` is given their numbers and the matches of each rank.
-
-        Raises:
-            DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
-                same metric.
-        """
-        return reduce(*self._match(request))
-
     def _take_part(self) -> None:
         """Match images with the other ranks."""
         self._match(self._match_request())
 
     def _match(self, request: MatchRequest) -> tuple[ImageNumbering, list[LocalMatches]]:
+        """The numbers of the images of all processes, and the matches of each process.
+
+        Raises:
+            DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
+                the same metric.
+        """
         return match_sharded_images(self._world, self._accepted_images, request, lambda: self._settings(request))
 
     def _settings(self, request: MatchRequest) -> Settings:
@@ -165,12 +145,11 @@ class BoxMetric(GrowingStates):
         return self._images()
 
     def _images(self) -> Images:
-        return Images.joined({name: getattr(self, name) for name in STATES}, self.box_format, self._images_device())
-
-    def _images_device(self) -> torch.device:
-        """Where images are evaluated: where they are, but for MPS, which has no float64."""
-        device = self.detection_counts[-1].device if self.detection_counts else self.device
-        return torch.device("cpu") if device.type == "mps" else device
+        states = {name: getattr(self, name) for name in STATES}
+        counts = states["detection_counts"]
+        # Images are evaluated where they are, but for MPS, which has no float64.
+        device = counts[-1].device if counts else self.device
+        return Images.joined(states, self.box_format, torch.device("cpu") if device.type == "mps" else device)
 
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
         """Write the images that this process holds to `{name}_preds.json` and `{name}_target.json`, in COCO's format.

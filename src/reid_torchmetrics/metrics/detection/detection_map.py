@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,19 +32,8 @@ from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, Matc
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 
 AVERAGES = ("macro", "micro")
-_DECISIVE = (
-    "box_format",
-    "iou_thresholds",
-    "rec_thresholds",
-    "max_detection_thresholds",
-    "class_metrics",
-    "extended_summary",
-    "average",
-    "area_ranges",
-    "interpolation",
-    "metric",
-)
-"""attributes that decide what `compute` gives"""
+_NOT_DECISIVE = {"self", "iou_type", "backend", "max_bytes", "kwargs"}
+"""arguments that do not change what `compute` gives"""
 _DEFAULTS = {
     "iou_thresholds": [*COCO_IOU_THRESHOLDS],
     "rec_thresholds": [*COCO_RECALL_THRESHOLDS],
@@ -144,7 +134,7 @@ class DetectionMAP(BoxMetric):
         self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
         self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
         if metric is not None:
-            _checks.one_of("metric", metric, self._value_names())
+            _checks.one_of("metric", metric, self._grid().value_names)
         self.metric = metric
 
     def _set_thresholds(
@@ -166,16 +156,10 @@ class DetectionMAP(BoxMetric):
         check_area_ranges(area_ranges)
         self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in area_ranges.items()}
         of_classes = ["map_per_class", f"mar_{self.max_detection_thresholds[-1]}_per_class"]
-        names = [*self._value_names(), *of_classes]
+        names = [*self._grid().value_names, *of_classes]
         twice = [name for place, name in enumerate(names) if name in names[:place]]
         if twice:
             raise ValueError(f"`area_ranges` must give every value a name of its own; got {twice[0]!r} twice.")
-
-    def _value_names(self) -> list[str]:
-        """Names of the values that are one number."""
-        names = [*self.area_ranges][1:]
-        of_recall = [f"mar_{name}" for name in (*dict.fromkeys(self.max_detection_thresholds), *names)]
-        return ["map", "map_50", "map_75", *(f"map_{name}" for name in names), *of_recall]
 
     def compute(self) -> dict[str, Any] | Tensor:
         """Precision and recall averaged as COCO does, float32; -1 where there is no ground truth to average over.
@@ -192,7 +176,7 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
                 same metric.
         """
-        return self._evaluate_images(self._match_request(), self._value)
+        return self._value(*self._match(self._match_request()))
 
     def _value(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> dict[str, Any] | Tensor:
         found, grid = merge_local_matches(parts), self._grid()
@@ -200,7 +184,7 @@ class DetectionMAP(BoxMetric):
         numbers = {name: value.to(self.device, torch.float32) for name, value in averages.summary().items()}
         if self.metric is not None:
             return numbers[self.metric]
-        values: dict[str, Any] = {name: numbers[name] for name in self._value_names()}
+        values: dict[str, Any] = {**numbers}
         if self.extended_summary:
             grids = evaluate_matches(found.matches[0], grid)
             values["ious"] = Overlaps.matrices(found.overlaps, numbering.ids_by_number, grids.classes)
@@ -224,7 +208,7 @@ class DetectionMAP(BoxMetric):
         The same on all ranks; all ranks must ask.
         """
         with self._synced():
-            return self._evaluate_images(replace(self._plain_request(), with_origins=True), self._results)
+            return self._results(*self._match(replace(self._plain_request(), with_origins=True)))
 
     def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
         found, grid = merge_local_matches(parts), self._grid()
@@ -262,7 +246,8 @@ class DetectionMAP(BoxMetric):
 
     def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as texts that are the same on all ranks."""
-        return {name: repr(getattr(self, name)) for name in _DECISIVE}
+        names = inspect.signature(DetectionMAP.__init__).parameters.keys() - _NOT_DECISIVE
+        return {name: repr(getattr(self, name)) for name in names}
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot the values that are one number, or several results over time; see `torchmetrics.Metric`.
@@ -273,7 +258,7 @@ class DetectionMAP(BoxMetric):
         return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
 
     def _numbers(self, value: Any) -> Any:
-        return {name: value[name] for name in self._value_names()} if isinstance(value, Mapping) else value
+        return {name: value[name] for name in self._grid().value_names} if isinstance(value, Mapping) else value
 
     def extra_repr(self) -> str:
         """The options that decide the value, thresholds and other options where they were chosen."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
+
 _COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels", "crowds", "counts"))
 _SHIFTS = (30, 27, 31)
 _FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
@@ -27,7 +29,7 @@ def fingerprints(states: Mapping[str, list[Tensor]], device: torch.device) -> Te
     of_box = labels.long() * 2 + crowds
     for column in (*boxes.double().unbind(1), areas.double().clamp(min=0)):  # 0 or less stands for width times height
         of_box = _mixed((of_box + _STEP) ^ (column + 0.0).view(torch.int64))  # -0.0 is 0.0
-    image = torch.arange(len(counts), device=device).repeat_interleave(counts, output_size=len(of_box))
+    image = segments.numbers(counts, len(of_box))
     return torch.zeros_like(counts).index_add_(0, image, of_box)  # modulo 2^64, so in any order
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -13,23 +14,28 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._checks import detection_metric as _detection_checks
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, box_areas, to_xywh
 from reid_torchmetrics.metrics.detection.fingerprints import changed_repetitions, fingerprints
-from reid_torchmetrics.metrics.detection.packing import STATES
+
+# Fields that the metric holds as states, and what these are without rows.
+_BOXES = MappingProxyType({"empty": torch.empty((0, 4))})
+_FLOATS = MappingProxyType({"empty": torch.empty(0)})
+_INTS = MappingProxyType({"empty": torch.empty(0, dtype=torch.int64)})
+_FLAGS = MappingProxyType({"empty": torch.empty(0, dtype=torch.bool)})
 
 
 @dataclass(frozen=True)
 class Images:
     """Boxes of images in the order in which they came, as x, y, width, height; `counts` are those of each image."""
 
-    detection_boxes: Tensor
-    detection_scores: Tensor
-    detection_labels: Tensor
-    detection_counts: Tensor
-    ground_truth_boxes: Tensor
-    ground_truth_labels: Tensor
-    ground_truth_crowds: Tensor
-    ground_truth_areas: Tensor
-    ground_truth_counts: Tensor
-    image_ids: Tensor | None
+    detection_boxes: Tensor = field(metadata=_BOXES)
+    detection_scores: Tensor = field(metadata=_FLOATS)
+    detection_labels: Tensor = field(metadata=_INTS)
+    detection_counts: Tensor = field(metadata=_INTS)
+    ground_truth_boxes: Tensor = field(metadata=_BOXES)
+    ground_truth_labels: Tensor = field(metadata=_INTS)
+    ground_truth_crowds: Tensor = field(metadata=_FLAGS)
+    ground_truth_areas: Tensor = field(metadata=_FLOATS)
+    ground_truth_counts: Tensor = field(metadata=_INTS)
+    image_ids: Tensor | None = field(metadata=_INTS)
     fingerprints: Callable[[], Tensor]
     """of the ground truths of all images that were joined; they are seldom asked for"""
 
@@ -73,6 +79,10 @@ class Images:
         columns = [(name, getattr(self, name)) for name in STATES]
         chosen: dict[str, Any] = {name: None if each is None else each[rows[name]] for name, each in columns}
         return replace(self, **chosen)
+
+
+STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in fields(Images) if each.metadata}
+"""the states of the metric without rows: what `Images` joins"""
 
 
 def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:

@@ -12,7 +12,8 @@ from itertools import islice
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.inputs import CocoGrid, distinct_labels, starts_of_runs
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, distinct_labels
 from reid_torchmetrics.functional.detection.matching import Matches, match_images, merge_matches
 from reid_torchmetrics.metrics.detection.images import Images, NumberedImages
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
@@ -67,8 +68,7 @@ def _sent(matches: Matches, names: Sequence[str]) -> list[Tensor]:
 
 def _received(left: Iterator[Tensor], names: Sequence[str]) -> Matches:
     sent = dict(zip(names, islice(left, len(names)), strict=True))
-    numbers = torch.arange(len(sent["classes"]), dtype=torch.int32, device=sent["classes"].device)
-    sent["class_index"] = numbers.repeat_interleave(sent["class_index"], output_size=len(sent["scores"]))
+    sent["class_index"] = segments.numbers(sent["class_index"], len(sent["scores"])).int()
     return Matches(**({"rows": sent["images"]} | sent))
 
 
@@ -142,10 +142,5 @@ def _merge(parts: Sequence[Matches]) -> tuple[Matches, Tensor]:
 
 def _in_images(matches: Matches, images: Images) -> Matches:
     """The same with rows that are counted in each image, of detections and of ground truths."""
-    return matches.with_rows(_row_in_image(images.detection_counts), _row_in_image(images.ground_truth_counts))
-
-
-def _row_in_image(counts: Tensor) -> Tensor:
-    """For the boxes of all images, one image after the other: how many of the image come before."""
-    first = starts_of_runs(counts).repeat_interleave(counts)
-    return torch.arange(len(first), device=counts.device) - first
+    rows = [segments.runs(0, counts)[1] for counts in (images.detection_counts, images.ground_truth_counts)]
+    return matches.with_rows(*rows)

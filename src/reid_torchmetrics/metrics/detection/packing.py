@@ -14,20 +14,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.metrics.detection import batch_checks
-
-STATES = {
-    "detection_boxes": torch.empty((0, 4)),
-    "detection_scores": torch.empty(0),
-    "detection_labels": torch.empty(0, dtype=torch.int64),
-    "detection_counts": torch.empty(0, dtype=torch.int64),
-    "ground_truth_boxes": torch.empty((0, 4)),
-    "ground_truth_labels": torch.empty(0, dtype=torch.int64),
-    "ground_truth_crowds": torch.empty(0, dtype=torch.bool),
-    "ground_truth_areas": torch.empty(0),
-    "ground_truth_counts": torch.empty(0, dtype=torch.int64),
-    "image_ids": torch.empty(0, dtype=torch.int64),
-}
-"""the states of the metric without rows: boxes of all images, one after the other, and how many each image has"""
+from reid_torchmetrics.metrics.detection.images import STATES
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # up to twice as many torch joins with one thread
 

@@ -163,7 +163,7 @@ def test_a_class_without_detections_has_zeros_and_one_without_ground_truths_is_l
     is_right, scores, labels, _ = EXAMPLE
     found = yolo_average_precision(is_right, scores, labels, torch.tensor([9, 9, 1]), rule=rule)
     assert found.classes.tolist() == [1, 9]
-    assert [value.tolist() for value in vars(found).values()][:4] == [[[0], [0]], [0, 0], [0, 0], [0, 0]]
+    assert [value.tolist() for value in found[:4]] == [[[0], [0]], [0, 0], [0, 0], [0, 0]]
     none = yolo_average_precision(is_right, scores, labels, torch.zeros(0, dtype=torch.int64), rule=rule)
     assert none.average_precision.shape == (0, 1)
 

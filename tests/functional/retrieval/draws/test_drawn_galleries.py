@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.retrieval.draws.poisson_binomial import at_mos
 from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import sample_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import DRAWN_PER, GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
-from reid_torchmetrics.functional.retrieval.measures.extremes import inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.first_and_last import inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_listed_relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores

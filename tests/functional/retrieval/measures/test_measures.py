@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import (
     average_precision_at_r,
 )
 from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve
-from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_rank, inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.measures.means import (
     EMPTY_TARGET_ACTIONS,
     mean_over_identities,

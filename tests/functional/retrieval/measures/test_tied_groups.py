@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_rank, inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
 from reid_torchmetrics.functional.retrieval.measures.precision_recall import (
     mean_precision_recall_curve,

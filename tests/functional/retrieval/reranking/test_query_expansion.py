@@ -45,12 +45,12 @@ def test_a_set_is_expanded_as_defined(problem, max_bytes):
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64).reshape(-1, 3))
 
 
-def test_average_expansion_is_the_mean_of_the_query_and_its_neighbours():
+def test_average_expansion_is_the_mean_of_the_query_and_its_neighbors():
     query, gallery = torch.tensor([[2.0, 0.0]]), torch.tensor([[0.0, 1.0], [3.0, 3.0], [4.0, 0.0]])
     assert expand_queries(query, gallery, k=2, alpha=0.0).tolist() == [[(2 + 4 + 3) / 3, (0 + 0 + 3) / 3]]
 
 
-def test_alpha_expansion_weighs_neighbours_by_a_power_of_their_cosine():
+def test_alpha_expansion_weighs_neighbors_by_a_power_of_their_cosine():
     # cosines of the query: 1 to the first, 4/5 to the second, 0 to the third
     query, gallery = torch.tensor([[1.0, 0.0]]), torch.tensor([[6.0, 0.0], [4.0, 3.0], [0.0, 9.0]])
     found = expand_queries(query, gallery, k=3, alpha=2.0)
@@ -63,7 +63,7 @@ def test_a_negative_cosine_counts_as_zero():
         assert expand_queries(query, opposite, k=1, alpha=alpha).tolist() == [[0.5, 0.0]]
 
 
-def test_more_neighbours_than_there_are_are_all_of_them():
+def test_more_neighbors_than_there_are_are_all_of_them():
     query, gallery = torch.randn(4, 6), torch.randn(5, 6)
     assert torch.equal(expand_queries(query, gallery, k=99), expand_queries(query, gallery, k=5))
     assert torch.equal(expand_set(gallery, k=99), expand_set(gallery, k=4))

@@ -17,7 +17,7 @@ from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import (
     KReciprocal,
     rerank_k_reciprocal,
 )
-from reid_torchmetrics.functional.retrieval.reranking.neighbours import find_neighbours
+from reid_torchmetrics.functional.retrieval.reranking.neighbors import find_neighbors
 from reid_torchmetrics.functional.retrieval.scores.scores import Scores, given_scores
 from tests.reference.reranking import reranked_distances
 
@@ -84,7 +84,7 @@ def test_three_items_on_a_line():
     # nearest is a, which does not return it. The largest squared distances are 9, 4 and 9.
     found = rerank_k_reciprocal(torch.tensor([[0.0]]), torch.tensor([[1.0], [3.0]]), k1=1, k2=1, weight=0.5)
     of_query, of_a = 1 / (1 + exp(-1 / 9)), 1 / (1 + exp(-1 / 4))  # an item's weight in its own encoding
-    shared = (1 - of_query) + (1 - of_a)  # in each column, the neighbour's weight is the lesser one
+    shared = (1 - of_query) + (1 - of_a)  # in each column, the neighbor's weight is the lesser one
     to_a = 0.5 * (1 - shared / (2 - shared)) + 0.5 * 1 / 9
     assert found.distances().tolist() == [[pytest.approx(to_a), 1.0]]
 
@@ -116,7 +116,7 @@ def test_a_zero_vector_stays_zero_when_embeddings_are_normalized():
     assert found.tolist() == [[1.0, 0.0]]
 
 
-def test_items_that_return_the_query_as_a_neighbour_come_before_a_nearer_one_that_does_not():
+def test_items_that_return_the_query_as_a_neighbor_come_before_a_nearer_one_that_does_not():
     # 0.9 is nearest to the query, but has three others nearer to itself; -0.95 has only -1.
     line = torch.tensor([[0.0], [-0.95], [-1.0], [0.9], [1.0], [1.1], [1.2]])
     found = rerank_k_reciprocal(line[:1], line[1:], k1=2, k2=1, weight=0.0).distances()[0]
@@ -135,7 +135,7 @@ def test_ranks_are_those_of_the_definition():
     assert torch.equal(ranks.rank, rank_positives_from_scores(-expected, *labels).rank)
 
 
-def test_junk_is_not_scored_but_remains_in_the_neighbourhoods():
+def test_junk_is_not_scored_but_remains_in_the_neighborhoods():
     query, gallery = clustered()
     everything = rerank_k_reciprocal(query, gallery).distances()
     for kept in (torch.tensor([3, 4, 9, 30]), torch.tensor([40, 2, 2]), torch.tensor([], dtype=torch.int64)):
@@ -214,19 +214,19 @@ def test_without_queries_or_gallery_there_is_nothing_to_score(num_queries, num_g
 
 @settings(max_examples=60)
 @given(st.data(), st.sampled_from(BOUNDS))
-def test_neighbours_are_in_order_and_lower_positions_first_among_equals(data, max_bytes):
+def test_neighbors_are_in_order_and_lower_positions_first_among_equals(data, max_bytes):
     num_items = data.draw(st.integers(1, 20))
     matrix = [[data.draw(st.integers(0, 2)) for _ in range(num_items)] for _ in range(num_items)]
     k, of_items = data.draw(st.integers(1, 22)), data.draw(st.booleans())
     nobody = torch.zeros(num_items, dtype=torch.int64)
     scores = given_scores(torch.tensor(matrix).float(), find_relevance(nobody, nobody), max_bytes=max_bytes)
-    found = find_neighbours(scores, k, of_items=of_items)
+    found = find_neighbors(scores, k, of_items=of_items)
     for p, row in enumerate(matrix):
         order = sorted(range(num_items), key=lambda q: (not (of_items and p == q), -row[q], q))[:k]
         assert found.positions[p].tolist() == order
         assert found.scores[p].tolist() == [float("inf") if of_items and p == q else row[q] for q in order]
         assert found.lowest[p] == min(row)
-        assert found.own[p] == (row[p] if of_items else 0)
+        assert found.with_itself[p] == (row[p] if of_items else 0)
 
 
 PAIR = torch.zeros(2, 4), torch.zeros(3, 4)

@@ -13,7 +13,7 @@ from reid_torchmetrics.functional.retrieval.scores import products, similarity
 from reid_torchmetrics.functional.retrieval.scores.products import BLOCK, full_precision, product
 from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
-from reid_torchmetrics.functional.retrieval.scores.similarity import survey
+from reid_torchmetrics.functional.retrieval.scores.similarity import gallery_statistics
 
 DTYPES = (torch.float32, torch.float64)
 WIDTHS = (64, 300, 384, 512, 1000, 2048)  # 384 float32 or 192 float64 are added up in one product
@@ -80,7 +80,7 @@ def test_equal_items_have_equal_scores_around_every_edge_of_a_block(width, dtype
 def test_scores_of_the_parts_of_a_gallery_are_those_of_the_whole(name):
     generator = torch.Generator().manual_seed(0)
     query, gallery = (torch.randn(rows, 512, generator=generator) for rows in (20, 1500))
-    sums = survey(name, Rows([gallery]), torch.float32)
+    sums = gallery_statistics(name, Rows([gallery]), torch.float32)
 
     def scores(part: torch.Tensor, max_bytes: int) -> torch.Tensor:
         given = EmbeddingScores(

@@ -9,7 +9,7 @@ import torch
 from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision, mean_over_queries, rank_positives
 from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
-from reid_torchmetrics.functional.retrieval.scores.similarity import survey
+from reid_torchmetrics.functional.retrieval.scores.similarity import gallery_statistics
 from tests.reference.retrieval import evaluate, similarity
 
 NAMES = ("cosine", "euclidean", "dot")
@@ -191,7 +191,7 @@ def test_a_score_depends_on_the_query_and_the_item_alone(name, dtype):
     generator = torch.Generator().manual_seed(0)
     query = torch.randn(9, 37, dtype=dtype, generator=generator)
     gallery = torch.randn(150, 37, dtype=dtype, generator=generator)
-    sums = survey(name, Rows([gallery]), dtype)
+    sums = gallery_statistics(name, Rows([gallery]), dtype)
 
     def scores(rows: slice, columns: torch.Tensor) -> torch.Tensor:
         given = EmbeddingScores(

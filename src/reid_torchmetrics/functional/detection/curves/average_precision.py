@@ -9,8 +9,8 @@ same from behind a true positive up to the next one: it is a staircase, and know
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves.precision_recall import (
     COCO_EPSILON,
     Curves,
@@ -31,7 +32,8 @@ from reid_torchmetrics.functional.detection.inputs import check_recalls
 _MAX_VALUES = 1 << 20  # envelopes are read at so many places at a time
 
 
-class Rule(NamedTuple):
+@dataclass(frozen=True)
+class Rule:
     """How the area under an envelope is taken."""
 
     area: Callable[[Curves, Tensor, Tensor], Tensor]
@@ -121,8 +123,7 @@ def mean_over_positives(
     curves: Curves, envelope: Float[Tensor, " points"], _: Float[Tensor, " recalls"]
 ) -> Float[Tensor, " curves"]:
     """Sum of the envelope at all true positives by the number of ground truths: the area under its steps."""
-    total = torch.segment_reduce(envelope, "sum", lengths=curves.num_true_positives.flatten(), unsafe=True)
-    return total / curves.num_positives.flatten()
+    return segments.reduce(envelope, "sum", curves.num_true_positives.flatten()) / curves.num_positives.flatten()
 
 
 def trapezoids(
@@ -157,7 +158,8 @@ def _last_within(num_positives: Int[Tensor, "curves 1"], recalls: Tensor) -> Int
     return order.long()
 
 
-class _Block(NamedTuple):
+@dataclass(frozen=True)
+class _Block:
     """Some of the curves."""
 
     end: int

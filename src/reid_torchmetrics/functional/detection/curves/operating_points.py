@@ -7,7 +7,7 @@ lower scores, never from those with higher ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -160,7 +160,8 @@ def precision_recall_curve(
     )
 
 
-class _Tally(NamedTuple):
+@dataclass(frozen=True)
+class _Tally:
     """Running counts of one area range, from which the counts of any first detections of a class follow.
 
     Detections that count are those inside the range, but for those that are matched to ignored ground truths, and true
@@ -168,17 +169,17 @@ class _Tally(NamedTuple):
     """
 
     matches: Matches
-    inside: Int[Tensor, " detections+1"]
-    """detections inside the area range before each place"""
-    corrections: Int[Tensor, "thresholds matched+1"]
-    """what is to be added to that, before each of the columns"""
-    true_positives: Int[Tensor, "thresholds matched+1"]
-    """before each of the columns"""
+    inside: Int[Tensor, " places"]
+    """detections inside the area range before each place, and before the one behind the last"""
+    corrections: Int[Tensor, "thresholds columns"]
+    """what is to be added to that, before each of the columns, and before the one behind the last"""
+    true_positives: Int[Tensor, "thresholds columns"]
+    """before the same"""
 
     def under(self, threshold: int) -> _Tally:
         """Of one threshold of overlap alone."""
         rows = slice(threshold, threshold + 1)
-        return self._replace(corrections=self.corrections[rows], true_positives=self.true_positives[rows])
+        return replace(self, corrections=self.corrections[rows], true_positives=self.true_positives[rows])
 
     def starts_of(self, classes: Int[Tensor, " _"]) -> Int[Tensor, " _"]:
         """The place of the first detection of some classes."""

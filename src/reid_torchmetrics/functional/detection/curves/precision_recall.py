@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.inputs import starts_of_runs
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
 
 COCO_EPSILON = 2.0**-52
@@ -40,20 +40,17 @@ class Curves:
     @property
     def starts(self) -> Int[Tensor, "*curves"]:
         """Where the points of each curve begin."""
-        return starts_of_runs(self.num_true_positives)
+        return segments.starts(self.num_true_positives.flatten()).view_as(self.num_true_positives)
 
     @property
     def curve(self) -> Int[Tensor, " points"]:
         """The number of each point's curve."""
-        return torch.repeat_interleave(self.num_true_positives.flatten(), output_size=len(self.counts))
+        return segments.numbers(self.num_true_positives.flatten(), len(self.counts))
 
     @property
     def orders(self) -> Int[Tensor, " points"]:
         """The number of each true positive in its curve, from 1."""
-        first = torch.repeat_interleave(
-            self.starts.flatten(), self.num_true_positives.flatten(), output_size=len(self.counts)
-        )
-        return torch.arange(1, len(first) + 1, device=first.device).sub_(first)
+        return segments.runs(1, self.num_true_positives.flatten(), len(self.counts))[1]
 
 
 def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curves:

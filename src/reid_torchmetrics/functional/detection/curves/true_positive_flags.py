@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Int
@@ -12,7 +12,8 @@ from torch.nn import functional
 from reid_torchmetrics.functional.detection.curves.precision_recall import Curves
 
 
-class TruePositiveFlags(NamedTuple):
+@dataclass(frozen=True)
+class TruePositiveFlags:
     """Whether detections are right, for some of those of an order; all others are false positives."""
 
     places: Int[Tensor, " flagged"]

@@ -51,20 +51,17 @@ class ClassAverages:
         `mar_10` is the mean of the recall with so many detections, `mar_small` that of the area range with the most.
         """
         grid, last = self.grid, len(self.grid.max_detections) - 1
-        most = self.average_precision[last]
-        numbers = {"map": _mean(self.average_precision[grid.official_limit][0])}
-        for name, threshold in (("map_50", 0.5), ("map_75", 0.75)):
-            numbers[name] = _mean(
-                most[0, [slot for slot, value in enumerate(grid.iou_thresholds) if value == threshold]]
-            )
-        names = [*grid.area_ranges][1:]
-        numbers |= {f"map_{name}": _mean(values) for name, values in zip(names, most[1:], strict=True)}
-        numbers |= {
-            f"mar_{limit}": _mean(values[0]) for limit, values in zip(grid.max_detections, self.recall, strict=True)
-        }
-        return numbers | {
-            f"mar_{name}": _mean(values) for name, values in zip(names, self.recall[last, 1:], strict=True)
-        }
+        most, thresholds = self.average_precision[last], [*grid.iou_thresholds]
+        slots = [[slot for slot, value in enumerate(thresholds) if value == wanted] for wanted in (0.5, 0.75)]
+        of_limits = dict(zip(grid.max_detections, self.recall[:, 0], strict=True))  # a limit may be given twice
+        values = [
+            self.average_precision[grid.official_limit][0],
+            *(most[0, chosen] for chosen in slots),
+            *most[1:],
+            *of_limits.values(),
+            *self.recall[last, 1:],
+        ]
+        return dict(zip(grid.value_names, map(_mean, values), strict=True))
 
     def map_per_class(self) -> Float[Tensor, " classes"]:
         """Mean over the thresholds, in the first area range and with the limit of `map`; -1 without ground truth."""

@@ -14,9 +14,10 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import TruePositiveFlags, average_precision, curves_from_flags
 from reid_torchmetrics.functional.detection.inputs import (
-    BoxOverlap,
+    BoxShapes,
     Detections,
     GroundTruths,
+    Shapes,
     Sides,
     distinct_labels,
     order_boxes,
@@ -100,7 +101,8 @@ def voc_evaluate(
     pairs = overlapping(
         ordered_detections,
         ordered_ground_truths,
-        BoxOverlap(detections.boxes, ground_truths.boxes, partial(Sides.of_corners, whole_pixels=whole_pixels)),
+        _in_pixels(detections.shapes, whole_pixels=whole_pixels),
+        _in_pixels(ground_truths.shapes, whole_pixels=whole_pixels),
         at_least=min(iou_thresholds),
         max_bytes=max_bytes,
     )
@@ -119,12 +121,18 @@ def voc_evaluate(
     )
 
 
+def _in_pixels(shapes: Shapes, *, whole_pixels: bool) -> Shapes:
+    """Boxes with the edges and areas of VOC's tools; other shapes have no other areas there."""
+    if not isinstance(shapes, BoxShapes):
+        return shapes
+    return replace(shapes, sides_of=partial(Sides.of_corners, whole_pixels=whole_pixels))
+
+
 def _without_crowds(ground_truths: GroundTruths, is_difficult: Tensor) -> tuple[GroundTruths, Tensor]:
-    if ground_truths.is_crowd is None or not bool(ground_truths.is_crowd.any()):
-        return replace(ground_truths, is_crowd=None), is_difficult
-    kept = ~ground_truths.is_crowd
-    rest = GroundTruths(ground_truths.boxes[kept], ground_truths.labels[kept], ground_truths.images[kept])
-    return rest, is_difficult[kept]
+    if ground_truths.is_crowd is not None and bool(ground_truths.is_crowd.any()):
+        kept = (~ground_truths.is_crowd).nonzero()[:, 0]
+        ground_truths, is_difficult = ground_truths.at(kept), is_difficult[kept]
+    return replace(ground_truths, is_crowd=None), is_difficult
 
 
 class _BestOverlaps(NamedTuple):

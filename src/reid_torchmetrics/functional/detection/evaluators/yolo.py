@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
     Rule,
@@ -32,8 +33,7 @@ YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
 """rules of `average_precision` that the family has; it calls "voc" continuous"""
 
 
-@dataclass(frozen=True)
-class YoloResults:
+class YoloResults(NamedTuple):
     """What the `ap_per_class` of ScaledYOLOv4 reports of every class that has ground truths."""
 
     average_precision: Float[Tensor, "classes thresholds"]
@@ -123,12 +123,12 @@ def _read_at(
     scores = scores.double()
     size = class_index.bincount(minlength=len(zeros))
     num_above = zeros.index_add(0, class_index, (scores >= confidence).long())
-    ends = size.cumsum(0)
+    starts = segments.starts(size)
     place = torch.stack([num_above, num_above + 1]).clamp(min=1).minimum(size)  # of the two, from 1
     found = torch.cat([is_right.new_zeros(1, dtype=torch.int64), is_right.cumsum(0)])
-    hits = (found[ends - size + place] - found[ends - size]).double()
+    hits = (found[starts + place] - found[starts]).double()
     # How far along the line the confidence is; where both ends are one detection, or score the same, at its start.
-    upper, lower = torch.cat([scores, scores.new_zeros(1)])[(ends - size + place - 1).clamp(min=0)]
+    upper, lower = torch.cat([scores, scores.new_zeros(1)])[(starts + place - 1).clamp(min=0)]
     share = torch.where(upper > lower, (upper - confidence) / (upper - lower), 0.0).clamp(0, 1)
 
     def between(values: Tensor) -> Tensor:
@@ -169,7 +169,7 @@ def greedy_true_positives(
     # Of equal overlaps COCO takes the last, so the first of them is its choice from the reversed list.
     matches = match_images(
         detections,
-        GroundTruths(ground_truths.boxes[order], ground_truths.labels[order], ground_truths.images[order]),
+        ground_truths.at(order),
         iou_thresholds=iou_thresholds,
         max_detections=(max(1, len(detections.labels)),),
         area_ranges={"all": (0.0, float("inf"))},

@@ -1,4 +1,4 @@
-"""Images, boxes and thresholds as an evaluation takes them, and the orders in which they are looked at."""
+"""Objects of images, as boxes or other shapes, thresholds, and the orders in which an evaluation looks at them."""
 
 from reid_torchmetrics.functional.detection.inputs.box_checks import check_scores
 from reid_torchmetrics.functional.detection.inputs.boxes import (
@@ -20,12 +20,11 @@ from reid_torchmetrics.functional.detection.inputs.grid import (
 )
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs.ordering import OrderedDetections, OrderedGroundTruths, order_boxes
-from reid_torchmetrics.functional.detection.inputs.overlaps import BoxOverlap, Overlap
+from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Shapes
 from reid_torchmetrics.functional.detection.inputs.sorting import (
     distinct_labels,
     order_by_class_and_score,
     place_of_labels,
-    starts_of_runs,
 )
 
 __all__ = [
@@ -35,13 +34,13 @@ __all__ = [
     "COCO_MAX_DETECTIONS",
     "COCO_RECALL_THRESHOLDS",
     "AreaRange",
-    "BoxOverlap",
+    "BoxShapes",
     "CocoGrid",
     "Detections",
     "GroundTruths",
     "OrderedDetections",
     "OrderedGroundTruths",
-    "Overlap",
+    "Shapes",
     "Sides",
     "box_areas",
     "check_area_ranges",
@@ -52,6 +51,5 @@ __all__ = [
     "order_by_class_and_score",
     "pairwise_iou",
     "place_of_labels",
-    "starts_of_runs",
     "to_xywh",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float
@@ -53,7 +53,8 @@ def box_areas(boxes: Boxes) -> Float[Tensor, " boxes"]:
     return boxes[:, 2].double() * boxes[:, 3]
 
 
-class Sides(NamedTuple):
+@dataclass(frozen=True)
+class Sides:
     """Edges and areas of boxes, float64, one column each."""
 
     left: Tensor
@@ -82,7 +83,7 @@ class Sides(NamedTuple):
 
     def at(self, places: Tensor) -> Sides:
         """Of the boxes at some places."""
-        return Sides(*(column.index_select(0, places) for column in self))
+        return Sides(*(column.index_select(0, places) for column in vars(self).values()))
 
 
 def overlap(boxes: Sides, others: Sides, is_crowd: Tensor | None = None) -> Tensor:
@@ -129,7 +130,7 @@ def pairwise_iou(
     _checks.one_of("box_format", box_format, BOX_FORMATS)
     converted = [_checked(argument, given, box_format) for argument, given in (("boxes", boxes), ("others", others))]
     sides, other_sides = map(Sides.of_corners if whole_pixels else Sides.of, converted)
-    return overlap(Sides(*(column[:, None] for column in sides)), other_sides, is_crowd)
+    return overlap(Sides(*(column[:, None] for column in vars(sides).values())), other_sides, is_crowd)
 
 
 def _checked(argument: str, boxes: Tensor, box_format: str) -> Tensor:

@@ -58,6 +58,13 @@ class CocoGrid:
         check_recalls("recall_thresholds", self.recall_thresholds)
         object.__setattr__(self, "area_ranges", dict(self.area_ranges))  # the caller may go on to change it
 
+    @property
+    def value_names(self) -> list[str]:
+        """Names of COCO's numbers, in the order of `ClassAverages.summary`."""
+        names = [*self.area_ranges][1:]
+        of_recall = [f"mar_{name}" for name in (*dict.fromkeys(self.max_detections), *names)]
+        return ["map", "map_50", "map_75", *(f"map_{name}" for name in names), *of_recall]
+
     @cached_property
     def official_limit(self) -> int:
         """Which limit `map` is at: that of 100 detections as in pycocotools, where there is none the largest."""

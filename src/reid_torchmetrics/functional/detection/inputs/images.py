@@ -1,4 +1,4 @@
-"""Detections and ground truths of many images, packed: one row a box, and the number of its image beside it."""
+"""Detections and ground truths of many images, packed: one row an object, and the number of its image beside it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,11 @@ from reid_torchmetrics.functional.detection.inputs.box_checks import (
     check_image_numbers,
     check_scores,
 )
+from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Shapes
+
+
+def _as_shapes(boxes: Tensor | Shapes) -> Shapes:
+    return boxes if isinstance(boxes, Shapes) else BoxShapes(boxes)
 
 
 @dataclass(frozen=True)
@@ -26,8 +31,9 @@ class Detections:
         ValueError: shapes or devices that do not fit each other, a box or score that is not finite, a negative size.
     """
 
-    boxes: Float[Tensor, "detections 4"]
-    """x, y of the corner with the least coordinates, width, height, in pixels; see `to_xywh` for other formats"""
+    boxes: Float[Tensor, "detections 4"] | Shapes
+    """x, y of the corner with the least coordinates, width, height, in pixels; see `to_xywh` for other formats. Objects
+    that are no boxes are given as another class of `Shapes`"""
     scores: Float[Tensor, " detections"]
     labels: Integer[Tensor, " detections"]
     images: Integer[Tensor, " detections"]
@@ -36,11 +42,17 @@ class Detections:
     @torch.no_grad()
     def __post_init__(self) -> None:
         """Check the tensors."""
-        check_boxes("boxes", self.boxes)
+        if not isinstance(self.boxes, Shapes):
+            check_boxes("boxes", self.boxes)
         length, device = len(self.boxes), self.boxes.device
         check_scores("scores", self.scores, length, device)
         _checks.integer_labels("labels", self.labels, length, device)
         check_image_numbers("images", self.images, length, device)
+
+    @property
+    def shapes(self) -> Shapes:
+        """What is overlapped."""
+        return _as_shapes(self.boxes)
 
     def at(self, rows: Int[Tensor, " rows"]) -> Detections:
         """Some of the detections."""
@@ -56,19 +68,20 @@ class GroundTruths:
         ValueError: shapes or devices that do not fit each other, a box or area that is not finite, a negative size.
     """
 
-    boxes: Float[Tensor, "ground_truths 4"]
+    boxes: Float[Tensor, "ground_truths 4"] | Shapes
     """as of `Detections`"""
     labels: Integer[Tensor, " ground_truths"]
     images: Integer[Tensor, " ground_truths"]
     is_crowd: Bool[Tensor, " ground_truths"] | None = None
     """regions with many objects: any number of detections may lie in one, and none of them counts"""
     areas: Float[Tensor, " ground_truths"] | None = None
-    """in pixels, such as the area of COCO's masks; None stands for width times height"""
+    """in pixels, such as the area of COCO's masks; None stands for those of the shapes, of boxes width times height"""
 
     @torch.no_grad()
     def __post_init__(self) -> None:
         """Check the tensors."""
-        check_boxes("boxes", self.boxes)
+        if not isinstance(self.boxes, Shapes):
+            check_boxes("boxes", self.boxes)
         length, device = len(self.boxes), self.boxes.device
         _checks.integer_labels("labels", self.labels, length, device)
         check_image_numbers("images", self.images, length, device)
@@ -76,6 +89,11 @@ class GroundTruths:
             _checks.mask("is_crowd", self.is_crowd, length, device)
         if self.areas is not None:
             check_areas("areas", self.areas, length, device)
+
+    @property
+    def shapes(self) -> Shapes:
+        """What is overlapped."""
+        return _as_shapes(self.boxes)
 
     def at(self, rows: Int[Tensor, " rows"]) -> GroundTruths:
         """Some of the ground truths."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Int, Integer
@@ -17,8 +17,7 @@ from reid_torchmetrics.functional.detection.inputs.sorting import (
 )
 
 
-@dataclass(frozen=True)
-class OrderedDetections:
+class OrderedDetections(NamedTuple):
     """Detections in the order in which precision is accumulated; `grouped` leads from there to groups.
 
     A group is the boxes of one class in one image; it has the number image * classes + class.
@@ -35,8 +34,7 @@ class OrderedDetections:
     """of those, ascending"""
 
 
-@dataclass(frozen=True)
-class OrderedGroundTruths:
+class OrderedGroundTruths(NamedTuple):
     """Ground truths by group, in a group by row."""
 
     rows: Int[Tensor, " ground_truths"]

@@ -62,11 +62,6 @@ def place_of_labels(labels: Integer[Tensor, " rows"], classes: Int[Tensor, " cla
     return torch.searchsorted(classes, labels.long()).int()
 
 
-def starts_of_runs(sizes: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """Where each run begins when runs of some sizes are laid end to end."""
-    return sizes.flatten().cumsum(0).view_as(sizes) - sizes
-
-
 def are_ascending(values: Shaped[Tensor, " rows"]) -> bool:
     """Whether no value is below the one before it."""
     return not bool((values[1:] < values[:-1]).any())

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import OrderedDetections, OrderedGroundTruths
 from reid_torchmetrics.functional.detection.matching.deferred_acceptance import CandidatePairs, stable_matching
-from reid_torchmetrics.functional.detection.matching.pairs import Pairs
+from reid_torchmetrics.functional.detection.matching.pairs import Pairs, num_at_a_time
 
 _BYTES_PER_CONTESTED_PAIR = 800  # about what is held of a pair that competes, with the copies for four area ranges
 _CACHED_CONTESTED_PAIRS = 1 << 15
 
 
-class Assignments(NamedTuple):
+@dataclass(frozen=True)
+class Assignments:
     """Which detections are matched, see the fields of `Matches`."""
 
     columns: Int[Tensor, " matched"]
@@ -73,15 +74,9 @@ def assign(
 
     # The others, some groups at a time: a cell [area, threshold, column] is true where a pair was matched.
     group = ground_truths.groups.index_select(0, pairs.ground_truth.index_select(0, contested_pairs))
-    for first, last in _blocks_of_groups(group, max_bytes):
-        matched = stable_matching(
-            candidates.at(contested_pairs[first:last]),
-            ground_truths.is_crowd,
-            ignored,
-            ground_truths.groups,
-            len(columns),
-            num_thresholds=len(thresholds),
-        )
+    for block in _blocks_of_groups(group, max_bytes):
+        some = candidates.at(contested_pairs[block])
+        matched = stable_matching(some, ground_truths, ignored, len(columns), num_thresholds=len(thresholds))
         cells = (matched.area, matched.threshold, matched.column)
         taken.matched[cells] = True
         taken.true_positive[cells] = ~ignored[matched.area, matched.ground_truth]
@@ -106,17 +101,13 @@ def _number_columns(
     return columns, column_of.index_select(0, place)
 
 
-def _blocks_of_groups(groups: Int[Tensor, " contested"], max_bytes: int) -> Iterator[tuple[int, int]]:
+def _blocks_of_groups(groups: Int[Tensor, " contested"], max_bytes: int) -> Iterator[slice]:
     """Ranges of whole groups of pairs that compete, which are matched together."""
-    # Groups whose last pairs lie between the same multiples of `most` are a block.
-    last = (groups.diff().nonzero()[:, 0] + 1) if len(groups) else groups
-    ends = torch.cat([last, last.new_full((1,), len(groups))])
-    most = max(1, max_bytes // _BYTES_PER_CONTESTED_PAIR)
-    if groups.device.type == "cpu":
-        most = min(most, _CACHED_CONTESTED_PAIRS)
-    block = (ends - 1) // most
-    cuts = ends[:-1][block.diff() > 0].tolist()
-    yield from pairwise([0, *cuts, len(groups)] if len(groups) else [])
+    most = num_at_a_time(max_bytes, _BYTES_PER_CONTESTED_PAIR, groups.device, _CACHED_CONTESTED_PAIRS)
+    lengths = groups.unique_consecutive(return_counts=True)[1]
+    edges = segments.edges(lengths).tolist()
+    for block in segments.ranges_within(lengths, most):
+        yield slice(edges[block.start], edges[block.stop])
 
 
 def _are_contested(

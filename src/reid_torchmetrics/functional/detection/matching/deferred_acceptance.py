@@ -23,10 +23,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional.detection.inputs import OrderedGroundTruths
+
 _FREE = 2**62  # more than any proposer's number: held by nobody
 
 
-class CandidatePairs(NamedTuple):
+@dataclass(frozen=True)
+class CandidatePairs:
     """Pairs of detections and ground truths that compete, by ground truth; a smaller column has a better score."""
 
     ground_truth: Int[Tensor, " pairs"]
@@ -37,7 +40,7 @@ class CandidatePairs(NamedTuple):
 
     def at(self, places: Int[Tensor, " some"]) -> CandidatePairs:
         """Some of the pairs."""
-        return CandidatePairs(*(values.index_select(0, places) for values in self))
+        return CandidatePairs(*(values.index_select(0, places) for values in vars(self).values()))
 
 
 class MatchedPairs(NamedTuple):
@@ -49,8 +52,7 @@ class MatchedPairs(NamedTuple):
     ground_truth: Int[Tensor, " matches"]
 
 
-@dataclass(frozen=True)
-class _PreferenceLists:
+class _PreferenceLists(NamedTuple):
     """Preference lists laid end to end: by proposer, first the ground truths that count, each part best first."""
 
     proposer: Int[Tensor, " pairs"]
@@ -62,9 +64,8 @@ class _PreferenceLists:
 
 def stable_matching(
     candidates: CandidatePairs,
-    is_crowd: Bool[Tensor, " ground_truths"],
+    ground_truths: OrderedGroundTruths,
     ignored: Bool[Tensor, "areas ground_truths"],
-    groups: Int[Tensor, " ground_truths"],
     num_columns: int,
     *,
     num_thresholds: int,
@@ -77,6 +78,7 @@ def stable_matching(
     own: those of copy 1 + a for area range a.
     """
     num_areas, num_ground_truths = ignored.shape
+    is_crowd, groups = ground_truths.is_crowd, ground_truths.groups
     by_preference = candidates.at(_preference_order(candidates))
     crowd = is_crowd.index_select(0, by_preference.ground_truth)
     crowds_last = by_preference.at((by_preference.column * 2 + crowd).sort(stable=True).indices)
@@ -147,13 +149,14 @@ def _changed_groups(
     return changed
 
 
-class _NextChoice(NamedTuple):
+@dataclass(frozen=True)
+class _NextChoice:
     """Where a proposer turns next; the number of pairs stands for nowhere, so there is one place more than pairs."""
 
-    passed: Int[Tensor, " pairs+1"]
-    following: Int[Tensor, " pairs+1"]
+    passed: Int[Tensor, " places"]
+    following: Int[Tensor, " places"]
     """next place of the same part of the list"""
-    first_ignored: Int[Tensor, " pairs+1"]
+    first_ignored: Int[Tensor, " places"]
     """where the ignored part of the same list begins, seen from the other part"""
 
     @classmethod
@@ -173,6 +176,10 @@ class _NextChoice(NamedTuple):
             torch.cat([torch.where(lists.is_ignored | ~has_ignored, num_pairs, ignored_part), nowhere]),
         )
 
+    def after(self, place: Int[Tensor, " some"], threshold: Int[Tensor, " some"]) -> Int[Tensor, " some"]:
+        """Where those go on who were turned away from some places."""
+        return self.choose(self.following.index_select(0, place), self.first_ignored.index_select(0, place), threshold)
+
     def choose(
         self, place: Int[Tensor, " some"], otherwise: Int[Tensor, " some"], threshold: Int[Tensor, " some"]
     ) -> Int[Tensor, " some"]:
@@ -184,7 +191,8 @@ class _NextChoice(NamedTuple):
         return torch.where(self.passed.index_select(0, place) > threshold, place, len(self.passed) - 1)
 
 
-class _Proposals(NamedTuple):
+@dataclass(frozen=True)
+class _Proposals:
     """Proposals of a round: a detection proposes under each threshold by itself."""
 
     threshold: Int[Tensor, " proposals"]
@@ -196,7 +204,7 @@ class _Proposals(NamedTuple):
     def where(self, mask: Bool[Tensor, " proposals"]) -> _Proposals:
         """Some of the proposals."""
         places = mask.nonzero()[:, 0]
-        return _Proposals(*(values.index_select(0, places) for values in self))
+        return _Proposals(*(values.index_select(0, places) for values in vars(self).values()))
 
 
 def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Int[Tensor, " held"], Int[Tensor, " held"]]:
@@ -221,21 +229,20 @@ def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Int[Tensor, "
         held_at[proposals.threshold * len(proposers) + proposals.proposer] = proposals.place
 
         # A crowd holds all who come; of the others each keeps the best, who may put the one held before out.
-        threshold, proposer, place = proposals.where(~lists.is_crowd.index_select(0, proposals.place))
-        item = threshold * len(receivers) + receiver.index_select(0, place)
+        rivals = proposals.where(~lists.is_crowd.index_select(0, proposals.place))
+        item = rivals.threshold * len(receivers) + receiver.index_select(0, rivals.place)
         before = holder.index_select(0, item)
-        holder.scatter_reduce_(0, item, proposer, "amin")
-        has_won = holder.index_select(0, item) == proposer
+        holder.scatter_reduce_(0, item, rivals.proposer, "amin")
+        has_won = holder.index_select(0, item) == rivals.proposer
         turned_away = torch.cat([(~has_won).nonzero()[:, 0], (has_won & (before != _FREE)).nonzero()[:, 0]])
 
         # Who was turned away, now or from where it was held, goes on behind the place where it was.
-        threshold = threshold.index_select(0, turned_away)
-        proposer = torch.where(has_won, before, proposer).index_select(0, turned_away)
+        threshold = rivals.threshold.index_select(0, turned_away)
+        proposer = torch.where(has_won, before, rivals.proposer).index_select(0, turned_away)
         item = threshold * len(proposers) + proposer
         left = held_at.index_select(0, item)
         held_at[item] = num_pairs
-        following, ignored = (column.index_select(0, left) for column in next_choice[1:])
-        proposals = _Proposals(threshold, proposer, next_choice.choose(following, ignored, threshold))
+        proposals = _Proposals(threshold, proposer, next_choice.after(left, threshold))
     item = (held_at < num_pairs).nonzero()[:, 0]
     return item // max(len(proposers), 1), held_at.index_select(0, item)
 

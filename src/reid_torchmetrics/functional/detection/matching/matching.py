@@ -21,13 +21,11 @@ from reid_torchmetrics.functional.detection.inputs import (
     COCO_IOU_THRESHOLDS,
     COCO_MAX_DETECTIONS,
     AreaRange,
-    BoxOverlap,
     CocoGrid,
     Detections,
     GroundTruths,
     OrderedDetections,
     OrderedGroundTruths,
-    Overlap,
     distinct_labels,
     order_boxes,
 )
@@ -49,7 +47,6 @@ def match_images(
     max_detections: Sequence[int] = COCO_MAX_DETECTIONS,
     area_ranges: Mapping[str, AreaRange] = COCO_AREA_RANGES,
     classes: Int[Tensor, " classes"] | None = None,
-    overlap: Overlap | None = None,
     keep_ground_truths: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Matches:
@@ -63,7 +60,6 @@ def match_images(
             matching, the others when counting.
         area_ranges: least and largest area, both inside, by name.
         classes: labels to look at, boxes with others are left out; None for all that occur.
-        overlap: how much they overlap and their areas, by row; None for those of their boxes.
         keep_ground_truths: note which ground truth each detection took.
         max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
 
@@ -73,28 +69,26 @@ def match_images(
     """
     CocoGrid(iou_thresholds, max_detections=max_detections, area_ranges=area_ranges)  # checks them
     _checks.positive_int("max_bytes", max_bytes)
-    _checks.same_device("detections", detections.boxes, "ground_truths", ground_truths.boxes)
-    overlap = BoxOverlap(detections.boxes, ground_truths.boxes) if overlap is None else overlap
+    _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     rows = None
     if classes is None:
         classes = distinct_labels(detections.labels, ground_truths.labels)
     else:
-        _checks.integer_labels("classes", classes, device=detections.boxes.device)
+        _checks.integer_labels("classes", classes, device=detections.labels.device)
         classes = classes.long().unique()
         detections, ground_truths, rows = _of_classes(detections, ground_truths, classes)
-        overlap = overlap.at(*rows)
-    boxes = ordered_detections, ordered_ground_truths = order_boxes(
-        detections, ground_truths, classes, max(max_detections)
-    )
+    boxes = order_boxes(detections, ground_truths, classes, max(max_detections))
+    ordered_detections, ordered_ground_truths = boxes
 
     # Thresholds ascend from here on, so that a pair passes the first ones: a number says which.
     ascending = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)
     thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in ascending]
-    pairs = overlapping(*boxes, overlap, at_least=thresholds[0], max_bytes=max_bytes)
+    shapes = detections.shapes, ground_truths.shapes
+    pairs = overlapping(*boxes, *shapes, at_least=thresholds[0], max_bytes=max_bytes)
 
     # What a range ignores may be matched, after all that counts: it makes the detection ignored, too.
-    ranges = torch.tensor([*area_ranges.values()], dtype=torch.float64, device=detections.boxes.device)
-    areas = overlap.ground_truth_areas() if ground_truths.areas is None else ground_truths.areas.double()
+    ranges = torch.tensor([*area_ranges.values()], dtype=torch.float64, device=detections.labels.device)
+    areas = shapes[1].areas() if ground_truths.areas is None else ground_truths.areas.double()
     ignored = _ignored(ordered_ground_truths, areas, ranges)
     taken = assign(pairs, *boxes, ignored, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes)
 
@@ -110,8 +104,8 @@ def match_images(
         images=ordered_detections.images,
         rows=rows_in_order,
         limits=_limits(ordered_detections, max_detections),
-        area_bits=_area_bits(overlap, ranges, len(detections.boxes)).index_select(0, rows_in_order),
-        **taken._asdict(),
+        area_bits=_area_bits(shapes[0].areas(), ranges).index_select(0, rows_in_order),
+        **vars(taken),
     ).within(len(max_detections) - 1)
     return _named(matches, rows, np.argsort(ascending).tolist())
 
@@ -151,17 +145,14 @@ def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int
     return torch.empty_like(exceeded).scatter_(0, detections.grouped, exceeded)
 
 
-def _area_bits(
-    overlap: Overlap, ranges: Float[Tensor, "areas 2"], num_detections: int
-) -> Integer[Tensor, " detections"]:
+def _area_bits(areas: Float[Tensor, " detections"], ranges: Float[Tensor, "areas 2"]) -> Integer[Tensor, " detections"]:
     """In which area ranges each detection lies, one bit each."""
-    # A block of areas at a time: [areas, block] flags of all ranges are made at once.
+    # A block at a time: [areas, block] flags of all ranges are made at once.
     dtype = torch.uint8 if len(ranges) <= _BITS_OF_UINT8 else torch.int64
     weights = (1 << torch.arange(len(ranges), device=ranges.device)).to(dtype)[:, None]
-    bits = torch.empty(num_detections, dtype=dtype, device=ranges.device)
-    block = _AREA_BLOCK if ranges.device.type == "cpu" else max(num_detections, 1)
-    for first in range(0, num_detections, block):
-        areas, out = overlap.detection_areas(first, first + block), bits[first : first + block]
-        inside = (areas >= ranges[:, :1]) & (areas <= ranges[:, 1:])
+    bits = torch.empty(len(areas), dtype=dtype, device=ranges.device)
+    block = _AREA_BLOCK if ranges.device.type == "cpu" else max(len(areas), 1)
+    for some, out in zip(areas.split(block), bits.split(block), strict=True):
+        inside = (some >= ranges[:, :1]) & (some <= ranges[:, 1:])
         torch.sum(inside * weights, 0, dtype=dtype, out=out)
     return bits

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import (
-    BoxOverlap,
     Detections,
     GroundTruths,
     OrderedDetections,
     OrderedGroundTruths,
-    Overlap,
+    Shapes,
     distinct_labels,
     order_boxes,
-    starts_of_runs,
 )
 
 DEFAULT_MAX_BYTES = 1 << 28
@@ -28,8 +25,7 @@ _BYTES_PER_PAIR = 200  # about what is held of a pair while its overlap is compu
 _CACHED_PAIRS = 1 << 16  # pairs whose columns stay in the cache of a CPU
 
 
-@dataclass(frozen=True)
-class Pairs:
+class Pairs(NamedTuple):
     """Pairs by ground truth, and for each ground truth by descending score of the detection."""
 
     ground_truth: Int[Tensor, " pairs"]
@@ -43,7 +39,6 @@ def find_pairs(
     ground_truths: GroundTruths,
     *,
     at_least: float,
-    overlap: Overlap | None = None,
     most: int | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
@@ -53,7 +48,6 @@ def find_pairs(
         detections: boxes with scores.
         ground_truths: boxes; the intersection with a crowd is divided by the area of the detection.
         at_least: the threshold.
-        overlap: how much they do, by row; None for that of their boxes as in COCO.
         most: only so many detections of one image and class, those with the highest scores, are looked at.
         max_bytes: bound on what is held of the pairs that are looked at; those that are found come in addition.
 
@@ -74,7 +68,8 @@ def find_pairs(
     pairs = overlapping(
         ordered_detections,
         ordered_ground_truths,
-        BoxOverlap(detections.boxes, ground_truths.boxes) if overlap is None else overlap,
+        detections.shapes,
+        ground_truths.shapes,
         at_least=at_least,
         max_bytes=max_bytes,
     )
@@ -90,22 +85,25 @@ def find_pairs(
 def overlapping(
     detections: OrderedDetections,
     ground_truths: OrderedGroundTruths,
-    overlap: Overlap,
+    shapes: Shapes,
+    true_shapes: Shapes,
     *,
     at_least: float,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
-    """The pairs as places, of ground truths in their order, of detections in `grouped`; the overlap is by row."""
+    """The pairs as places, of ground truths in their order, of detections in `grouped`; shapes are given by row."""
     # A block holds whole ground truths with all detections of their groups: [pairs] each, of which few are kept.
     found = _Found(detections.rows.device)
     is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
-    overlap = overlap.at(None, ground_truths.rows)
-    for first, last in _blocks(ground_truths.sizes.index_select(0, ground_truths.groups), max_bytes):
-        candidates = _candidates(ground_truths, first, last)
+    true_shapes = true_shapes[ground_truths.rows]
+    num_pairs = ground_truths.sizes.index_select(0, ground_truths.groups)
+    most = num_at_a_time(max_bytes, _BYTES_PER_PAIR, num_pairs.device, _CACHED_PAIRS)
+    for block in segments.ranges_within(num_pairs, most):
+        candidates = _candidates(ground_truths, block)
         rows = detections.rows.index_select(0, detections.grouped.index_select(0, candidates.places))
-        iou = overlap.of_pairs(
-            rows,
+        iou = shapes[rows].overlaps(
             candidates.detection,
+            true_shapes,
             candidates.ground_truth,
             None if is_crowd is None else is_crowd.index_select(0, candidates.ground_truth),
         )
@@ -139,8 +137,7 @@ class _Found:
         return Pairs(*(column[: self.size] for column in self.columns))
 
 
-@dataclass(frozen=True)
-class _Candidates:
+class _Candidates(NamedTuple):
     """All pairs of a block of ground truths; a detection is a candidate of every ground truth of its group."""
 
     places: Tensor
@@ -151,34 +148,18 @@ class _Candidates:
     """and the detection, counted in `places`"""
 
 
-def _candidates(ground_truths: OrderedGroundTruths, first: int, last: int) -> _Candidates:
+def _candidates(ground_truths: OrderedGroundTruths, block: slice) -> _Candidates:
     # A block may begin and end inside a group, whose detections are candidates in each of its blocks.
-    groups = ground_truths.groups[first:last]
-    first_group, last_group = int(groups[0]), int(groups[-1]) + 1
-    sizes, starts = ground_truths.sizes[first_group:last_group], ground_truths.starts[first_group:last_group]
-    group = groups - first_group
-    num_pairs = sizes.index_select(0, group)
-    ground_truth = torch.repeat_interleave(num_pairs).add_(first)
-    return _Candidates(
-        _runs(starts, sizes), ground_truth, _runs(starts_of_runs(sizes).index_select(0, group), num_pairs)
-    )
+    groups = ground_truths.groups[block]
+    occupied = slice(int(groups[0]), int(groups[-1]) + 1)
+    sizes, group = ground_truths.sizes[occupied], groups - occupied.start
+    places = segments.runs(ground_truths.starts[occupied], sizes)[1]
+    first = segments.starts(sizes).index_select(0, group)
+    ground_truth, detection = segments.runs(first, sizes.index_select(0, group))
+    return _Candidates(places, ground_truth.add_(block.start), detection)
 
 
-def _runs(starts: Tensor, sizes: Tensor) -> Tensor:
-    """`range(start, start + size)` of each run, laid end to end."""
-    shift = starts - starts_of_runs(sizes)
-    shifts = torch.repeat_interleave(shift, sizes)
-    return torch.arange(len(shifts), device=starts.device).add_(shifts)
-
-
-def _blocks(num_pairs: Tensor, max_bytes: int) -> Iterator[tuple[int, int]]:
-    """Ranges of ground truths whose pairs are held at a time; one that alone has more is a block by itself."""
-    most = max(1, max_bytes // _BYTES_PER_PAIR)
-    if num_pairs.device.type == "cpu":
-        most = min(most, _CACHED_PAIRS)
-    # Ground truths whose last pairs lie between the same multiples of `most` are a block.
-    ends = num_pairs.cumsum(0)
-    block = (ends - 1).clamp_(min=0) // most
-    cuts = (block.diff().nonzero()[:, 0] + 1).tolist()
-    if len(ends) and int(ends[-1]):
-        yield from pairwise([0, *cuts, len(ends)])
+def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:
+    """How many pairs to hold at a time within a bound; on a CPU no more than its cache holds."""
+    most = max(1, max_bytes // bytes_each)
+    return min(most, cached) if device.type == "cpu" else most

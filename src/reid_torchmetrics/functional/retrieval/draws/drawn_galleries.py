@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws.expected_draws import IdentityCurves, TileExpectation
-from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, tile_rows
+from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, cut_in_tiles
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
 from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
@@ -120,8 +120,9 @@ def expect_draws(
     curves = IdentityCurves(size, max_rank, device)
     precision, penalty = torch.empty(2, size, dtype=torch.float64, device=device)
     num_positives = torch.zeros(size, dtype=torch.int64, device=device)
-    for rows in tile_rows(scores, relevance, strata):
-        tile = AheadTile(scores, relevance, strata, rows, TIE_POLICIES[ties])
+    walk = cut_in_tiles(scores, relevance, strata)
+    for rows in walk.rows:
+        tile = AheadTile(walk, relevance, strata, rows, TIE_POLICIES[ties])
         expected = TileExpectation(tile, strata, draw, curves, with_precision=with_precision)
         num_positives[rows] = expected.num_positives
         precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty
@@ -148,9 +149,9 @@ def check_queries_in_draw(relevance: Relevance) -> None:
 def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:
     """1 - m/n: the chance that a query, one of the n items of its stratum, is not among the m that are drawn."""
     weight = torch.ones(relevance.num_queries, dtype=torch.float64, device=relevance.device)
-    own = relevance.own_column
-    if own is None:
+    column = relevance.own_column
+    if column is None:
         return weight  # there are no queries
-    num_items = strata.num_items[strata.of_item[own[own >= 0]]]
-    weight[own >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
+    num_items = strata.num_items[strata.of_item[column[column >= 0]]]
+    weight[column >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
     return weight

@@ -38,7 +38,7 @@ def find_chances(
     """
     num_strata = int(stratum.where(valid, 0).max()) + 1 if stratum.numel() else 1
     own = (stratum[..., None] == torch.arange(num_strata, device=stratum.device)) & valid[..., None]
-    own = own.long()
+    own = own.long()  # [queries, padded, strata]: 1 in the stratum of the positive
     available = own.sum(1, keepdim=True)
     num_drawn = draw.num_drawn(available)
     ahead = own.cumsum(1) - own

@@ -95,7 +95,7 @@ class TileExpectation:
 
     def _add_precisions(self, block: StrataAhead) -> None:
         stop, num_cases = block.num_strata.cumsum(0), len(self._law.mean)
-        for part in _ranges(len(stop), max(num_cases, _MOST_NODES)):
+        for part in segments.ranges(len(stop), max(1, _CELLS // max(num_cases, _MOST_NODES))):
             entries = slice(int(stop[part.start - 1]) if part.start else 0, int(stop[part.stop - 1]))
             histogram = _histogram(block.case[entries], block.num_strata[part], num_cases)
             self._add_precision(block.query[part], block.ordinal[part], histogram)
@@ -131,8 +131,3 @@ def _histogram(
     """How often each value below `size` occurs among the consecutive entries of each positive."""
     row = segments.numbers(lengths, len(entry))
     return torch.bincount(row * size + entry, minlength=len(lengths) * size).view(len(lengths), size).double()
-
-
-def _ranges(total: int, row_size: int) -> Iterator[slice]:
-    step = max(1, _CELLS // row_size)
-    return (slice(first, min(first + step, total)) for first in range(0, total, step))

@@ -28,12 +28,10 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.strata import Strata
 from reid_torchmetrics.functional.retrieval.ranking import TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores
+from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, MOST_ROWS, Scores, Walk, rows_with_gallery
 
 _BYTES_PER_SCORE = 48  # masks, places, and the keys of the items ahead, where all are
 _BYTES_PER_COUNT = 48  # of one positive and one stratum: the count, and its entry where it is not 0
-_FEWEST_ROWS = 8  # with fewer queries a tile, positives are taken in smaller ranges instead
-_MOST_ROWS = 1024
 _FEW = 64  # positives up to which comparing with each is faster than a binary search
 _ROUNDING = 0.999  # float32 is good enough for a bound that gives way a little
 
@@ -75,30 +73,28 @@ class Cases(NamedTuple):
 class AheadTile:
     """The scores of a tile of queries, with everything but negatives taken out."""
 
-    def __init__(self, scores: Scores, relevance: Relevance, strata: Strata, rows: slice, ties: TiePolicy) -> None:
-        """Score the queries `rows`.
+    def __init__(self, walk: Walk, relevance: Relevance, strata: Strata, rows: slice, ties: TiePolicy) -> None:
+        """Score the queries `rows`, in place of those of the tile before.
 
         Raises:
             ValueError: a score is NaN.
         """
         self.rows = rows
-        self._strata, self._ties, self._max_bytes = strata, ties, scores.max_bytes
-        size, everything = (rows.stop - rows.start, scores.num_gallery), slice(0, scores.num_gallery)
-        self._costs = torch.empty(size, dtype=scores.dtype, device=scores.device)
-        scores.fill(self._costs, rows, everything)
-        self._costs.neg_()
+        self._strata, self._ties, self._max_bytes = strata, ties, walk.scores.max_bytes
+        self._costs = walk.whole(rows).neg_()
         # The positives are read before they are taken out.
         tile = relevance.tile(rows)
         self.positives = _sorted_positives(self._costs, tile.columns, tile.positive, ties)
         # What is no negative is infinite while NaN is looked for in the others, and NaN from then on.
-        row, place = tile.listed.nonzero(as_tuple=True)
-        self._costs[row, tile.columns[row, place]] = torch.inf
-        dropped = relevance.dropped(rows, everything)
+        row, slot = tile.listed.nonzero(as_tuple=True)
+        column = tile.columns[row, slot]
+        self._costs[row, column] = torch.inf
+        dropped = relevance.dropped(rows, slice(0, relevance.num_kept))
         if dropped is not None:
             self._costs.masked_fill_(dropped, torch.inf)
         for costs in (self._costs, self.positives.costs):
-            _checks.no_nan(scores.argument, costs)
-        self._costs[row, tile.columns[row, place]] = torch.nan  # which is searched for behind all positives
+            _checks.no_nan(walk.scores.argument, costs)
+        self._costs[row, column] = torch.nan  # which is searched for behind all positives
         if dropped is not None:
             self._costs.masked_fill_(dropped, torch.nan)
         self.cases, self._first_case = _cases(self._available(dropped))
@@ -112,8 +108,8 @@ class AheadTile:
         longest = int(wanted.max()) if len(wanted) else 0
         keys, first = self._items(wanted)
         step = max(1, self._max_bytes // (_BYTES_PER_COUNT * max(1, len(wanted) * self._strata.number)))
-        for start in range(0, longest, step):
-            ordinals = torch.arange(start, min(start + step, longest), device=keys.device)
+        for part in segments.ranges(longest, step):
+            ordinals = torch.arange(part.start, part.stop, device=keys.device)
             counts = self._counts(keys, first, ordinals)
             useful = (ordinals[:, None] < wanted) & (self._fewest_ahead(counts, most_ahead) <= most_ahead)
             ordinal, query = useful.nonzero(as_tuple=True)
@@ -134,8 +130,8 @@ class AheadTile:
             keys, first = keys[first <= stop], first[first <= stop]
         # What is ahead of a positive is ahead of all that follow. So earlier items count at `start`, and the cumulative
         # sum over the ordinals carries them on; [ordinals, queries, strata].
-        place = first.long().sub_(start).clamp_(min=0).mul_(shape[1] * shape[2]).add_(keys)
-        return torch.bincount(place, minlength=shape[0] * shape[1] * shape[2]).view(shape).cumsum_(0)
+        cell = first.long().sub_(start).clamp_(min=0).mul_(shape[1] * shape[2]).add_(keys)
+        return torch.bincount(cell, minlength=shape[0] * shape[1] * shape[2]).view(shape).cumsum_(0)
 
     def _fewest_ahead(self, counts: Tensor, most_ahead: float) -> Tensor:
         """A lower bound of the identities ahead on average; not needed where any number is allowed."""
@@ -147,9 +143,9 @@ class AheadTile:
     def _entries(self, counts: Int[Tensor, "positives strata"], ordinal: Tensor, query: Tensor) -> StrataAhead:
         """Pick the counts that are not 0."""
         positive, stratum = counts.nonzero(as_tuple=True)
-        own = query[positive] if len(self._first_case) > 1 else 0
+        row = query[positive] if len(self._first_case) > 1 else 0  # one row serves all queries where nothing is dropped
         num_strata = torch.bincount(positive, minlength=len(query))
-        case = self._first_case[own, stratum].add_(counts[positive, stratum])
+        case = self._first_case[row, stratum].add_(counts[positive, stratum])
         return StrataAhead(query, ordinal, num_strata, stratum, case)
 
     def _available(self, dropped: Tensor | None) -> Int[Tensor, "#queries strata"]:
@@ -162,13 +158,13 @@ class AheadTile:
         return self._strata.num_items - torch.bincount(key, minlength=shape[0] * shape[1]).view(shape)
 
 
-def tile_rows(scores: Scores, relevance: Relevance, strata: Strata) -> list[slice]:
-    """The queries of each tile, so that a tile takes about `scores.max_bytes`."""
-    per_scores = max(1, _BYTES_PER_SCORE * scores.num_gallery)
+def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> Walk:
+    """Tiles of queries against the whole gallery that take about `scores.max_bytes`."""
     per_counts = _BYTES_PER_COUNT * strata.number * relevance.longest_run
-    rows = max(scores.max_bytes // (per_scores + per_counts), min(_FEWEST_ROWS, scores.max_bytes // per_scores))
-    rows, total = max(1, min(rows, _MOST_ROWS)), scores.num_queries
-    return [slice(first, min(first + rows, total)) for first in range(0, total, rows)]
+    rows = rows_with_gallery(scores, _BYTES_PER_SCORE, per_counts)
+    # With fewer queries than that, positives are taken in smaller ranges instead.
+    rows = max(rows, min(FEWEST_ROWS, rows_with_gallery(scores, _BYTES_PER_SCORE)))
+    return Walk(scores, max(1, min(rows, MOST_ROWS, scores.num_queries)), scores.num_gallery)
 
 
 def _sorted_positives(
@@ -178,8 +174,8 @@ def _sorted_positives(
     order = places.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
     columns, valid = columns.gather(1, order), positive.gather(1, order)
     # Padding is last even after positives that score minus infinity: the sort is stable.
-    own, order = costs.gather(1, columns).where(valid, torch.inf).sort(dim=1, stable=True)
-    return SortedPositives(columns.gather(1, order), own, valid.gather(1, order))
+    ordered, order = costs.gather(1, columns).where(valid, torch.inf).sort(dim=1, stable=True)
+    return SortedPositives(columns.gather(1, order), ordered, valid.gather(1, order))
 
 
 def _first_behind(
@@ -209,10 +205,10 @@ def _search(
     """How many of a row's `rising` numbers are below each value, or level with it too; all of them for NaN."""
     if rising.shape[1] > _FEW:
         return torch.searchsorted(rising, values, right=or_level, out_int32=True)
-    place = torch.full(values.shape, rising.shape[1], dtype=torch.uint8, device=values.device)
+    num_below = torch.full(values.shape, rising.shape[1], dtype=torch.uint8, device=values.device)
     for number in rising.split(1, dim=1):
-        place -= (values < number if or_level else values <= number).view(torch.uint8)
-    return place
+        num_below -= (values < number if or_level else values <= number).view(torch.uint8)
+    return num_below
 
 
 def _cases(available: Int[Tensor, "rows strata"]) -> tuple[Cases, Int[Tensor, "rows strata"]]:

@@ -14,7 +14,7 @@ from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_T
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_match, rows_with_gallery
 
 _BYTES_PER_SCORE = 64  # keys, their order and masks; more for each repeat
 
@@ -75,11 +75,13 @@ def sample_draws(
     # A gallery is what has the smallest random keys: one row of keys for all queries, or one for each.
     keys = _keys(1, repeats, scores, generator) if shared else None
     total = torch.zeros(repeats, max_rank + 3, dtype=torch.float64, device=scores.device)
-    for rows in _tile_rows(scores, repeats):
-        tile = _Tile(scores, relevance, strata, rows, TIE_POLICIES[ties])
-        own_keys = _keys(rows.stop - rows.start, repeats, scores, generator) if keys is None else keys
+    num_rows = max(1, min(rows_with_gallery(scores, _BYTES_PER_SCORE + 8 * repeats), scores.num_queries))
+    walk = Walk(scores, num_rows, scores.num_gallery)
+    for rows in walk.rows:
+        tile = _Tile(walk, relevance, rows, TIE_POLICIES[ties])
+        tile_keys = _keys(rows.stop - rows.start, repeats, scores, generator) if keys is None else keys
         for repeat in range(repeats):
-            drawn, row = _drawn(tile, strata, draw, own_keys[:, repeat], queries_in_draw=queries_in_draw)
+            drawn, row = _drawn(tile, strata, draw, tile_keys[:, repeat], queries_in_draw=queries_in_draw)
             total[repeat] += _measured(tile, strata, drawn, row, max_rank)
     mean = total[:, 1:] / total[:, :1]
     return SampledDraws(mean[:, :-2], mean[:, -2], mean[:, -1])
@@ -88,14 +90,12 @@ def sample_draws(
 class _Tile:
     """Scores of a tile of queries against the whole gallery, columns in the order in which ties are broken."""
 
-    def __init__(self, scores: Scores, relevance: Relevance, strata: Strata, rows: slice, ties: TiePolicy) -> None:
-        everything = slice(0, scores.num_gallery)
-        self.scores = torch.empty(rows.stop - rows.start, scores.num_gallery, dtype=scores.dtype, device=scores.device)
-        scores.fill(self.scores, rows, everything)
-        _checks.no_nan(scores.argument, self.scores)
-        self.positive, negative = relevance.pairs(rows, everything)
+    def __init__(self, walk: Walk, relevance: Relevance, rows: slice, ties: TiePolicy) -> None:
+        self.scores = walk.whole(rows)
+        _checks.no_nan(walk.scores.argument, self.scores)
+        self.positive, negative = relevance.pairs(rows, slice(0, relevance.num_kept))
         self.candidate = self.positive | negative
-        self.own = None if relevance.own_column is None else relevance.own_column[rows]
+        self.own_column = None if relevance.own_column is None else relevance.own_column[rows]
         self.ties = ties
 
     def order(self, columns: Int[Tensor, "queries drawn"], drawn: Bool[Tensor, "queries drawn"]) -> Tensor:
@@ -118,22 +118,22 @@ def _drawn(
     """Which candidates are drawn: those of a stratum with the smallest keys; and which queries stay queries."""
     # The query's own image can be drawn too.
     candidate = tile.candidate
-    if queries_in_draw and tile.own is not None:
+    if queries_in_draw and tile.own_column is not None:
         candidate = candidate.clone()
-        row = (tile.own >= 0).nonzero()[:, 0]
-        candidate[row, tile.own[row]] = True
-    # Columns by stratum, and by key inside; `place` counts the candidates of the stratum that come earlier.
+        row = (tile.own_column >= 0).nonzero()[:, 0]
+        candidate[row, tile.own_column[row]] = True
+    # Columns by stratum, and by key inside; `num_earlier` counts the candidates of the stratum before.
     order = (strata.of_item + keys / 2).argsort(dim=1).expand(len(candidate), -1)
     inside = candidate.gather(1, order).long()
     so_far = torch.nn.functional.pad(inside.cumsum(1), (1, 0))
     first = segments.starts(strata.num_items)
-    place = so_far[:, :-1] - so_far[:, first].repeat_interleave(strata.num_items, dim=1)
-    chosen = inside.bool() if draw.shots is None else inside.bool() & (place < draw.shots)
+    num_earlier = so_far[:, :-1] - so_far[:, first].repeat_interleave(strata.num_items, dim=1)
+    chosen = inside.bool() if draw.shots is None else inside.bool() & (num_earlier < draw.shots)
     drawn = torch.zeros_like(candidate).scatter_(1, order, chosen)
     # Whose own image was drawn is no query.
     is_query = tile.positive.any(1)
-    if queries_in_draw and tile.own is not None:
-        is_query[row] &= ~drawn[row, tile.own[row]]
+    if queries_in_draw and tile.own_column is not None:
+        is_query[row] &= ~drawn[row, tile.own_column[row]]
         drawn &= tile.candidate
     return drawn, is_query
 
@@ -172,9 +172,3 @@ def _identities_before(identity: Tensor, before: Tensor, strata: Strata) -> Int[
 def _keys(num_queries: int, repeats: int, scores: Scores, generator: torch.Generator) -> Tensor:
     size = (num_queries, repeats, scores.num_gallery)
     return torch.rand(size, dtype=torch.float64, device=scores.device, generator=generator)
-
-
-def _tile_rows(scores: Scores, repeats: int) -> list[slice]:
-    per_query = (_BYTES_PER_SCORE + 8 * repeats) * scores.num_gallery
-    rows, total = max(1, scores.max_bytes // max(1, per_query)), scores.num_queries
-    return [slice(first, min(first + rows, total)) for first in range(0, total, rows)]

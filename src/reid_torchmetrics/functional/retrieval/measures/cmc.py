@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import hit_rate_at
-from reid_torchmetrics.functional.retrieval.measures.extremes import first_groups, first_places
+from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_groups, first_places
 from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
 from reid_torchmetrics.functional.retrieval.measures.terms import ordinals, per_block, sum_per_query
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, chance_of_none

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.measures.extremes import (
+from reid_torchmetrics.functional.retrieval.measures.first_and_last import (
     first_groups,
     first_places,
     last_groups,

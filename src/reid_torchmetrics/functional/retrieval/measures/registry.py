@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.measures.extremes import first_rank, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_rank, inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 

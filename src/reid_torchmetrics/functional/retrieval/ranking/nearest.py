@@ -15,11 +15,17 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, check_match, equal_ranges
+from reid_torchmetrics.functional.retrieval.scores import (
+    Panel,
+    Scores,
+    Walk,
+    bytes_per_score,
+    check_match,
+    cut_in_panels,
+)
 
 _BYTES_BESIDE_SCORE = 16  # masks, and the number of ties so far
 _BYTES_PER_LISTED = 128  # score, column and flag of a listed item, a few times over while lists are merged
-_MOST_ROWS = 1024  # with more queries a tile, memory is only touched for the first time
 _LARGEST_STEP = 8  # from one wanted query to the next; those between cost less than another pass over the gallery
 
 
@@ -44,10 +50,10 @@ class _Lists(NamedTuple):
     """positions in the kept gallery, -1 at padding"""
     positive: Bool[Tensor, "queries listed"]
 
-    def take(self, places: Int[Tensor, "queries taken"]) -> _Lists:
-        """Items by their places in the lists, -1 for padding."""
-        padding, places = places < 0, places.clamp(min=0)
-        scores, columns, positive = (part.gather(1, places) for part in self)
+    def take(self, items: Int[Tensor, "queries taken"]) -> _Lists:
+        """Items by their numbers in the lists, -1 for padding."""
+        padding, items = items < 0, items.clamp(min=0)
+        scores, columns, positive = (part.gather(1, items) for part in self)
         return _Lists(scores.masked_fill(padding, -torch.inf), columns.masked_fill(padding, -1), positive & ~padding)
 
 
@@ -75,13 +81,13 @@ def nearest(
     queries = torch.arange(scores.num_queries, device=scores.device) if queries is None else queries
     _checks.integer_labels("queries", queries, device=scores.device)
     _checks.in_range("queries", queries, 0, scores.num_queries)
-    ascending, place = queries.long().unique(return_inverse=True)
+    ascending, row_of_query = queries.long().unique(return_inverse=True)
     # Queries are listed in ascending order, each once, as lists of [wanted, k] that start as padding.
     lists = _padding(len(ascending), k, scores)
-    for chosen, found in _Tiles(scores, relevance, min(k, scores.num_gallery)).walk(ascending):
-        for whole, part in zip(lists, found, strict=True):
-            whole[chosen, : part.shape[1]] = part
-    lists = _Lists(*(part[place] for part in lists))
+    for rows, lists_of_rows in _Tiles(scores, relevance, min(k, scores.num_gallery)).lists(ascending):
+        for whole, part in zip(lists, lists_of_rows, strict=True):
+            whole[rows, : part.shape[1]] = part
+    lists = _Lists(*(part[row_of_query] for part in lists))
     # From columns of the kept gallery to positions in the whole one.
     padding = lists.columns < 0
     positions = lists.columns
@@ -97,11 +103,12 @@ class _Tiles:
         self._scores = scores
         self._relevance = relevance
         self._k = k
-        self._num_rows, width = _cut(scores, relevance.longest_run, k)
-        self._panels = equal_ranges(slice(0, scores.num_gallery), width)
-        self._buffer = torch.empty(self._num_rows * width, dtype=scores.dtype, device=scores.device)
+        # Half of the memory is for what is listed, so panels are several times as wide as lists: merging costs little.
+        per_row = _BYTES_PER_LISTED * (relevance.longest_run + k)
+        self._num_rows, width = cut_in_panels(scores, bytes_per_score(scores, _BYTES_BESIDE_SCORE), per_row)
+        self._walk = Walk(scores, self._num_rows, width)
 
-    def walk(self, wanted: Int[Tensor, " wanted"]) -> Iterator[tuple[slice, _Lists]]:
+    def lists(self, wanted: Int[Tensor, " wanted"]) -> Iterator[tuple[slice, _Lists]]:
         """The lists of the queries `wanted`, whose positions ascend: a range of them at a time."""
         done = 0
         for rows in _ranges(wanted.tolist(), self._num_rows):
@@ -112,28 +119,25 @@ class _Tiles:
 
     def _list(self, rows: slice) -> _Lists:
         """The first k candidates of the queries `rows`."""
-        lists, listed = _padding(rows.stop - rows.start, 0, self._scores), 0
+        lists = _padding(rows.stop - rows.start, 0, self._scores)
         tile = self._relevance.tile(rows)
-        for panel in self._panels:
-            found = self._list_panel(rows, panel, tile, listed)
-            both = _Lists(*(torch.cat(parts, dim=1) for parts in zip(lists, found, strict=True)))
+        for panel, scores in self._walk.panels_of(rows):
+            # Columns of this panel are behind those listed, so that equal scores stay in gallery order.
+            of_panel = self._list_panel(scores, rows, panel, tile)
+            both = _Lists(*(torch.cat(parts, dim=1) for parts in zip(lists, of_panel, strict=True)))
             lists = both.take(stable_top_k(both.scores, min(self._k, both.scores.shape[1]), both.columns >= 0)[1])
-            listed = panel.stop
         return lists
 
-    def _list_panel(self, rows: slice, panel: slice, tile: TileRelevance, listed: int) -> _Lists:
-        """The first k candidates in one panel; columns below `listed` belong to the panel before."""
-        shape = (rows.stop - rows.start, panel.stop - panel.start)
-        values = self._buffer[: shape[0] * shape[1]].view(shape)
-        self._scores.fill(values, rows, panel)
-        positive, negative = self._relevance.pairs(rows, panel, tile)
+    def _list_panel(self, scores: Tensor, rows: slice, panel: Panel, tile: TileRelevance) -> _Lists:
+        """The first k candidates in one panel, but for those that the panel before has, too."""
+        positive, negative = self._relevance.pairs(rows, panel.columns, tile)
         candidate = negative.logical_or_(positive)
-        candidate[:, : max(0, listed - panel.start)] = False
-        values.masked_fill_(~candidate, -torch.inf)
-        best, places = stable_top_k(values, min(self._k, shape[1]), candidate)
+        candidate[:, : panel.num_seen] = False
+        scores.masked_fill_(~candidate, -torch.inf)
+        best, items = stable_top_k(scores, min(self._k, scores.shape[1]), candidate)
         _checks.no_nan(self._scores.argument, best[:, :1])  # NaN is the highest
-        columns = torch.arange(panel.start, panel.stop, device=values.device).expand(shape)
-        return _Lists(values, columns, positive).take(places)
+        columns = torch.arange(panel.columns.start, panel.columns.stop, device=scores.device).expand(scores.shape)
+        return _Lists(scores, columns, positive).take(items)
 
 
 def _padding(num_queries: int, length: int, scores: Scores) -> _Lists:
@@ -143,22 +147,10 @@ def _padding(num_queries: int, length: int, scores: Scores) -> _Lists:
     return _Lists(padding, columns, columns >= 0)
 
 
-def _cut(scores: Scores, longest_run: int, k: int) -> tuple[int, int]:
-    """Queries per tile and gallery columns per panel: half of the memory is for scores, half for what is listed.
-
-    So a panel is several times as wide as the lists, and merging them costs little.
-    """
-    half = scores.max_bytes // 2
-    per_query = _BYTES_PER_LISTED * (longest_run + k)
-    rows = max(1, min(_MOST_ROWS, scores.num_queries, half // max(1, per_query)))
-    width = half // (rows * (scores.dtype.itemsize + _BYTES_BESIDE_SCORE))
-    return rows, max(1, min(width, scores.num_gallery))
-
-
 def _ranges(wanted: Sequence[int], length: int) -> Iterator[slice]:
     """Cover ascending positions by ranges of at most `length`, with few others between them."""
     first = 0
-    for place, (position, following) in enumerate(pairwise([*wanted, math.inf]), start=1):
+    for number, (position, following) in enumerate(pairwise([*wanted, math.inf]), start=1):
         if following - position > _LARGEST_STEP or following - wanted[first] >= length:
             yield slice(wanted[first], position + 1)
-            first = place
+            first = number

@@ -29,8 +29,8 @@ class Positives(NamedTuple):
     """score of the last positive; infinity for a query without positives"""
 
 
-class Panel(NamedTuple):
-    """The scores of a tile's queries against a range of the gallery, with all but the negatives taken out."""
+class Negatives(NamedTuple):
+    """The scores of a tile's queries against a panel of the gallery, with all but the negatives taken out."""
 
     scores: Float[Tensor, "queries columns"]
     """minus infinity where something was taken out; counting may put them in another order"""
@@ -43,7 +43,7 @@ class Panel(NamedTuple):
     """where the scores come from, for the error about NaN"""
 
 
-Count: TypeAlias = Callable[[Panel, Positives], Int[Tensor, "counts queries padded"]]
+Count: TypeAlias = Callable[[Negatives, Positives], Int[Tensor, "counts queries padded"]]
 """counts the negatives of a panel that are before each positive"""
 PlaceOrder: TypeAlias = Callable[[Int[Tensor, "*places"]], Int[Tensor, "*places"]]
 """numbers that ascend in the order of items with equal scores, from the places of the items in the gallery"""
@@ -83,25 +83,27 @@ class TiePolicy:
         return 4 if self.groups else 1
 
 
-def _and_level(panel: Panel, positives: Positives) -> Tensor:
-    ordered = sort_rows(panel.scores, argument=panel.argument, floor=positives.lowest)
-    return negatives_above(ordered, panel.num_removed, positives.scores, or_tied=True)[None]
+def _and_level(negatives: Negatives, positives: Positives) -> Tensor:
+    ordered = sort_rows(negatives.scores, argument=negatives.argument, floor=positives.lowest)
+    return negatives_above(ordered, negatives.num_removed, positives.scores, or_tied=True)[None]
 
 
-def _above(panel: Panel, positives: Positives) -> Tensor:
-    ordered = sort_rows(panel.scores, argument=panel.argument, floor=positives.lowest)
-    return negatives_above(ordered, panel.num_removed, positives.scores, or_tied=False)[None]
+def _above(negatives: Negatives, positives: Positives) -> Tensor:
+    ordered = sort_rows(negatives.scores, argument=negatives.argument, floor=positives.lowest)
+    return negatives_above(ordered, negatives.num_removed, positives.scores, or_tied=False)[None]
 
 
-def _before(panel: Panel, positives: Positives) -> Tensor:
-    assert panel.removed is not None  # noqa: S101 - for the type checker
-    places = positives.places - panel.first_place
-    return negatives_before(panel.scores, panel.removed, positives.scores, places, argument=panel.argument)[None]
+def _before(negatives: Negatives, positives: Positives) -> Tensor:
+    assert negatives.removed is not None  # noqa: S101 - for the type checker
+    places = positives.places - negatives.first_place
+    return negatives_before(negatives.scores, negatives.removed, positives.scores, places, argument=negatives.argument)[
+        None
+    ]
 
 
-def _with_groups(panel: Panel, positives: Positives) -> Tensor:
-    ordered = sort_rows(panel.scores, argument=panel.argument, floor=positives.lowest)
-    return tied_negatives(ordered, panel.num_removed, positives.scores)
+def _with_groups(negatives: Negatives, positives: Positives) -> Tensor:
+    ordered = sort_rows(negatives.scores, argument=negatives.argument, floor=positives.lowest)
+    return tied_negatives(ordered, negatives.num_removed, positives.scores)
 
 
 def _as_they_are(places: Tensor) -> Tensor:

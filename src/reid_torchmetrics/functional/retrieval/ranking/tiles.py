@@ -21,15 +21,20 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Panel, Positives, TiePolicy, best_first
+from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Negatives, Positives, TiePolicy, best_first
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, equal_ranges
+from reid_torchmetrics.functional.retrieval.scores import (
+    FEWEST_ROWS,
+    MOST_ROWS,
+    Panel,
+    Scores,
+    Walk,
+    bytes_per_score,
+    cut_in_panels,
+    rows_with_gallery,
+)
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
-_BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort, which other devices than the CPU need
-_FEWEST_ROWS = 8  # with fewer queries a tile, the matrix product costs more than computing every score twice
-_MOST_ROWS = 1024  # with more queries a tile, memory is only touched for the first time
-_MOST_ROWS_TWICE = 256  # queries a tile where every score is computed twice
 
 
 class TileRanks(NamedTuple):
@@ -66,14 +71,11 @@ class Tiles:
         self._relevance = relevance
         self._ties = ties
         fitting, width = _cut(scores, relevance.longest_run if longest_run is None else longest_run, ties)
-        self._num_rows = num_rows or fitting
-        self._panels = equal_ranges(slice(0, scores.num_gallery), width)
-        self._buffer = torch.empty(self._num_rows * width, dtype=scores.dtype, device=scores.device)
+        self._walk = Walk(scores, num_rows or fitting, width)
 
     def rows(self) -> list[slice]:
         """The queries of each tile."""
-        total = self._scores.num_queries
-        return [slice(first, min(first + self._num_rows, total)) for first in range(0, total, self._num_rows)]
+        return self._walk.rows
 
     def rank(self, rows: slice) -> TileRanks:
         """Rank the positives of the queries `rows`."""
@@ -89,9 +91,8 @@ class Tiles:
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
         """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`."""
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
-        for panel in self._panels:
-            values = self._fill(rows, panel)
-            inside, local = _locate(tile.columns, panel)
+        for panel, values in self._walk.panels_of(rows):
+            inside, local = _locate(tile.columns, panel.columns)
             scores = torch.where(inside & tile.positive, values.gather(1, local), scores)
         _checks.no_nan(self._scores.argument, scores)
         return scores
@@ -103,40 +104,30 @@ class Tiles:
         """
         shape = (self._ties.num_counts, *positives.scores.shape)
         counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
-        counted = 0
-        for panel in self._panels:
-            counts += self._ties.count(self._negatives(rows, tile, panel, counted), positives)
-            counted = panel.stop
+        for panel in self._walk.panels:
+            counts += self._ties.count(self._negatives(rows, tile, panel), positives)
         return counts
 
-    def _negatives(self, rows: slice, tile: TileRelevance, panel: slice, counted: int) -> Panel:
-        """Take all but the negatives out of a panel; columns below `counted` belong to the panel before."""
-        by_place, argument = self._ties.by_place is not None, self._scores.argument
+    def _negatives(self, rows: slice, tile: TileRelevance, panel: Panel) -> Negatives:
+        """Take all but the negatives out of a panel, and what the panel before has counted."""
+        by_place, argument, columns = self._ties.by_place is not None, self._scores.argument, panel.columns
         # With one panel `read` has left its scores in the buffer.
-        values = self._view(rows, panel) if len(self._panels) == 1 else self._fill(rows, panel)
-        inside, local = _locate(tile.columns, panel)
+        is_filled = len(self._walk.panels) == 1
+        values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
+        inside, local = _locate(tile.columns, columns)
         inside &= tile.listed
         row_start = torch.arange(len(values), device=values.device)[:, None] * values.shape[1]
         own_run = (row_start + local)[inside]
-        removed = self._relevance.dropped(rows, panel)
-        if removed is None and counted <= panel.start and not by_place:
+        removed = self._relevance.dropped(rows, columns)
+        if removed is None and not panel.num_seen and not by_place:
             values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below
-            return Panel(values, inside.sum(1), None, panel.start, argument)
-        # A mask [queries, columns] of the query's own items, of junk, and of what the panel before has counted.
+            return Negatives(values, inside.sum(1), None, columns.start, argument)
+        # A mask [queries, columns] of the query's own items, of junk, and of what has been counted.
         removed = torch.zeros_like(values, dtype=torch.bool) if removed is None else removed
         removed.view(-1).index_fill_(0, own_run, True)  # noqa: FBT003 - the fill value
-        removed[:, : max(0, counted - panel.start)] = True
+        removed[:, : panel.num_seen] = True
         values.masked_fill_(removed, -torch.inf)
-        return Panel(values, removed.sum(1), removed if by_place else None, panel.start, argument)
-
-    def _fill(self, rows: slice, panel: slice) -> Float[Tensor, "queries columns"]:
-        values = self._view(rows, panel)
-        self._scores.fill(values, rows, panel)
-        return values
-
-    def _view(self, rows: slice, panel: slice) -> Float[Tensor, "queries columns"]:
-        shape = (rows.stop - rows.start, panel.stop - panel.start)
-        return self._buffer[: shape[0] * shape[1]].view(shape)
+        return Negatives(values, removed.sum(1), removed if by_place else None, columns.start, argument)
 
 
 def queries_per_tile(scores: Scores, longest_run: int, *, ties: TiePolicy) -> int:
@@ -169,26 +160,16 @@ def positive_entries(
 
 def _cut(scores: Scores, longest_run: int, ties: TiePolicy) -> tuple[int, int]:
     """Queries per tile and gallery columns per panel."""
-    per_score = _bytes_per_score(scores, ties)
-    per_positives = _BYTES_PER_POSITIVE * longest_run
-    rows = scores.max_bytes // max(1, per_score * scores.num_gallery + per_positives)
-    if rows >= min(_FEWEST_ROWS, scores.num_queries):
-        return max(1, min(rows, _MOST_ROWS, scores.num_queries)), scores.num_gallery
-    half = scores.max_bytes // 2  # for the scores of a panel; the other half is for the positives
-    rows = max(1, min(_MOST_ROWS_TWICE, scores.num_queries, half // max(per_score, per_positives)))
-    return rows, max(1, min(scores.num_gallery, half // (rows * per_score)))
+    # Where places decide, a copy of the panel is sorted, and a mask says what was taken out.
+    per_score = bytes_per_score(scores, 0 if ties.by_place is None else scores.dtype.itemsize + 1)
+    per_row = _BYTES_PER_POSITIVE * longest_run
+    rows = rows_with_gallery(scores, per_score, per_row)
+    if rows < min(FEWEST_ROWS, scores.num_queries):
+        return cut_in_panels(scores, per_score, per_row)
+    return max(1, min(rows, MOST_ROWS, scores.num_queries)), scores.num_gallery
 
 
-def _bytes_per_score(scores: Scores, ties: TiePolicy) -> int:
-    size = scores.dtype.itemsize
-    if scores.device.type != "cpu":
-        size += _BYTES_PER_SORTED
-    if ties.by_place is not None:
-        size += scores.dtype.itemsize + 1
-    return size
-
-
-def _locate(columns: Tensor, panel: slice) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:
-    """Which gallery columns lie in a panel, and where; what lies outside gets some place inside."""
-    inside = (columns >= panel.start) & (columns < panel.stop)
-    return inside, (columns - panel.start).clamp_(0, panel.stop - panel.start - 1)
+def _locate(listed: Tensor, columns: slice) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:
+    """Which listed items lie in a panel, and in which of its columns; what lies outside gets some column inside."""
+    inside = (listed >= columns.start) & (listed < columns.stop)
+    return inside, (listed - columns.start).clamp_(0, columns.stop - columns.start - 1)

@@ -68,12 +68,15 @@ def find_relevance(
     _checks.camera_map("camera_map", camera_map)
     if junk_pairs is not None and not callable(junk_pairs):
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
+    # The kept gallery: without junk identities, and without cameras that are not searched.
     query_identities, gallery_identities = query_identities.long(), gallery_identities.long()
     junk = torch.tensor(sorted(junk_identities), dtype=torch.int64, device=gallery_identities.device)
     kept = _kept_positions(torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras))
     num_gallery = len(gallery_identities)
     gallery_identities = _take(gallery_identities, kept)
+    # Sorted by identity, the items with a query's identity are one run, shared by all queries of the identity.
     run_start, run_length, order = _runs(query_identities, gallery_identities)
+    # Sequences are dropped like the cameras of "all": whatever the identity.
     query_cameras, gallery_cameras = _long(query_cameras), _long(gallery_cameras, kept)
     rules = [
         _rule(_mapped(query_cameras, camera_map), _mapped(gallery_cameras, camera_map), same_camera),
@@ -126,14 +129,15 @@ def find_listed_relevance(
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, len(positives))
         _checks.in_range("self_index", self_index, -1, num_gallery)
-        positives, junk = _without_own(positives, junk, self_index)
+        positives, junk = _without_self(positives, junk, self_index)
+    # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
     parts = [torch.cat([part.long() for part in pair]) for pair in zip(positives, junk, strict=True)]
     sorted_parts = [part.sort() for part in parts]
     _checks.listed_once("positives` and `junk", [part.values for part in sorted_parts])
     device = parts[0].device if parts else torch.device("cpu")
     none = torch.empty(0, dtype=torch.int64, device=device)
     run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64, device=device)
-    is_junk = [part.indices >= len(own) for part, own in zip(sorted_parts, positives, strict=True)]
+    is_junk = [part.indices >= len(listed) for part, listed in zip(sorted_parts, positives, strict=True)]
     return Relevance(
         num_gallery=num_gallery,
         kept=None,
@@ -147,13 +151,15 @@ def find_listed_relevance(
     )
 
 
-def _without_own(
+def _without_self(
     positives: Sequence[Tensor], junk: Sequence[Tensor], self_index: Tensor
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Make each query's own position junk."""
-    own = [place[place >= 0] for place in self_index.long().split(1)]
-    others = [part[~torch.isin(part, place)] for part, place in zip(positives, own, strict=True)]
-    dropped = [torch.cat([part[~torch.isin(part, place)].long(), place]) for part, place in zip(junk, own, strict=True)]
+    itself = [index[index >= 0] for index in self_index.long().split(1)]
+    others = [part[~torch.isin(part, index)] for part, index in zip(positives, itself, strict=True)]
+    dropped = [
+        torch.cat([part[~torch.isin(part, index)].long(), index]) for part, index in zip(junk, itself, strict=True)
+    ]
     return others, dropped
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
 """A user's rule: positions of queries [q] and of gallery items [g] to a bool mask [q, g], True for what is dropped."""
@@ -125,6 +126,7 @@ class Relevance:
 
     def tile(self, rows: slice) -> TileRelevance:
         """Relevance of the queries `rows`."""
+        # The runs of the queries side by side, [queries, longest run]; the places behind a run are padding.
         start, length = self.run_start[rows, None], self.run_length[rows, None]
         place = torch.arange(int(length.max()), device=start.device)
         listed = place < length
@@ -132,6 +134,7 @@ class Relevance:
         columns = self.order[entries]
         dropped = self._dropped_at(rows, columns) & listed
         junk = dropped | (self._junk_at(rows, entries, columns) & listed)
+        # What rules drop is counted over the whole gallery, other junk is always listed.
         num_candidates = self.num_kept - self._num_dropped(rows) - (junk & ~dropped).sum(1)
         return TileRelevance(columns, listed, listed & ~junk, num_candidates)
 
@@ -151,17 +154,18 @@ class Relevance:
     ) -> tuple[Bool[Tensor, "queries columns"], Bool[Tensor, "queries columns"]]:
         """Dense masks: which pairs are positives, and which are negatives; what is neither is junk."""
         tile = self.tile(rows) if tile is None else tile
+        # All is negative [queries, columns], but for what is listed for the query in this range, and what rules drop.
         inside = tile.listed & (tile.columns >= columns.start) & (tile.columns < columns.stop)
         shape = (len(tile.columns), columns.stop - columns.start)
         negative = torch.ones(shape, dtype=torch.bool, device=self.device)
         row, place = inside.nonzero(as_tuple=True)
-        local = tile.columns[row, place] - columns.start
-        negative[row, local] = False
+        column = tile.columns[row, place] - columns.start
+        negative[row, column] = False
         dropped = self.dropped(rows, columns)
         if dropped is not None:
             negative &= ~dropped
         positive = torch.zeros_like(negative)
-        positive[row, local] = tile.positive[row, place]
+        positive[row, column] = tile.positive[row, place]
         return positive, negative
 
     @property
@@ -217,12 +221,11 @@ class Relevance:
 
     def _masks(self, rows: slice) -> Iterator[tuple[slice, Tensor]]:
         """`dropped` over the whole gallery for a few queries at a time, which are counted from the first of `rows`."""
-        step = max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))
-        for first in range(rows.start, rows.stop, step):
-            part = slice(first, min(first + step, rows.stop))
-            mask = self.dropped(part, slice(0, self.num_kept))
+        for part in segments.ranges(rows.stop - rows.start, max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))):
+            some = slice(rows.start + part.start, rows.start + part.stop)
+            mask = self.dropped(some, slice(0, self.num_kept))
             assert mask is not None  # noqa: S101 - for the type checker
-            yield slice(part.start - rows.start, part.stop - rows.start), mask
+            yield part, mask
 
     def _call_junk_pairs(self, rows: slice, columns: slice) -> Tensor:
         queries = torch.arange(rows.start, rows.stop, device=self.device)

@@ -1,4 +1,4 @@
-"""k-reciprocal re-ranking: distances that count whom query and gallery item have as mutual neighbours.
+"""k-reciprocal re-ranking: distances that count whom query and gallery item have as mutual neighbors.
 
 Nothing as large as items x items is ever held. The nearest items of every item are found tile by tile, the encodings
 are sparse rows, and a tile of final distances is computed when a ranking asks for it.
@@ -15,7 +15,8 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.reranking.neighbours import Neighbours, find_neighbours
+from reid_torchmetrics.functional.retrieval.reranking.item_set import ItemSet
+from reid_torchmetrics.functional.retrieval.reranking.neighbors import Neighbors, find_neighbors
 from reid_torchmetrics.functional.retrieval.reranking.reciprocal import (
     ReciprocalSets,
     SharedWeights,
@@ -23,14 +24,13 @@ from reid_torchmetrics.functional.retrieval.reranking.reciprocal import (
     average_over,
     encode,
 )
-from reid_torchmetrics.functional.retrieval.reranking.union import Union
 from reid_torchmetrics.functional.retrieval.scores import (
     DEFAULT_MAX_BYTES,
     EmbeddingScores,
     Rows,
     check_pair,
+    gallery_statistics,
     score_dtype,
-    survey,
 )
 
 ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_euclidean": 2.0}
@@ -76,13 +76,15 @@ class KReciprocal:
         check_pair(query, gallery)
         _check_kept(kept, gallery)
         _checks.positive_int("max_bytes", max_bytes)
-        union = Union.of(query, gallery, self_index)
-        items = _prepared(union.items, normalize=self.normalize)
-        found = _neighbours(items, max(self.k1 + 1, self.k2), max_bytes)
-        original = NormalizedDistance(items, found, power=ORIGINAL_DISTANCES[self.distance])
-        encoding = encode(ReciprocalSets(found.positions, self.k1), original.of_pairs, max_bytes=max_bytes)
-        encoding = average_over(found.positions[:, : self.k2], encoding, max_bytes=max_bytes)
-        return RerankedScores(original, encoding, union, kept=kept, weight=self.weight, max_bytes=max_bytes)
+        items = ItemSet.of(query, gallery, self_index)
+        embeddings = _prepared(items.rows, normalize=self.normalize)
+        # The nearest of every item, [items, k], are all that the encoding needs of the original distance.
+        nearest = _neighbors(embeddings, max(self.k1 + 1, self.k2), max_bytes)
+        original = NormalizedDistance(embeddings, nearest, power=ORIGINAL_DISTANCES[self.distance])
+        # V, sparse [items, items], then its local mean.
+        encoding = encode(ReciprocalSets(nearest.positions, self.k1), original.of_pairs, max_bytes=max_bytes)
+        encoding = average_over(nearest.positions[:, : self.k2], encoding, max_bytes=max_bytes)
+        return RerankedScores(original, encoding, items, kept=kept, weight=self.weight, max_bytes=max_bytes)
 
 
 def rerank_k_reciprocal(
@@ -101,18 +103,18 @@ def rerank_k_reciprocal(
     """Scores whose negative is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q), for `count_ranks`.
 
     d_J(p, q) = 1 - sum_r min(V_pr, V_qr) / sum_r max(V_pr, V_qr) is the Jaccard distance of the encodings: V_pr is
-    exp(-d(p, r)) for r among the k-reciprocal neighbours of p, zero elsewhere, divided by its sum over r, and then
+    exp(-d(p, r)) for r among the k-reciprocal neighbors of p, zero elsewhere, divided by its sum over r, and then
     averaged over the `k2` nearest items of p. d(p, q) is the original distance, divided by the largest distance of p
     to any item; fast-reid adds it undivided.
 
     Items are the queries and the whole gallery, junk among it, as in the authors' code. An item is its own first
-    neighbour; among equally distant ones the lower position goes first, queries before the gallery. Where `k1` or `k2`
-    is beyond the number of items, all are neighbours.
+    neighbor; among equally distant ones the lower position goes first, queries before the gallery. Where `k1` or `k2`
+    is beyond the number of items, all are neighbors.
 
     Args:
         query: embeddings of the queries, any floating dtype; distances are computed in it, at least in float32.
         gallery: embeddings of the whole gallery.
-        k1: neighbours among which reciprocal ones are sought, besides the item itself.
+        k1: neighbors among which reciprocal ones are sought, besides the item itself.
         k2: nearest items, the item itself among them, over which encodings are averaged; 1 leaves them as they are.
         weight: of the original distance (the paper's lambda), from 0 to 1.
         distance: the original distance, a name in `ORIGINAL_DISTANCES`; implementations differ in it.
@@ -132,24 +134,25 @@ def rerank_k_reciprocal(
 class NormalizedDistance:
     """A power of |p - q|^2 / max_r |p - r|^2 of items p and q, over all items r; 0 where all items are equal."""
 
-    def __init__(self, items: Float[Tensor, "items dim"], found: Neighbours, *, power: float) -> None:
-        """Take the largest distance of each item from its scores, own and lowest."""
-        self.items = items
-        self._own = found.own
-        largest = 2 * (found.own - found.lowest)
+    def __init__(self, embeddings: Float[Tensor, "items dim"], nearest: Neighbors, *, power: float) -> None:
+        """Take the largest distance of each item from its highest score, that with itself, and its lowest."""
+        self.embeddings = embeddings
+        self._with_itself = nearest.with_itself
+        largest = 2 * (nearest.with_itself - nearest.lowest)
         self._inverse = torch.where(largest > 0, 1 / largest, 0)
         self._power = power
 
     def of_pairs(self, first: Int[Tensor, " pairs"], second: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
         """Distances of the items `first` to the items `second`, one by one."""
-        step = max(1, _PAIR_BYTES // (self.items.shape[1] * self.items.element_size()))
+        embeddings = self.embeddings
+        step = max(1, _PAIR_BYTES // (embeddings.shape[1] * embeddings.element_size()))
         pairs = zip(first.split(step), second.split(step), strict=True)
-        squared = torch.cat([(self.items[p] - self.items[q]).square_().sum(1) for p, q in pairs])
+        squared = torch.cat([(embeddings[p] - embeddings[q]).square_().sum(1) for p, q in pairs])
         return squared.mul_(self._inverse[first]).pow_(self._power)
 
     def from_scores(self, scores: Float[Tensor, "rows columns"], items: Int[Tensor, " rows"]) -> None:
         """Turn Euclidean scores of some `items`, p . q - |q|^2 / 2 up to a constant of p, into distances."""
-        scores.neg_().add_(self._own[items, None]).clamp_(min=0)
+        scores.neg_().add_(self._with_itself[items, None]).clamp_(min=0)
         scores.mul_(2 * self._inverse[items, None]).pow_(self._power)
 
 
@@ -162,23 +165,24 @@ class RerankedScores:
         self,
         original: NormalizedDistance,
         encoding: SparseRows,
-        union: Union,
+        items: ItemSet,
         *,
         kept: Integer[Tensor, " kept"] | None,
         weight: float,
         max_bytes: int,
     ) -> None:
-        """Take the distance and the encoding of the items of `union`."""
-        items, self._of_query = original.items, union.of_query
-        gallery = union.of_gallery if kept is None else union.of_gallery[kept.long()]
+        """Take the distance and the encoding of `items`."""
+        embeddings, self._of_query = original.embeddings, items.of_query
+        of_gallery = items.of_gallery if kept is None else items.of_gallery[kept.long()]
         self._original, self._weight = original, weight
         self._queries = encoding.select(self._of_query)
-        self._gallery = SharedWeights(encoding.select(gallery))
-        self._scores = _euclidean_scores(items, Rows([items], self._of_query), Rows([items], gallery), max_bytes // 2)
+        self._gallery = SharedWeights(encoding.select(of_gallery))
+        query, gallery = Rows([embeddings], self._of_query), Rows([embeddings], of_gallery)
+        self._scores = _euclidean_scores(embeddings, query, gallery, max_bytes // 2)
         self._work_bytes = max_bytes // 8
         self.max_bytes = self._scores.max_bytes
-        self.num_queries, self.num_gallery = len(self._of_query), len(gallery)
-        self.dtype, self.device = items.dtype, items.device
+        self.num_queries, self.num_gallery = len(self._of_query), len(of_gallery)
+        self.dtype, self.device = embeddings.dtype, embeddings.device
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write minus the distances of the queries `rows` to the kept gallery items `columns` into `out`."""
@@ -199,24 +203,25 @@ class RerankedScores:
         return out.neg_()
 
 
-def _prepared(embeddings: Rows, *, normalize: bool) -> Float[Tensor, "items dim"]:
+def _prepared(rows: Rows, *, normalize: bool) -> Float[Tensor, "items dim"]:
     """A copy of all embeddings, in the dtype of distances."""
-    items = embeddings.read(slice(0, embeddings.size), score_dtype("euclidean", embeddings))
+    embeddings = rows.read(slice(0, rows.size), score_dtype("euclidean", rows))
     if normalize:
-        norm = torch.linalg.vector_norm(items, dim=1, keepdim=True)
-        items.div_(norm.masked_fill_(norm == 0, 1))
-    return items
+        norm = torch.linalg.vector_norm(embeddings, dim=1, keepdim=True)
+        embeddings.div_(norm.masked_fill_(norm == 0, 1))
+    return embeddings
 
 
-def _neighbours(items: Tensor, k: int, max_bytes: int) -> Neighbours:
-    every = Rows([items])
-    return find_neighbours(_euclidean_scores(items, every, every, max_bytes), k, of_items=True)
+def _neighbors(embeddings: Tensor, k: int, max_bytes: int) -> Neighbors:
+    every = Rows([embeddings])
+    return find_neighbors(_euclidean_scores(embeddings, every, every, max_bytes), k, of_items=True)
 
 
-def _euclidean_scores(items: Tensor, query: Rows, gallery: Rows, max_bytes: int) -> EmbeddingScores:
+def _euclidean_scores(embeddings: Tensor, query: Rows, gallery: Rows, max_bytes: int) -> EmbeddingScores:
     """Scores of some of the items, as seen from the one origin of all items: they are then comparable."""
-    sums = survey("euclidean", Rows([items]), items.dtype)
-    return EmbeddingScores(query, gallery, similarity="euclidean", max_bytes=max_bytes, dtype=items.dtype, sums=sums)
+    dtype = embeddings.dtype
+    sums = gallery_statistics("euclidean", Rows([embeddings]), dtype)
+    return EmbeddingScores(query, gallery, similarity="euclidean", max_bytes=max_bytes, dtype=dtype, sums=sums)
 
 
 def _check_kept(kept: Tensor | None, gallery: Tensor) -> None:

@@ -14,8 +14,9 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.reranking.neighbours import find_neighbours
-from reid_torchmetrics.functional.retrieval.reranking.union import Union
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.reranking.item_set import ItemSet
+from reid_torchmetrics.functional.retrieval.reranking.neighbors import find_neighbors
 from reid_torchmetrics.functional.retrieval.scores import (
     DEFAULT_MAX_BYTES,
     EmbeddingScores,
@@ -30,7 +31,7 @@ EXPANSIONS = {
     "together": "queries and gallery items as one set, by each other (fast-reid)",
 }
 
-_MOST_BYTES = 32 << 20  # of neighbours that are averaged at a time
+_MOST_BYTES = 32 << 20  # of neighbors that are averaged at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +62,14 @@ class QueryExpansion:
         """
         check_pair(query, gallery)
         _checks.positive_int("max_bytes", max_bytes)
-        union = Union.of(query, gallery, self_index)
+        items = ItemSet.of(query, gallery, self_index)
         if self.expanded == "together":
-            items = _by_each_other(union.items.all(), self.k, self.alpha, max_bytes)
-            return items[union.of_query], items[union.of_gallery]
+            expanded = _by_each_other(items.rows.all(), self.k, self.alpha, max_bytes)
+            return expanded[items.of_query], expanded[items.of_gallery]
         if self.expanded == "gallery_first":
             gallery = _by_each_other(gallery, self.k, self.alpha, max_bytes)
-        own = union.of_query - (union.items.size - len(gallery))
-        return _by_gallery(query, gallery, own, self, max_bytes), gallery
+        self_index = items.of_query - (items.rows.size - len(gallery))
+        return _by_gallery(query, gallery, self_index, self, max_bytes), gallery
 
 
 def expand_queries(
@@ -112,45 +113,44 @@ def expand_set(
     return _by_each_other(embeddings, k, alpha, max_bytes)
 
 
-def _by_gallery(query: Tensor, gallery: Tensor, own: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:
-    """Expand queries by a gallery in which they have the positions `own`, negative for none."""
+def _by_gallery(query: Tensor, gallery: Tensor, self_index: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:
+    """Expand queries by a gallery in which they have the positions `self_index`, negative for none."""
     if not len(gallery):
         return query.to(Rows([query, gallery]).dtype, copy=True)
-    has_own = bool((own >= 0).any())
-    found = find_neighbours(_cosines(query, gallery, max_bytes), options.k + has_own)
-    # Stable, so that all but the query itself keep their order.
-    is_own, order = (found.positions == own[:, None]).sort(dim=1, stable=True)
-    positions, is_own = found.positions.gather(1, order)[:, : options.k], is_own[:, : options.k]
-    weights = found.scores.gather(1, order)[:, : options.k].clamp(0, 1) ** options.alpha
-    return _mean_with_neighbours(query, gallery, positions, weights.where(~is_own, torch.nan), max_bytes)
+    # One neighbor more, where a query may be its own: it goes last, all others keep their order. [queries, k]
+    num_neighbors = options.k + bool((self_index >= 0).any())
+    nearest = find_neighbors(_cosines(query, gallery, max_bytes), num_neighbors)
+    is_self, order = (nearest.positions == self_index[:, None]).sort(dim=1, stable=True)
+    positions, is_self = nearest.positions.gather(1, order)[:, : options.k], is_self[:, : options.k]
+    weights = nearest.scores.gather(1, order)[:, : options.k].clamp(0, 1) ** options.alpha
+    return _mean_with_neighbors(query, gallery, positions, weights.where(~is_self, torch.nan), max_bytes)
 
 
 def _by_each_other(items: Tensor, k: int, alpha: float, max_bytes: int) -> Tensor:
-    found = find_neighbours(_cosines(items, items, max_bytes), k + 1, of_items=True)
-    weights = found.scores[:, 1:].clamp(0, 1) ** alpha
-    return _mean_with_neighbours(items, items, found.positions[:, 1:], weights, max_bytes)
+    nearest = find_neighbors(_cosines(items, items, max_bytes), k + 1, of_items=True)
+    weights = nearest.scores[:, 1:].clamp(0, 1) ** alpha
+    return _mean_with_neighbors(items, items, nearest.positions[:, 1:], weights, max_bytes)
 
 
 def _cosines(query: Tensor, gallery: Tensor, max_bytes: int) -> EmbeddingScores:
     return EmbeddingScores(Rows([query]), Rows([gallery]), similarity="cosine", max_bytes=max_bytes)
 
 
-def _mean_with_neighbours(
+def _mean_with_neighbors(
     query: Tensor,
     gallery: Tensor,
     positions: Int[Tensor, "queries k"],
     weights: Float[Tensor, "queries k"],
     max_bytes: int,
 ) -> Float[Tensor, "queries dim"]:
-    """The weighted mean of each query, with weight 1, and its neighbours in the gallery; divided by their number.
+    """The weighted mean of each query, with weight 1, and its neighbors in the gallery; divided by their number.
 
-    A weight of NaN marks what is no neighbour.
+    A weight of NaN marks what is no neighbor.
     """
     k, dimension = positions.shape[1], query.shape[1]
     out = torch.empty(query.shape, dtype=Rows([query, gallery]).dtype, device=query.device)
     step = max(1, min(_MOST_BYTES, max_bytes) // (16 * (k + 1) * dimension))
-    for first in range(0, len(query), step):
-        rows = slice(first, first + step)
+    for rows in segments.ranges(len(query), step):
         total = (gallery[positions[rows]].double() * weights[rows, :, None].nan_to_num(0)).sum(1)
         number = 1 + (~weights[rows].isnan()).sum(1, keepdim=True)
         out[rows] = (total + query[rows]) / number

@@ -1,4 +1,4 @@
-"""k-reciprocal encoding: whom an item and its neighbours mutually count as near, as sparse rows of weights.
+"""k-reciprocal encoding: whom an item and its neighbors mutually count as near, as sparse rows of weights.
 
 Source: Zhong et al., "Re-ranking Person Re-identification with k-reciprocal Encoding", CVPR 2017.
 """
@@ -37,18 +37,18 @@ class SparseRows:
 
 
 class ReciprocalSets:
-    """The sets R*(p, k): k-reciprocal neighbours, and theirs where most of them are shared.
+    """The sets R*(p, k): k-reciprocal neighbors, and theirs where most of them are shared.
 
     N(p, k) is p itself and the `k` items nearest to it, R(p, k) = {q in N(p, k): p in N(q, k)}, and R*(p, k) is the
     union of R(p, k) with every R(q, k/2), q in R(p, k), of which more than two thirds lie in R(p, k). Half of an odd k
-    is rounded to the even one of its neighbours.
+    is rounded to the even one of its neighbors.
     """
 
-    def __init__(self, neighbours: Int[Tensor, "items depth"], k: int) -> None:
+    def __init__(self, neighbors: Int[Tensor, "items depth"], k: int) -> None:
         """Take the nearest items of every item, itself first: at least k + 1 of them, or all items."""
-        self.num_items = len(neighbours)
-        self._near = neighbours[:, : k + 1]
-        half = neighbours[:, : round(k / 2) + 1]
+        self.num_items = len(neighbors)
+        self._near = neighbors[:, : k + 1]
+        half = neighbors[:, : round(k / 2) + 1]
         self._half = half.where(_is_mutual(half, slice(0, len(half))), self.num_items)
 
     @property
@@ -58,44 +58,48 @@ class ReciprocalSets:
 
     def members(self, rows: slice) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:
         """Sizes of the sets of the items `rows`, and their members, ascending."""
-        near, none = self._near[rows], self.num_items
-        own = near.where(_is_mutual(self._near, rows), none)
-        theirs = self._half[near].masked_fill((own == none)[:, :, None], none)
-        is_theirs, ordered = theirs < none, own.sort(dim=1).values
+        # R(p, k) in places [rows, k + 1], and R(q, k/2) of each of its members in [rows, k + 1, k/2 + 1].
+        near, none = self._near[rows], self.num_items  # `none`, which is no item, fills places without a member
+        mutual = near.where(_is_mutual(self._near, rows), none)
+        theirs = self._half[near].masked_fill((mutual == none)[:, :, None], none)
+        # Which of theirs are in R(p, k) too, by looking each up there.
+        is_theirs, ordered = theirs < none, mutual.sort(dim=1).values
         place = torch.searchsorted(ordered, theirs.flatten(1)).clamp_(max=ordered.shape[1] - 1)
         is_shared = (ordered.gather(1, place).view_as(theirs) == theirs) & is_theirs
+        # More than two thirds: then the others of theirs join, once each.
         joins = 3 * is_shared.sum(2, keepdim=True) > 2 * is_theirs.sum(2, keepdim=True)
-        members = torch.cat([own, theirs.where(joins & ~is_shared, none).flatten(1)], dim=1)
-        row, place = (members < none).nonzero(as_tuple=True)
-        return _split((row * none + members[row, place]).unique(), len(near), none)
+        members = torch.cat([mutual, theirs.where(joins & ~is_shared, none).flatten(1)], dim=1)
+        row, column = (members < none).nonzero(as_tuple=True)
+        return _split((row * none + members[row, column]).unique(), len(near), none)
 
 
 def encode(sets: ReciprocalSets, distance: PairDistance, *, max_bytes: int) -> SparseRows:
     """The weights exp(-d(p, q)) of the q in R*(p, k), divided by their sum, for every item p."""
     step = max(1, _entries_within(max_bytes) // max(1, sets.num_considered))
     parts = []
-    for first in range(0, max(1, sets.num_items), step):
-        length, columns = sets.members(slice(first, min(first + step, sets.num_items)))
+    for items in segments.ranges(sets.num_items, step) or [slice(0, 0)]:
+        length, columns = sets.members(items)
         row = segments.numbers(length)
-        weights = torch.exp(-distance(row + first, columns))
+        weights = torch.exp(-distance(row + items.start, columns))
         total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
         total.index_add_(0, row, weights.double())
         parts.append(SparseRows(length, columns, (weights / total[row]).to(weights.dtype)))
     return _joined(parts)
 
 
-def average_over(neighbours: Int[Tensor, "items k"], rows: SparseRows, *, max_bytes: int) -> SparseRows:
-    """The mean of the rows of each item's neighbours, itself first (local query expansion)."""
-    num_items, k = neighbours.shape
+def average_over(neighbors: Int[Tensor, "items k"], rows: SparseRows, *, max_bytes: int) -> SparseRows:
+    """The mean of the rows of each item's neighbors, itself first (local query expansion)."""
+    num_items, k = neighbors.shape
     if k < 2:
         return rows
     parts = []
-    for items in segments.ranges_within(rows.length[neighbours].sum(1), _entries_within(max_bytes)):
-        found = rows.select(neighbours[items].flatten())
-        item = segments.numbers(found.length) // k
-        keys, place = (item * num_items + found.columns).unique(return_inverse=True)
+    for items in segments.ranges_within(rows.length[neighbors].sum(1), _entries_within(max_bytes)):
+        # The rows of all neighbors, one below the other; what an item's have in one column is added up.
+        averaged = rows.select(neighbors[items].flatten())
+        item = segments.numbers(averaged.length) // k
+        keys, sum_of_entry = (item * num_items + averaged.columns).unique(return_inverse=True)
         total = torch.zeros(len(keys), dtype=torch.float64, device=keys.device)
-        total.index_add_(0, place, found.values.double())
+        total.index_add_(0, sum_of_entry, averaged.values.double())
         length, columns = _split(keys, items.stop - items.start, num_items)
         parts.append(SparseRows(length, columns, (total / k).to(rows.values.dtype)))
     return _joined(parts)
@@ -115,31 +119,29 @@ class SharedWeights:
         self, others: SparseRows, rows: slice, *, max_bytes: int
     ) -> Iterator[tuple[slice, Float[Tensor, "others rows"]]]:
         """What `others` share with the rows `rows`, for a range of `others` at a time."""
-        width, column = rows.stop - rows.start, others.columns * self._num_rows
-        start = torch.searchsorted(self._keys, column + rows.start)
-        num_met = torch.searchsorted(self._keys, column + rows.stop) - start
-        # A place in what is returned is this and the key.
-        shift = segments.numbers(others.length) * width - column - rows.start
+        # For each entry of the others, the run of keys that share its column and belong to `rows`.
+        width, column_key = rows.stop - rows.start, others.columns * self._num_rows
+        start = torch.searchsorted(self._keys, column_key + rows.start)
+        num_met = torch.searchsorted(self._keys, column_key + rows.stop) - start
+        # The key of a run and this are a position in the dense [others, rows] that is returned.
+        shift = segments.numbers(others.length) * width - column_key - rows.start
         edges = segments.edges(others.length)
         sizes = segments.edges(num_met)[edges].diff() + width
         for part in segments.ranges_within(sizes, _entries_within(max_bytes)):
             entries = slice(int(edges[part.start]), int(edges[part.stop]))
             entry, met = segments.runs(start[entries], num_met[entries])
-            place = self._keys[met] + (shift[entries] - part.start * width)[entry]
+            position = self._keys[met] + (shift[entries] - part.start * width)[entry]
             lesser = torch.minimum(self._values[met], others.values[entries][entry])
-            shared = torch.zeros((part.stop - part.start, width), dtype=torch.float64, device=place.device)
-            shared.view(-1).index_add_(0, place, lesser.double())
+            shared = torch.zeros((part.stop - part.start, width), dtype=torch.float64, device=position.device)
+            shared.view(-1).index_add_(0, position, lesser.double())
             yield part, shared
 
 
 def _is_mutual(near: Int[Tensor, "items k"], rows: slice) -> Bool[Tensor, "rows k"]:
-    """Whether the neighbours of the items `rows` have them among theirs, too."""
-    parts = [near.new_empty((0, near.shape[1]), dtype=torch.bool)]
-    step = max(1, _MOST_ENTRIES // max(1, near.shape[1] ** 2))
-    for first in range(rows.start, rows.stop, step):
-        items = torch.arange(first, min(first + step, rows.stop), device=near.device)
-        parts.append((near[near[items]] == items[:, None, None]).any(2))
-    return torch.cat(parts)
+    """Whether the neighbors of the items `rows` have them among theirs, too."""
+    items = torch.arange(rows.start, rows.stop, device=near.device)[:, None, None]
+    some = items.split(max(1, _MOST_ENTRIES // max(1, near.shape[1] ** 2)))
+    return torch.cat([(near[near[item[:, 0, 0]]] == item).any(2) for item in some])
 
 
 def _split(keys: Tensor, num_rows: int, num_columns: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 
 WALK_BYTES = 16 << 20  # rows are read in pieces of this size
 
@@ -60,8 +61,8 @@ class Rows:
     def walk(self, dtype: torch.dtype) -> Iterator[Float[Tensor, "rows dim"]]:
         """All rows, in contiguous pieces of bounded size: sums of strided rows may differ in their last digit."""
         step = max(1, WALK_BYTES // (self.dimension * dtype.itemsize))
-        for first in range(0, self.size, step):
-            yield self.read(slice(first, min(first + step, self.size)), dtype).contiguous()
+        for rows in segments.ranges(self.size, step):
+            yield self.read(rows, dtype).contiguous()
 
     def _joined(self, parts: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
         none = torch.empty((0, self.dimension), dtype=dtype, device=self.device)

@@ -10,15 +10,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores.products import BLOCK, full_precision
 from reid_torchmetrics.functional.retrieval.scores.rows import WALK_BYTES, Rows, check_pair
 from reid_torchmetrics.functional.retrieval.scores.similarity import (
+    SIMILARITIES,
     CustomSimilarity,
-    check_range,
+    check_similarity,
+    gallery_statistics,
     is_extreme,
     prepare,
-    survey,
 )
 
 DEFAULT_MAX_BYTES = 256 << 20
@@ -61,13 +63,14 @@ class EmbeddingScores:
     ) -> None:
         """Prepare a similarity: its name in `SIMILARITIES` or a function.
 
-        Where `gallery` is a part of a larger one, the whole's `score_dtype` and `survey` make scores comparable.
+        Where `gallery` is a part of a larger one, the `score_dtype` and `gallery_statistics` of the whole make scores
+        comparable.
         """
         self.num_queries, self.num_gallery = query.size, gallery.size
         self.dtype, self.device = dtype or score_dtype(similarity, query, gallery), gallery.device
         self._query, self._gallery = query, gallery
-        sums = survey(similarity, gallery, self.dtype) if sums is None else sums
-        self._form = prepare(similarity, gallery, self.dtype, sums)
+        sums = gallery_statistics(similarity, gallery, self.dtype) if sums is None else sums
+        self._similarity = prepare(similarity, gallery, self.dtype, sums)
         self._is_custom = callable(similarity)
         row_bytes = gallery.dimension * self.dtype.itemsize
         self._panel_rows = _panel_rows(max_bytes // 4, row_bytes)
@@ -79,28 +82,29 @@ class EmbeddingScores:
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
         with full_precision(self.device, foreign=self._is_custom):
-            query = self._form.query(self._query.read(rows, self.dtype))
+            query = self._similarity.query(self._query.read(rows, self.dtype))
             for panel in self._panels(columns):
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]
-                self._form.score(query, self._panel(panel), panel, part)
+                self._similarity.score(query, self._panel(panel), panel, part)
 
     def fill_comparable(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Like `fill`, with scores that can be compared between queries: minus the distance under "euclidean"."""
         self.fill(out, rows, columns)
-        self._form.complete(self._query.read(rows, self.dtype), out)
+        self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
 
     def _panels(self, columns: slice) -> list[slice]:
-        return [columns] if self._is_whole() else equal_ranges(columns, self._panel_rows)
+        return [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows)
 
     def _is_whole(self) -> bool:
-        """Whether the gallery can be used as it is."""
-        return not self._form.rewrites_gallery and self._gallery.whole(self.dtype) is not None
+        """Whether the gallery can be used as it is, all at once."""
+        is_cut = self._similarity.copies_gallery or self._similarity.bounds_blocks
+        return not is_cut and self._gallery.whole(self.dtype) is not None
 
     def _panel(self, panel: slice) -> Tensor:
         key = (panel.start, panel.stop)
         if key in self._prepared:
             return self._prepared[key]
-        block = self._form.gallery(self._gallery.read(panel, self.dtype))
+        block = self._similarity.gallery(self._gallery.read(panel, self.dtype))
         if self._keeps_prepared:
             self._prepared[key] = block
         return block
@@ -191,9 +195,10 @@ def check_match(scores: Scores, relevance: Relevance) -> None:
 
 def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
     """The dtype of scores: that of the embeddings, or float64 where their squares would leave the range of float32."""
+    check_similarity(similarity)
     dtype = functools.reduce(torch.promote_types, (part.dtype for part in rows))
     if not callable(similarity) and any(is_extreme(part, dtype) for part in rows):
-        check_range(similarity, *rows)
+        SIMILARITIES[similarity].check_range(*rows)
         return torch.float64
     return dtype
 
@@ -203,15 +208,3 @@ def _panel_rows(max_bytes: int, row_bytes: int) -> int:
     fitting = max(1, max_bytes // row_bytes)
     wanted = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
     return min(fitting, wanted)
-
-
-def equal_ranges(columns: slice, width: int) -> list[slice]:
-    """Cover `columns` by ranges of one width; the last overlaps its neighbour.
-
-    Matrix products of one shape give identical rows identical scores, so a tie stays a tie across the ranges.
-    """
-    width = min(width, columns.stop - columns.start)
-    if width <= 0:
-        return []
-    starts = [*range(columns.start, columns.stop - width, width), columns.stop - width]
-    return [slice(start, start + width) for start in starts]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.scores.rows import Rows, promoted
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores, score_dtype
-from reid_torchmetrics.functional.retrieval.scores.similarity import CustomSimilarity, survey
+from reid_torchmetrics.functional.retrieval.scores.similarity import CustomSimilarity, gallery_statistics
 from reid_torchmetrics.functional.world import DTYPES, World
 
 
@@ -35,7 +35,7 @@ def _sums_of_all(
     """What a similarity must know of the galleries of all processes."""
 
     def look() -> tuple[Tensor, Tensor]:
-        own = survey(similarity, gallery, dtype).to(world.device)
+        own = gallery_statistics(similarity, gallery, dtype).to(world.device)
         return own, own.new_empty(len(own) + 1)
 
     def fill(out: Tensor) -> None:

@@ -6,7 +6,9 @@ constant of the query, because a square root would merge scores that differ.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -24,57 +26,81 @@ _SAFE_NORMS = {torch.float32: 1e-15, torch.float64: 1e-150}
 _SQUARED_AT_A_TIME = 1 << 20  # values
 
 
-class Dot:
-    """Inner product q . g; in float64 over a power of two of the query, so that no product leaves the range."""
+class Similarity(ABC):
+    """What is asked of a similarity, or is done where it has nothing to say; classes of similarities are final."""
+
+    bounds_blocks: ClassVar[bool] = False
+    """whether `score` must be given few gallery items at a time, because it holds more than their scores"""
 
     @staticmethod
-    def survey(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
+    def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
         """Sums over the gallery that `__init__` wants; those of the parts of a gallery add up."""
         return torch.empty(0, dtype=torch.float64, device=gallery.device)
 
-    def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
-        """Prepare for a gallery, or for a part of one whose whole is surveyed; scores are of `dtype`."""
+    @staticmethod  # noqa: B027
+    def check_range(*rows: Rows) -> None:
+        """Raise if float64 cannot hold the squares that are needed of embeddings."""
+
+    def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:  # noqa: B027
+        """Prepare for a gallery, or for a part of one whose statistics are given; scores are of `dtype`."""
 
     @property
-    def rewrites_gallery(self) -> bool:
+    def copies_gallery(self) -> bool:
         """Whether `gallery` returns anything but its argument."""
         return False
 
     def query(self, block: Tensor) -> Tensor:
         """Queries as `score` takes them."""
-        if block.dtype != torch.float64:
-            return block
-        return _over_power_of_two(block, _exponent(block) + block.shape[1].bit_length())
+        return block
 
     def gallery(self, block: Tensor) -> Tensor:
         """Gallery items as `score` takes them."""
         return block
 
+    @abstractmethod
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
+
+    def to_comparable(self, query: Tensor, out: Tensor) -> None:  # noqa: B027
+        """Turn scores, in place, into similarities that can be compared between queries, given as they came."""
+
+
+@final
+class Dot(Similarity):
+    """Inner product q . g; in float64 over a power of two of the query, so that no product leaves the range."""
+
+    def query(self, block: Tensor) -> Tensor:
+        """Queries, in float64 over a power of two."""
+        if block.dtype != torch.float64:
+            return block
+        return _over_power_of_two(block, _exponent(block) + block.shape[1].bit_length())
+
+    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+        """Write q . g into `out`."""
         product(query, gallery, out)
 
-    def complete(self, query: Tensor, out: Tensor) -> None:
-        """Turn scores into similarities that can be compared between queries, given as they came, in place."""
+    def to_comparable(self, query: Tensor, out: Tensor) -> None:
+        """Multiply by the power of two."""
         if query.dtype == torch.float64:
             out.copy_(_over_power_of_two(out, -_exponent(query) - query.shape[1].bit_length()))
 
 
-class Cosine(Dot):
+@final
+class Cosine(Similarity):
     """Cosine q . g / (|q| |g|); a zero vector has cosine 0 with everything.
 
     Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors whose squares leave the
     range are divided by a power of two first, which changes no digit of a cosine.
     """
 
-    def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
+    def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
         self._is_extreme = dtype == torch.float64 and is_extreme(gallery, dtype)
         none = torch.empty(0, dtype=dtype, device=gallery.device)
         self._inverse_norm = torch.cat([none, *(_inverse_norm(self.gallery(block)) for block in gallery.walk(dtype))])
 
     @property
-    def rewrites_gallery(self) -> bool:
+    def copies_gallery(self) -> bool:
         """Whether the gallery is divided by powers of two."""
         return self._is_extreme
 
@@ -94,11 +120,9 @@ class Cosine(Dot):
         product(query, gallery, out)
         out.mul_(self._inverse_norm[columns])
 
-    def complete(self, query: Tensor, out: Tensor) -> None:
-        """Cosines can be compared as they are."""
 
-
-class Euclidean(Dot):
+@final
+class Euclidean(Similarity):
     """Minus half the squared distance, up to a constant of the query: q . g - |g|^2 / 2.
 
     Both sides are moved by about the gallery's mean first: distances stay as they are, and the expansion does not
@@ -107,7 +131,7 @@ class Euclidean(Dot):
     """
 
     @staticmethod
-    def survey(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
+    def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
         """Sum of all items per coordinate, sum of all squares, number of items."""
         sums = torch.zeros(gallery.dimension + 2, dtype=torch.float64, device=gallery.device)
         for block in gallery.walk(dtype):
@@ -116,11 +140,26 @@ class Euclidean(Dot):
         sums[-1] = gallery.size
         return sums
 
-    def __init__(self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"]) -> None:
+    @staticmethod
+    def check_range(*rows: Rows) -> None:
+        """Raise if squared distances of float64 embeddings would overflow, or vanish all together.
+
+        Raises:
+            ValueError: it is so.
+        """
+        largest = max((float(block.abs().max()) for part in rows for block in part.walk(torch.float64)), default=0.0)
+        safe = _SAFE_NORMS[torch.float64]
+        if largest and not safe < largest < 1 / safe:
+            raise ValueError(
+                f"`similarity` 'euclidean' needs a largest coordinate of embeddings between {safe:g} and {1 / safe:g},"
+                f" whose squares float64 holds; got {largest:g}."
+            )
+
+    def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Find the origin, then every item's norm as seen from there."""
-        num_items = survey[-1].clamp(min=1)
-        mean = survey[:-2] / num_items
-        variance = survey[-2] / num_items - mean.square().sum()
+        num_items = statistics[-1].clamp(min=1)
+        mean = statistics[:-2] / num_items
+        variance = statistics[-2] / num_items - mean.square().sum()
         grid = torch.exp2((variance / gallery.dimension).clamp(min=torch.finfo(dtype).tiny).log2().div(2).round())
         origin = (mean / grid).round() * grid
         self._origin = origin.to(dtype) if bool(origin.any()) else None
@@ -129,7 +168,7 @@ class Euclidean(Dot):
         self._half_squared_norm = (norms / 2).to(dtype)
 
     @property
-    def rewrites_gallery(self) -> bool:
+    def copies_gallery(self) -> bool:
         """Whether the gallery is moved."""
         return self._origin is not None
 
@@ -146,33 +185,21 @@ class Euclidean(Dot):
         product(query, gallery, out)
         out.sub_(self._half_squared_norm[columns])
 
-    def complete(self, query: Tensor, out: Tensor) -> None:
+    def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Turn scores into minus the distance; rounding makes no squared distance negative."""
         half_squared_norm = (_squared_norm(self.query(query)) / 2).to(out.dtype)
         out.sub_(half_squared_norm[:, None]).clamp_(max=0).mul_(-2).sqrt_().neg_()
 
 
-class Custom(Dot):
-    """A user's function of a block of queries and a block of gallery items."""
+@final
+class Custom(Similarity):
+    """A user's function of a block of queries and a block of gallery items; what it gives is taken as comparable."""
 
-    def __init__(
-        self, gallery: Rows, dtype: torch.dtype, survey: Float[Tensor, " sums"], function: CustomSimilarity
-    ) -> None:
+    bounds_blocks = True  # what the function holds is not known
+
+    def __init__(self, function: CustomSimilarity) -> None:
         """Remember the function."""
-        super().__init__(gallery, dtype, survey)
         self._function = function
-
-    @property
-    def rewrites_gallery(self) -> bool:
-        """Say so, in order to bound the blocks that the function is given."""
-        return True
-
-    def query(self, block: Tensor) -> Tensor:
-        """Queries as they are."""
-        return block
-
-    def complete(self, query: Tensor, out: Tensor) -> None:
-        """What a function gives is taken to be comparable."""
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write what the user's function returns into `out`."""
@@ -185,7 +212,7 @@ class Custom(Dot):
         out.copy_(scores)
 
 
-SIMILARITIES = {"cosine": Cosine, "euclidean": Euclidean, "dot": Dot}
+SIMILARITIES: dict[str, type[Similarity]] = {"cosine": Cosine, "euclidean": Euclidean, "dot": Dot}
 
 
 def check_similarity(similarity: object) -> None:
@@ -194,18 +221,18 @@ def check_similarity(similarity: object) -> None:
         _checks.one_of("similarity", similarity, SIMILARITIES)
 
 
-def survey(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
+def gallery_statistics(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
     """What `prepare` must know of a whole gallery, as sums: those of the parts of a gallery add up."""
     check_similarity(similarity)
-    form = Custom if callable(similarity) else SIMILARITIES[similarity]
-    return form.survey(gallery, dtype)
+    kind = Custom if callable(similarity) else SIMILARITIES[similarity]
+    return kind.gallery_statistics(gallery, dtype)
 
 
-def prepare(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype, sums: Float[Tensor, " sums"]) -> Dot:
-    """The similarity's form for one gallery, or for a part of the gallery whose survey is `sums`."""
-    if callable(similarity):
-        return Custom(gallery, dtype, sums, similarity)
-    return SIMILARITIES[similarity](gallery, dtype, sums)
+def prepare(
+    similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]
+) -> Similarity:
+    """The similarity for one gallery, or for a part of the gallery whose statistics are given."""
+    return Custom(similarity) if callable(similarity) else SIMILARITIES[similarity](gallery, dtype, statistics)
 
 
 def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
@@ -229,23 +256,6 @@ def _is_extreme(block: Float[Tensor, "rows dim"]) -> bool:
     norm, safe = torch.linalg.vector_norm(block, dim=1), _SAFE_NORMS[block.dtype]
     suspects = block[~((norm > safe) & (norm < 1 / safe))]  # zero vectors are no trouble
     return bool(suspects.any())
-
-
-def check_range(similarity: str | CustomSimilarity, *rows: Rows) -> None:
-    """Raise if squared distances of float64 embeddings would overflow, or vanish all together.
-
-    Raises:
-        ValueError: it is so.
-    """
-    if similarity != "euclidean":
-        return
-    largest = max((float(block.abs().max()) for part in rows for block in part.walk(torch.float64)), default=0.0)
-    safe = _SAFE_NORMS[torch.float64]
-    if largest and not safe < largest < 1 / safe:
-        raise ValueError(
-            f"`similarity` 'euclidean' needs a largest coordinate of embeddings between {safe:g} and {1 / safe:g},"
-            f" whose squares float64 holds; got {largest:g}."
-        )
 
 
 def _exponent(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:

@@ -21,25 +21,25 @@ _INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor, " ranks"]:
     """The scores of the impostors at 1-based `ranks` from the highest score down; every rank exists."""
-    wanted, place = torch.tensor(ranks, dtype=torch.int64, device=pairs.device).unique(return_inverse=True)
+    wanted, of_rank = torch.tensor(ranks, dtype=torch.int64, device=pairs.device).unique(return_inverse=True)
     num_ranks, wanted = len(wanted), wanted[:, None]
     limits = torch.tensor([-torch.inf, torch.inf], dtype=pairs.dtype, device=pairs.device)
     # At or above `low` there are at least as many impostors as the rank says; above `high` there are fewer.
     low, high = _codes(limits)[:, None, None].expand(2, num_ranks, 1).unbind()
-    while bool((low < high).any()):
-        edges = _edges(low, high)
+    while bool((low < high).any()):  # every pass leaves one gap between two edges
+        edges = _edges(low, high)  # [ranks, gaps]
         distinct, of_edge = edges.unique(return_inverse=True)
         num_at = pairs.count_impostors(_floats(distinct, pairs.dtype)).at[of_edge]
         num_reached = (num_at >= wanted).sum(1, keepdim=True)  # they come first, for counts fall as edges rise
         low = torch.cat([low, edges], 1).gather(1, num_reached)
         high = torch.cat([edges - 1, high], 1).gather(1, num_reached)
-    return _floats(low[place, 0], pairs.dtype)
+    return _floats(low[of_rank, 0], pairs.dtype)
 
 
 def impostor_quantiles(pairs: ScoredPairs, shares: Sequence[float]) -> Float[Tensor, " shares"]:
     """The scores that about these shares of the impostors exceed, interpolated linearly, float64; NaN without any.
 
-    With the scores s_1 >= ... >= s_n and h = 1 + share (n - 1), that is s_h, or between neighbours
+    With the scores s_1 >= ... >= s_n and h = 1 + share (n - 1), that is s_h, or between neighbors
     s_floor(h) + (h - floor(h)) (s_floor(h)+1 - s_floor(h)): `torch.quantile` of minus the scores. NaN, too, between
     infinity and minus infinity.
     """
@@ -48,9 +48,9 @@ def impostor_quantiles(pairs: ScoredPairs, shares: Sequence[float]) -> Float[Ten
         return torch.full((len(shares),), torch.nan, dtype=torch.float64, device=pairs.device)
     positions = [share * (num_impostors - 1) for share in shares]
     first = [int(position) for position in positions]
-    second = [min(place + 1, num_impostors - 1) for place in first]
-    found = impostor_scores_at(pairs, [place + 1 for place in first + second]).double()
-    upper, lower = found[: len(shares)], found[len(shares) :]
+    second = [min(position + 1, num_impostors - 1) for position in first]
+    scores = impostor_scores_at(pairs, [position + 1 for position in first + second]).double()
+    upper, lower = scores[: len(shares)], scores[len(shares) :]
     weight = torch.tensor(positions, dtype=torch.float64, device=pairs.device).frac()
     # Infinities have no difference; between infinity and minus infinity there is nothing to interpolate.
     are_finite = upper.isfinite() & lower.isfinite()

@@ -7,12 +7,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
 
-PREDICTION_TIES = {
-    "pessimistic": "a wrong prediction with the same confidence goes before the correct one",
-    "optimistic": "the correct prediction goes before a wrong one with the same confidence",
-    "stable": "predictions with the same confidence keep the order of the queries",
-}
+PREDICTION_TIES = {name: policy for name, policy in TIE_POLICIES.items() if not policy.groups}
+"""the policies of `TIE_POLICIES` that order predictions: a correct one is a positive, and its query is its place"""
 
 
 def global_average_precision(
@@ -53,13 +51,15 @@ def global_average_precision(
         raise ValueError(f"`correct` must be False for a query without target; got {num_impossible} that are True.")
     if ignore_without_target:
         confidence, correct = confidence[has_target], correct[has_target]
-    hits = correct[_most_confident_first(confidence, correct, ties)].double()
+    hits = correct[_most_confident_first(confidence, correct, PREDICTION_TIES[ties])].double()
     place = torch.arange(1, len(hits) + 1, device=hits.device)
     return (hits.cumsum(0) / place * hits).sum() / has_target.sum()
 
 
-def _most_confident_first(confidence: Tensor, correct: Tensor, ties: str) -> Tensor:
-    if ties == "stable":
-        return confidence.argsort(descending=True, stable=True)
-    order = correct.long().argsort(descending=ties == "optimistic", stable=True)
+def _most_confident_first(confidence: Tensor, correct: Tensor, ties: TiePolicy) -> Tensor:
+    if ties.by_place is None:
+        turn = (correct != ties.positives_first).long()
+    else:
+        turn = ties.by_place(torch.arange(len(correct), device=correct.device))
+    order = turn.argsort(stable=True)
     return order[confidence[order].argsort(descending=True, stable=True)]

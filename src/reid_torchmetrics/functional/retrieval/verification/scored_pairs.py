@@ -14,14 +14,20 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, check_match, equal_ranges
+from reid_torchmetrics.functional.retrieval.scores import (
+    FEWEST_ROWS,
+    Scores,
+    Walk,
+    bytes_per_score,
+    check_match,
+    cut_in_panels,
+)
 
 _BYTES_PER_MASK = 4  # two masks of a tile, and two more while they are made
-_BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort, which other devices than the CPU need
 _BYTES_PER_POSITIVE = 64  # columns and masks of one listed item while its tile is looked at
-_FEWEST_ROWS = 8  # with fewer queries a tile, the matrix product is slow
 _MOST_PAIRS = 1 << 22  # with more pairs a tile, sorting leaves the cache; with fewer, looking up thresholds costs more
 
 
@@ -53,7 +59,7 @@ class ScoredPairs:
 
     def num_impostors(self) -> int:
         """Number of impostor pairs; looks at no score."""
-        tiles = map(self._relevance.tile, self._rows())
+        tiles = map(self._relevance.tile, segments.ranges(self._scores.num_queries, self._num_rows))
         return sum(int(tile.num_candidates.sum()) - int(tile.positive.sum()) for tile in tiles)
 
     def genuine_scores(self) -> Float[Tensor, " genuine"]:
@@ -86,32 +92,18 @@ class ScoredPairs:
         return ImpostorCounts(at, above)
 
     def _tiles(self) -> Iterator[PairTile]:
-        buffer = torch.empty(self._num_rows * self._width, dtype=self.dtype, device=self.device)
-        panels = equal_ranges(slice(0, self._scores.num_gallery), self._width)
-        for rows in self._rows():
+        walk = Walk(self._scores, self._num_rows, self._width, comparable=True)
+        for rows in walk.rows:
             listed = self._relevance.tile(rows)
-            seen = 0
-            for panel in panels:
-                shape = (rows.stop - rows.start, panel.stop - panel.start)
-                scores = buffer[: shape[0] * shape[1]].view(shape)
-                self._scores.fill_comparable(scores, rows, panel)
-                genuine, impostor = self._relevance.pairs(rows, panel, listed)
-                overlap = max(0, seen - panel.start)
-                genuine[:, :overlap] = False
-                impostor[:, :overlap] = False
-                seen = panel.stop
+            for panel, scores in walk.panels_of(rows):
+                genuine, impostor = self._relevance.pairs(rows, panel.columns, listed)
+                genuine[:, : panel.num_seen] = False
+                impostor[:, : panel.num_seen] = False
                 yield PairTile(scores, genuine, impostor)
-
-    def _rows(self) -> list[slice]:
-        total = self._scores.num_queries
-        return [slice(first, min(first + self._num_rows, total)) for first in range(0, total, self._num_rows)]
 
 
 def _cut(scores: Scores, longest_run: int) -> tuple[int, int]:
     """Queries and gallery items per tile."""
-    per_pair = scores.dtype.itemsize + _BYTES_PER_MASK + (0 if scores.device.type == "cpu" else _BYTES_PER_SORTED)
-    pairs = max(1, min(_MOST_PAIRS, scores.max_bytes // 2 // per_pair))
-    listable = max(1, scores.max_bytes // 2 // (_BYTES_PER_POSITIVE * max(1, longest_run)))
-    wanted = max(_FEWEST_ROWS, pairs // max(1, scores.num_gallery))
-    rows = max(1, min(wanted, pairs, listable, scores.num_queries))
-    return rows, max(1, min(scores.num_gallery, pairs // rows))
+    most_rows = max(FEWEST_ROWS, _MOST_PAIRS // max(1, scores.num_gallery))
+    per_pair, per_row = bytes_per_score(scores, _BYTES_PER_MASK), _BYTES_PER_POSITIVE * max(1, longest_run)
+    return cut_in_panels(scores, per_pair, per_row, most_rows=most_rows, most_scores=_MOST_PAIRS)

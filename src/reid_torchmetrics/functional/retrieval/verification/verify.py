@@ -17,16 +17,14 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.retrieval.verification.order_statistics import impostor_quantiles
 from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs
 
-PAIR_TIES = {
-    "pessimistic": "an impostor with the same score goes before the genuine pair",
-    "optimistic": "the genuine pair goes before an impostor with the same score",
-    "grouped": "pairs with the same score go together, and their precision is that at the end of the group",
-}
+PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
+"""the policies of `TIE_POLICIES` under which counts decide: a genuine pair is a positive, an impostor a negative"""
 
 
 class ReceiverOperatingCharacteristic(NamedTuple):
@@ -118,11 +116,13 @@ class Verification:
         if not num_genuine or not num_impostors:
             return EqualErrorRate(*torch.full((2,), torch.nan, dtype=torch.float64, device=impostors.device).unbind())
 
+        # FAR rises and FRR falls from corner to corner: bisect for the first with FAR >= FRR.
         def errors(corner: int) -> tuple[int, int]:
             """FAR and FRR times all genuine times all impostor pairs; Python's integers do not overflow."""
             return int(impostors[corner]) * num_genuine, (num_genuine - int(genuine[corner])) * num_impostors
 
         corner = bisect_left(range(len(genuine)), 0, key=lambda place: errors(place)[0] - errors(place)[1])
+        # FAR = FRR on the line from the corner before; the first corner has FAR 0 and FRR 1, so there is one.
         (far_before, frr_before), (far, frr) = errors(corner - 1), errors(corner)
         meeting = far * frr_before - far_before * frr
         rate = meeting / ((far - far_before + frr_before - frr) * num_genuine * num_impostors)
@@ -135,6 +135,7 @@ class Verification:
         Source: Hanley and McNeil, "The meaning and use of the area under a receiver operating characteristic (ROC)
         curve", Radiology 1982.
         """
+        # A genuine pair loses to an impostor above it, and half to one level with it: counted twice, in integers.
         # int64 is enough for 10^9 genuine pairs against 4 * 10^9 impostors.
         lost = self._num_genuine_here() * (self.num_impostors_at + self.num_impostors_above)
         num_pairs = self.num_genuine * self.num_impostors
@@ -153,10 +154,10 @@ class Verification:
             ValueError: an unknown `ties`.
         """
         _checks.one_of("ties", ties, PAIR_TIES)
-        here = self._num_genuine_here()
-        num_misses = self.num_impostors_above if ties == "optimistic" else self.num_impostors_at
+        here, policy = self._num_genuine_here(), PAIR_TIES[ties]
+        num_misses = self.num_impostors_above if policy.positives_first else self.num_impostors_at
         one_by_one = torch.arange(1, self.num_genuine + 1, device=here.device)
-        num_hits = self.num_genuine_at.repeat_interleave(here) if ties == "grouped" else one_by_one
+        num_hits = self.num_genuine_at.repeat_interleave(here) if policy.groups else one_by_one
         return (num_hits.double() / (num_hits + num_misses.repeat_interleave(here))).mean()
 
     def _num_genuine_here(self) -> Int[Tensor, " thresholds"]:
@@ -165,6 +166,7 @@ class Verification:
     def _corners(self) -> tuple[Int[Tensor, " corners"], Int[Tensor, " corners"]]:
         """Accepted impostors and accepted genuine pairs at every corner."""
         genuine_above = self.num_genuine_at - self._num_genuine_here()
+        # Two corners for each threshold, just above it and at it, between those of nothing and of everything.
         impostors = torch.stack([self.num_impostors_above, self.num_impostors_at], 1).flatten()
         genuine = torch.stack([genuine_above, self.num_genuine_at], 1).flatten()
         return (

@@ -12,28 +12,28 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.scores import Rows
 
 
-class Union(NamedTuple):
+class ItemSet(NamedTuple):
     """The queries that are not in the gallery, then the gallery."""
 
-    items: Rows
+    rows: Rows
     of_query: Int[Tensor, " queries"]
     """the item of every query"""
     of_gallery: Int[Tensor, " gallery"]
     """the item of everything in the gallery"""
 
     @classmethod
-    def of(cls, query: Tensor, gallery: Tensor, self_index: Tensor | None) -> Union:
+    def of(cls, query: Tensor, gallery: Tensor, self_index: Tensor | None) -> ItemSet:
         """Unite embeddings; `self_index` holds every query's own position in the gallery, or -1.
 
         Raises:
             TypeError: `self_index` is not an integer tensor.
             ValueError: its shape or values do not fit.
         """
-        own = torch.full((len(query),), -1, device=query.device) if self_index is None else self_index
-        _checks.integer_labels("self_index", own, len(query), query.device)
-        _checks.in_range("self_index", own, -1, len(gallery))
-        own, is_new = own.long(), own < 0
+        self_index = torch.full((len(query),), -1, device=query.device) if self_index is None else self_index
+        _checks.integer_labels("self_index", self_index, len(query), query.device)
+        _checks.in_range("self_index", self_index, -1, len(gallery))
+        self_index, is_new = self_index.long(), self_index < 0
         num_new = int(is_new.sum())
-        of_query = torch.where(is_new, is_new.cumsum(0) - 1, own + num_new)
+        of_query = torch.where(is_new, is_new.cumsum(0) - 1, self_index + num_new)
         of_gallery = torch.arange(num_new, num_new + len(gallery), device=query.device)
         return cls(Rows([query[is_new] if num_new < len(query) else query, gallery]), of_query, of_gallery)

@@ -1,0 +1,67 @@
+"""The items that score highest for every row, found in tiles of bounded memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, bytes_per_score, cut_in_panels
+
+
+class Neighbors(NamedTuple):
+    """The best items of every row, best first; among equal scores the lower position goes first."""
+
+    positions: Int[Tensor, "rows k"]
+    scores: Float[Tensor, "rows k"]
+    """infinity for the row's own item"""
+    lowest: Float[Tensor, " rows"]
+    """the lowest of all scores of the row"""
+    with_itself: Float[Tensor, " rows"]
+    """the score of the row's own item; 0 where it has none"""
+
+
+def find_neighbors(scores: Scores, k: int, *, of_items: bool = False) -> Neighbors:
+    """Find the `k` best of at least one item for every row of `scores`; all items if there are fewer.
+
+    `of_items` says that row i is item i. An item is its own first neighbor, whatever rounding does to its score.
+    """
+    k = min(k, scores.num_gallery)
+    walk = Walk(scores, *cut_in_panels(scores, bytes_per_score(scores)))
+    none = torch.empty(0, dtype=scores.dtype, device=scores.device)
+    parts = [Neighbors(none.long().view(0, k), none.view(0, k), none, none)]
+    parts += [_nearest_of(walk, rows, k, of_items=of_items) for rows in walk.rows]
+    neighbors = Neighbors(*map(torch.cat, zip(*parts, strict=True)))
+    _checks.no_nan(scores.argument, neighbors.lowest)
+    return neighbors
+
+
+def _nearest_of(walk: Walk, rows: slice, k: int, *, of_items: bool) -> Neighbors:
+    """Neighbors of the rows `rows`: the best of every panel, and of these the best."""
+    of_panels = []
+    for panel, scores in walk.panels_of(rows):
+        first, fresh = panel.columns.start + panel.num_seen, scores[:, panel.num_seen :]
+        lowest, with_itself = fresh.amin(1), torch.zeros_like(fresh[:, 0])
+        if of_items:
+            _take_diagonal(fresh, with_itself, rows.start - first)
+        best, columns = stable_top_k(fresh, min(k, fresh.shape[1]))
+        of_panels.append(Neighbors(columns + first, best, lowest, with_itself))
+    if len(of_panels) == 1:
+        return of_panels[0]
+    # Panels are in the order of positions, so that equal scores of two panels are, too: [rows, panels * k].
+    positions, candidates, lowest_of, with_itself_in = zip(*of_panels, strict=True)
+    best, columns = stable_top_k(torch.cat(candidates, dim=1), k)
+    nearest = torch.cat(positions, dim=1).gather(1, columns)
+    return Neighbors(nearest, best, torch.stack(lowest_of).amin(0), torch.stack(with_itself_in).sum(0))
+
+
+def _take_diagonal(scores: Tensor, with_itself: Tensor, offset: int) -> None:
+    """Read the scores of the rows' own items, those that are among these columns, and put infinity in their place."""
+    diagonal = scores.diagonal(offset)
+    start = max(0, -offset)
+    with_itself[start : start + len(diagonal)] = diagonal
+    diagonal.fill_(torch.inf)

@@ -1,0 +1,100 @@
+"""The bounded walk over queries x gallery, on which all that looks at scores goes.
+
+A tile is a range of queries, a panel a range of the gallery; the scores of one tile and panel are held at a time, in a
+buffer that is reserved once. Most work takes the panels of a tile one by one. Ranking would compute every score twice
+then, so it takes the whole gallery at once where it can.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from math import isqrt
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.scores.scores import Scores
+
+FEWEST_ROWS = 8
+"""with fewer queries a tile, a matrix product costs more per score than computing scores twice"""
+MOST_ROWS = 1024
+"""queries of a tile that has the whole gallery: with more, memory is only touched for the first time"""
+MOST_ROWS_OF_PANEL = 256
+"""the same of a tile that takes the gallery in panels, which are wider the fewer queries there are"""
+_BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort, which other devices than the CPU need
+
+
+class Panel(NamedTuple):
+    """A range of the gallery; all panels are equally wide, so the last may begin inside the one before."""
+
+    columns: slice
+    num_seen: int
+    """columns, the first of these, that the panel before has, too"""
+
+
+class Walk:
+    """Scores of one tile and panel at a time; `rows` are the queries of each tile."""
+
+    def __init__(self, scores: Scores, num_rows: int, width: int, *, comparable: bool = False) -> None:
+        """Reserve the scores of `num_rows` queries and `width` gallery items."""
+        self.scores = scores
+        self._fill = scores.fill_comparable if comparable else scores.fill
+        self._buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
+        self.rows = segments.ranges(scores.num_queries, num_rows)
+        columns = segments.equal_ranges(slice(0, scores.num_gallery), width)
+        ends = [0, *(panel.stop for panel in columns)]
+        self.panels = [Panel(panel, end - panel.start) for panel, end in zip(columns, ends, strict=False)]
+
+    def panels_of(self, rows: slice) -> Iterator[tuple[Panel, Float[Tensor, "queries columns"]]]:
+        """The scores of the queries `rows`, panel by panel; each is overwritten by the next."""
+        for panel in self.panels:
+            yield panel, self.fill(rows, panel.columns)
+
+    def whole(self, rows: slice) -> Float[Tensor, "queries gallery"]:
+        """The scores of the queries `rows` against the whole gallery, where a panel is as wide."""
+        return self.fill(rows, slice(0, self.scores.num_gallery))
+
+    def fill(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
+        """The scores of queries and gallery items, in place of those that were asked for before."""
+        scores = self.view(rows, columns)
+        self._fill(scores, rows, columns)
+        return scores
+
+    def view(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
+        """Where `fill` puts the scores of queries and gallery items."""
+        shape = (rows.stop - rows.start, columns.stop - columns.start)
+        return self._buffer[: shape[0] * shape[1]].view(shape)
+
+
+def bytes_per_score(scores: Scores, beside: int = 0) -> int:
+    """Bytes of a score that is sorted, with so many `beside` it."""
+    return scores.dtype.itemsize + (0 if scores.device.type == "cpu" else _BYTES_PER_SORTED) + beside
+
+
+def rows_with_gallery(scores: Scores, per_score: int, per_row: int = 0) -> int:
+    """Queries whose scores against the whole gallery fit `scores.max_bytes`, each with `per_row` bytes more; or 0."""
+    return scores.max_bytes // max(1, per_score * scores.num_gallery + per_row)
+
+
+def cut_in_panels(
+    scores: Scores,
+    per_score: int,
+    per_row: int = 0,
+    *,
+    most_rows: int = MOST_ROWS_OF_PANEL,
+    most_scores: int = sys.maxsize,
+) -> tuple[int, int]:
+    """Queries a tile and gallery items a panel that fit `scores.max_bytes`, half of it for the bytes per row, if any.
+
+    Where little fits, a tile is as high as wide.
+    """
+    share = scores.max_bytes // 2 if per_row else scores.max_bytes
+    num_scores = max(1, min(share // per_score, most_scores))
+    rows = min(max(isqrt(num_scores), num_scores // max(1, scores.num_gallery)), share // max(1, per_row))
+    rows = max(1, min(rows, most_rows, scores.num_queries))
+    num_panels = max(1, -(-scores.num_gallery // (num_scores // rows)))
+    return rows, -(-scores.num_gallery // num_panels)  # no wider than it takes: the last overlaps the one before
