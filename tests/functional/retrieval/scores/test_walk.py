@@ -35,10 +35,10 @@ def test_panels_are_equally_wide_and_only_the_last_begins_in_the_one_before(num_
     assert all(panel.num_seen == 0 for panel in walk.panels[:-1])
 
 
-@given(st.integers(1, 3000), st.integers(1, 3000), st.integers(100, 10**6), st.integers(1, 30), st.integers(0, 5000))
+@given(st.integers(1, 3000), st.integers(1, 3000), st.integers(100, 10**6), st.integers(4, 30), st.integers(0, 5000))
 def test_a_panel_fits_the_memory_that_it_may_take(num_queries, num_gallery, max_bytes, per_score, per_row):
     scores = GivenScores(torch.empty(num_queries, 1).expand(-1, num_gallery), kept=None, max_bytes=max_bytes)
-    rows, width = cut_in_panels(scores, per_score, per_row)
+    rows, width = cut_in_panels(scores, per_score - 4, per_row)
     assert 1 <= rows <= num_queries
     assert 1 <= width <= num_gallery
     held = rows * (width * per_score + per_row)
@@ -47,4 +47,4 @@ def test_a_panel_fits_the_memory_that_it_may_take(num_queries, num_gallery, max_
 
 def test_panels_are_no_wider_than_their_number_asks():
     scores = numbered(1, 100, max_bytes=90 * 8)
-    assert cut_in_panels(scores, 8) == (1, 50)  # and not 90 with an overlap of 80
+    assert cut_in_panels(scores) == (1, 50)  # and not 90 with an overlap of 80
