@@ -16,13 +16,14 @@ PACKAGE = ROOT.name
 FUNCTIONAL = f"{PACKAGE}.functional"
 
 ROOMS = {
-    "relevance": ("scores", "ranking", "measures", "draws", "reranking", "verification", "evaluation"),
-    "scores": ("ranking", "measures", "draws", "reranking", "verification", "evaluation"),
-    "ranking": ("measures", "draws", "reranking", "verification", "evaluation"),
-    "measures": ("scores", "draws", "reranking", "verification", "evaluation"),
-    "draws": ("reranking", "verification", "evaluation"),
-    "reranking": ("measures", "draws", "verification", "evaluation"),
-    "verification": ("measures", "draws", "reranking", "evaluation"),
+    "relevance": ("scores", "ranking", "sharding", "measures", "draws", "reranking", "verification", "evaluation"),
+    "scores": ("ranking", "sharding", "measures", "draws", "reranking", "verification", "evaluation"),
+    "ranking": ("sharding", "measures", "draws", "reranking", "verification", "evaluation"),
+    "sharding": ("measures", "draws", "reranking", "verification", "evaluation"),
+    "measures": ("scores", "sharding", "draws", "reranking", "verification", "evaluation"),
+    "draws": ("sharding", "reranking", "verification", "evaluation"),
+    "reranking": ("sharding", "measures", "draws", "verification", "evaluation"),
+    "verification": ("sharding", "measures", "draws", "reranking", "evaluation"),
 }
 """rooms of retrieval, and those that they must not know"""
 
@@ -50,8 +51,8 @@ RULES = [
     (FUNCTIONAL, f"{PACKAGE}.plot"),
     (f"{FUNCTIONAL}.retrieval", f"{FUNCTIONAL}.detection"),
     (f"{FUNCTIONAL}.detection", f"{FUNCTIONAL}.retrieval"),
-    (f"{FUNCTIONAL}.segments", f"{FUNCTIONAL}.retrieval"),
-    (f"{FUNCTIONAL}.segments", f"{FUNCTIONAL}.detection"),
+    *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.retrieval") for ground in ("segments", "world")),
+    *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.detection") for ground in ("segments", "world")),
     *(
         (f"{FUNCTIONAL}.retrieval.{room}", f"{FUNCTIONAL}.retrieval.{other}")
         for room, others in ROOMS.items()
@@ -64,7 +65,8 @@ RULES = [
     ),
     (f"{PACKAGE}.metrics.base", f"{PACKAGE}.metrics.reid"),
     (f"{PACKAGE}.metrics.base", f"{PACKAGE}.metrics.detection"),
-    (f"{PACKAGE}.metrics.base", FUNCTIONAL),
+    (f"{PACKAGE}.metrics.base", f"{FUNCTIONAL}.retrieval"),
+    (f"{PACKAGE}.metrics.base", f"{FUNCTIONAL}.detection"),
     (f"{PACKAGE}.metrics.reid", f"{PACKAGE}.metrics.detection"),
     (f"{PACKAGE}.metrics.detection", f"{PACKAGE}.metrics.reid"),
     (f"{PACKAGE}.metrics.reid", f"{FUNCTIONAL}.detection"),

@@ -204,6 +204,7 @@ def test_curves_are_drawn_into_given_axes():
     assert plot_precision_recall(TWO, ax=axes)[1] is axes
 
 
+@pytest.mark.usefixtures("unannotated")
 def test_a_threshold_that_was_not_evaluated_is_an_error_that_lists_those_that_were():
     with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0\.5, 0\.55, .*0\.95; got 0\.52\."):
         plot_precision_recall(TWO, iou_threshold=0.52)

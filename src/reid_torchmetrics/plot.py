@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._checks import detection_metric as _detection_checks
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 _MOST_NAMED = 10  # so many curves have colors and names of their own
 _MOST_INSIDE = 5  # so many names leave room for the curves
-_CLOSE = 1e-6  # the threshold 0.9 is 0.8999999999999999 in COCO
 
 
 def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
@@ -145,7 +143,7 @@ class _Chosen(NamedTuple):
         """At an IoU threshold, or the mean over all of them."""
         coco = results if isinstance(results, CocoResults) else results.coco
         grid = coco.grid
-        places = slice(None) if iou_threshold is None else [_place(iou_threshold, grid.iou_thresholds)]
+        places = slice(None) if iou_threshold is None else [grid.threshold_index(iou_threshold)]
         has_positives = coco.recall[0, :, 0, 0] >= 0
         precision = coco.precision[places][..., 0, grid.official_limit].mean(0)
         average = results.averages.average_precision[grid.official_limit][0, places].mean(0)
@@ -174,10 +172,3 @@ def _lines_of_classes(chosen: _Chosen, names: Mapping[int, str]) -> list[_Line]:
     if len(lines) > 1:
         lines.append(_mean_line(f"mean of {len(labels)} classes", chosen, color="black", linewidth=2.5))
     return lines
-
-
-def _place(threshold: float, thresholds: Sequence[float]) -> int:
-    _checks.number("iou_threshold", threshold)
-    places = [place for place, each in enumerate(thresholds) if abs(each - threshold) < _CLOSE]
-    _detection_checks.one_threshold("iou_threshold", threshold, thresholds, known=bool(places))
-    return places[0]

@@ -1,7 +1,7 @@
-"""Lets one allocation after the other fail on one of two ranks: `python -m tests.distributed.allocations`.
+"""Lets one allocation after the other fail on one of two processes: `python -m tests.distributed.allocations`.
 
 The script tries every allocation, which takes minutes, and prints how many calls were tried and how many of them raised
-on both ranks; where one hangs, it raises. The test suite tries one at every line of the metrics between any two
+on both processes; where one hangs, it raises. The test suite tries one at every line of the metrics between any two
 collectives.
 """
 
@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
 from reid_torchmetrics.metrics.base import messages
 from reid_torchmetrics.metrics.reid import ranking_cache
-from tests.distributed import ranks
+from tests.distributed import processes
 from tests.metrics.detection import detection_samples
 from tests.metrics.reid.samples import batches, fed
 
@@ -78,18 +78,18 @@ def line_of_metrics(frame: FrameType | None) -> tuple[str, int]:
     return "", 0
 
 
-def re_identification(rank: int, size: int, metric: ReIDMeanAP, *, index: bool) -> ReIDMeanAP:
-    """A query and three gallery items a rank."""
+def re_identification(process: int, size: int, metric: ReIDMeanAP, *, index: bool) -> ReIDMeanAP:
+    """A query and three gallery items a process."""
     given = batches(num_queries=2, num_gallery=6, size=1)
     if index:
         for number, batch in enumerate(given):
             batch["index"] = torch.tensor([number])
-    return fed(metric, given[rank::size])
+    return fed(metric, given[process::size])
 
 
-def detection(rank: int, size: int) -> DetectionMAP:
+def detection(process: int, size: int) -> DetectionMAP:
     given = detection_samples.images(1, 2, num_levels=4, with_ids=True)
-    return detection_samples.fed(DetectionMAP(), *(side[rank::size] for side in given))
+    return detection_samples.fed(DetectionMAP(), *(side[process::size] for side in given))
 
 
 CASES: dict[str, tuple[Callable, str]] = {
@@ -106,25 +106,25 @@ class Outcome(NamedTuple):
     """What became of one call."""
 
     num_raised: int
-    """ranks"""
+    """processes"""
     num_failed: int
-    """ranks; 0 where no allocation was left to fail"""
+    """processes; 0 where no allocation was left to fail"""
     message: str
 
 
-def fail(rank: int, size: int, case: str, failing: int, every: bool) -> list[Outcome]:
-    """What becomes of a call while one allocation after the other fails on the rank `failing`, and at last none."""
+def fail(process: int, size: int, case: str, failing: int, every: bool) -> list[Outcome]:
+    """What becomes of a call while one allocation after the other fails on the process `failing`, and at last none."""
     make, method = CASES[case]
-    metric, survey = make(rank, size), Allocations()
+    metric, survey = make(process, size), Allocations()
     seen = [call(metric, method, survey)]
     numbers = iter(survey.numbers(every=every))
     while len(seen) == 1 or seen[-1].num_failed:
-        seen.append(call(metric, method, Allocations(next(numbers)) if rank == failing else nullcontext()))
+        seen.append(call(metric, method, Allocations(next(numbers)) if process == failing else nullcontext()))
     return seen[1:]
 
 
 def call(metric: ReIDMeanAP | DetectionMAP, method: str, allocations: Allocations | nullcontext) -> Outcome:
-    """Ask a metric as if for the first time in this group; all ranks are in step afterwards."""
+    """Ask a metric as if for the first time in this group; all processes are in step afterwards."""
     ranking_cache.rankings = ranking_cache.RankingCache()
     messages._of_groups.clear()
     metric._computed, message = None, ""
@@ -140,15 +140,15 @@ def call(metric: ReIDMeanAP | DetectionMAP, method: str, allocations: Allocation
 
 
 def main() -> None:
-    """Try all of them, on either rank."""
-    ranks.TIMEOUT = 3600
-    pool = ranks.Ranks()
+    """Try all of them, on either process."""
+    processes.TIMEOUT = 3600
+    pool = processes.Processes()
     for case in CASES:
         for failing in range(2):
             *tried, last = pool.run(2, fail, case, failing, True)[failing]
             assert not last.message
             raised = sum(outcome.num_raised == 2 for outcome in tried)
-            print(f"{case}, rank {failing}: {len(tried)} calls, {raised} raised on both ranks")  # noqa: T201
+            print(f"{case}, process {failing}: {len(tried)} calls, {raised} raised on both processes")  # noqa: T201
     pool.stop()
 
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.distributed.ranks import Ranks
+from tests.distributed.processes import Processes
 
 
 @pytest.fixture(scope="session")
-def ranks() -> Iterator[Ranks]:
-    pool = Ranks()
+def processes() -> Iterator[Processes]:
+    pool = Processes()
     yield pool
     pool.stop()

@@ -155,7 +155,7 @@ def main(folder: Path, problem: str) -> None:
     trainer.validate(module, data, verbose=False)
     best = {"path": str(checkpoint.best_model_path), "score": float(checkpoint.best_model_score)}
     saved = {"sanity_checks": recorder.sanity_checks, "validations": recorder.validations, "best": best}
-    torch.save(saved, folder / f"rank_{trainer.global_rank}.pt")
+    torch.save(saved, folder / f"process_{trainer.global_rank}.pt")
     torch.distributed.barrier()
     torch.distributed.destroy_process_group()  # gloo threads that Lightning leaves running may abort the exit
 

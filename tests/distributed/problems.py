@@ -1,4 +1,4 @@
-"""Retrieval problems spread over ranks at random, biased to ties, junk, repeated samples and ranks without samples."""
+"""Retrieval problems sharded at random, biased to ties, junk, repeated samples and processes without samples."""
 
 import random
 from dataclasses import dataclass, field
@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import EmbeddingMetric
-from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES, PositiveRanks
+from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES, PositiveRanks, QueryCounts, RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
+from reid_torchmetrics.functional.world import World
 from tests.reference.retrieval import Evaluation, evaluate, similarity
 from tests.strategies import ALL_TIES, SAME_CAMERA
 
@@ -31,7 +33,7 @@ SIMILARITIES = ("cosine", "euclidean", "dot", minus_taxi_distance)
 
 @dataclass(frozen=True)
 class Problem:
-    """Samples of one data set, in the order of `index`, and who of the ranks sees which of them."""
+    """Samples of one data set, in the order of `index`, and who of the processes sees which of them."""
 
     embeddings: Tensor
     identities: Tensor
@@ -39,29 +41,36 @@ class Problem:
     is_query: Tensor | None
     index: Tensor | None
     seen: list[list[int]]
-    """positions, for every rank"""
+    """positions, for every process"""
     options: dict[str, object] = field(default_factory=dict)
     max_bytes: tuple[int, ...] = (DEFAULT_MAX_BYTES,)
-    """of the ranks, in turn"""
+    """of the processes, in turn"""
     batch_size: int = 1000
     dtypes: tuple[torch.dtype | None, ...] = (None,)
-    """of the embeddings of the ranks, in turn"""
+    """of the embeddings of the processes, in turn"""
     column_major: tuple[bool, ...] = (False,)
-    """whether the embeddings of the ranks are, in turn; only what ranks do together"""
+    """whether the embeddings of the processes are, in turn; only what processes do together"""
 
-    def together(self, rank: int, **options: object) -> RawRanks:
-        """The metric of a rank."""
-        metric = RawRanks(max_bytes=self.max_bytes[rank % len(self.max_bytes)], **self.options, **options)
-        metric = self._fed(metric, self.seen[rank], self._dtype(rank))
-        if self.column_major[rank % len(self.column_major)]:
+    def together(self, process: int, **options: object) -> RawRanks:
+        """The metric of a process."""
+        metric = RawRanks(max_bytes=self.max_bytes[process % len(self.max_bytes)], **self.options, **options)
+        metric = self._fed(metric, self.seen[process], self._dtype(process))
+        if self.column_major[process % len(self.column_major)]:
             metric.embeddings = [block.T.contiguous().T for block in metric.embeddings]
         return metric
 
+    def outcome(self, world: World) -> "Outcome":
+        """What the metric of a process of `world` finds with the others."""
+        metric = self.together(world.process)
+        options = metric._ranks_by(of_cmc=False)
+        ranking = rank_samples(metric._samples(), options, world, max_bytes=metric.max_bytes)
+        return Outcome.given(metric.summarize(ranking.ranks), ranking.ranks, ranking.counts)
+
     def alone(self, **options: object) -> RawRanks:
-        """The metric of a process that sees what all ranks see, rank by rank."""
+        """The metric of a process that sees what all processes see, process by process."""
         metric = RawRanks(max_bytes=self.max_bytes[0], sync_on_compute=False, **self.options, **options)
-        for rank, positions in enumerate(self.seen):
-            self._fed(metric, positions, self._dtype(rank))
+        for process, positions in enumerate(self.seen):
+            self._fed(metric, positions, self._dtype(process))
         return metric
 
     def reference(self) -> Evaluation:
@@ -84,8 +93,8 @@ class Problem:
             return torch.empty(0, len(gallery)).numpy()
         return similarity(*(side.numpy() for side in pair), function)
 
-    def _dtype(self, rank: int) -> torch.dtype:
-        return self.dtypes[rank % len(self.dtypes)] or self.embeddings.dtype
+    def _dtype(self, process: int) -> torch.dtype:
+        return self.dtypes[process % len(self.dtypes)] or self.embeddings.dtype
 
     def _fed(self, metric: RawRanks, positions: list[int], dtype: torch.dtype) -> RawRanks:
         for first in range(0, len(positions), self.batch_size):
@@ -111,10 +120,15 @@ class Outcome:
 
     @classmethod
     def of(cls, metric: RawRanks) -> "Outcome":
-        """What a metric says; every rank must ask."""
-        value, results = metric.compute().reshape(-1).tolist(), metric.results()
-        rank = [int(number) for number in value] if results.counts.valid else None
-        return cls(rank, results.num_positives.tolist(), results.num_candidates.tolist())
+        """What a metric says; every process must ask."""
+        value, results = metric.compute(), metric.results()
+        return cls.given(value, results, results.counts)
+
+    @classmethod
+    def given(cls, value: Tensor, found: PositiveRanks | RetrievalResults, counts: QueryCounts) -> "Outcome":
+        """The ranks as `RawRanks` has them, with what else was found."""
+        rank = [int(number) for number in value.reshape(-1).tolist()] if counts.valid else None
+        return cls(rank, found.num_positives.tolist(), found.num_candidates.tolist())
 
     @classmethod
     def expected(cls, reference: Evaluation) -> "Outcome":
@@ -162,7 +176,7 @@ def problem(seed: int, size: int) -> Problem:
 
 
 def _dealt(draw: random.Random, total: int, size: int) -> list[list[int]]:
-    """Every position to some rank, in no order; some to several ranks, and often none to some rank."""
+    """Every position to some process, in no order; some to several processes, and often none to some process."""
     active = draw.sample(range(size), draw.randint(1, size))
     seen: list[list[int]] = [[] for _ in range(size)]
     for position in range(total):

@@ -1,4 +1,4 @@
-"""Ways to deal samples out to ranks, and what the slow reference says of all of them."""
+"""Ways to deal samples out to processes, and what the slow reference says of all of them."""
 
 from dataclasses import dataclass
 
@@ -10,17 +10,17 @@ from tests.reference.retrieval import Evaluation, evaluate, similarity
 
 
 def _padded(count: int, size: int, *, shuffle: bool) -> list[list[int]]:
-    return [list(DistributedSampler(range(count), size, rank, shuffle=shuffle)) for rank in range(size)]
+    return [list(DistributedSampler(range(count), size, process, shuffle=shuffle)) for process in range(size)]
 
 
 def _uneven(count: int, size: int) -> list[list[int]]:
     order = torch.randperm(count, generator=torch.Generator().manual_seed(count))
-    stops = [count * (2**rank - 1) // (2**size - 1) for rank in range(size + 1)]
-    return [order[stops[rank] : stops[rank + 1]].tolist() for rank in range(size)]
+    stops = [count * (2**process - 1) // (2**size - 1) for process in range(size + 1)]
+    return [order[stops[process] : stops[process + 1]].tolist() for process in range(size)]
 
 
 def _round_robin(count: int, size: int) -> list[list[int]]:
-    return [list(range(rank, count, size)) for rank in range(size)]
+    return [list(range(process, count, size)) for process in range(size)]
 
 
 SHARDINGS = {
@@ -32,7 +32,7 @@ SHARDINGS = {
     "padded": lambda count, size: _padded(count, size, shuffle=False),
     "padded_shuffled": lambda count, size: _padded(count, size, shuffle=True),
 }
-"""from a number of samples and of ranks to the positions that each rank gets"""
+"""from a number of samples and of processes to the positions that each process gets"""
 
 PADDED = ("padded", "padded_shuffled")
 

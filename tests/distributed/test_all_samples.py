@@ -1,4 +1,4 @@
-"""Re-ranking and drawn galleries need all samples on every rank: the values are those of one process."""
+"""Re-ranking and drawn galleries need all samples on every process: the values are those of one process."""
 
 import warnings
 from unittest import mock
@@ -15,7 +15,7 @@ from reid_torchmetrics import (
     ReIDMeanAP,
     ReIDMetrics,
 )
-from reid_torchmetrics.metrics.reid import sharded_ranking
+from reid_torchmetrics.functional.retrieval.evaluation import sample_ranking
 from tests.distributed.shards import SHARDINGS, loaders
 
 OPTIONS = {
@@ -27,21 +27,21 @@ OPTIONS = {
 }
 
 
-def fed_by(metric, roles, sharding, size, ranks, *, index):
-    """The metric after the samples of some of the ranks."""
-    for rank in ranks:
+def fed_by(metric, roles, sharding, size, processes, *, index):
+    """The metric after the samples of some of the processes."""
+    for process in processes:
         for loader in loaders(roles):
-            for batch in loader.batches(SHARDINGS[sharding](len(loader), size)[rank], index=index):
+            for batch in loader.batches(SHARDINGS[sharding](len(loader), size)[process], index=index):
                 metric.update(**batch)
     return metric
 
 
-def compute_all(rank, size, roles):
-    """Values together, and on the first rank alone; and the means of `results`."""
+def compute_all(process, size, roles):
+    """Values together, and on the first process alone; and the means of `results`."""
     found = {}
     for name, options in OPTIONS.items():
         for sharding, index in (("round_robin", True), ("padded_shuffled", True), ("empty_first", False)):
-            together = fed_by(ReIDMetrics(**options), roles, sharding, size, [rank], index=index)
+            together = fed_by(ReIDMetrics(**options), roles, sharding, size, [process], index=index)
             alone = ReIDMetrics(**options, sync_on_compute=False)
             fed_by(alone, roles, sharding, size, range(size), index=index)
             with warnings.catch_warnings():
@@ -53,40 +53,42 @@ def compute_all(rank, size, roles):
 
 
 @pytest.mark.parametrize(("size", "roles"), [(1, "mixed"), (2, "two_loaders"), (3, "leave_one_out"), (3, "mixed")])
-def test_every_rank_computes_what_one_process_computes(ranks, size, roles):
-    for outcome in ranks.run(size, compute_all, roles):
+def test_every_process_computes_what_one_process_computes(processes, size, roles):
+    for outcome in processes.run(size, compute_all, roles):
         for case, (values, means, alone) in outcome.items():
             assert values == pytest.approx(alone, abs=1e-6), case
             assert means == pytest.approx(alone, abs=1e-6), case
 
 
-def compute_with_failure(rank, size):
-    metric = fed_by(ReIDMeanAP(rerank=KReciprocal(k1=6, k2=3)), "two_loaders", "round_robin", size, [rank], index=True)
-    failing = mock.patch.object(sharded_ranking, "rank_whole", side_effect=torch.OutOfMemoryError("simulated"))
+def compute_with_failure(process, size):
+    metric = fed_by(
+        ReIDMeanAP(rerank=KReciprocal(k1=6, k2=3)), "two_loaders", "round_robin", size, [process], index=True
+    )
+    failing = mock.patch.object(sample_ranking, "rank_problem", side_effect=torch.OutOfMemoryError("simulated"))
     try:
-        with failing if rank == size - 1 else mock.MagicMock():
+        with failing if process == size - 1 else mock.MagicMock():
             metric.compute()
     except DistributedMetricError as error:
         return str(error), float(metric.compute())
     return "no error", 0.0
 
 
-def test_an_error_on_one_rank_is_an_error_on_all(ranks):
-    outcomes = ranks.run(2, compute_with_failure)
+def test_an_error_on_one_process_is_an_error_on_all(processes):
+    outcomes = processes.run(2, compute_with_failure)
     assert outcomes[0] == outcomes[1]
-    assert "rank 1" in outcomes[0][0]
+    assert "process 1" in outcomes[0][0]
     assert outcomes[0][1] > 0
 
 
-def compute_differing(rank, size):
-    metric = ReIDCMC(rerank=KReciprocal(k1=6 + rank, k2=3))
-    fed_by(metric, "two_loaders", "round_robin", size, [rank], index=True)
+def compute_differing(process, size):
+    metric = ReIDCMC(rerank=KReciprocal(k1=6 + process, k2=3))
+    fed_by(metric, "two_loaders", "round_robin", size, [process], index=True)
     with pytest.raises(DistributedMetricError, match="same `rerank`; got") as raised:
         metric.compute()
     return str(raised.value)
 
 
-def test_other_options_on_another_rank_are_named(ranks):
-    for message in ranks.run(2, compute_differing):
+def test_other_options_on_another_process_are_named(processes):
+    for message in processes.run(2, compute_differing):
         assert "k1=6" in message
         assert "k1=7" in message

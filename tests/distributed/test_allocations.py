@@ -1,18 +1,18 @@
-"""A rank that runs out of memory at any moment whatever is an error on all ranks, and they go on in step."""
+"""A process that runs out of memory at any moment whatever is an error on all processes, and they go on in step."""
 
 import pytest
 
 from tests.distributed.allocations import CASES, Outcome, fail
 
 SAID = {
-    "DistributedMetricError: rank 1: OutOfMemoryError: simulated",
-    "DistributedMetricError: rank 1: no memory for messages to the other ranks",
+    "DistributedMetricError: process 1: OutOfMemoryError: simulated",
+    "DistributedMetricError: process 1: no memory for messages to the others",
 }
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_allocation_that_fails_on_one_rank_is_an_error_on_all(ranks, case):
-    for *tried, last in ranks.run(2, fail, case, 1, False):
+def test_an_allocation_that_fails_on_one_process_is_an_error_on_all(processes, case):
+    for *tried, last in processes.run(2, fail, case, 1, False):
         assert len(tried) > 20
         assert {outcome.num_raised for outcome in tried} == {2}
         assert {outcome.message for outcome in tried} == SAID

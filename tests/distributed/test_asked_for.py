@@ -10,12 +10,12 @@ from tests.metrics.detection import detection_samples
 from tests.metrics.reid.samples import batches, fed
 
 
-def metrics(rank: int, size: int) -> dict[str, ReIDMeanAP | DetectionMAP]:
+def metrics(process: int, size: int) -> dict[str, ReIDMeanAP | DetectionMAP]:
     given, (preds, target) = batches(), detection_samples.images(1, 6)
     return {
-        "mean AP": fed(ReIDMeanAP(), given[rank::size]),
-        "CMC by another camera rule": fed(ReIDCMC(protocol="cuhk03_openreid"), given[rank::size]),
-        "detection": detection_samples.fed(DetectionMAP(), preds[rank::size], target[rank::size]),
+        "mean AP": fed(ReIDMeanAP(), given[process::size]),
+        "CMC by another camera rule": fed(ReIDCMC(protocol="cuhk03_openreid"), given[process::size]),
+        "detection": detection_samples.fed(DetectionMAP(), preds[process::size], target[process::size]),
     }
 
 
@@ -29,7 +29,7 @@ PAIRS = [
 
 
 def ask(held: dict, name: str, method: str):
-    """What a rank calls."""
+    """What a process calls."""
     metric = held[name]
     if method != "forward":
         return getattr(metric, method)
@@ -38,20 +38,22 @@ def ask(held: dict, name: str, method: str):
     return lambda: metric(*batch) if name == "detection" else metric(**batch)
 
 
-def asks(rank: int, size: int) -> list[str]:
+def asks(process: int, size: int) -> list[str]:
     said = []
     for pair in PAIRS:
-        held = metrics(rank, size)
-        said.append(message_of(ask(held, *pair[rank])))
+        held = metrics(process, size)
+        said.append(message_of(ask(held, *pair[process])))
         assert message_of(held["mean AP"].compute).startswith("no error")
     return said
 
 
 @pytest.mark.filterwarnings("ignore:No query can be evaluated")
-def test_ranks_that_are_asked_for_different_things_learn_it_and_go_on(ranks):
+def test_processes_that_are_asked_for_different_things_learn_it_and_go_on(processes):
     classes = {"mean AP": "ReIDMeanAP", "CMC by another camera rule": "ReIDCMC", "detection": "DetectionMAP"}
-    first, second = ranks.run(2, asks)
+    first, second = processes.run(2, asks)
     assert len(first) == len(PAIRS) > 20
     for pair, *said in zip(PAIRS, first, second, strict=True):
-        called = "; ".join(f"rank {rank}: `{classes[each[0]]}.{ASKED[each]}`" for rank, each in enumerate(pair))
-        assert said == [f"All ranks must call the same method of the same class; got {called}."] * 2, pair
+        called = "; ".join(
+            f"process {process}: `{classes[each[0]]}.{ASKED[each]}`" for process, each in enumerate(pair)
+        )
+        assert said == [f"All processes must call the same method of the same class; got {called}."] * 2, pair

@@ -33,41 +33,42 @@ def mean_ap(*labels: str) -> float:
     return float(torch.tensor(reference_of(batches(), **cameras).average_precision["rectangle"]).nanmean())
 
 
-def computes(rank: int, size: int, empty: tuple[int, ...]) -> list[tuple[float, bool]]:
-    """Empty batches on some ranks, samples on the others; both with any of the optional labels."""
+def computes(process: int, size: int, empty: tuple[int, ...]) -> list[tuple[float, bool]]:
+    """Empty batches on some processes, samples on the others; both with any of the optional labels."""
     found = []
     active = [number for number in range(size) if number not in empty]
     for labels in COMBINATIONS:
         for of_empty in COMBINATIONS:
             metric = ReIDMeanAP()
-            if rank in empty:
+            if process in empty:
                 metric.update(**without_samples(given(*of_empty)[0]))
             else:
-                fed(metric, given(*labels)[active.index(rank) :: len(active)])
+                fed(metric, given(*labels)[active.index(process) :: len(active)])
             results = metric.results()
             found.append((float(metric.compute()), results.setup.cameras))
     return found
 
 
 @pytest.mark.parametrize(("size", "empty"), [(2, (0,)), (2, (1,)), (3, (0, 2))])
-def test_an_empty_batch_on_a_rank_does_not_count_as_a_use_of_a_label(ranks, size, empty):
+def test_an_empty_batch_on_a_process_does_not_count_as_a_use_of_a_label(processes, size, empty):
     expected = [mean_ap(*labels) for labels in COMBINATIONS for _ in COMBINATIONS]
-    for outcomes in ranks.run(size, computes, empty):
+    for outcomes in processes.run(size, computes, empty):
         assert [value for value, _ in outcomes] == pytest.approx(expected, abs=1e-6)
         assert [cameras for _, cameras in outcomes] == [
             "cameras" in each for each in COMBINATIONS for _ in COMBINATIONS
         ]
 
 
-def differs(rank: int, size: int) -> str:
+def differs(process: int, size: int) -> str:
     metric = ReIDMeanAP()
-    metric.update(**(without_samples(given()[0]) if rank == 2 else given(*[("cameras",), ()][rank])[rank]))
+    metric.update(**(without_samples(given()[0]) if process == 2 else given(*[("cameras",), ()][process])[process]))
     return message_of(metric.compute)
 
 
-def test_ranks_with_samples_must_still_agree(ranks):
-    said = "All ranks must have the same use of `cameras`; got rank 0: given; rank 1: not given; rank 2: no samples."
-    assert ranks.run(3, differs) == [said] * 3
+def test_processes_with_samples_must_still_agree(processes):
+    got = "process 0: given; process 1: not given; process 2: no samples"
+    said = f"All processes must have the same use of `cameras`; got {got}."
+    assert processes.run(3, differs) == [said] * 3
 
 
 @pytest.mark.parametrize("of_empty", COMBINATIONS)

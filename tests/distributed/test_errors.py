@@ -1,4 +1,4 @@
-"""An error on one rank is an error on all, within seconds, and the metric can be used afterwards."""
+"""An error on one process is an error on all, within seconds, and the metric can be used afterwards."""
 
 import functools
 import time
@@ -10,9 +10,11 @@ import torch
 from torch import distributed
 
 from reid_torchmetrics import DistributedMetricError, ReIDCMC, ReIDMeanAP, ReIDMINP
-from reid_torchmetrics.functional.retrieval.ranking import tiles
+from reid_torchmetrics.functional.retrieval.evaluation import problem
+from reid_torchmetrics.functional.retrieval.ranking import sharded_counting, tiles
+from reid_torchmetrics.functional.retrieval.scores import sharded_scores
+from reid_torchmetrics.functional.retrieval.sharding import samples, shared_samples
 from reid_torchmetrics.metrics.base.settings import Settings
-from reid_torchmetrics.metrics.reid import samples, sharded_counting, sharded_ranking, sharded_samples
 from tests.metrics.reid.samples import batches, fed, reference_of
 
 SECONDS = 5
@@ -20,7 +22,7 @@ GIVEN = batches()
 
 
 def message_of(compute) -> str:
-    """The message that `compute` raises on this rank, in time, after which all ranks can still talk to each other."""
+    """The message that `compute` raises here, in time, after which all processes can still talk to each other."""
     started = time.monotonic()
     try:
         value = compute()
@@ -35,10 +37,10 @@ def message_of(compute) -> str:
     return message
 
 
-def fails_then_works(rank: int, size: int, place: str) -> tuple[str, float]:
-    """The message while the last rank fails, and the value afterwards."""
-    metric = fed(ReIDMeanAP(max_bytes=2000), GIVEN[rank::size])
-    with PLACES[place]() if rank == size - 1 else mock.MagicMock():
+def fails_then_works(process: int, size: int, place: str) -> tuple[str, float]:
+    """The message while the last process fails, and the value afterwards."""
+    metric = fed(ReIDMeanAP(max_bytes=2000), GIVEN[process::size])
+    with PLACES[place]() if process == size - 1 else mock.MagicMock():
         message = message_of(metric.compute)
     assert not metric._is_synced
     return message, float(metric.compute())
@@ -66,10 +68,10 @@ PLACES = {
     "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_samples"),
     "looking for what is not finite": functools.partial(out_of_memory, samples.Samples, "non_finite"),
     "dropping repeated samples": functools.partial(out_of_memory, samples.Samples, "positions"),
-    "sharing queries": functools.partial(out_of_memory, sharded_samples.Shared, "__init__"),
-    "labels": functools.partial(out_of_memory, sharded_ranking, "find_relevance"),
-    "surveying the gallery": functools.partial(out_of_memory, sharded_ranking, "gallery_statistics"),
-    "preparing scores": functools.partial(out_of_memory, sharded_ranking, "EmbeddingScores"),
+    "sharing queries": functools.partial(out_of_memory, shared_samples.SharedSamples, "__init__"),
+    "labels": functools.partial(out_of_memory, problem, "find_relevance"),
+    "surveying the gallery": functools.partial(out_of_memory, sharded_scores, "gallery_statistics"),
+    "preparing scores": functools.partial(out_of_memory, sharded_scores, "EmbeddingScores"),
     "planning tiles": functools.partial(out_of_memory, sharded_counting, "queries_per_tile"),
     "reserving memory": functools.partial(out_of_memory, sharded_counting, "Tiles"),
     "scoring": functools.partial(out_of_memory, tiles.Tiles, "read"),
@@ -83,18 +85,18 @@ PLACES = {
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("size", [2, 3])
-def test_a_rank_that_runs_out_of_memory_fails_on_all(ranks, place, size):
+def test_a_process_that_runs_out_of_memory_fails_on_all(processes, place, size):
     expected = torch.tensor(reference_of(GIVEN).average_precision["rectangle"]).nanmean()
-    for message, value in ranks.run(size, fails_then_works, place):
-        assert message == f"rank {size - 1}: OutOfMemoryError: simulated"
+    for message, value in processes.run(size, fails_then_works, place):
+        assert message == f"process {size - 1}: OutOfMemoryError: simulated"
         assert value == pytest.approx(float(expected), abs=1e-6)
 
 
-def refuses_a_batch(rank: int, size: int, method: str) -> tuple[str, float]:
-    """Rank 1 is given a bad batch between good ones."""
+def refuses_a_batch(process: int, size: int, method: str) -> tuple[str, float]:
+    """Process 1 is given a bad batch between good ones."""
     metric = ReIDMeanAP()
-    for number, batch in enumerate(GIVEN[rank::size]):
-        if (rank, number) == (1, 1):
+    for number, batch in enumerate(GIVEN[process::size]):
+        if (process, number) == (1, 1):
             with pytest.raises(ValueError, match="identities"):
                 getattr(metric, method)(torch.ones(3, 6), torch.ones(2).long(), torch.ones(3).long())
         getattr(metric, method)(**batch)
@@ -103,24 +105,24 @@ def refuses_a_batch(rank: int, size: int, method: str) -> tuple[str, float]:
 
 @pytest.mark.filterwarnings("ignore:No query can be evaluated")
 @pytest.mark.parametrize("method", ["update", "forward"])
-def test_a_batch_that_one_rank_refused_is_an_error_on_all_when_they_compute(ranks, method):
+def test_a_batch_that_one_process_refused_is_an_error_on_all_when_they_compute(processes, method):
     expected = torch.tensor(reference_of(GIVEN).average_precision["rectangle"]).nanmean()
-    for message, value in ranks.run(3, refuses_a_batch, method):
-        assert message == "rank 1: ValueError: `identities` must have shape [3]; got [2]."
+    for message, value in processes.run(3, refuses_a_batch, method):
+        assert message == "process 1: ValueError: `identities` must have shape [3]; got [2]."
         assert value == pytest.approx(float(expected), abs=1e-6)
 
 
-def refuses_a_batch_then_resets(rank: int, size: int) -> float:
+def refuses_a_batch_then_resets(process: int, size: int) -> float:
     metric = ReIDMeanAP()
-    if rank == 1:
+    if process == 1:
         with pytest.raises(TypeError):
             metric(torch.ones(3, 6), [1, 2, 3])
     metric.reset()
-    return float(fed(metric, GIVEN[rank::size]).compute())
+    return float(fed(metric, GIVEN[process::size]).compute())
 
 
-def test_a_refused_batch_is_forgotten_with_the_others(ranks):
-    values = ranks.run(2, refuses_a_batch_then_resets)
+def test_a_refused_batch_is_forgotten_with_the_others(processes):
+    values = processes.run(2, refuses_a_batch_then_resets)
     assert values[0] == values[1] > 0
 
 
@@ -136,22 +138,22 @@ class Longer(ReIDMeanAP):
         self.longest = longest
 
 
-def differs(rank: int, size: int, kind: str) -> str:
-    """What is said when rank 1 has another metric or other samples than rank 0."""
-    other = rank == 1
+def differs(process: int, size: int, kind: str) -> str:
+    """What is said when process 1 has another metric or other samples than process 0."""
+    other = process == 1
     metric = {
         "ties": lambda: ReIDMeanAP(ties="optimistic" if other else "stable"),
         "similarity": lambda: ReIDMeanAP(similarity=nan_similarity if other else "cosine"),
         "rule": lambda: ReIDMeanAP(rule="trapezoid" if other else "rectangle"),
-        "top_k": lambda: ReIDCMC(top_k=1 + rank),
+        "top_k": lambda: ReIDCMC(top_k=1 + process),
         "class": lambda: ReIDMINP() if other else ReIDMeanAP(),
         "junk": lambda: ReIDMeanAP(junk_identities=(-1, 0) if other else (-1,)),
         "empty": lambda: ReIDMeanAP(empty_target_action="neg" if other else "skip"),
         "two options": lambda: ReIDMeanAP(k=5) if other else ReIDMeanAP(ties="stable"),
         "protocol": lambda: ReIDMeanAP(protocol="cuhk03_openreid" if other else "market1501"),
-        "an attribute of a subclass": lambda: Longer(1 + 6 * rank),
+        "an attribute of a subclass": lambda: Longer(1 + 6 * process),
     }.get(kind, ReIDMeanAP)()
-    for batch in GIVEN[rank::size]:
+    for batch in GIVEN[process::size]:
         given = dict(batch)
         if other and kind == "dimension":
             given["embeddings"] = given["embeddings"][:, :4]
@@ -163,66 +165,71 @@ def differs(rank: int, size: int, kind: str) -> str:
     return message_of(metric.compute)
 
 
+SAME_METHOD = "call the same method of the same class"
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("ties", "have the same `ties`; got rank 0: 'stable'; rank 1: 'optimistic'."),
+        ("ties", "have the same `ties`; got process 0: 'stable'; process 1: 'optimistic'."),
         (
             "similarity",
-            "have the same `similarity`; got rank 0: 'cosine'; rank 1: 'tests.distributed.test_errors.nan_similarity'.",
+            "have the same `similarity`; got process 0: 'cosine'; process 1: "
+            + repr(f"{nan_similarity.__module__}.nan_similarity")
+            + ".",
         ),
-        ("rule", "have the same `rule`; got rank 0: 'rectangle'; rank 1: 'trapezoid'."),
-        ("top_k", "have the same `top_k`; got rank 0: 1; rank 1: 2."),
+        ("rule", "have the same `rule`; got process 0: 'rectangle'; process 1: 'trapezoid'."),
+        ("top_k", "have the same `top_k`; got process 0: 1; process 1: 2."),
         (
             "class",
-            "call the same method of the same class; got rank 0: `ReIDMeanAP.compute`; rank 1: `ReIDMINP.compute`.",
+            f"{SAME_METHOD}; got process 0: `ReIDMeanAP.compute`; process 1: `ReIDMINP.compute`.",
         ),
-        ("junk", "have the same `junk_identities`; got rank 0: (-1,); rank 1: (-1, 0)."),
-        ("empty", "have the same `empty_target_action`; got rank 0: 'skip'; rank 1: 'neg'."),
+        ("junk", "have the same `junk_identities`; got process 0: (-1,); process 1: (-1, 0)."),
+        ("empty", "have the same `empty_target_action`; got process 0: 'skip'; process 1: 'neg'."),
         (
             "two options",
-            "have the same `k` and `ties`; got rank 0: k=None, ties='stable'; rank 1: k=5, ties='pessimistic'.",
+            "have the same `k` and `ties`; got process 0: k=None, ties='stable'; process 1: k=5, ties='pessimistic'.",
         ),
-        ("protocol", "have the same `protocol`; got rank 0: 'market1501'; rank 1: 'cuhk03_openreid'."),
-        ("an attribute of a subclass", "have the same `longest`; got rank 0: 1; rank 1: 7."),
-        ("dimension", "have the same embedding dimension; got rank 0: 6; rank 1: 4."),
-        ("cameras", "have the same use of `cameras`; got rank 0: given; rank 1: not given."),
-        ("index", "have the same use of `index`; got rank 0: not given; rank 1: given."),
+        ("protocol", "have the same `protocol`; got process 0: 'market1501'; process 1: 'cuhk03_openreid'."),
+        ("an attribute of a subclass", "have the same `longest`; got process 0: 1; process 1: 7."),
+        ("dimension", "have the same embedding dimension; got process 0: 6; process 1: 4."),
+        ("cameras", "have the same use of `cameras`; got process 0: given; process 1: not given."),
+        ("index", "have the same use of `index`; got process 0: not given; process 1: given."),
     ],
 )
-def test_metrics_or_samples_that_differ_between_ranks_are_an_error_on_all(ranks, kind, said):
-    assert ranks.run(2, differs, kind) == [f"All ranks must {said}"] * 2
+def test_metrics_or_samples_that_differ_between_processes_are_an_error_on_all(processes, kind, said):
+    assert processes.run(2, differs, kind) == [f"All processes must {said}"] * 2
 
 
-def fails_alike(rank: int, size: int) -> str:
-    metric = fed(ReIDMeanAP(similarity=nan_similarity), GIVEN[rank::size])
+def fails_alike(process: int, size: int) -> str:
+    metric = fed(ReIDMeanAP(similarity=nan_similarity), GIVEN[process::size])
     with pytest.raises(ValueError, match="must give scores that can be ordered; got NaN") as caught:
         metric.compute()
     return type(caught.value).__name__
 
 
-def test_an_error_that_all_ranks_meet_is_raised_as_it_is(ranks):
-    assert ranks.run(2, fails_alike) == ["ValueError", "ValueError"]
+def test_an_error_that_all_processes_meet_is_raised_as_it_is(processes):
+    assert processes.run(2, fails_alike) == ["ValueError", "ValueError"]
 
 
-def error_in_sync_context(rank: int, size: int) -> tuple[bool, float]:
-    metric = fed(ReIDMeanAP(), GIVEN[rank::size])
+def error_in_sync_context(process: int, size: int) -> tuple[bool, float]:
+    metric = fed(ReIDMeanAP(), GIVEN[process::size])
     with pytest.raises(KeyError):
         with metric.sync_context():
             raise KeyError
     return metric._is_synced, float(metric.compute())
 
 
-def test_an_error_in_a_sync_context_leaves_the_metric_unsynced(ranks):
-    outcomes = ranks.run(2, error_in_sync_context)
+def test_an_error_in_a_sync_context_leaves_the_metric_unsynced(processes):
+    outcomes = processes.run(2, error_in_sync_context)
     assert outcomes[0] == outcomes[1]
     assert not outcomes[0][0]
 
 
-def without_this_rank(rank: int, size: int) -> str:
+def without_this_process(process: int, size: int) -> str:
     group = distributed.new_group([0])
     metric = fed(ReIDMeanAP(process_group=group), GIVEN)
-    if rank == 0:
+    if process == 0:
         return str(float(metric.compute()))
     with pytest.raises(ValueError, match="`process_group` must contain the process") as caught:
         metric.compute()
@@ -230,24 +237,24 @@ def without_this_rank(rank: int, size: int) -> str:
     return str(caught.value)
 
 
-def test_a_process_outside_of_the_group_is_told_so(ranks):
-    ranks.run(2, without_this_rank)
+def test_a_process_outside_of_the_group_is_told_so(processes):
+    processes.run(2, without_this_process)
 
 
-def steps_with_a_bad_batch(rank: int, size: int) -> list[str]:
+def steps_with_a_bad_batch(process: int, size: int) -> list[str]:
     metric, said = ReIDMeanAP(dist_sync_on_step=True), []
     for step in range(4):
         good = torch.randn(6, 4), torch.arange(6) % 2
-        batch = (torch.ones(6, 4), [1]) if (rank, step) == (1, 2) else good
+        batch = (torch.ones(6, 4), [1]) if (process, step) == (1, 2) else good
         said.append(message_of(lambda batch=batch: metric(*batch)))
     said.append(message_of(metric.compute))
     return said
 
 
-def test_a_batch_that_is_refused_in_a_synchronized_step_fails_that_step_on_all(ranks):
-    first, second = ranks.run(2, steps_with_a_bad_batch)
+def test_a_batch_that_is_refused_in_a_synchronized_step_fails_that_step_on_all(processes):
+    first, second = processes.run(2, steps_with_a_bad_batch)
     assert first == second
-    assert "rank 1: TypeError: `identities` must be a tensor; got list." in first[2]
+    assert "process 1: TypeError: `identities` must be a tensor; got list." in first[2]
     assert all(text.startswith("no error") for number, text in enumerate(first) if number != 2)
 
 
@@ -266,23 +273,23 @@ def mute(query, gallery):
     raise MuteError
 
 
-def cannot_be_said(rank: int, size: int) -> list[str]:
+def cannot_be_said(process: int, size: int) -> list[str]:
     said = []
     for failing in (unspeakable, mute):
-        metric = fed(ReIDMeanAP(similarity=failing), GIVEN[rank::size])
-        if rank == 0:
+        metric = fed(ReIDMeanAP(similarity=failing), GIVEN[process::size])
+        if process == 0:
             metric.similarity = "cosine"
         with mock.patch.object(metric, "_settings", return_value=Settings("the same", "", {}, {})):
             said.append(message_of(metric.compute))
     return said
 
 
-def test_an_error_whose_text_cannot_be_sent_is_an_error_on_all(ranks):
-    for said in ranks.run(2, cannot_be_said):
-        assert said == ["rank 1: ValueError: a file named \\udcff", "rank 1: MuteError"]
+def test_an_error_whose_text_cannot_be_sent_is_an_error_on_all(processes):
+    for said in processes.run(2, cannot_be_said):
+        assert said == ["process 1: ValueError: a file named \\udcff", "process 1: MuteError"]
 
 
-def warns(rank: int, size: int) -> tuple[str, str]:
+def warns(process: int, size: int) -> tuple[str, str]:
     """No query can be evaluated, then samples look repeated, while warnings are errors."""
     warnings.simplefilter("error")
     queries, repeated = ReIDMeanAP(), ReIDMeanAP()
@@ -293,7 +300,7 @@ def warns(rank: int, size: int) -> tuple[str, str]:
     return said
 
 
-def test_warnings_that_are_errors_are_errors_on_all(ranks):
-    for first, second in ranks.run(2, warns):
-        assert "rank 0: UserWarning: No query can be evaluated" in first
-        assert "rank 0: UserWarning: All ranks hold equally many samples" in second
+def test_warnings_that_are_errors_are_errors_on_all(processes):
+    for first, second in processes.run(2, warns):
+        assert "process 0: UserWarning: No query can be evaluated" in first
+        assert "process 0: UserWarning: All processes hold equally many samples" in second

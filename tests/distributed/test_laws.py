@@ -8,26 +8,34 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES
+from tests.distributed import threads
 from tests.distributed.problems import Outcome, Problem, problem
 from tests.strategies import TIES
 
 NAMED = ("cosine", "euclidean", "dot")
 
 
-def outcomes_of(rank, size, problems):
-    """What the ranks find together and, on the first, what one process finds alone."""
+def outcomes_of(process, size, problems):
+    """What the processes find together."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        together = [Outcome.of(given.together(rank)) for given in problems]
-        alone = [Outcome.of(given.alone()) for given in problems] if rank == 0 else []
-    return together, alone
+        return [Outcome.of(given.together(process)) for given in problems]
 
 
-def differing(ranks, size, problems, wanted=None):
-    """Where some rank, or one process, does not find what is wanted; by default that is what one process finds."""
-    by_rank = ranks.run(size, outcomes_of, problems)
-    found = {f"rank {rank}": together for rank, (together, _) in enumerate(by_rank)} | {"alone": by_rank[0][1]}
-    wanted = found["alone"] if wanted is None else wanted
+def differing(size, problems, wanted=None, processes=None):
+    """Where some process does not find what is wanted; by default that is what one process finds alone.
+
+    Processes are threads, or those of `processes` if they are given.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        alone = [Outcome.of(given.alone()) for given in problems]
+    if processes is None:
+        outcomes = zip(*(threads.run(size, given.outcome) for given in problems), strict=True)
+    else:
+        outcomes = processes.run(size, outcomes_of, problems)
+    found = dict(enumerate(outcomes)) | {"alone": alone}
+    wanted = alone if wanted is None else wanted
     return [
         f"{who}, problem {number}: {problems[number].options}, max_bytes={problems[number].max_bytes}"
         for who, outcomes in found.items()
@@ -37,7 +45,7 @@ def differing(ranks, size, problems, wanted=None):
 
 
 def spread(embeddings, parts, similarity, ties="pessimistic", *, leave_one_out=False, seed=0, **fields):
-    """A problem of these embeddings; `parts` are the numbers of samples of each rank."""
+    """A problem of these embeddings; `parts` are the numbers of samples of each process."""
     total, generator = len(embeddings), torch.Generator().manual_seed(seed)
     order = torch.randperm(total, generator=generator)
     is_query = torch.rand(total, generator=generator) < 0.25
@@ -61,18 +69,25 @@ def repeated(total, dimension, *, distinct=12, seed=0):
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_ranks_are_those_of_one_process_and_of_the_reference(ranks, size):
+def test_ranks_are_those_of_one_process_and_of_the_reference(size):
     problems = [problem(1000 * size + seed, size) for seed in range(35)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
-    assert not differing(ranks, size, problems, wanted)
+    assert not differing(size, problems, wanted)
 
 
-def test_without_index_the_order_is_that_of_the_ranks(ranks):
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_metrics_on_processes_of_their_own_are_like_the_reference(processes, size):
+    problems = [problem(2000 * size + seed, size) for seed in range(7)]
+    wanted = [Outcome.expected(given.reference()) for given in problems]
+    assert not differing(size, problems, wanted, processes)
+
+
+def test_without_index_the_order_is_that_of_the_processes():
     problems = [replace(problem(seed, 3), index=None) for seed in range(20)]
-    assert not differing(ranks, 3, problems)
+    assert not differing(3, problems)
 
 
-def test_a_collapsed_model_has_the_ranks_of_one_process(ranks):
+def test_a_collapsed_model_has_the_ranks_of_one_process():
     parts = [1, 41, 159]
     rows = [torch.full((201, 37), 0.1), torch.full((201, 512), 0.1), repeated(201, 512, distinct=1).float()]
     problems = [
@@ -81,16 +96,16 @@ def test_a_collapsed_model_has_the_ranks_of_one_process(ranks):
     ]
     constant = {given.options["ties"]: replace(given, embeddings=torch.ones(201, 1)) for given in problems}
     by_ties = {ties: Outcome.expected(given.reference()) for ties, given in constant.items()}
-    assert not differing(ranks, 3, problems, [by_ties[given.options["ties"]] for given in problems])
+    assert not differing(3, problems, [by_ties[given.options["ties"]] for given in problems])
 
 
 @pytest.mark.parametrize("dimension", [5, 512])
-def test_equal_embeddings_tie_wherever_they_are(ranks, dimension):
+def test_equal_embeddings_tie_wherever_they_are(dimension):
     embeddings = repeated(100, dimension).float()
     max_bytes = (DEFAULT_MAX_BYTES, 8000, 60_000)  # on the second process every score is computed twice
     cases = itertools.product(([49, 50, 1], [3, 1, 96]), NAMED, TIES, (max_bytes[:1], max_bytes))
     problems = [spread(embeddings, parts, name, ties, max_bytes=memory) for parts, name, ties, memory in cases]
-    assert not differing(ranks, 3, problems)
+    assert not differing(3, problems)
 
 
 @pytest.mark.parametrize(
@@ -106,59 +121,59 @@ def test_equal_embeddings_tie_wherever_they_are(ranks, dimension):
     ],
     ids=str,
 )
-def test_every_dtype_and_mixtures_of_them_are_like_one_process(ranks, dtypes):
+def test_every_dtype_and_mixtures_of_them_are_like_one_process(dtypes):
     embeddings = repeated(60, 37)
     problems = [
         spread(embeddings, [11, 29, 20], similarity, ties, leave_one_out=leave_one_out, dtypes=dtypes)
         for similarity, ties, leave_one_out in itertools.product(NAMED, TIES, (False, True))
     ]
-    assert not differing(ranks, 3, problems)
+    assert not differing(3, problems)
 
 
 @pytest.mark.parametrize("scale", [1e25, 1e-25])
-def test_extreme_embeddings_on_one_rank_are_like_one_process(ranks, scale):
+def test_extreme_embeddings_on_one_process_are_like_one_process(scale):
     problems = []
     for similarity, ties in itertools.product(NAMED, TIES):
         given = spread(repeated(60, 8).float(), [20, 25, 15], similarity, ties)
         given.embeddings[given.seen[1]] *= scale
         problems.append(given)
     wanted = [Outcome.of(given.alone()) for given in problems]
-    assert not differing(ranks, 3, problems, wanted)
+    assert not differing(3, problems, wanted)
 
 
 @pytest.mark.parametrize("distance", [1e3, 1e5])
-def test_distances_far_from_the_origin_are_exact(ranks, distance):
+def test_distances_far_from_the_origin_are_exact(distance):
     problems = []
     for ties, leave_one_out, seed in itertools.product(TIES, (False, True), range(3)):
         codes = torch.randint(-4, 5, (60, 6), generator=torch.Generator().manual_seed(seed)) / 4
-        # A rank of its own for what lies on one side: its mean is far from that of the whole gallery.
+        # A process of its own for what lies on one side: its mean is far from that of the whole gallery.
         far = spread((codes + distance).float(), [20, 1, 39], "euclidean", ties, leave_one_out=leave_one_out, seed=seed)
         far.seen[2].sort(key=lambda position, row=far.embeddings: float(row[position, 0]))
         problems.append(far)
     wanted = [Outcome.expected(given.reference()) for given in problems]
-    assert not differing(ranks, 3, problems, wanted)
+    assert not differing(3, problems, wanted)
 
 
-def test_clusters_far_apart_on_ranks_of_their_own_are_like_the_reference(ranks):
+def test_clusters_far_apart_on_processes_of_their_own_are_like_the_reference():
     problems = []
     for ties in TIES:
         given = spread(torch.randint(-4, 5, (60, 6)).float(), [30, 30], "euclidean", ties)
         given.embeddings[given.seen[0]] += 256  # squares stay exact in float32
         problems.append(given)
     wanted = [Outcome.expected(given.reference()) for given in problems]
-    assert not differing(ranks, 2, problems, wanted)
+    assert not differing(2, problems, wanted)
 
 
-def test_the_layout_of_a_ranks_embeddings_changes_nothing(ranks):
+def test_the_layout_of_a_process_embeddings_changes_nothing():
     embeddings = repeated(100, 2048).float()
     problems = [
         spread(embeddings, [40, 60], similarity, ties, leave_one_out=True, column_major=(False, True))
         for similarity, ties in itertools.product(NAMED, TIES)
     ]
-    assert not differing(ranks, 2, problems)
+    assert not differing(2, problems)
 
 
-def test_an_extreme_junk_item_changes_nothing(ranks):
+def test_an_extreme_junk_item_changes_nothing():
     problems = []
     for seed in range(10):
         rows = torch.randint(-2, 3, (60, 5), generator=torch.Generator().manual_seed(seed)).float()
@@ -166,4 +181,4 @@ def test_an_extreme_junk_item_changes_nothing(ranks):
         given.identities[-1], given.is_query[-1], given.embeddings[-1] = -1, False, 1e25
         given.options["junk_identities"] = (-1,)
         problems.append(given)
-    assert not differing(ranks, 2, problems)
+    assert not differing(2, problems)

@@ -38,10 +38,10 @@ class Run:
         )
         assert finished.returncode == 0, finished.stderr
         self.stderr = finished.stderr
-        self.ranks = [torch.load(folder / f"rank_{rank}.pt") for rank in range(2)]
+        self.processes = [torch.load(folder / f"process_{process}.pt") for process in range(2)]
 
     def validations(self) -> list[dict]:
-        return [validation for rank in self.ranks for validation in rank["validations"]]
+        return [validation for process in self.processes for validation in process["validations"]]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def check_values(run: Run, num_samples: int) -> None:
     assert len(run.validations()) == 2 * 3
     for validation in run.validations():
         assert validation["logged"] == pytest.approx(of_one_process(validation["weight"], num_samples), abs=1e-6)
-    maps = [[validation["logged"]["val/map"] for validation in rank["validations"]] for rank in run.ranks]
+    maps = [[validation["logged"]["val/map"] for validation in process["validations"]] for process in run.processes]
     assert maps[0] == maps[1]
     assert abs(maps[0][0] - maps[0][1]) > 1e-3  # or two epochs would test no more than one
     assert maps[0][1] == maps[0][2]
@@ -83,16 +83,18 @@ def check_warnings(run: Run) -> None:
     """Look for advice on synchronization and on repeated samples; the sanity check alone had nothing to rank."""
     assert not re.search("sync|count twice", run.stderr), run.stderr
     assert run.stderr.count("No query can be evaluated") == 1
-    assert all(len(rank["sanity_checks"]) == 1 and math.isnan(rank["sanity_checks"][0]) for rank in run.ranks)
+    assert all(
+        len(process["sanity_checks"]) == 1 and math.isnan(process["sanity_checks"][0]) for process in run.processes
+    )
 
 
 def check_checkpoint(run: Run) -> None:
     """Compare the checkpoint with what was logged when it was written."""
-    by_epoch = run.ranks[0]["validations"][:2]
+    by_epoch = run.processes[0]["validations"][:2]
     best = max(by_epoch, key=lambda validation: validation["logged"]["val/map"])
-    for rank in run.ranks:
-        assert rank["best"]["score"] == best["logged"]["val/map"]
-    weights = torch.load(run.ranks[0]["best"]["path"], weights_only=False)["state_dict"]
+    for process in run.processes:
+        assert process["best"]["score"] == best["logged"]["val/map"]
+    weights = torch.load(run.processes[0]["best"]["path"], weights_only=False)["state_dict"]
     assert torch.equal(weights["layer.weight"], best["weight"])
 
 

@@ -1,4 +1,4 @@
-"""However samples are dealt out, every rank computes what the slow reference says of all of them, each counted once."""
+"""However samples are dealt out, every process computes what the slow reference says of all, each counted once."""
 
 import warnings
 
@@ -11,22 +11,22 @@ CASES = [(sharding, True) for sharding in SHARDINGS] + [
     (name, False) for name in ("contiguous", "uneven", "empty_first")
 ]
 
-COLUMNS = ("average_precision", "inverse_negative_penalty", "first_rank", "num_positives", "num_candidates")
+COLUMNS = ("average_precision", "inverse_negative_penalty", "first_process", "num_positives", "num_candidates")
 
 
-def compute_all(rank, size, roles):
-    return {case: _compute(rank, size, roles, *case) for case in CASES}
+def compute_all(process, size, roles):
+    return {case: _compute(process, size, roles, *case) for case in CASES}
 
 
-def _compute(rank, size, roles, sharding, index):
+def _compute(process, size, roles, sharding, index):
     metrics = {name: kind() for name, kind in CLASSES.items()}
     for loader in loaders(roles):
-        for batch in loader.batches(SHARDINGS[sharding](len(loader), size)[rank], index=index):
+        for batch in loader.batches(SHARDINGS[sharding](len(loader), size)[process], index=index):
             for metric in metrics.values():
                 metric.update(**batch)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The ``compute`` method", UserWarning)
-        warnings.filterwarnings("error", "All ranks hold", UserWarning)
+        warnings.filterwarnings("error", "All processes hold", UserWarning)
         values = {name: metric.compute().reshape(-1).tolist() for name, metric in metrics.items()}
         results = metrics["map"].results()
     columns = {name: getattr(results, name).tolist() for name in COLUMNS}
@@ -36,12 +36,12 @@ def _compute(rank, size, roles, sharding, index):
 def _expected(size, roles, sharding, index):
     given = loaders(roles)
     dealt = [SHARDINGS[sharding](len(loader), size) for loader in given]
-    rank_by_rank = [sum(parts, []) for parts in dealt]
-    reference, counts = reference_of(given, None if index else rank_by_rank)
+    process_by_process = [sum(parts, []) for parts in dealt]
+    reference, counts = reference_of(given, None if index else process_by_process)
     return {name: expected(name, reference) for name in CLASSES} | {
         "average_precision": reference.average_precision["rectangle"],
         "inverse_negative_penalty": reference.inverse_negative_penalty,
-        "first_rank": reference.first_rank,
+        "first_process": reference.first_process,
         "num_positives": [len(found) for found in reference.ranks],
         "num_candidates": reference.num_candidates,
         "counts": list(counts.items()),
@@ -60,12 +60,12 @@ def _differ(actual, wanted):
 
 @pytest.mark.parametrize("roles", ["two_loaders", "mixed", "leave_one_out"])
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_every_rank_computes_what_the_reference_says_of_all_samples(ranks, size, roles):
-    outcomes = ranks.run(size, compute_all, roles)
+def test_every_process_computes_what_the_reference_says_of_all_samples(processes, size, roles):
+    outcomes = processes.run(size, compute_all, roles)
     wanted = {case: _expected(size, roles, *case) for case in CASES}
     wrong = {
-        f"rank {rank}, {sharding}, {'with' if index else 'without'} index": differing
-        for rank, outcome in enumerate(outcomes)
+        f"process {process}, {sharding}, {'with' if index else 'without'} index": differing
+        for process, outcome in enumerate(outcomes)
         for sharding, index in CASES
         if (differing := _differ(outcome[sharding, index], wanted[sharding, index]))
     }

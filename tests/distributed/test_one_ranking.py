@@ -1,4 +1,4 @@
-"""Metrics with the same samples share one ranking, if they do so on every rank."""
+"""Metrics with the same samples share one ranking, if they do so on every process."""
 
 from contextlib import contextmanager
 from unittest import mock
@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMetrics, ReIDMINP
-from reid_torchmetrics.metrics.reid import sharded_ranking
+from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from tests.metrics.reid.samples import batches, fed, reference_of
 
 GIVEN, OTHERS = batches(), batches(seed=1)
@@ -19,29 +19,35 @@ def mean_ap(given, rule="rectangle") -> float:
 
 @contextmanager
 def counting():
-    """Count the rankings of this process."""
-    original = sharded_ranking.count_ranks_together
-    with mock.patch.object(sharded_ranking, "count_ranks_together", side_effect=original) as counter:
+    """Count the rankings of this process with others."""
+    original, counter = ranking.count_sharded_ranks, mock.Mock()
+
+    def count(world, *args, **options):
+        if world.size > 1:
+            counter()
+        return original(world, *args, **options)
+
+    with mock.patch.object(ranking, "count_sharded_ranks", count):
         yield counter
 
 
-def collection(rank: int, size: int, empty: int) -> tuple[int, list[float]]:
-    own = [] if rank == empty else GIVEN[rank::size]
+def collection(process: int, size: int, empty: int) -> tuple[int, list[float]]:
+    own = [] if process == empty else GIVEN[process::size]
     with counting() as counter:
         values = fed(ReIDMetrics(), own).compute()
     return counter.call_count, [float(value) for value in values.values()]
 
 
 @pytest.mark.parametrize("empty", [None, 0, 1])
-def test_a_collection_ranks_once(ranks, empty):
-    outcomes = ranks.run(2, collection, empty)
+def test_a_collection_ranks_once(processes, empty):
+    outcomes = processes.run(2, collection, empty)
     assert outcomes[0] == outcomes[1]
     assert outcomes[0][0] == 1
 
 
-def separate(rank: int, size: int) -> tuple[int, list[float]]:
+def separate(process: int, size: int) -> tuple[int, list[float]]:
     metrics = [ReIDMeanAP(), ReIDCMC(), ReIDMINP(), ReIDMeanAP(rule="trapezoid")]
-    for batch in GIVEN[rank::size]:
+    for batch in GIVEN[process::size]:
         for metric in metrics:
             metric.update(**batch)
     combined = metrics[0] + metrics[1]
@@ -52,8 +58,8 @@ def separate(rank: int, size: int) -> tuple[int, list[float]]:
     return counter.call_count, values
 
 
-def test_separate_metrics_their_sum_and_results_rank_once(ranks):
-    for calls, values in ranks.run(3, separate):
+def test_separate_metrics_their_sum_and_results_rank_once(processes):
+    for calls, values in processes.run(3, separate):
         assert calls == 1
         assert values[0] == pytest.approx(mean_ap(GIVEN), abs=1e-6)
         assert values[3] == pytest.approx(mean_ap(GIVEN, "trapezoid"), abs=1e-6)
@@ -61,28 +67,28 @@ def test_separate_metrics_their_sum_and_results_rank_once(ranks):
         assert values[5] == pytest.approx(values[0], abs=1e-6)
 
 
-def grows_on_one_rank(rank: int, size: int) -> tuple[int, list[float]]:
-    """Another metric gets one more batch, on rank 0 only."""
-    metric, grown = fed(ReIDMeanAP(), GIVEN[rank:-1:size]), fed(ReIDMeanAP(), GIVEN[rank:-1:size])
+def grows_on_one_process(process: int, size: int) -> tuple[int, list[float]]:
+    """Another metric gets one more batch, on process 0 only."""
+    metric, grown = fed(ReIDMeanAP(), GIVEN[process:-1:size]), fed(ReIDMeanAP(), GIVEN[process:-1:size])
     with counting() as counter:
         values = [float(metric.compute())]
-        fed(grown, GIVEN[-1:] if rank == 0 else [])
+        fed(grown, GIVEN[-1:] if process == 0 else [])
         values.append(float(grown.compute()))
         metric._computed = None
         values.append(float(metric.compute()))
     return counter.call_count, values
 
 
-def test_a_rank_whose_samples_are_the_same_ranks_again_when_anothers_are_not(ranks):
-    for calls, values in ranks.run(3, grows_on_one_rank):
+def test_a_process_whose_samples_are_the_same_ranks_again_when_anothers_are_not(processes):
+    for calls, values in processes.run(3, grows_on_one_process):
         assert calls == 2
         assert values == pytest.approx([mean_ap(GIVEN[:-1]), mean_ap(GIVEN), mean_ap(GIVEN[:-1])], abs=1e-6)
 
 
-def takes_turns(rank: int, size: int) -> tuple[int, list[float]]:
-    """Rank 1 has samples of one metric only, rank 2 of none."""
-    first = fed(ReIDMeanAP(), GIVEN if rank == 0 else [])
-    second = fed(ReIDMeanAP(), OTHERS[rank::2] if rank < 2 else [])
+def takes_turns(process: int, size: int) -> tuple[int, list[float]]:
+    """Process 1 has samples of one metric only, process 2 of none."""
+    first = fed(ReIDMeanAP(), GIVEN if process == 0 else [])
+    second = fed(ReIDMeanAP(), OTHERS[process::2] if process < 2 else [])
     values = []
     with counting() as counter:
         for metric in (first, second, first, second):
@@ -91,18 +97,18 @@ def takes_turns(rank: int, size: int) -> tuple[int, list[float]]:
     return counter.call_count, values
 
 
-def test_ranks_without_samples_remember_which_ranking_was_of_which(ranks):
-    for calls, values in ranks.run(3, takes_turns):
+def test_processes_without_samples_remember_which_ranking_was_of_which(processes):
+    for calls, values in processes.run(3, takes_turns):
         assert calls == 2
         assert values == pytest.approx([mean_ap(GIVEN), mean_ap(OTHERS)] * 2, abs=1e-6)
 
 
-def forgets(rank: int, size: int) -> tuple[int, list[float]]:
-    """Rank 0 computes other things in between, until it has forgotten the ranking."""
-    metric, values = fed(ReIDMeanAP(), GIVEN[rank::size]), []
+def forgets(process: int, size: int) -> tuple[int, list[float]]:
+    """Process 0 computes other things in between, until it has forgotten the ranking."""
+    metric, values = fed(ReIDMeanAP(), GIVEN[process::size]), []
     with counting() as counter:
         values.append(float(metric.compute()))
-        kept = [fed(ReIDMeanAP(sync_on_compute=False), batches(seed=seed)) for seed in range(6)] if rank == 0 else []
+        kept = [fed(ReIDMeanAP(sync_on_compute=False), batches(seed=seed)) for seed in range(6)] if process == 0 else []
         for other in kept:
             other.compute()
         metric._computed = None
@@ -110,20 +116,20 @@ def forgets(rank: int, size: int) -> tuple[int, list[float]]:
     return counter.call_count, values
 
 
-def test_all_rank_again_when_one_has_forgotten(ranks):
-    for calls, values in ranks.run(2, forgets):
+def test_all_rank_again_when_one_has_forgotten(processes):
+    for calls, values in processes.run(2, forgets):
         assert calls == 2
         assert values == pytest.approx([mean_ap(GIVEN)] * 2, abs=1e-6)
 
 
-def epochs(rank: int, size: int) -> list[float]:
+def epochs(process: int, size: int) -> list[float]:
     metric, values = ReIDMeanAP(), []
     for given in (GIVEN, OTHERS, GIVEN):
-        values.append(float(fed(metric, given[rank::size]).compute()))
+        values.append(float(fed(metric, given[process::size]).compute()))
         metric.reset()
     return values
 
 
-def test_an_epoch_is_not_taken_for_the_one_before(ranks):
-    for values in ranks.run(2, epochs):
+def test_an_epoch_is_not_taken_for_the_one_before(processes):
+    for values in processes.run(2, epochs):
         assert values == pytest.approx([mean_ap(GIVEN), mean_ap(OTHERS), mean_ap(GIVEN)], abs=1e-6)

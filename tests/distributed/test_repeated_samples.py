@@ -26,12 +26,12 @@ def whole(**options) -> float:
     return float(metric.compute())
 
 
-def dealt(rank: int, size: int, sampler, numbered: bool, is_query, seeds=(0,)) -> tuple[float, list[str]]:
-    """The value on this rank, and the warnings."""
+def dealt(process: int, size: int, sampler, numbered: bool, is_query, seeds=(0,)) -> tuple[float, list[str]]:
+    """The value on this process, and the warnings."""
     values, said = [], []
     for seed in seeds:
         metrics = ReIDMetrics()
-        own = torch.tensor(list(sampler(range(NUM_SAMPLES), size, rank, shuffle=False)), dtype=torch.int64)
+        own = torch.tensor(list(sampler(range(NUM_SAMPLES), size, process, shuffle=False)), dtype=torch.int64)
         batch = {name: column[own] for name, column in samples(seed).items()}
         if numbered:
             batch["index"] = own
@@ -48,49 +48,49 @@ ROLES = {"leave-one-out": None, "mask": torch.arange(NUM_SAMPLES) % 3 == 0}
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 @pytest.mark.parametrize("roles", ROLES)
-def test_what_a_sampler_repeated_counts_once_by_index(ranks, size, roles):
-    for value, said in ranks.run(size, dealt, DistributedSampler, True, ROLES[roles]):
+def test_what_a_sampler_repeated_counts_once_by_index(processes, size, roles):
+    for value, said in processes.run(size, dealt, DistributedSampler, True, ROLES[roles]):
         assert value == pytest.approx(whole(is_query=ROLES[roles]), abs=1e-6)
         assert said == []
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
-def test_an_unpadded_sampler_needs_no_index(ranks, size):
-    for value, said in ranks.run(size, dealt, UnpaddedDistributedSampler, False, None):
+def test_an_unpadded_sampler_needs_no_index(processes, size):
+    for value, said in processes.run(size, dealt, UnpaddedDistributedSampler, False, None):
         assert value == pytest.approx(whole(), abs=1e-6)
         assert said == []
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])
 @pytest.mark.parametrize("roles", ROLES)
-def test_samples_that_look_repeated_are_said_to_be_once(ranks, size, roles):
-    outcomes = ranks.run(size, dealt, DistributedSampler, False, ROLES[roles], (0, 1))
+def test_samples_that_look_repeated_are_said_to_be_once(processes, size, roles):
+    outcomes = processes.run(size, dealt, DistributedSampler, False, ROLES[roles], (0, 1))
     assert [len(said) for _, said in outcomes] == [1] + [0] * (size - 1)
     assert "Pass `index` to `update`, or use `UnpaddedDistributedSampler`" in outcomes[0][1][0]
     assert outcomes[0][0] != pytest.approx(whole(is_query=ROLES[roles]), abs=1e-6)
 
 
-def equal_shares(rank: int, size: int) -> list[str]:
-    """All ranks hold equally many samples, none of them twice, from a collapsed model."""
+def equal_shares(process: int, size: int) -> list[str]:
+    """All processes hold equally many samples, none of them twice, from a collapsed model."""
     metric = ReIDMeanAP()
-    metric.update(torch.ones(10, 4), torch.arange(10) + 10 * rank)
-    metric.update(torch.ones(10, 4), torch.arange(10) + 10 * rank)
+    metric.update(torch.ones(10, 4), torch.arange(10) + 10 * process)
+    metric.update(torch.ones(10, 4), torch.arange(10) + 10 * process)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         metric.compute()
     return [str(warning.message) for warning in caught]
 
 
-def test_equal_shares_alone_do_not_look_repeated(ranks):
-    assert ranks.run(2, equal_shares) == [[], []]
+def test_equal_shares_alone_do_not_look_repeated(processes):
+    assert processes.run(2, equal_shares) == [[], []]
 
 
 @pytest.mark.parametrize("num_replicas", [1, 2, 3, 7, 40])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_an_unpadded_sampler_deals_every_sample_once(num_replicas, shuffle):
     samplers = [
-        UnpaddedDistributedSampler(range(NUM_SAMPLES), num_replicas, rank, shuffle=shuffle, seed=3)
-        for rank in range(num_replicas)
+        UnpaddedDistributedSampler(range(NUM_SAMPLES), num_replicas, process, shuffle=shuffle, seed=3)
+        for process in range(num_replicas)
     ]
     orders = []
     for epoch in (0, 1):
@@ -104,6 +104,6 @@ def test_an_unpadded_sampler_deals_every_sample_once(num_replicas, shuffle):
     assert (orders[0] == orders[1]) != shuffle
 
 
-def test_an_unpadded_sampler_refuses_a_rank_beyond_the_last():
-    with pytest.raises(ValueError, match="rank"):
+def test_an_unpadded_sampler_refuses_a_process_beyond_the_last():
+    with pytest.raises(ValueError, match="process"):
         UnpaddedDistributedSampler(range(3), 2, 2)

@@ -1,4 +1,4 @@
-"""TorchMetrics' wrappers, merging and checkpoints, on several ranks and from one number of ranks to another."""
+"""TorchMetrics' wrappers, merging and checkpoints, on several processes and from one number of processes to another."""
 
 import io
 import warnings
@@ -20,8 +20,8 @@ def mean_ap(given) -> float:
     return float(torch.tensor(reference_of(given).average_precision["rectangle"]).nanmean())
 
 
-def wrapped(rank: int, size: int) -> dict[str, float]:
-    own = GIVEN[rank::size]
+def wrapped(process: int, size: int) -> dict[str, float]:
+    own = GIVEN[process::size]
     tracker, minmax = MetricTracker(ReIDMeanAP()), MinMaxMetric(ReIDMeanAP())
     epochs = []
     for part in (own[: len(own) // 2], own):
@@ -44,9 +44,9 @@ def wrapped(rank: int, size: int) -> dict[str, float]:
     }
 
 
-def test_wrappers_and_composition_combine_the_ranks(ranks):
+def test_wrappers_and_composition_combine_the_processes(processes):
     reference = reference_of(GIVEN)
-    outcomes = ranks.run(2, wrapped)
+    outcomes = processes.run(2, wrapped)
     assert outcomes[0] == outcomes[1]
     for name in ("tracked", "all", "raw"):
         assert outcomes[0][name] == pytest.approx(mean_ap(GIVEN), abs=1e-6)
@@ -54,22 +54,22 @@ def test_wrappers_and_composition_combine_the_ranks(ranks):
     assert outcomes[0]["composed"] == pytest.approx((mean_ap(GIVEN) + reference.cmc(1)[0]) / 2, abs=1e-6)
 
 
-def saves(rank: int, size: int) -> bytes:
-    """The checkpoint of a rank in the middle of an epoch, which goes on afterwards."""
+def saves(process: int, size: int) -> bytes:
+    """The checkpoint of a process in the middle of an epoch, which goes on afterwards."""
     metrics = ReIDMetrics()
     metrics.persistent(True)
-    fed(metrics, GIVEN[:5][rank::size])
+    fed(metrics, GIVEN[:5][process::size])
     metrics.compute()
     file = io.BytesIO()
     torch.save(metrics.state_dict(), file)
     return file.getvalue()
 
 
-def resumes(rank: int, size: int, saved: list[bytes]) -> dict[str, float]:
-    """Checkpoints are dealt out to the ranks; one that gets none starts empty, one that gets several merges them."""
+def resumes(process: int, size: int, saved: list[bytes]) -> dict[str, float]:
+    """Checkpoints are dealt out to the processes; one without starts empty, one with several merges them."""
     warnings.simplefilter("error")
     metrics = ReIDMetrics()
-    for number, data in enumerate(saved[rank::size]):
+    for number, data in enumerate(saved[process::size]):
         state = torch.load(io.BytesIO(data))
         if number == 0:
             metrics.load_state_dict(state)
@@ -78,14 +78,14 @@ def resumes(rank: int, size: int, saved: list[bytes]) -> dict[str, float]:
         other.load_state_dict(state)
         for name, metric in metrics.items(copy_state=False):
             metric.merge_state(other[name])
-    values = [float(metrics.compute()["map"]), float(fed(metrics, GIVEN[5:][rank::size]).compute()["map"])]
+    values = [float(metrics.compute()["map"]), float(fed(metrics, GIVEN[5:][process::size]).compute()["map"])]
     return dict(zip(("before", "after"), values, strict=True))
 
 
 @pytest.mark.parametrize(("saving", "resuming"), [(2, 2), (2, 3), (3, 2), (3, 1), (1, 4)])
-def test_an_epoch_is_resumed_on_any_number_of_ranks(ranks, saving, resuming):
-    saved = ranks.run(saving, saves)
-    for values in ranks.run(resuming, resumes, saved):
+def test_an_epoch_is_resumed_on_any_number_of_processes(processes, saving, resuming):
+    saved = processes.run(saving, saves)
+    for values in processes.run(resuming, resumes, saved):
         assert values == pytest.approx({"before": mean_ap(GIVEN[:5]), "after": mean_ap(GIVEN)}, abs=1e-6)
 
 
@@ -103,12 +103,12 @@ def test_a_checkpoint_does_not_change_when_the_epoch_goes_on():
     assert float(resumed[0].compute()) == pytest.approx(mean_ap(GIVEN[:4]), abs=1e-6)
 
 
-def merges(rank: int, size: int) -> float:
-    """Every rank merges what two metrics saw, with one batch that both saw."""
-    metric, other = fed(ReIDMeanAP(), GIVEN[rank::size]), fed(ReIDMeanAP(), GIVEN[:1])
+def merges(process: int, size: int) -> float:
+    """Every process merges what two metrics saw, with one batch that both saw."""
+    metric, other = fed(ReIDMeanAP(), GIVEN[process::size]), fed(ReIDMeanAP(), GIVEN[:1])
     metric.merge_state(other)
     return float(metric.compute())
 
 
-def test_what_was_merged_on_several_ranks_counts_once(ranks):
-    assert ranks.run(3, merges) == pytest.approx([mean_ap(GIVEN)] * 3, abs=1e-6)
+def test_what_was_merged_on_several_processes_counts_once(processes):
+    assert processes.run(3, merges) == pytest.approx([mean_ap(GIVEN)] * 3, abs=1e-6)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MetricCollection
 
 from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
-from reid_torchmetrics.metrics.reid import whole_ranking
+from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from tests.metrics.detection.detection_samples import images as boxes
 from tests.metrics.reid.samples import batches, fed
 
@@ -82,8 +82,8 @@ def _quiet():
 @pytest.fixture
 def num_rankings(monkeypatch):
     calls = []
-    count_ranks = whole_ranking.count_ranks
-    monkeypatch.setattr(whole_ranking, "count_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))
+    count_ranks = ranking.count_sharded_ranks
+    monkeypatch.setattr(ranking, "count_sharded_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))
     return calls
 
 

@@ -1,205 +1,294 @@
-"""Argument checks: the only place that words an error about an argument.
+"""Checks of arguments: is it an int, one of a table, a matrix of floats, as long as another?
 
 Every message names the argument in backticks, the rule, and what came, in one sentence. `TypeError` is for a wrong
-type or dtype, `ValueError` for a wrong value or shape.
+type or dtype, `ValueError` for a wrong value or shape. A rule about a domain is worded where its value is known.
 """
 
-from reid_torchmetrics._checks.detection import (
-    flags_by_threshold,
-    known_label,
-    one_of_many,
-    overlap_thresholds,
-    recalls_of_rule,
-)
-from reid_torchmetrics._checks.images import (
-    box_scores,
-    four_columns,
-    image_numbers,
-    limits_of_detections,
-    matching_options,
-    mergeable,
-    of_grid,
-    own_areas,
-    packed_boxes,
-    ranges_of_areas,
-)
-from reid_torchmetrics._checks.lists import lists_by_name, named_lists
-from reid_torchmetrics._checks.names import known_arguments, names
-from reid_torchmetrics._checks.options import (
-    camera_map,
-    can_draw,
-    confidence,
-    drawn_cmc,
-    flag,
-    function,
-    generator,
-    has_expectation,
-    instance,
-    integers,
-    known,
-    metric_similarity,
-    no_draw,
-    number,
-    one_of,
-    pairs_of_ints,
-    place,
-    plain_normalizer,
-    positive_int,
-    positive_ints,
-    power,
-    rates,
-    share,
-    some,
-    weighs,
-)
-from reid_torchmetrics._checks.ranks import (
-    are_ranks,
-    ascending_ranks,
-    counts_of_positives,
-    declared_positives,
-    groups_hold,
-    list_of_hits,
-    ranked_lists,
-    tied_groups,
-)
-from reid_torchmetrics._checks.tensors import (
-    answerable,
-    array_like,
-    boolean_mask,
-    embeddings,
-    finite,
-    floating_matrix,
-    floating_vector,
-    in_range,
-    integer_labels,
-    length,
-    listed_once,
-    mask,
-    no_nan,
-    own_position,
-    pair_mask,
-    positions,
-    same_device,
-    same_dimension,
-    score_block,
-    weights,
-)
-from reid_torchmetrics._checks.together import (
-    alike,
-    belong_together,
-    both_or_neither,
-    can_draw_from,
-    can_pool,
-    given_for_all,
-    given_throughout,
-    has_cameras,
-    in_results,
-    leave_one_out_roles,
-    lists_given,
-    no_dropped_pairs,
-    no_empty_target,
-    one_gallery,
-    own_places,
-    own_positions,
-    relevance_given,
-    searched_among_others,
-    with_embeddings,
-    without_gallery,
-    without_labels,
-)
+from __future__ import annotations
 
-__all__ = [
-    "alike",
-    "answerable",
-    "are_ranks",
-    "array_like",
-    "ascending_ranks",
-    "belong_together",
-    "boolean_mask",
-    "both_or_neither",
-    "box_scores",
-    "camera_map",
-    "can_draw",
-    "can_draw_from",
-    "can_pool",
-    "confidence",
-    "counts_of_positives",
-    "declared_positives",
-    "drawn_cmc",
-    "embeddings",
-    "finite",
-    "flag",
-    "flags_by_threshold",
-    "floating_matrix",
-    "floating_vector",
-    "four_columns",
-    "function",
-    "generator",
-    "given_for_all",
-    "given_throughout",
-    "groups_hold",
-    "has_cameras",
-    "has_expectation",
-    "image_numbers",
-    "in_range",
-    "in_results",
-    "instance",
-    "integer_labels",
-    "integers",
-    "known",
-    "known_arguments",
-    "known_label",
-    "leave_one_out_roles",
-    "length",
-    "limits_of_detections",
-    "list_of_hits",
-    "listed_once",
-    "lists_by_name",
-    "lists_given",
-    "mask",
-    "matching_options",
-    "mergeable",
-    "metric_similarity",
-    "named_lists",
-    "names",
-    "no_draw",
-    "no_dropped_pairs",
-    "no_empty_target",
-    "no_nan",
-    "number",
-    "of_grid",
-    "one_gallery",
-    "one_of",
-    "one_of_many",
-    "overlap_thresholds",
-    "own_areas",
-    "own_places",
-    "own_position",
-    "own_positions",
-    "packed_boxes",
-    "pair_mask",
-    "pairs_of_ints",
-    "place",
-    "plain_normalizer",
-    "positions",
-    "positive_int",
-    "positive_ints",
-    "power",
-    "ranges_of_areas",
-    "ranked_lists",
-    "rates",
-    "recalls_of_rule",
-    "relevance_given",
-    "same_device",
-    "same_dimension",
-    "score_block",
-    "searched_among_others",
-    "share",
-    "some",
-    "tied_groups",
-    "weighs",
-    "weights",
-    "with_embeddings",
-    "without_gallery",
-    "without_labels",
-]
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reid_torchmetrics._checks.names import known_arguments
+from reid_torchmetrics._checks.rules import *  # noqa: F403 - what moves to where its values are known
+
+__all__ = ["known_arguments"]
+
+_FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+def one_of(argument: str, value: object, options: Collection[str]) -> None:
+    """Raise unless `value` is one of the names in `options`."""
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"`{argument}` must be one of {', '.join(map(repr, options))}; got {value!r}.")
+
+
+def boolean(argument: str, value: object) -> None:
+    """Raise unless `value` is True or False, of Python or of NumPy."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"`{argument}` must be True or False; got {_kind(value)}.")
+
+
+def instance(argument: str, value: object, classes: tuple[type, ...]) -> None:
+    """Raise unless `value` is None or of one of some classes."""
+    if value is not None and not isinstance(value, classes):
+        named = ", ".join(each.__name__ for each in classes)
+        raise TypeError(f"`{argument}` must be one of {named} or None; got {_kind(value)}.")
+
+
+def nonempty(argument: str, values: Collection[object]) -> None:
+    """Raise if `values` is empty."""
+    if not values:
+        raise ValueError(f"`{argument}` must not be empty; got {values!r}.")
+
+
+def alike(argument: str, what: str, values: Sequence[object]) -> None:
+    """Raise unless all parts of `argument` have the same value of something."""
+    if len(set(values)) > 1:
+        raise ValueError(f"`{argument}` must all have the same {what}; got {', '.join(map(repr, values))}.")
+
+
+def integer(argument: str, value: int) -> None:
+    """Raise unless `value` is an int."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError(f"`{argument}` must be an int; got {_kind(value)}.")
+
+
+def positive_int(argument: str, value: int, least: int = 1, *, fits_int64: bool = True) -> None:
+    """Raise unless `value` is an int of at least `least`, that fits int64 unless any limit may be asked for."""
+    integer(argument, value)
+    if value < least:
+        raise ValueError(f"`{argument}` must be at least {least}; got {value}.")
+    if fits_int64 and value >= 2**63:
+        raise ValueError(f"`{argument}` must fit int64; got {value}.")
+
+
+def positive_ints(argument: str, values: Sequence[int], *, distinct: bool = True, fits_int64: bool = True) -> None:
+    """Raise unless `values` is a non-empty sequence of ints of at least 1, `distinct` ones or any."""
+    if not isinstance(values, (tuple, list)):
+        raise TypeError(f"`{argument}` must be a tuple or list of ints; got {_kind(values)}.")
+    for value in values:
+        positive_int(argument, value, fits_int64=fits_int64)
+    if not values or (distinct and len(set(values)) != len(values)):
+        raise ValueError(f"`{argument}` must hold at least one int{' and none twice' * distinct}; got {values!r}.")
+
+
+def index(argument: str, value: int, size: int, what: str) -> None:
+    """Raise unless `value` is the number of one of `size` things."""
+    integer(argument, value)
+    if not 0 <= value < size:
+        raise ValueError(f"`{argument}` must be the number of one of {size} {what}; got {value}.")
+
+
+def integers(argument: str, values: object) -> None:
+    """Raise unless `values` is a collection of ints (possibly empty) that fit int64."""
+    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Collection):
+        raise TypeError(f"`{argument}` must be a collection of ints; got {_kind(values)}.")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise TypeError(f"`{argument}` must hold ints only; got {value!r}.")
+        if not -(2**63) <= value < 2**63:
+            raise ValueError(f"`{argument}` must hold ints that fit int64; got {value}.")
+
+
+def camera_map(argument: str, value: object) -> None:
+    """Raise unless `value` is None or a mapping of ints to ints none of which is mapped again."""
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise TypeError(f"`{argument}` must be a mapping of ints to ints or None; got {_kind(value)}.")
+    integers(argument, [*value.keys(), *value.values()])
+    chained = sorted(set(value) & {other for label, other in value.items() if other != label})
+    if chained:
+        raise ValueError(
+            f"`{argument}` must map to cameras that are not mapped themselves; got {chained} on both sides."
+        )
+
+
+def pairs_of_ints(argument: str, value: object) -> None:
+    """Raise unless `value` is a tuple of pairs of ints that `camera_map` would take."""
+    if not isinstance(value, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        raise TypeError(f"`{argument}` must be a mapping of ints to ints, or a tuple of pairs; got {value!r}.")
+    camera_map(argument, dict(value))
+
+
+def number(argument: str, value: float) -> None:
+    """Raise unless `value` is an int or a float."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"`{argument}` must be a number; got {_kind(value)}.")
+
+
+def fraction(argument: str, value: float) -> None:
+    """Raise unless `value` is a number from 0 to 1."""
+    number(argument, value)
+    if not 0 <= value <= 1:
+        raise ValueError(f"`{argument}` must lie in [0, 1]; got {value}.")
+
+
+def nonnegative(argument: str, value: float) -> None:
+    """Raise unless `value` is a finite number of at least 0."""
+    number(argument, value)
+    if not 0 <= value < math.inf:
+        raise ValueError(f"`{argument}` must be finite and at least 0; got {value}.")
+
+
+def fractions(argument: str, values: Sequence[float], *, may_be_empty: bool = False) -> None:
+    """Raise unless `values` is a sequence of numbers from 0 to 1."""
+    if not isinstance(values, (tuple, list)):
+        raise TypeError(f"`{argument}` must be a tuple or list of floats; got {_kind(values)}.")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise TypeError(f"`{argument}` must hold floats only; got {value!r}.")
+        if not 0 <= value <= 1:
+            raise ValueError(f"`{argument}` must hold rates from 0 to 1; got {value!r}.")
+    if not may_be_empty:
+        nonempty(argument, values)
+
+
+def array_like(argument: str, value: object) -> None:
+    """Raise unless `value` is a tensor, an array or a list."""
+    if not isinstance(value, (Tensor, np.ndarray, list, tuple)):
+        raise TypeError(f"`{argument}` must be a tensor, an array or a list; got {_kind(value)}.")
+
+
+def floating_matrix(argument: str, value: object, columns: str | int) -> None:
+    """Raise unless `value` is a 2-D floating point tensor; `columns` says how many it has, or what they are."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
+    if value.dtype not in _FLOATING_DTYPES:
+        raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
+    if value.layout != torch.strided:
+        raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
+    if value.ndim != 2 or (isinstance(columns, int) and value.shape[1] != columns):
+        raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {_shape(value)}.")
+
+
+def embeddings(argument: str, value: object) -> None:
+    """Raise unless `value` is a floating point tensor [N, D] with D >= 1."""
+    floating_matrix(argument, value, "D")
+    if isinstance(value, Tensor) and value.shape[1] == 0:
+        raise ValueError(f"`{argument}` must have at least one dimension per sample; got {_shape(value)}.")
+
+
+def floating_vector(argument: str, value: object) -> None:
+    """Raise unless `value` is a 1-D floating point tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
+    if not value.is_floating_point():
+        raise TypeError(f"`{argument}` must have a floating point dtype; got {value.dtype}.")
+    _vector(argument, value, None, None)
+
+
+def weights(argument: str, value: object, length: int) -> None:
+    """Raise unless `value` holds `length` finite numbers of at least 0."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
+    _vector(argument, value, length, None)
+    if not bool((value.isfinite() & (value >= 0)).all()):
+        raise ValueError(f"`{argument}` must be finite and at least 0; got {value.min()} to {value.max()}.")
+
+
+def integer_labels(argument: str, value: object, length: int | None = None, device: torch.device | None = None) -> None:
+    """Raise unless `value` is a 1-D integer tensor, of `length` and on `device` where they are given."""
+    if not isinstance(value, Tensor):
+        if _are_strings(value):
+            raise TypeError(
+                f"`{argument}` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor("
+                "numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."
+            )
+        raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
+    if value.dtype not in _INTEGER_DTYPES:
+        raise TypeError(f"`{argument}` must have an integer dtype; got {value.dtype}.")
+    _vector(argument, value, length, device)
+
+
+def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor") -> None:
+    """Raise unless `value` is a bool tensor of any shape; `rule` is how the message says it."""
+    if not isinstance(value, Tensor) or value.dtype != torch.bool:
+        came = value.dtype if isinstance(value, Tensor) else _kind(value)
+        raise TypeError(f"`{argument}` must {rule}; got {came}.")
+
+
+def mask(argument: str, value: Tensor, length: int, device: torch.device) -> None:
+    """Raise unless `value` is a bool tensor [length] on `device`."""
+    boolean_tensor(argument, value)
+    _vector(argument, value, length, device)
+
+
+def finite(argument: str, rows: Tensor) -> None:
+    """Raise if any row is not finite; `rows` holds the positions of the rows that are not."""
+    if len(rows):
+        first = rows[:5].tolist()
+        raise ValueError(f"`{argument}` must be finite; got {len(rows)} rows with NaN or infinity, first {first}.")
+
+
+def no_nan(argument: str, scores: Tensor) -> None:
+    """Raise if a score is NaN, which has no place in a ranking."""
+    if bool(scores.isnan().any()):
+        raise ValueError(f"`{argument}` must give scores that can be ordered; got NaN.")
+
+
+def in_range(argument: str, value: Tensor, low: int, high: int) -> None:
+    """Raise unless all entries lie in [low, high)."""
+    if len(value) and not low <= int(value.min()) <= int(value.max()) < high:
+        raise ValueError(
+            f"`{argument}` must lie in [{low}, {high}); got values from {int(value.min())} to {int(value.max())}."
+        )
+
+
+def length(argument: str, num_rows: int, num_labels: int) -> None:
+    """Raise unless an argument is as long as the labels that it belongs to."""
+    if num_rows != num_labels:
+        raise ValueError(f"`{argument}` must have one row for each label; got {num_rows} rows for {num_labels} labels.")
+
+
+def same_dimension(first: str, first_size: int, second: str, second_size: int) -> None:
+    """Raise unless two sets of embeddings have the same dimension."""
+    if first_size != second_size:
+        raise ValueError(
+            f"`{first}` and `{second}` must have the same embedding dimension; got {first_size} and {second_size}."
+        )
+
+
+def same_device(first: str, first_value: Tensor, second: str, second_value: Tensor) -> None:
+    """Raise unless two tensors are on the same device."""
+    if first_value.device != second_value.device:
+        raise ValueError(
+            f"`{first}` and `{second}` must be on the same device; got {first_value.device} and {second_value.device}."
+        )
+
+
+def given_throughout(argument: str, *, given: bool, given_before: bool) -> None:
+    """Raise if an optional argument of `update` is given in one batch and left out in another."""
+    if given != given_before:
+        came = "a batch with it after batches without" if given else "a batch without it after batches with it"
+        raise ValueError(f"`{argument}` must be given in every batch or in none; got {came}.")
+
+
+def _vector(argument: str, value: Tensor, length: int | None, device: torch.device | None) -> None:
+    if value.ndim != 1 or length not in (None, len(value)):
+        raise ValueError(f"`{argument}` must have shape [{'N' if length is None else length}]; got {_shape(value)}.")
+    if device not in (None, value.device):
+        raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
+
+
+def _are_strings(value: object) -> bool:
+    if isinstance(value, np.ndarray) and value.dtype.kind != "O":
+        return value.dtype.kind in "US"
+    return isinstance(value, (list, tuple, np.ndarray)) and len(value) > 0 and isinstance(value[0], str)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _shape(value: Tensor) -> str:
+    return str(list(value.shape))
+
+
+flag, some = boolean, nonempty  # names that some callers still use

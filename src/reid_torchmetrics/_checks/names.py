@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from difflib import get_close_matches
 
-from reid_torchmetrics._checks.kinds import kind
-
 _SAID_ELSEWHERE = {
     **dict.fromkeys(("metric", "dist_metric", "distance", "distance_metric", "dist"), ("similarity",)),
     **dict.fromkeys(("topk", "top_k", "k", "max_rank", "rank"), ("top_k", "max_rank", "ranks", "k")),
@@ -34,14 +32,3 @@ def known_arguments(owner: str, given: Collection[str], names: Collection[str], 
         hint = ", which is a field of `Protocol`"
     listed = ", ".join(names)
     raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {listed}.") from None
-
-
-def names(argument: str, value: object) -> None:
-    """Raise unless `value` is a tuple of names."""
-    if isinstance(value, str):
-        raise TypeError(f"`{argument}` must be a tuple or list of names; got {value!r}, so write ({value!r},).")
-    if not isinstance(value, (tuple, list)):
-        raise TypeError(f"`{argument}` must be a tuple or list of names; got {kind(value)}.")
-    for name in value:
-        if not isinstance(name, str):
-            raise TypeError(f"`{argument}` must hold names only; got {name!r}.")

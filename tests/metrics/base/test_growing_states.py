@@ -11,7 +11,7 @@ from reid_torchmetrics import (
     ReIDMeanAP,
     ReIDMetrics,
 )
-from reid_torchmetrics.metrics.reid import whole_ranking
+from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from tests.metrics.reid.samples import batches, fed
 
 
@@ -144,7 +144,7 @@ def test_a_group_of_one_process_computes():
 @pytest.mark.usefixtures("process_group")
 def test_an_exception_in_compute_leaves_the_metric_usable():
     metric = fed(ReIDMeanAP(), batches())
-    with mock.patch.object(whole_ranking, "count_ranks", side_effect=RuntimeError("out of memory")):
+    with mock.patch.object(ranking, "count_sharded_ranks", side_effect=RuntimeError("out of memory")):
         with pytest.raises(RuntimeError, match="out of memory"):
             metric.compute()
     assert not metric._is_synced

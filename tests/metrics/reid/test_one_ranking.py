@@ -16,15 +16,16 @@ from reid_torchmetrics import (
     ReIDMetrics,
     ReIDMINP,
 )
-from reid_torchmetrics.metrics.reid import ranking_cache, whole_ranking
+from reid_torchmetrics.functional.retrieval.evaluation import ranking
+from reid_torchmetrics.metrics.reid import ranking_cache
 from tests.metrics.reid.samples import batches, expected, fed, reference_of
 
 
 @pytest.fixture
 def rankings(monkeypatch):
     """Counts how often samples are ranked."""
-    counter = mock.Mock(wraps=whole_ranking.count_ranks)
-    monkeypatch.setattr(whole_ranking, "count_ranks", counter)
+    counter = mock.Mock(wraps=ranking.count_sharded_ranks)
+    monkeypatch.setattr(ranking, "count_sharded_ranks", counter)
     return counter
 
 

@@ -2,17 +2,14 @@
 
 from reid_torchmetrics.metrics.base.arguments import arguments_of, show_arguments
 from reid_torchmetrics.metrics.base.growing_states import GrowingStates, own_shared
-from reid_torchmetrics.metrics.base.messages import DistributedMetricError
-from reid_torchmetrics.metrics.base.process_group import Group, differing
+from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 from reid_torchmetrics.metrics.base.settings import Settings, meet
 
 __all__ = [
-    "DistributedMetricError",
-    "Group",
+    "DistributedWorld",
     "GrowingStates",
     "Settings",
     "arguments_of",
-    "differing",
     "meet",
     "own_shared",
     "show_arguments",

@@ -1,4 +1,4 @@
-"""Adapts `torchmetrics.Metric` so that all ranks agree on how `compute` ends: with a value, or with an error."""
+"""Adapts `torchmetrics.Metric` so that all processes agree on how `compute` ends: with a value, or with an error."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 
 from torchmetrics import Metric
 
-from reid_torchmetrics.metrics.base.process_group import Group
+from reid_torchmetrics.functional.world import ALONE, Alone
+from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 
 
 class AgreeingMetric(Metric):
-    """A metric whose ranks all raise what one of them raises in `compute`, or wherever it is `_synced`."""
+    """A metric whose processes all raise what one of them raises in `compute`, or wherever it is `_synced`."""
 
-    _group: Group | None = None
+    _world: DistributedWorld | Alone = ALONE
     """the processes that share the samples, while they are several and the metric is synced"""
     _concludes = False
-    """whether all ranks are to learn of whatever fails while the metric is synced"""
+    """whether all processes are to learn of whatever fails while the metric is synced"""
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
@@ -33,16 +34,14 @@ class AgreeingMetric(Metric):
 
     @contextmanager
     def _agreeing(self) -> Iterator[None]:
-        """Raise on all ranks what is raised on one, if the metric computes."""
-        group = self._group if self._concludes else None
+        """Raise on all processes what is raised on one, if the metric computes."""
+        world = self._world if self._concludes else ALONE
         try:
             yield
         except Exception as error:
-            if group is not None:
-                group.conclude(error)
+            world.conclude(error)
             raise
-        if group is not None:
-            group.conclude(None)
+        world.conclude(None)
 
     @contextmanager
     def _concluding(self) -> Iterator[None]:
@@ -53,7 +52,7 @@ class AgreeingMetric(Metric):
             self._concludes = False
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """As in the base class, which copies the value: if one rank fails to, none may remember it."""
+        """As in the base class, which copies the value: if one process fails to, none may remember it."""
         wrapped = super()._wrap_compute(compute)
 
         @functools.wraps(compute)
@@ -65,7 +64,7 @@ class AgreeingMetric(Metric):
 
     @contextmanager
     def _synced(self) -> Iterator[None]:
-        """Combine the ranks for a while, under the same conditions as `compute` does."""
+        """Combine the processes for a while, under the same conditions as `compute` does."""
         with (
             self._concluding(),
             self.sync_context(

@@ -18,9 +18,10 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
+from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.metrics.base.agreeing_metric import AgreeingMetric
 from reid_torchmetrics.metrics.base.logged_metric import LoggedMetric
-from reid_torchmetrics.metrics.base.process_group import Group
+from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 
 _FORWARD_FLAGS = (
     "_update_count",
@@ -37,7 +38,7 @@ _FORWARD_FLAGS = (
 class GrowingStates(LoggedMetric, AgreeingMetric):
     """A metric all of whose states are lists of tensors that `update` appends to.
 
-    They are added by `_add_growing_state`. Syncing gathers none of them: `compute` is to combine the ranks of `_group`.
+    They are added by `_add_growing_state`. Syncing gathers none of them: `compute` combines the processes of `_world`.
     """
 
     __jit_unused_properties__: ClassVar[list[str]] = [*LoggedMetric.__jit_unused_properties__, "update_called"]
@@ -46,7 +47,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
     _states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
     _refused: Exception | None = None
-    """why a batch is missing: `update` raised it, on this rank only, and all ranks are to know before they compute"""
+    """why a batch is missing: `update` raised it, on this process only, and all are to know before they compute"""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -86,7 +87,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
             self._refused = None
         for name in self._defaults:  # the base class empties lists in place, also those that a collection shares
             setattr(self, name, [])
-        self._states_before_sync = self._group = None
+        self._states_before_sync, self._world = None, ALONE
         super().reset()
 
     def _copy_state_dict(self) -> dict[str, Any]:
@@ -95,13 +96,13 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Append a batch and evaluate it alone, together with those of the other ranks under `dist_sync_on_step`."""
+        """Append a batch and evaluate it alone; under `dist_sync_on_step` with those of the other processes."""
         try:
             return self._forward(*args, **kwargs)
         except Exception:
-            if self.dist_sync_on_step and self._refused is not None:  # the other ranks wait for this step's value
+            if self.dist_sync_on_step and self._refused is not None:  # the others wait for this step's value
                 with self._concluding(), self.sync_context():
-                    if self._group is not None:
+                    if self._world.size > 1:
                         self._take_part()
             raise
 
@@ -118,11 +119,11 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         finally:
             self._states_before_forward = None
             if not self._is_synced:  # the base class forgets a step's synchronization without `unsync`
-                self._states_before_sync = self._group = None
+                self._states_before_sync, self._world = None, ALONE
 
     @property
     def update_called(self) -> bool:
-        """Whether there may be samples, of which other ranks have their share: one without is no mistake to warn of."""
+        """Whether there may be samples, on any process: one without samples is no mistake to warn of."""
         is_distributed = self.distributed_available_fn
         return super().update_called or (self._to_sync and callable(is_distributed) and bool(is_distributed()))
 
@@ -176,8 +177,8 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         process_group = process_group or self.process_group
         gathered = {}
         if self.dist_sync_fn is None and dist_sync_fn in (None, gather_all_tensors):
-            group = Group(process_group, self.device)
-            self._group = group if group.size > 1 else None
+            world = DistributedWorld(process_group, self.device)
+            self._world = world if world.size > 1 else ALONE
         else:
             gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
         self._states_before_sync = before
@@ -186,7 +187,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
             setattr(self, name, [part for part in listed if len(part)])
 
     def _whole(self, name: str) -> Tensor:
-        """A state as one tensor, also if there is nothing in it: every rank must have something to gather."""
+        """A state as one tensor, also if there is nothing in it: every process must have something to gather."""
         held = getattr(self, name)
         return torch.cat(held) if held else self._empty_states[name].to(self.device)
 
@@ -194,12 +195,12 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""
         if should_unsync and self._is_synced:
             self._cache = self._states_before_sync
-            self._states_before_sync = self._group = None
+            self._states_before_sync, self._world = None, ALONE
         super().unsync(should_unsync)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the processes, which cannot be pickled or copied."""
-        return super().__getstate__() | {"_group": None}
+        return super().__getstate__() | {"_world": ALONE}
 
     __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
 

@@ -1,7 +1,7 @@
-"""Small messages that all ranks of a group send each other, all of one shape, through memory that is there already.
+"""Small messages that the processes of a group send each other, of one shape, through memory that is there already.
 
-Whatever a rank has to say, that it failed above all, it must be able to say without memory, and to ranks that expect
-something else: so numbers, errors and texts are rows of the same length, and the rows are reserved when a group first
+Whatever a process has to say, that it failed above all, it must be able to say without memory, and to others that
+expect something else: so numbers, errors and texts are rows of the same length, which are reserved when a group first
 talks.
 """
 
@@ -15,19 +15,17 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, distributed
 
-NUM_NUMBERS = 24  # of a message; 192 bytes a rank
+from reid_torchmetrics.functional.world import DistributedMetricError
+
+NUM_NUMBERS = 24  # of a message; 192 bytes a process
 NUM_BYTES = NUM_NUMBERS * 8
 
 
-class DistributedMetricError(RuntimeError):
-    """Raised on every rank when some rank failed, with the ranks and their messages."""
-
-
 class Messages:
-    """The rows that a group's ranks send each other."""
+    """The rows that a group's processes send each other."""
 
     def __init__(self, size: int, device: torch.device) -> None:
-        """Reserve a row for each of `size` ranks on `device`, where the group's backend wants tensors."""
+        """Reserve a row for each of `size` processes on `device`, where the group's backend wants tensors."""
         with torch.inference_mode(mode=False):  # they outlive an evaluation in inference mode
             self._numbers = array("q", bytes(NUM_BYTES))
             own = torch.frombuffer(self._numbers, dtype=torch.int64)
@@ -39,7 +37,7 @@ class Messages:
             self._rows = [*self._table[1].unbind()]
 
     def send(self, message: array[int], process_group: Any) -> list[list[int]]:
-        """The messages of all ranks, given this rank's."""
+        """The messages of all processes, given this one's."""
         self._numbers[:] = message
         _copy(*self._own)
         distributed.all_gather(self._rows, self._own[1], group=process_group)
@@ -63,10 +61,10 @@ def bytes_of(message: Sequence[int]) -> bytes:
 
 
 def messages_of(process_group: Any, device: torch.device) -> Messages:
-    """The rows of a group, which are reserved the first time, on all of its ranks or on none.
+    """The rows of a group, which are reserved the first time, on all of its processes or on none.
 
     Raises:
-        DistributedMetricError: some rank has no memory for them.
+        DistributedMetricError: some process has no memory for them.
     """
     known = _of_groups.get(process_group)
     if known is not None:
@@ -74,21 +72,21 @@ def messages_of(process_group: Any, device: torch.device) -> Messages:
     size, error, messages = distributed.get_world_size(process_group), None, None
     try:
         messages = Messages(size, device)
-    except Exception as caught:  # noqa: BLE001 - raised on all ranks
+    except Exception as caught:  # noqa: BLE001 - raised on all processes
         error = caught
     failed = _FAILED if device.type == "cpu" else torch.zeros_like(_FAILED, device=device)
     failed.fill_(0 if error is None else 1 + distributed.get_rank(process_group))
     distributed.all_reduce(failed, op=distributed.ReduceOp.MAX, group=process_group)
-    rank = int(failed.item()) - 1
-    if messages is None or rank >= 0:
-        raise DistributedMetricError(f"rank {rank}: no memory for messages to the other ranks") from error
+    process = int(failed.item()) - 1
+    if messages is None or process >= 0:
+        raise DistributedMetricError(f"process {process}: no memory for messages to the others") from error
     _of_groups[process_group] = messages
     return messages
 
 
 _of_groups: WeakKeyDictionary[Any, Messages] = WeakKeyDictionary()
 _FAILED = torch.zeros(1, dtype=torch.int64, device="cpu")
-"""the highest rank that failed, from one, before there is memory for messages"""
+"""the highest process that failed, from one, before there is memory for messages"""
 
 
 def _copy(source: Tensor, target: Tensor) -> None:

@@ -1,10 +1,8 @@
-"""The few collectives that the metrics need, over `torch.distributed`.
+"""The world of `torch.distributed`: a process group whose processes share a metric's samples.
 
-A collective that only some ranks reach hangs the others, so number and shape of the collectives depend only on sizes
-that all ranks have agreed on, and an error must be told where the others expect to hear from this rank. What precedes
-`all_gather`, `share`, `broadcast` or `sum` is done in `together`, buffers are reserved there, and what `sum` adds up is
-made by its `fill`. What precedes a message (`together`, `exchange`, `agree`) may fail outside as well: the error
-escapes to `conclude`, and its message meets theirs, because all have one shape.
+What precedes a message (`guarded`, `guarded_all_gather`, `raise_everywhere`) may fail outside of it as well, against
+the rule of `functional.world`: the error escapes to `conclude`, and its message meets those that the others send next,
+because all messages have one shape. What precedes `all_gather`, `broadcast` or `all_reduce_sum` may not.
 """
 
 from __future__ import annotations
@@ -16,9 +14,9 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, distributed
 
+from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.base.messages import (
     NUM_BYTES,
-    DistributedMetricError,
     bytes_of,
     message_of,
     message_of_bytes,
@@ -28,8 +26,8 @@ from reid_torchmetrics.metrics.base.messages import (
 Result = TypeVar("Result")
 
 
-class Group:
-    """The processes that share a metric's samples."""
+class DistributedWorld:
+    """The processes that share a metric's samples, by the contract of `functional.world.World`."""
 
     def __init__(self, process_group: Any, samples_device: torch.device) -> None:
         """Take a process group, or all processes if it is None.
@@ -42,93 +40,83 @@ class Group:
             raise RuntimeError("A metric is combined over processes only after `torch.distributed.init_process_group`.")
         self._group = distributed.group.WORLD if process_group is None else process_group
         self.size = distributed.get_world_size(self._group)
-        self.rank = distributed.get_rank(self._group)
-        if self.rank < 0:
+        self.process = distributed.get_rank(self._group)
+        if self.process < 0:
             raise ValueError("`process_group` must contain the process that computes the metric; got one without it.")
         self.members = tuple(distributed.get_process_group_ranks(self._group))
         self.device = _device_of(self._group, samples_device)
         """where the group's backend wants tensors"""
         self._is_over = False
-        """whether nothing is left to say: a collective itself has failed, or an error was raised on all ranks"""
+        """whether nothing is left to say: a collective itself has failed, or an error was raised on all processes"""
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
-        """Fill `gathered`, [ranks, *shape], with the values of every rank, all of one shape and dtype."""
+        """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
         self._collective(distributed.all_gather, [*gathered.unbind()], values)
 
-    def share(self, rows: Tensor, sizes: Sequence[int]) -> None:
-        """Fill the rows of the other ranks; `sizes` are the numbers of rows of each rank, in order, own rows are there.
-
-        One broadcast a rank, into a slice: nothing is padded and nothing is copied.
-        """
-        for source, part in enumerate(rows.split(list(sizes))):
-            self.broadcast(part, source)
-
     def broadcast(self, rows: Tensor, source: int) -> None:
-        """Fill `rows`, which must be contiguous, with those of rank `source`."""
+        """Fill `rows`, which must be contiguous, with those of the process `source`."""
         if rows.numel():
             as_bytes = rows.view(-1).view(torch.uint8)  # every backend moves bytes, not every one bfloat16
             self._collective(distributed.broadcast, as_bytes, src=self.members[source])
 
-    def sum(self, buffer: Tensor, fill: Callable[[Tensor], None]) -> Tensor:
-        """Let `fill` write to `buffer[1:]` and add that up over the ranks; the first entry says whether it failed.
+    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], None]) -> Tensor:
+        """Let `fill` write to `buffer[1:]` and add that up over the processes; the first entry says whether it failed.
 
         Raises:
-            DistributedMetricError: `fill` failed on some rank; see `agree`.
+            DistributedMetricError: `fill` failed on some process; see `raise_everywhere`.
         """
         error = None
         try:
             fill(buffer[1:])
-        except Exception as caught:  # noqa: BLE001 - raised on all ranks
+        except Exception as caught:  # noqa: BLE001 - raised on all processes
             error = caught
         buffer[:1].fill_(error is not None)
         self._collective(distributed.all_reduce, buffer)
         if buffer[0].item() > 0:
-            self.agree(error)
+            self.raise_everywhere(error)
         return buffer[1:]
 
-    def together(self, work: Callable[[], Result]) -> Result:
-        """Do local work on every rank, and raise on all if it fails on one; see `agree`."""
-        return self.exchange(lambda: (work(), ()), 0)[0]
+    def guarded(self, work: Callable[[], Result]) -> Result:
+        """Do local work on every process, and raise on all if it fails on one; see `raise_everywhere`."""
+        return self.guarded_all_gather(lambda: (work(), ()))[0]
 
-    def exchange(
-        self, work: Callable[[], tuple[Result, Sequence[int]]], num_numbers: int
-    ) -> tuple[Result, list[list[int]]]:
-        """Do local work on every rank, and learn some numbers that come of it on all ranks.
+    def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
+        """Do local work on every process, and learn the few numbers that come of it on all, equally many on each.
 
         Raises:
-            DistributedMetricError: the work failed on some rank; see `agree`.
+            DistributedMetricError: the work failed on some process; see `raise_everywhere`.
         """
         try:
             done, numbers = work()
             message = message_of([0, *numbers])
         except Exception as error:
-            self.agree(error)
+            self.raise_everywhere(error)
             raise
         table = self._send(message)
         self._raise_failures(None, table)
-        return done, [row[1 : 1 + num_numbers] for row in table]
+        return done, [row[1 : 1 + len(numbers)] for row in table]
 
-    def agree(self, error: Exception | None) -> None:
-        """Raise on every rank if there is an error on one.
+    def raise_everywhere(self, error: Exception | None) -> None:
+        """Raise on every process if there is an error on one.
 
         Raises:
-            DistributedMetricError: ranks and messages of those that failed.
-            Exception: the error itself, where all ranks failed in the same way.
+            DistributedMetricError: numbers and messages of the processes that failed.
+            Exception: the error itself, where all processes failed in the same way.
         """
         self._raise_failures(error, self._send(message_of([len(_encoded(error))])))
 
     def conclude(self, error: Exception | None) -> None:
-        """Agree on what came of everything, unless the ranks did so already, or cannot talk any more."""
+        """Agree on what came of everything, unless the processes did so already, or cannot talk any more."""
         if not self._is_over:
-            self.agree(error)
+            self.raise_everywhere(error)
 
     def texts(self, text: str) -> list[str]:
-        """A text of every rank."""
+        """A text of every process."""
         data = text.encode(errors="backslashreplace")
         return self._texts(data, [length for length, *_ in self._send(message_of([len(data)]))])
 
     def _texts(self, data: bytes, lengths: Sequence[int]) -> list[str]:
-        """The texts of all ranks, piece by piece, given their lengths and this rank's."""
+        """The texts of all processes, piece by piece, given their lengths and this one's."""
         received = [b""] * self.size
         for first in range(0, max(lengths), NUM_BYTES):
             rows = self._send(message_of_bytes(data[first : first + NUM_BYTES]))
@@ -144,7 +132,7 @@ class Group:
         self._is_over = True
         if error is not None and len(set(texts)) == 1:
             raise error
-        failed = [f"rank {rank}: {text}" for rank, text in enumerate(texts) if text]
+        failed = [f"process {process}: {text}" for process, text in enumerate(texts) if text]
         raise DistributedMetricError("; ".join(failed)) from error
 
     def _send(self, message: array[int]) -> list[list[int]]:
@@ -159,17 +147,6 @@ class Group:
         self._is_over = False
 
 
-def differing(what: str, values: Sequence[object]) -> DistributedMetricError:
-    """The error to raise on all ranks when they do not have the same; every rank must know the values of all."""
-    return disagreement(f"have the same {what}", values)
-
-
-def disagreement(rule: str, values: Sequence[object]) -> DistributedMetricError:
-    """The error to raise on all ranks when they do not follow a rule; every rank must know the values of all."""
-    listed = "; ".join(f"rank {rank}: {value}" for rank, value in enumerate(values))
-    return DistributedMetricError(f"All ranks must {rule}; got {listed}.")
-
-
 def _encoded(error: Exception | None) -> bytes:
     """Type and text of an error; nothing if there is none."""
     if error is None:
@@ -182,9 +159,9 @@ def _encoded(error: Exception | None) -> bytes:
 
 
 def _device_of(process_group: Any, samples_device: torch.device) -> torch.device:
-    """A device that the group's backend can use, by rules that have the same outcome on all ranks.
+    """A device that the group's backend can use, by rules that have the same outcome on all processes.
 
-    Not by where the samples are: a rank without samples may have its metric elsewhere.
+    Not by where the samples are: a process without samples may have its metric elsewhere.
     """
     backend = str(getattr(distributed, "get_backend_config", distributed.get_backend)(process_group))
     if "nccl" not in backend or "cpu" in backend or not torch.cuda.is_available():

@@ -1,4 +1,4 @@
-"""What all ranks must ask for alike, and the words for it where they do not."""
+"""What all processes must ask for alike, and the words for it where they do not."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TypeVar
 
-from reid_torchmetrics.metrics.base.messages import DistributedMetricError
-from reid_torchmetrics.metrics.base.process_group import Group, differing, disagreement
+from reid_torchmetrics.functional.world import Alone, DistributedMetricError, differing, disagreement
+from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 
 Result = TypeVar("Result")
 
@@ -29,24 +29,28 @@ class Settings:
 
 
 def meet(
-    group: Group, look: Callable[[], tuple[Result, Settings, Sequence[int]]], num_numbers: int
+    world: DistributedWorld | Alone,
+    look: Callable[[], tuple[Result, Sequence[int]]],
+    describe: Callable[[], Settings],
 ) -> tuple[Result, list[list[int]]]:
-    """Begin to compute: do local work, learn some numbers that come of it on all ranks, and compare the settings.
+    """Begin to compute: do local work, learn some numbers that come of it on all processes, and compare the settings.
 
-    It is the first that ranks hear of each other, and of one shape whatever they were asked for.
+    It is the first that processes hear of each other, and of one shape whatever they were asked for.
 
     Raises:
-        DistributedMetricError: the work failed on some rank, or settings differ.
+        DistributedMetricError: the work failed on some process, or settings differ.
     """
+    if isinstance(world, Alone):
+        return world.guarded_all_gather(look)
 
     def work() -> tuple[tuple[Result, str], list[int]]:
-        done, settings, numbers = look()
-        text = json.dumps(asdict(settings), sort_keys=True)
+        done, numbers = look()
+        text = json.dumps(asdict(describe()), sort_keys=True)
         return (done, text), [_digest(text), *numbers]
 
-    (done, text), table = group.exchange(work, 1 + num_numbers)
+    (done, text), table = world.guarded_all_gather(work)
     if len({digest for digest, *_ in table}) > 1:
-        raise _difference([Settings(**json.loads(each)) for each in group.texts(text)])
+        raise _difference([Settings(**json.loads(each)) for each in world.texts(text)])
     return done, [row[1:] for row in table]
 
 
@@ -72,5 +76,5 @@ def _difference_of(names: Sequence[str], values: Sequence[Mapping[str, str]]) ->
 
 
 def _digest(text: str) -> int:
-    """A number that stands for a text when ranks compare theirs."""
+    """A number that stands for a text when processes compare theirs."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

@@ -6,13 +6,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._checks import detection_metric as _detection_checks
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
@@ -22,6 +22,7 @@ from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, Matc
 from reid_torchmetrics.metrics.detection.packing import STATES, pack
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
+_NUM_LIMITS = 3
 
 Result = TypeVar("Result")
 
@@ -68,7 +69,12 @@ class BoxMetric(GrowingStates):
             _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
             raise
         _checks.one_of("box_format", box_format, BOX_FORMATS)
-        _detection_checks.three_limits("max_detection_thresholds", max_detection_thresholds)
+        _checks.positive_ints("max_detection_thresholds", max_detection_thresholds, distinct=False, fits_int64=False)
+        if len(max_detection_thresholds) != _NUM_LIMITS:
+            raise ValueError(
+                f"When providing a list of max detection thresholds it should have length {_NUM_LIMITS};"
+                f" got {max_detection_thresholds!r} for `max_detection_thresholds`."
+            )
         self.box_format, self.max_detection_thresholds = box_format, sorted(max_detection_thresholds)
         for name, empty in STATES.items():
             self._add_growing_state(name, empty)
@@ -147,18 +153,15 @@ class BoxMetric(GrowingStates):
         self._match(self._match_request())
 
     def _match(self, request: MatchRequest) -> tuple[ImageNumbering, list[LocalMatches]]:
-        if self._group is not None:
-            return match_sharded_images(self._group, self._accepted_images, request, lambda: self._settings(request))
-        images = self._images()
-        numbering = ImageNumbering.alone(images)
-        return numbering, [request.run(numbering.number(images, 0))]
+        return match_sharded_images(self._world, self._accepted_images, request, lambda: self._settings(request))
 
     def _settings(self, request: MatchRequest) -> Settings:
         method = "results" if request.with_origins else "compute"
         return Settings(type(self).__name__, method, self._option_texts(), request.describe())
 
     def _accepted_images(self) -> Images:
-        self._raise_refused()
+        if self._world.size > 1:  # on one process `update` has raised it
+            self._raise_refused()
         return self._images()
 
     def _images(self) -> Images:
@@ -198,6 +201,24 @@ class BoxMetric(GrowingStates):
             TypeError: `iou_type` is no name.
             ValueError: masks are asked for, or a result is of an image that the data set does not have.
         """
-        _detection_checks.boxes_only("iou_type", iou_type)
+        check_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)
         return coco_json.read(coco_preds, coco_target)
+
+
+def check_iou_type(iou_type: str | Sequence[str]) -> None:
+    """Raise unless boxes are asked for, by "bbox" or by a sequence of it: masks are not evaluated."""
+    listed = (iou_type,) if isinstance(iou_type, str) else iou_type
+    if not isinstance(listed, (tuple, list)):
+        raise TypeError(f"`iou_type` must be 'bbox'; got {type(iou_type).__name__}.")
+    if "segm" in listed:
+        raise ValueError(f"`iou_type` must be 'bbox', masks are not evaluated here; got {iou_type!r}.")
+    if set(listed) != {"bbox"}:
+        raise ValueError(f"`iou_type` must be 'bbox'; got {iou_type!r}.")
+
+
+def python_bool(argument: str, value: object) -> bool:
+    """The value as Python's own bool; raise unless it is True or False, NumPy's among them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"Expected argument `{argument}` to be a boolean; got {type(value).__name__}.")  # noqa: TRY004
+    return bool(value)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics._checks import batches
 from reid_torchmetrics.metrics.detection.images import Images
 
 
@@ -72,8 +71,12 @@ def read(results_path: str, data_set_path: str) -> tuple[list[dict[str, Any]], l
     true: dict[int, list[Mapping[str, Any]]] = {image: [] for image in ids}
     for rows, images, path in ((results, found, results_path), (data_set["annotations"], true, data_set_path)):
         for row in rows:
-            batches.known_image(path, row["image_id"], known=row["image_id"] in images)
-            images[row["image_id"]].append(row)
+            image = row["image_id"]
+            if image not in images:
+                raise ValueError(
+                    f"`{path}` must have boxes of images of the data set only; got one of image {image!r}."
+                )
+            images[image].append(row)
     return [_detections(found[image]) for image in ids], [_ground_truths(true[image], image) for image in ids]
 
 

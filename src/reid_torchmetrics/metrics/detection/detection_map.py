@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._checks import detection_metric as _detection_checks
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, average_matches, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import (
@@ -20,10 +19,12 @@ from reid_torchmetrics.functional.detection.inputs import (
     COCO_RECALL_THRESHOLDS,
     AreaRange,
     CocoGrid,
+    check_area_ranges,
+    check_recalls,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
-from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric
+from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, check_iou_type, python_bool
 from reid_torchmetrics.metrics.detection.images import ImageNumbering
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
@@ -133,13 +134,13 @@ class DetectionMAP(BoxMetric):
     ) -> None:
         limits = COCO_MAX_DETECTIONS if max_detection_thresholds is None else max_detection_thresholds
         super().__init__(box_format, limits, **kwargs)
-        _detection_checks.boxes_only("iou_type", iou_type)
+        check_iou_type(iou_type)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
         _checks.positive_int("max_bytes", max_bytes)
         self.iou_type, self.average, self.max_bytes = ("bbox",), average, max_bytes
-        self.class_metrics = _detection_checks.boolean("class_metrics", class_metrics)
-        self.extended_summary = _detection_checks.boolean("extended_summary", extended_summary)
+        self.class_metrics = python_bool("class_metrics", class_metrics)
+        self.extended_summary = python_bool("extended_summary", extended_summary)
         self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
         self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
         if metric is not None:
@@ -150,20 +151,25 @@ class DetectionMAP(BoxMetric):
         self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, interpolation: str
     ) -> None:
         _checks.one_of("interpolation", interpolation, AP_RULES)
-        if interpolation != "coco":
-            _detection_checks.no_recalls("rec_thresholds", rec_thresholds, interpolation)
+        if interpolation != "coco" and rec_thresholds is not None:
+            raise ValueError(
+                f"`rec_thresholds` must be None with interpolation {interpolation!r}; got {rec_thresholds!r}."
+            )
         iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else iou_thresholds
         rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else rec_thresholds
-        _checks.overlap_thresholds("iou_thresholds", iou_thresholds)
-        _checks.recalls_of_rule("rec_thresholds", rec_thresholds, "coco", reads_recalls=True)
+        _checks.fractions("iou_thresholds", iou_thresholds)
+        check_recalls("rec_thresholds", rec_thresholds)
         self.iou_thresholds, self.rec_thresholds = [*iou_thresholds], [*rec_thresholds]
         self.interpolation = interpolation
 
     def _set_area_ranges(self, area_ranges: Mapping[str, AreaRange]) -> None:
-        _checks.ranges_of_areas("area_ranges", area_ranges)
+        check_area_ranges(area_ranges)
         self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in area_ranges.items()}
         of_classes = ["map_per_class", f"mar_{self.max_detection_thresholds[-1]}_per_class"]
-        _detection_checks.distinct_names("area_ranges", [*self._value_names(), *of_classes])
+        names = [*self._value_names(), *of_classes]
+        twice = [name for place, name in enumerate(names) if name in names[:place]]
+        if twice:
+            raise ValueError(f"`area_ranges` must give every value a name of its own; got {twice[0]!r} twice.")
 
     def _value_names(self) -> list[str]:
         """Names of the values that are one number."""

@@ -1,19 +1,21 @@
-"""Images that are spread over ranks: each rank matches its own, and tells the others its matches.
+"""Images that are sharded over processes: each process matches its own, and tells the others its matches.
 
-The number of collectives depends on the number of ranks alone, not on the images: three, and one with image ids, to
-agree on what follows, and one for each rank to send its ids with fingerprints, and one to send its matches.
+The number of collectives depends on the number of processes alone, not on the images: three, and one with image ids, to
+agree on what follows, and one for each process to send its ids with fingerprints, and one to send its matches.
 
-An error on one rank is an error on all: see `base.process_group` for which steps are to be a `Group.together`.
+An error on one process is an error on all: see `functional.world` and `base.process_group` for what must be guarded.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.metrics.base import Group, Settings, differing, meet
+from reid_torchmetrics.functional.world import Alone, World, all_gather_rows, differing
+from reid_torchmetrics.metrics.base import DistributedWorld, Settings, meet
 from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
 from reid_torchmetrics.metrics.detection.sampler_padding import ends, warn_if_padded
@@ -22,54 +24,78 @@ from reid_torchmetrics.metrics.detection.tensor_exchange import exchange_tensors
 
 @torch.no_grad()
 def match_sharded_images(
-    group: Group, collect: Callable[[], Images], request: MatchRequest, describe: Callable[[], Settings]
+    world: DistributedWorld | Alone,
+    collect: Callable[[], Images],
+    request: MatchRequest,
+    describe: Callable[[], Settings],
 ) -> tuple[ImageNumbering, list[LocalMatches]]:
-    """All images of all ranks, and the matches of each rank.
+    """All images of all processes, and the matches of each process.
 
-    `collect` gives this rank's images, and `describe` what was asked for, which must be the same on all ranks. An error
-    at the end is this rank's alone: `Group.conclude` tells the others.
+    `collect` gives this process's images, and `describe` what was asked for, which must be the same on all. An error at
+    the end is this process's alone: `conclude` tells the others.
 
     Raises:
-        DistributedMetricError: an error on some rank, metrics that differ, or image ids on some ranks only.
+        DistributedMetricError: an error on some process, metrics that differ, or image ids on some processes only.
     """
-    images, numbering = _meet(group, collect, describe)
-    tensors = request.run(numbering.number(images, group.rank)).to_tensors()
-    received = exchange_tensors(group, [tensor.to(group.device).contiguous() for tensor in tensors])
+    images, numbering = _meet(world, collect, describe)
+    matches = request.run(numbering.number(images, world.process))
+    if world.size == 1:
+        return numbering, [matches]
+    received = exchange_tensors(world, [tensor.to(world.device).contiguous() for tensor in matches.to_tensors()])
     return numbering, [_local_matches(each, request, images.device) for each in received]
 
 
+class _Status(NamedTuple):
+    """What a process tells the others of its images."""
+
+    num_images: int
+    has_ids: int
+    first: int
+    """fingerprint of the first image; see `sampler_padding.ends`"""
+    last: int
+
+
 def _meet(
-    group: Group, collect: Callable[[], Images], describe: Callable[[], Settings]
+    world: DistributedWorld | Alone, collect: Callable[[], Images], describe: Callable[[], Settings]
 ) -> tuple[Images, ImageNumbering]:
-    """This rank's images and what all ranks must know of all images."""
+    """This process's images and what all processes must know of all images."""
 
-    def look() -> tuple[Images, Settings, list[int]]:
+    def look() -> tuple[Images, _Status]:
         images = collect()
-        # What all ranks learn of each: four numbers.
-        return images, describe(), [len(images), int(images.image_ids is not None), *ends(images)]
+        first_and_last = ends(images) if world.size > 1 else (0, 0)
+        return images, _Status(len(images), int(images.image_ids is not None), *first_and_last)
 
-    images, table = meet(group, look, 4)
-    if len({has_ids for size, has_ids, *_ in table if size}) > 1:
-        raise differing("use of `image_id`", [_use(size, has_ids) for size, has_ids, *_ in table])
-    sizes = [size for size, *_ in table]
-    if not any(has_ids for size, has_ids, *_ in table if size):
-        warn_if_padded(group, sizes, [(first, last) for *_, first, last in table])
+    images, table = meet(world, look, describe)
+    states = [_Status._make(row) for row in table]
+    use = {status.has_ids for status in states if status.num_images}
+    if len(use) > 1:
+        raise differing("use of `image_id`", [_use(status) for status in states])
+    sizes = [status.num_images for status in states]
+    if world.size == 1:
+        return images, ImageNumbering(sizes, images.image_ids, images.fingerprints)
+    if not any(use):
+        warn_if_padded(world, sizes, [(status.first, status.last) for status in states])
         return images, ImageNumbering(sizes, None, images.fingerprints)
-
-    def prepare() -> Tensor:
-        listed = torch.empty((sum(sizes), 2), dtype=torch.int64, device=group.device)
-        if images.image_ids is not None:
-            listed.split(sizes)[group.rank].copy_(torch.stack([images.image_ids, images.fingerprints()], 1))
-        return listed
-
-    listed = group.together(prepare)
-    group.share(listed, sizes)
-    ids, prints = listed.unbind(1)
+    ids, prints = _share_ids(world, images, sizes)
     return images, ImageNumbering(sizes, ids, lambda: prints)
 
 
-def _use(size: int, has_ids: int) -> str:
-    return "no images" if not size else "given" if has_ids else "not given"
+def _share_ids(world: World, images: Images, sizes: Sequence[int]) -> tuple[Tensor, ...]:
+    """The ids of all images, and the fingerprints of their ground truths, process by process."""
+
+    def prepare() -> Tensor:
+        listed = torch.empty((sum(sizes), 2), dtype=torch.int64, device=world.device)
+        if images.image_ids is not None:
+            listed.split(list(sizes))[world.process].copy_(torch.stack([images.image_ids, images.fingerprints()], 1))
+        return listed
+
+    listed = world.guarded(prepare)
+    all_gather_rows(world, listed, sizes)
+    return listed.unbind(1)
+
+
+def _use(status: _Status) -> str:
+    return "no images" if not status.num_images else "given" if status.has_ids else "not given"
 
 
 def _local_matches(tensors: list[Tensor], request: MatchRequest, device: torch.device) -> LocalMatches:

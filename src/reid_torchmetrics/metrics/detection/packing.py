@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics._checks import batches
+from reid_torchmetrics.metrics.detection import batch_checks
 
 STATES = {
     "detection_boxes": torch.empty((0, 4)),
@@ -57,7 +57,7 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
         TypeError: something of the wrong type or dtype.
         ValueError: keys, shapes, devices or values that do not fit.
     """
-    batches.same_number_of_images(preds, target)
+    batch_checks.check_lengths(preds, target)
     if not len(preds):
         return Batch({}, 0)
     packed, problem, is_sound = Batch({}, 0), None, False
@@ -68,7 +68,7 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
         problem = error
     try:
         if not is_sound:
-            batches.each_image(preds, target, box_format)
+            batch_checks.check_each_image(preds, target, box_format)
         if problem is not None:
             raise problem
     finally:
@@ -81,10 +81,10 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
     for side, items in (("detection", preds), ("ground_truth", target)):
         labels = [item["labels"] for item in items]
         counts[side] = found = [each.numel() for each in labels]
-        columns[f"{side}_labels"] = _join(labels, found, batches.LABEL_DTYPES)
+        columns[f"{side}_labels"] = _join(labels, found, batch_checks.LABEL_DTYPES)
         columns[f"{side}_boxes"] = _boxes([item["boxes"] for item in items], found)
     scores = [item["scores"] for item in preds]
-    columns["detection_scores"] = _join(scores, counts["detection"], batches.SCORE_DTYPES)
+    columns["detection_scores"] = _join(scores, counts["detection"], batch_checks.SCORE_DTYPES)
     crowds, areas = ([item.get(key) for item in target] for key in ("iscrowd", "area"))
     columns["ground_truth_crowds"] = is_crowd = _optional(crowds, counts["ground_truth"])
     if is_crowd is not None and is_crowd.is_floating_point() and not bool(is_crowd.isfinite().all()):
@@ -104,7 +104,7 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
 
 
 def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
-    boxes = _join(parts, counts, batches.BOX_DTYPES, 4)
+    boxes = _join(parts, counts, batch_checks.BOX_DTYPES, 4)
     return boxes if boxes is None or boxes.is_floating_point() else boxes.double()
 
 
@@ -116,7 +116,7 @@ def _optional(parts: list[Tensor | None], counts: list[int]) -> Tensor | None:
     if len(given) < len(parts):
         zeros = torch.zeros(max(counts), dtype=given[0].dtype, device=given[0].device)
         given = [zeros[:count] if part is None else part for part, count in zip(parts, counts, strict=True)]
-    return _join(given, counts, batches.FLAG_DTYPES)
+    return _join(given, counts, batch_checks.FLAG_DTYPES)
 
 
 def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype], width: int = 1) -> Tensor | None:
@@ -160,10 +160,10 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     given = ["image_id" in item for item in target]
     if not any(given):
         return {}
-    batches.all_or_no_image(given)
+    batch_checks.check_all_or_none(given)
     numbers = [item["image_id"] for item in target]
     if any(type(number) is not int for number in numbers):
-        numbers = [batches.image_number(position, number) for position, number in enumerate(numbers)]
+        numbers = [batch_checks.image_id(position, number) for position, number in enumerate(numbers)]
     if not any(isinstance(number, Tensor) for number in numbers):
         return {"image_ids": torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)}
     tensors = [torch.as_tensor(number).view(1) for number in numbers]
@@ -177,7 +177,7 @@ def _is_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     ends: list[Tensor] = []
     for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
         if len(boxes):
-            ends += batches.sides_of(boxes, box_format).aminmax()
+            ends += batch_checks.sides_of(boxes, box_format).aminmax()
     num_sides = len(ends)
     for name in ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas"):
         if len(batch[name]):

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
-from reid_torchmetrics._checks import detection_metric as _detection_checks
 from reid_torchmetrics.functional.detection.curves import (
     OperatingPoints,
     PrecisionRecallCurve,
@@ -19,8 +17,6 @@ from reid_torchmetrics.functional.detection.curves import (
 )
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults
 from reid_torchmetrics.functional.detection.matching import Matches
-
-_CLOSE = 1e-6  # thresholds that differ less are one: 0.9 is 0.8999999999999999 in COCO, and may come in float32
 
 
 @dataclass(frozen=True)
@@ -113,11 +109,7 @@ class DetectionResults:
             TypeError: an option of the wrong type.
             ValueError: no box has the label, or the threshold is not one of the metric's.
         """
-        thresholds = [*self.coco.grid.iou_thresholds]
-        _checks.number("iou_threshold", iou_threshold)
-        nearest = min(range(len(thresholds)), key=lambda place: abs(thresholds[place] - iou_threshold))
-        is_known = abs(thresholds[nearest] - iou_threshold) < _CLOSE
-        _detection_checks.one_threshold("iou_threshold", iou_threshold, thresholds, known=is_known)
+        threshold = self.coco.grid.threshold_index(iou_threshold)
         if isinstance(label, Tensor):  # one of `coco.classes`
             label = operator.index(label)
-        return precision_recall_curve(self.matches, label, threshold=nearest)
+        return precision_recall_curve(self.matches, label, threshold=threshold)

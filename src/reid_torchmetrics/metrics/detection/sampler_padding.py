@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from itertools import combinations
 
-from reid_torchmetrics.metrics.base import Group
+from reid_torchmetrics.functional.world import World
 from reid_torchmetrics.metrics.detection.images import Images
 
 
@@ -19,21 +19,22 @@ def ends(images: Images) -> list[int]:
     return [int(prints[0]), int(prints[-1])]
 
 
-def warn_if_padded(group: Group, sizes: Sequence[int], found: Sequence[tuple[int, int]]) -> None:
-    """Say once if the ranks hold equally many images and the last of one is the first of a lower one.
+def warn_if_padded(world: World, sizes: Sequence[int], found: Sequence[tuple[int, int]]) -> None:
+    """Say once if the processes hold equally many images and the last of one is the first of a lower one.
 
-    So it is after `DistributedSampler`, which repeats the first images of a data set, at the end of the last ranks,
-    where the number of images is no multiple of the number of ranks. `sizes` and `found`, the `ends`, are of all ranks.
+    So it is after `DistributedSampler`: where the number of images is no multiple of the number of processes, it
+    repeats the first images of a data set at the end of the last processes. `sizes` and `found`, the `ends`, are of
+    all processes.
     """
     is_repeated = any(lower[0] == higher[1] != 0 for lower, higher in combinations(found, 2))
     if is_repeated and len({*sizes}) == 1:
-        group.together(_say_so if group.rank == 0 else lambda: None)  # a warning may be an error
+        world.guarded(_say_so if world.process == 0 else lambda: None)  # a warning may be an error
 
 
 @functools.cache
 def _say_so() -> None:
     warnings.warn(
-        "All ranks hold equally many images, and the last of one has the ground truths of the first of another: a"
+        "All processes hold equally many images, and the last of one has the ground truths of the first of another: a"
         " distributed sampler seems to have repeated images to make the numbers even, and they count twice. Give"
         " `image_id` in `target`, or use `UnpaddedDistributedSampler`.",
         stacklevel=2,

@@ -1,4 +1,4 @@
-"""Tensors of any shape and dtype, sent from every rank to every rank in one broadcast a rank."""
+"""Tensors of any shape and dtype, sent from every process to every process in one broadcast each."""
 
 from __future__ import annotations
 
@@ -8,12 +8,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from reid_torchmetrics.metrics.base import Group
+from reid_torchmetrics.functional.world import DTYPES, World, all_gather_rows
 
-_DTYPES = (
-    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
-    *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
-)
 _MOST_AXES = 3
 _ALIGNMENT = 8  # bytes: a part of a buffer is read as any dtype
 _BITS = 8  # flags in a byte
@@ -21,33 +17,33 @@ _BITS = 8  # flags in a byte
 
 def _form(tensor: Tensor) -> list[int]:
     """Dtype and shape of a tensor, as so many numbers for any of them."""
-    return [_DTYPES.index(tensor.dtype), *tensor.shape, *[-1] * (_MOST_AXES - tensor.ndim)]
+    return [DTYPES.index(tensor.dtype), *tensor.shape, *[-1] * (_MOST_AXES - tensor.ndim)]
 
 
-def exchange_tensors(group: Group, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-    """The tensors of every rank, which must be contiguous; of each rank their forms come first."""
-    forms = torch.tensor([number for tensor in tensors for number in _form(tensor)], device=group.device)
-    # A rank's part of the buffer: dtypes and shapes, then the tensors, each from a multiple of 8 bytes on.
+def exchange_tensors(world: World, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
+    """The tensors of every process, which must be contiguous; of each their forms come first."""
+    forms = torch.tensor([number for tensor in tensors for number in _form(tensor)], device=world.device)
+    # A process's part of the buffer: dtypes and shapes, then the tensors, each from a multiple of 8 bytes on.
     listed = [forms, *tensors]
     spans = [span(tensor.dtype, tensor.shape) for tensor in listed]
-    _, table = group.exchange(lambda: (None, [len(forms), sum(spans)]), 2)
+    _, table = world.guarded_all_gather(lambda: (None, [len(forms), sum(spans)]))
     sizes = [size for _, size in table]
 
     def prepare() -> Tensor:
-        buffer = torch.zeros(sum(sizes), dtype=torch.uint8, device=group.device)
-        own = buffer.split(sizes)[group.rank]
+        buffer = torch.zeros(sum(sizes), dtype=torch.uint8, device=world.device)
+        own = buffer.split(sizes)[world.process]
         for tensor, place in zip(listed, own.split(spans), strict=True):
             data = _to_bits(tensor) if tensor.dtype == torch.bool else tensor.view(-1).view(torch.uint8)
             place[: len(data)] = data
         return buffer
 
-    buffer = group.together(prepare)
-    group.share(buffer, sizes)
+    buffer = world.guarded(prepare)
+    all_gather_rows(world, buffer, sizes)
     return [_tensors(part, length) for part, (length, _) in zip(buffer.split(sizes), table, strict=True)]
 
 
 def _tensors(part: Tensor, num_numbers: int) -> list[Tensor]:
-    """The tensors of a rank; so many numbers are their forms."""
+    """The tensors of a process; so many numbers are their forms."""
     shapes = [(torch.int64, [num_numbers]), *_shapes(_read(part, torch.int64, [num_numbers]).tolist())]
     places = part.split([span(*each) for each in shapes])
     return [_read(place, *each) for place, each in zip(places[1:], shapes[1:], strict=True)]
@@ -57,7 +53,7 @@ def _shapes(numbers: Sequence[int]) -> Iterator[tuple[torch.dtype, list[int]]]:
     """Dtypes and shapes, given the forms of tensors one after the other."""
     for first in range(0, len(numbers), 1 + _MOST_AXES):
         dtype, *shape = numbers[first : first + 1 + _MOST_AXES]
-        yield _DTYPES[dtype], [size for size in shape if size >= 0]
+        yield DTYPES[dtype], [size for size in shape if size >= 0]
 
 
 def span(dtype: torch.dtype, shape: Sequence[int]) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.metrics.reid.samples import GALLERY, QUERY
+from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY
 
 
 def check_batch(

@@ -13,8 +13,10 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES, DrawnResults, GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation import (
+    PROTOCOL_FIELDS,
     Protocol,
-    Ranked,
+    Ranking,
+    RankingOptions,
     RetrievalResults,
     find_protocol,
     summarize,
@@ -23,6 +25,7 @@ from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
+from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of, own_shared, show_arguments
 from reid_torchmetrics.metrics.reid.batches import (
     check_against_earlier,
@@ -31,11 +34,8 @@ from reid_torchmetrics.metrics.reid.batches import (
     roles,
     warn_of_mixed_roles,
 )
-from reid_torchmetrics.metrics.reid.ranking_cache import Ranking, arrived, note_arrival
-from reid_torchmetrics.metrics.reid.ranking_options import PROTOCOL_FIELDS, RankingOptions, describe_settings
-from reid_torchmetrics.metrics.reid.samples import Samples
-from reid_torchmetrics.metrics.reid.sharded_ranking import rank_together
-from reid_torchmetrics.metrics.reid.whole_ranking import rank_samples
+from reid_torchmetrics.metrics.reid.ranking import RankingRequest, describe_settings, rank_once
+from reid_torchmetrics.metrics.reid.ranking_cache import arrived, note_arrival
 
 
 class EmbeddingMetric(GrowingStates):
@@ -45,8 +45,8 @@ class EmbeddingMetric(GrowingStates):
     the same samples, and hands the ranks to `summarize`.
 
     On several processes each keeps the samples that it was given. `compute` ranks them as one set, moves only queries,
-    scores of positives and counts, and has the same value on all ranks; all ranks must call it. Metrics must be the
-    same on all ranks: the class and its public attributes that are numbers, strings or tuples are compared.
+    scores of positives and counts, and has the same value on all processes, which all must call it. Metrics must
+    be the same on all: the class and its public attributes that are numbers, strings or tuples are compared.
 
     Options left at None are those of the protocol.
 
@@ -62,8 +62,8 @@ class EmbeddingMetric(GrowingStates):
         junk_identities: gallery items of these identities are dropped for every query.
         draw: a `GalleryDraw`: the value is the exact expectation over galleries that are drawn so.
         ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
-            item that comes first by `index`, or that came first, rank by rank, where there is no `index`; "grouped"
-            gives all the last of their ranks, "expected" is the mean over all orders.
+            item that comes first by `index`, or that came first, process by process, where there is no `index`;
+            "grouped" gives all the last of their ranks, "expected" is the mean over all orders.
         empty_target_action: what a query without positives counts in a mean: "skip", "neg" (0), "pos" (1), "error".
             Where no query has a positive, as in Lightning's sanity check, the value is NaN whatever is chosen here.
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
@@ -146,7 +146,7 @@ class EmbeddingMetric(GrowingStates):
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
-        if self._ranks_by(of_cmc=self._of_cmc).draw is not None:
+        if self._ranks_by(of_cmc=self._of_cmc).protocol.draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
             _checks.can_draw(type(self).__name__, can=type(self).summarize_drawn != EmbeddingMetric.summarize_drawn)
 
@@ -184,8 +184,8 @@ class EmbeddingMetric(GrowingStates):
             is_query: True for a batch of queries, False for a batch of gallery items, a bool mask [N] for a mixed
                 batch; None (leave-one-out): every sample is a query and, for all others, a gallery item.
             index: int [N], the sample's number in its data set, in every batch or in none. Of samples with the same
-                number the first counts, among queries and among gallery items of all ranks, so that repetitions by a
-                distributed sampler do not.
+                number the first counts, among queries and among gallery items of all processes, so that repetitions by
+                a distributed sampler do not.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
@@ -213,8 +213,8 @@ class EmbeddingMetric(GrowingStates):
         """Rank all samples and summarize the ranks; NaN and one warning where no query can be evaluated.
 
         Raises:
-            DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
-                same metric or the same kind of samples.
+            DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
+                the same metric or the same kind of samples.
         """
         return self._value(self._ranking("compute", of_cmc=self._of_cmc))
 
@@ -228,18 +228,17 @@ class EmbeddingMetric(GrowingStates):
         return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
 
     def results(self) -> RetrievalResults:
-        """One value per query, with the reasons where there is none; the same on all ranks.
+        """One value per query, with the reasons where there is none; the same on all processes.
 
-        The queries are in the order of `index` where it is given, else in that in which they came, rank by rank.
+        The queries are in the order of `index` where it is given, else in that in which they came, process by process.
         """
         with self._synced():
             return self._results(*(self._ranking("results", of_cmc=of_cmc) for of_cmc in (False, True)))
 
     def _results(self, ranking: Ranking, of_cmc: Ranking) -> RetrievalResults:
-        ranked = Ranked(ranking.ranks, of_cmc.ranks, of_cmc.drawn, ranking.counts)
         protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
-        setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.labels[1] is not None)
-        return summarize(ranked, protocol, setup, max_rank=max(50, self._longest), labels=ranking.labels)
+        setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.query_cameras is not None)
+        return summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
@@ -254,31 +253,30 @@ class EmbeddingMetric(GrowingStates):
         return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
     def _ranking(self, method: str, *, of_cmc: bool) -> Ranking:
-        """The ranking that `method` needs, which the ranks compare."""
-        options = self._ranks_by(of_cmc=of_cmc)
-        warn = self._states_before_forward is None
-        if self._group is None:
-            return rank_samples(self._samples(), options, max_bytes=self.max_bytes, warn=warn)
-        return rank_together(
-            self._group,
-            self._accepted_samples,
-            options,
-            lambda: self._settings(method),
-            max_bytes=self.max_bytes,
-            warn=warn,
+        """The ranking that `method` needs, which the processes compare."""
+        return rank_once(
+            self._world,
+            RankingRequest(
+                options=self._ranks_by(of_cmc=of_cmc),
+                collect=self._accepted_samples,
+                describe=lambda: self._settings(method),
+                max_bytes=self.max_bytes,
+                warn=self._states_before_forward is None,
+            ),
         )
 
-    def _accepted_samples(self) -> Samples:
-        self._raise_refused()
-        return self._samples()
+    def _accepted_samples(self) -> tuple[Samples, int]:
+        if self._world.size > 1:  # on one process `update` has raised it
+            self._raise_refused()
+        return self._samples(), arrived(self.roles)
 
     def _take_part(self) -> None:
-        """Rank the samples with the other ranks."""
+        """Rank the samples with the other processes."""
         self._ranking("compute", of_cmc=self._of_cmc)
 
     def _samples(self) -> Samples:
         states = {name: getattr(self, name) for name in self._defaults}
-        return Samples.joined(states, self._samples_device(), arrived(self.roles))
+        return Samples.joined(states, self._samples_device())
 
     def _settings(self, method: str) -> Settings:
         """The class, the method that was called, and the options that decide the value."""

@@ -1,4 +1,20 @@
-"""One ranking for all metrics that hold the same samples."""
+"""One ranking for all metrics that hold the same samples.
+
+    absent --- keep ---> remembered --- a tensor of embeddings is gone, or newer rankings came ---> absent
+                             |
+                             +--- asked for, and everything `is_of` looks at is as it was ---> used
+                             +--- something is not ---> passed over, and ranked anew
+
+What `is_of` looks at are the options, the labels by value, every tensor of embeddings with the number of times that it
+was written to, and whether samples came after the ranking. For instance:
+
+    a, b = ReIDMeanAP(), ReIDCMC()
+    a.update(x, ids); b.update(x, ids)        both hold tensors over the memory of `x`
+    a.compute()                               absent: ranks, and the cache remembers it
+    b.compute()                               used: the same memory, written to as often
+    x.zero_(); c.update(x, ids); c.compute()  passed over: `x` was written to, and its samples came later
+    del a, b, c, x                            absent: no tensor is left
+"""
 
 from __future__ import annotations
 
@@ -7,35 +23,28 @@ import itertools
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
-from torchmetrics.utilities import rank_zero_warn
 
-from reid_torchmetrics.functional.retrieval.draws import DrawnResults
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
+from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
-from reid_torchmetrics.metrics.reid.ranking_options import RankingOptions
-from reid_torchmetrics.metrics.reid.samples import GALLERY, QUERY, Samples
+from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 
 _PROBED_QUERIES, _PROBED_ITEMS = 64, 256  # pairs whose scores tell whether a function has learned
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Ranks of the positives of all queries, and what became of the queries."""
+class RankedSamples(NamedTuple):
+    """Samples that are ranked under some options, or are to be."""
 
-    ranks: PositiveRanks
-    counts: QueryCounts
-    problem: str | None = None
-    """why there is nothing to average, if so"""
-    labels: tuple[Tensor | None, Tensor | None] = (None, None)
-    """identities and cameras of the queries"""
-    drawn: DrawnResults | None = None
-    """expectations over drawn galleries, where the protocol draws them"""
+    samples: Samples
+    time: int
+    """when the last of them came, by `arrived`"""
+    options: RankingOptions
+    members: tuple[int, ...] = ()
+    """the processes that share the samples, if others do"""
 
 
 _clock = itertools.count()
@@ -64,7 +73,7 @@ class RankingCache:
 
     Metrics of a collection, or separate attributes that are fed the same batches, hold the same embeddings: the same
     tensors, or others over the same memory, or equal copies of a view. An entry lives no longer than the embeddings
-    that it was computed from, which it holds weakly; one of a rank without any, until newer ones come.
+    that it was computed from, which it holds weakly; one of a process without any, until newer ones come.
     """
 
     def __init__(self, size: int = 4) -> None:
@@ -72,33 +81,35 @@ class RankingCache:
         self._size = size
         self._entries: list[Entry] = []
 
-    def find(self, samples: Samples, options: RankingOptions, members: tuple[int, ...] = ()) -> list[Entry]:
-        """The entries of these samples and options; `members` are the ranks that share the samples, if others do.
+    def find(self, wanted: RankedSamples) -> list[Entry]:
+        """The entries of these samples, the newest first.
 
-        There may be several: samples of other ranks may have changed in between.
+        There may be several: samples of other processes may have changed in between.
         """
-        return [entry for entry in list(self._entries) if entry.is_of(samples, options, members)]
+        return [entry for entry in list(self._entries) if entry.is_of(wanted)]
 
-    def keep(self, entry: Entry, samples: Samples) -> None:
-        """Remember a ranking of `samples`."""
+    def keep(self, ranking: Ranking, ranked: RankedSamples, *, number: int) -> Entry:
+        """Remember a ranking by a number, which is the same on all processes."""
+        entry = Entry(ranking, ranked, number)
         forget = functools.partial(self._forget, weakref.ref(entry))
-        entry.embeddings = [_Held.of(block, forget) for block in samples.embeddings]
-        if samples.embeddings or entry.members:  # nothing but newer entries ends an entry without embeddings
+        entry.embeddings = [_WeakTensor.of(block, forget) for block in ranked.samples.embeddings]
+        if entry.embeddings or ranked.members:  # nothing but newer entries ends an entry without embeddings
             self._entries = [entry, *self._entries][: self._size]
+        return entry
 
     def _forget(self, entry: weakref.ref[Entry], _: object) -> None:
         self._entries = [other for other in self._entries if other is not entry()]
 
 
 @dataclass(frozen=True)
-class _Held:
+class _WeakTensor:
     """A tensor that is held weakly, with its version, so that a change in place is noticed."""
 
     block: weakref.ref[Tensor]
     version: int
 
     @classmethod
-    def of(cls, block: Tensor, forget: Callable[[object], None]) -> _Held:
+    def of(cls, block: Tensor, forget: Callable[[object], None]) -> _WeakTensor:
         """Hold `block`, and call `forget` when it is gone."""
         return cls(weakref.ref(block, forget), _version(block))
 
@@ -113,68 +124,63 @@ class _Held:
 class Entry:
     """A ranking and what it was computed from."""
 
-    def __init__(
-        self,
-        ranking: Ranking,
-        samples: Samples,
-        options: RankingOptions,
-        members: tuple[int, ...] = (),
-        number: int = 0,
-    ) -> None:
-        """Number rankings of samples that several ranks share, alike on all of these `members`."""
+    def __init__(self, ranking: Ranking, ranked: RankedSamples, number: int) -> None:
+        """Note what the ranking was computed from; embeddings are noted by the cache."""
         self.ranking = ranking
-        self.members = members
         self.number = number
-        self.embeddings: list[_Held] = []
-        self._options = options
-        self._labels = samples.labels
+        self.embeddings: list[_WeakTensor] = []
+        self._options, self._members = ranked.options, ranked.members
+        self._labels = ranked.samples.labels
         self._time = tick()
         self._warned: int | None = None
         self._versions = self._rank_versions()
-        self._probe = _probe(samples, options)
+        self._probe = _probe(ranked)
 
-    def is_of(self, samples: Samples, options: RankingOptions, members: tuple[int, ...]) -> bool:
+    def is_of(self, wanted: RankedSamples) -> bool:
         """Whether this is the ranking of these samples and options."""
-        if options != self._options or members != self.members or len(self.embeddings) != len(samples.embeddings):
+        samples = wanted.samples
+        if (wanted.options, wanted.members) != (self._options, self._members):
             return False
-        if samples.time > self._time:
-            return False  # a buffer may have been filled anew
-        if self._versions != self._rank_versions():
-            return False  # somebody wrote to the ranks
-        if not all(map(_equal_or_none, self._labels, samples.labels)):
+        if wanted.time > self._time:  # a buffer may have been filled anew
             return False
-        if not all(map(_Held.is_same, self.embeddings, samples.embeddings)):
+        if self._versions != self._rank_versions():  # somebody wrote to the ranks
             return False
-        return _equal_or_none(self._probe, _probe(samples, options))
+        if len(self.embeddings) != len(samples.embeddings):
+            return False
+        return (
+            all(map(_equal_or_none, self._labels, samples.labels))
+            and all(map(_WeakTensor.is_same, self.embeddings, samples.embeddings))
+            and _equal_or_none(self._probe, _probe(wanted))
+        )
 
-    def warn_once(self, samples: Samples, warn: Callable[[str], None] = rank_zero_warn) -> None:
+    def warn_once(self, ranked: RankedSamples, warn: Callable[[str], None]) -> None:
         """Say why there is nothing to average, unless that was said since the samples came."""
-        if self.ranking.problem and (self._warned is None or samples.time > self._warned):
+        if self.ranking.undefined and (self._warned is None or ranked.time > self._warned):
             self._warned = tick()
-            warn(self.ranking.problem)
+            warn(self.ranking.undefined)
 
     def _rank_versions(self) -> list[int]:
-        ranks, drawn = self.ranking.ranks, self.ranking.drawn
-        parts = [part for part in (ranks, ranks.tied, drawn) if part is not None]
-        held = [*self.ranking.labels, *(value for part in parts for value in vars(part).values())]
+        ranking = self.ranking
+        parts = [part for part in (ranking, ranking.ranks, ranking.ranks.tied, ranking.drawn) if part is not None]
+        held = (value for part in parts for value in vars(part).values())
         return [_version(values) for values in held if isinstance(values, Tensor)]
 
 
-def _probe(samples: Samples, options: RankingOptions) -> Tensor | None:
+def _probe(ranked: RankedSamples) -> Tensor | None:
     """Some scores of a user's similarity, which may have learned when it gives others; None for those by name.
 
     Its parameters could be anywhere, but no learning leaves the scores of thousands of pairs as they were to the bit.
     """
-    if not callable(options.similarity):
+    samples, similarity = ranked.samples, ranked.options.similarity
+    if not callable(similarity):
         return None
     query, gallery = (
         _some(samples.roles & role > 0, number) for role, number in ((QUERY, _PROBED_QUERIES), (GALLERY, _PROBED_ITEMS))
     )
     if not (len(query) and len(gallery)):
         return None
-    scores = EmbeddingScores(
-        samples.rows(query), samples.rows(gallery), similarity=options.similarity, max_bytes=DEFAULT_MAX_BYTES
-    )
+    both = samples.rows(query), samples.rows(gallery)
+    scores = EmbeddingScores(*both, similarity=similarity, max_bytes=DEFAULT_MAX_BYTES)
     out = torch.empty((len(query), len(gallery)), dtype=scores.dtype, device=scores.device)
     scores.fill(out, slice(0, len(query)), slice(0, len(gallery)))
     return out.nan_to_num()

@@ -13,6 +13,8 @@ from torchmetrics.utilities import rank_zero_warn
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults
 from reid_torchmetrics.functional.retrieval.evaluation import (
+    NO_SAMPLE,
+    PROTOCOL_FIELDS,
     Protocol,
     RetrievalResults,
     find_protocol,
@@ -21,8 +23,6 @@ from reid_torchmetrics.functional.retrieval.measures import cmc_at, cmc_curve, m
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.metrics.base import arguments_of
 from reid_torchmetrics.metrics.reid.embedding_metric import EmbeddingMetric
-from reid_torchmetrics.metrics.reid.ranking_options import PROTOCOL_FIELDS
-from reid_torchmetrics.metrics.reid.whole_ranking import NO_SAMPLE
 from reid_torchmetrics.plot import plot_cmc
 
 
@@ -207,7 +207,7 @@ class ReIDMeasure(EmbeddingMetric):
         if row.is_cmc:
             self._of_cmc, self._longest = True, k
         super().__init__(**options)
-        if self._ranks_by(of_cmc=self._of_cmc).draw is not None:
+        if self._ranks_by(of_cmc=self._of_cmc).protocol.draw is not None:
             _checks.can_draw(f"the report {name!r}", can=row.expectation is not None)
         self.name = name
         self._reported = (name,)

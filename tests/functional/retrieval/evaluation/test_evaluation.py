@@ -383,7 +383,7 @@ BAD = [
     ),
     (
         lambda: evaluate(GALLERY, None, GALLERY_ID, None, GALLERY_CAM, protocol="vehicleid", same_camera="all"),
-        "`queries_in_draw` must come without a camera rule or another that drops pairs; got one.",
+        "`queries_in_draw` must come without a camera rule or another that drops pairs; got a rule about cameras",
     ),
     (
         lambda: evaluate(QUERY, GALLERY, *LABELS, protocol="roxford5k_easy"),

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval import (
     AP_RULES,
     PRECISION_DIVISORS,
@@ -33,6 +32,7 @@ from reid_torchmetrics.functional.retrieval import (
     recall_at,
     reciprocal_rank,
 )
+from reid_torchmetrics.functional.retrieval.ranking import positive_ranks
 from tests.strategies import ALL_TIES, problems
 
 FRUIT = [1, 0, 1, 0, 0, 1]
@@ -162,7 +162,7 @@ def test_what_the_engine_counts_passes_the_checks_of_what_users_make(problem):
 
 def test_ranks_of_the_engine_are_not_looked_through_again():
     scores, identities = torch.rand(4, 9), torch.arange(9) % 4
-    with mock.patch.object(_checks, "ascending_ranks") as look:
+    with mock.patch.object(positive_ranks, "check_ascending") as look:
         ranks = rank_positives_from_scores(scores, identities[:4], identities)
         average_precision(PositiveRanks.concatenate(list(ranks.split(1))))
         precision_recall_curve(PositiveRanks.from_hits([FRUIT]), 0)

@@ -26,6 +26,7 @@ from reid_torchmetrics.functional.detection.curves.precision_recall import (
     first_reaching,
     precision_at_points,
 )
+from reid_torchmetrics.functional.detection.inputs import check_recalls
 
 _MAX_VALUES = 1 << 20  # envelopes are read at so many places at a time
 
@@ -83,7 +84,12 @@ def average_precision(
     chosen = AP_RULES[rule]
     if recall_thresholds is None:
         return area_under(curves, chosen)
-    _checks.recalls_of_rule("recall_thresholds", recall_thresholds, rule, reads_recalls=chosen.num_recalls is not None)
+    check_recalls("recall_thresholds", recall_thresholds)
+    if chosen.num_recalls is None:
+        raise ValueError(
+            f"`recall_thresholds` must be None with rule {rule!r}, which reads the whole curve; got"
+            f" {recall_thresholds!r}."
+        )
     recalls = torch.tensor(recall_thresholds, dtype=torch.float64, device=curves.counts.device)
     return area_under(curves, chosen, recalls)
 

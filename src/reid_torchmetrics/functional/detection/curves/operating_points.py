@@ -140,8 +140,10 @@ def precision_recall_curve(
         ValueError: a `label` that is not among the classes, a `threshold` or an `area` that does not exist, or a
             negative `limit`.
     """
-    _checks.one_of_many("threshold", threshold, matches.matched.shape[1], "thresholds")
-    _checks.known_label("label", label, matches.classes)
+    _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
+    _checks.integer("label", label)
+    if not bool((matches.classes == label).any()):
+        raise ValueError(f"`label` must be the label of a class that occurs; got {label}.")
     tally = _tally(matches, area, limit).under(threshold)
     number = torch.searchsorted(matches.classes, label)
     first, last = tally.starts_of(torch.stack([number, number + 1])).tolist()
@@ -201,7 +203,7 @@ class _Tally(NamedTuple):
 
 
 def _tally(matches: Matches, area: int, limit: int | None) -> _Tally:
-    _checks.one_of_many("area", area, len(matches.matched), "area ranges")
+    _checks.index("area", area, len(matches.matched), "area ranges")
     if limit is not None:
         _checks.positive_int("limit", limit, least=0, fits_int64=False)
         matches = matches.within(limit)

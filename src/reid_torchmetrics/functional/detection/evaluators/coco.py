@@ -12,7 +12,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import (
     Curves,
     average_precision,
@@ -202,7 +201,12 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
 def _check_grid(matches: Matches, grid: CocoGrid) -> None:
     sizes = len(grid.area_ranges), len(grid.iou_thresholds), len(grid.max_detections)
     least = int(matches.limits.max()) + 1 if len(matches.limits) else 1
-    _checks.of_grid("grid", tuple(matches.matched.shape[:2]), least, sizes)
+    shape = tuple(matches.matched.shape[:2])
+    if shape != sizes[:2] or least > sizes[2]:
+        raise ValueError(
+            f"`grid` must be the one that `matches` were made with; got {sizes[0]} area ranges, {sizes[1]} thresholds"
+            f" and {sizes[2]} limits for matches of {shape[0]}, {shape[1]} and at least {least}."
+        )
 
 
 def _walk_curves(matches: Matches) -> Iterator[Curves]:

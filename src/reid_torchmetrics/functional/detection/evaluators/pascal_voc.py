@@ -88,7 +88,7 @@ def voc_evaluate(
         ValueError: an unknown `rule`, no or bad thresholds, an `is_difficult` of another shape.
     """
     _checks.one_of("rule", rule, VOC_RULES)
-    _checks.overlap_thresholds("iou_thresholds", iou_thresholds)
+    _checks.fractions("iou_thresholds", iou_thresholds)
     if is_difficult is None:
         is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
     _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)

@@ -22,6 +22,7 @@ from reid_torchmetrics.functional.detection.curves import (
 from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
+    check_scores,
     order_by_class_and_score,
     place_of_labels,
 )
@@ -82,15 +83,17 @@ def yolo_average_precision(
         ValueError: shapes or devices that do not fit, a score that is not finite, an unknown `rule`, an `end` outside
             [0, 1].
     """
-    _checks.flags_by_threshold("is_true_positive", is_true_positive)
+    _checks.boolean_tensor("is_true_positive", is_true_positive)
+    if is_true_positive.ndim != 2 or not is_true_positive.shape[1]:
+        raise ValueError(f"`is_true_positive` must have shape [N, T] with T >= 1; got {list(is_true_positive.shape)}.")
     length, device = len(is_true_positive), is_true_positive.device
-    _checks.box_scores("scores", scores, length, device)
+    check_scores("scores", scores, length, device)
     _checks.integer_labels("labels", labels, length, device)
     _checks.integer_labels("target_labels", target_labels, device=device)
     _checks.one_of("rule", rule, YOLO_RULES)
     _checks.number("confidence", confidence)
-    _checks.share("end", end)
-    _checks.power("epsilon", epsilon)
+    _checks.fraction("end", end)
+    _checks.nonnegative("epsilon", epsilon)
     classes, num_positives = target_labels.long().unique(return_counts=True)
     # By class and descending score; detections of classes without ground truths would be on no curve.
     kept = torch.isin(labels.long(), classes).nonzero()[:, 0]
@@ -160,7 +163,6 @@ def greedy_true_positives(
         TypeError: an option of the wrong type.
         ValueError: no or bad thresholds, or a `max_bytes` below 1.
     """
-    _checks.overlap_thresholds("iou_thresholds", iou_thresholds)
     order = torch.arange(len(ground_truths.labels) - 1, -1, -1, device=ground_truths.labels.device)
     if ground_truths.is_crowd is not None:
         order = order[~ground_truths.is_crowd[order]]

@@ -1,5 +1,6 @@
 """Images, boxes and thresholds as an evaluation takes them, and the orders in which they are looked at."""
 
+from reid_torchmetrics.functional.detection.inputs.box_checks import check_scores
 from reid_torchmetrics.functional.detection.inputs.boxes import (
     BOX_FORMATS,
     Sides,
@@ -14,6 +15,8 @@ from reid_torchmetrics.functional.detection.inputs.grid import (
     COCO_RECALL_THRESHOLDS,
     AreaRange,
     CocoGrid,
+    check_area_ranges,
+    check_recalls,
 )
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs.ordering import OrderedDetections, OrderedGroundTruths, order_boxes
@@ -41,6 +44,9 @@ __all__ = [
     "Overlap",
     "Sides",
     "box_areas",
+    "check_area_ranges",
+    "check_recalls",
+    "check_scores",
     "distinct_labels",
     "order_boxes",
     "order_by_class_and_score",

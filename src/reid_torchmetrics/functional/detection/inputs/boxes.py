@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.inputs.box_checks import check_boxes
 
 Boxes = Float[Tensor, "boxes 4"]
 
@@ -135,7 +136,7 @@ def _checked(argument: str, boxes: Tensor, box_format: str) -> Tensor:
     """Boxes as corner, width and height, or an error; whole pixels may be integers."""
     if isinstance(boxes, Tensor) and not (boxes.is_floating_point() or boxes.is_complex()):
         boxes = boxes.double()
-    _checks.four_columns(argument, boxes)
+    _checks.floating_matrix(argument, boxes, 4)
     boxes = to_xywh(boxes, box_format)
-    _checks.packed_boxes(argument, boxes)
+    check_boxes(argument, boxes)
     return boxes

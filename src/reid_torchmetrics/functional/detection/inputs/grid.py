@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +28,8 @@ COCO_AREA_RANGES: dict[str, AreaRange] = {
 COCO_RECALL_THRESHOLDS: tuple[float, ...] = tuple(np.linspace(0.0, 1.0, 101).tolist())
 """0 to 1 in steps of 0.01, in the float64 values of COCO"""
 _OFFICIAL_LIMIT = 100  # pycocotools' AP is that of at most 100 detections
+_MOST_RANGES = 62  # each has a bit of an int64
+_CLOSE = 1e-6  # thresholds that differ less are one: 0.9 is 0.8999999999999999 in COCO, and may come in float32
 
 
 @dataclass(frozen=True)
@@ -45,8 +50,12 @@ class CocoGrid:
 
     def __post_init__(self) -> None:
         """Check the values."""
-        _checks.matching_options(self.iou_thresholds, self.max_detections, self.area_ranges)
-        _checks.recalls_of_rule("recall_thresholds", self.recall_thresholds, "coco", reads_recalls=True)
+        _checks.fractions("iou_thresholds", self.iou_thresholds)
+        _checks.positive_ints("max_detections", self.max_detections, distinct=False, fits_int64=False)
+        if list(self.max_detections) != sorted(self.max_detections):
+            raise ValueError(f"`max_detections` must ascend; got {self.max_detections!r}.")
+        check_area_ranges(self.area_ranges)
+        check_recalls("recall_thresholds", self.recall_thresholds)
         object.__setattr__(self, "area_ranges", dict(self.area_ranges))  # the caller may go on to change it
 
     @cached_property
@@ -54,3 +63,44 @@ class CocoGrid:
         """Which limit `map` is at: that of 100 detections as in pycocotools, where there is none the largest."""
         limits = list(self.max_detections)
         return limits.index(_OFFICIAL_LIMIT) if _OFFICIAL_LIMIT in limits else len(limits) - 1
+
+    def threshold_index(self, iou_threshold: float) -> int:
+        """Which of `iou_thresholds` a number is, but for rounding.
+
+        Raises:
+            TypeError: it is no number.
+            ValueError: it is none of them.
+        """
+        _checks.number("iou_threshold", iou_threshold)
+        nearest = min(self.iou_thresholds, key=lambda each: abs(each - iou_threshold))
+        if not abs(nearest - iou_threshold) < _CLOSE:  # NaN is close to none
+            listed = ", ".join(f"{each:g}" for each in self.iou_thresholds)
+            raise ValueError(f"`iou_threshold` must be one of {listed}; got {iou_threshold}.")
+        return list(self.iou_thresholds).index(nearest)
+
+
+def check_recalls(argument: str, recalls: Any) -> None:
+    """Raise unless recalls are a sequence of ascending numbers from 0 to 1."""
+    _checks.fractions(argument, recalls)
+    if any(second <= first for first, second in pairwise(recalls)):
+        raise ValueError(f"`{argument}` must ascend; got {recalls!r}.")
+
+
+def check_area_ranges(area_ranges: object) -> None:
+    """Raise unless the ranges are a mapping of at most 62 names to a least and a largest area."""
+    if not isinstance(area_ranges, Mapping):
+        came = type(area_ranges).__name__
+        raise TypeError(f"`area_ranges` must be a mapping of names to (least, largest) area; got {came}.")
+    if not 0 < len(area_ranges) <= _MOST_RANGES:
+        raise ValueError(f"`area_ranges` must have 1 to {_MOST_RANGES} ranges; got {len(area_ranges)}.")
+    for name, ends in area_ranges.items():
+        if not isinstance(name, str):
+            raise TypeError(f"`area_ranges` must have strings as names; got {name!r}.")
+        if not isinstance(ends, (tuple, list)) or len(ends) != 2 or not all(map(_is_number, ends)):
+            raise TypeError(f"`area_ranges` must have pairs of numbers as values; got {ends!r} for {name!r}.")
+        if math.isnan(ends[0]) or not ends[0] <= ends[1]:
+            raise ValueError(f"`area_ranges` must have a least area first; got {ends!r} for {name!r}.")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

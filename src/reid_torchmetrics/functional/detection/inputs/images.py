@@ -9,6 +9,12 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.inputs.box_checks import (
+    check_areas,
+    check_boxes,
+    check_image_numbers,
+    check_scores,
+)
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,11 @@ class Detections:
     @torch.no_grad()
     def __post_init__(self) -> None:
         """Check the tensors."""
-        _checks.packed_boxes("boxes", self.boxes)
+        check_boxes("boxes", self.boxes)
         length, device = len(self.boxes), self.boxes.device
-        _checks.box_scores("scores", self.scores, length, device)
+        check_scores("scores", self.scores, length, device)
         _checks.integer_labels("labels", self.labels, length, device)
-        _checks.image_numbers("images", self.images, length, device)
+        check_image_numbers("images", self.images, length, device)
 
     def at(self, rows: Int[Tensor, " rows"]) -> Detections:
         """Some of the detections."""
@@ -62,14 +68,14 @@ class GroundTruths:
     @torch.no_grad()
     def __post_init__(self) -> None:
         """Check the tensors."""
-        _checks.packed_boxes("boxes", self.boxes)
+        check_boxes("boxes", self.boxes)
         length, device = len(self.boxes), self.boxes.device
         _checks.integer_labels("labels", self.labels, length, device)
-        _checks.image_numbers("images", self.images, length, device)
+        check_image_numbers("images", self.images, length, device)
         if self.is_crowd is not None:
             _checks.mask("is_crowd", self.is_crowd, length, device)
         if self.areas is not None:
-            _checks.own_areas("areas", self.areas, length, device)
+            check_areas("areas", self.areas, length, device)
 
     def at(self, rows: Int[Tensor, " rows"]) -> GroundTruths:
         """Some of the ground truths."""

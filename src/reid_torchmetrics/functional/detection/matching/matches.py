@@ -97,7 +97,10 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
     Raises:
         ValueError: there are no parts, or some were matched with other numbers of area ranges or thresholds.
     """
-    _checks.mergeable("parts", [tuple(part.matched.shape[:2]) for part in parts])
+    shapes = [tuple(part.matched.shape[:2]) for part in parts]
+    _checks.nonempty("parts", parts)
+    if len(set(shapes)) > 1:
+        raise ValueError(f"`parts` must have the same numbers of area ranges and thresholds; got {shapes}.")
     joined = _joined(parts)
     # Stable sorts, the last key first; an image is in one part, whose order stands among its equal scores.
     by_image = joined.images.sort(stable=True).indices

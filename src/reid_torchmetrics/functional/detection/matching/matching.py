@@ -22,6 +22,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     COCO_MAX_DETECTIONS,
     AreaRange,
     BoxOverlap,
+    CocoGrid,
     Detections,
     GroundTruths,
     OrderedDetections,
@@ -70,7 +71,8 @@ def match_images(
         TypeError: an option of the wrong type.
         ValueError: an option without values, or with values that are not allowed.
     """
-    _checks.matching_options(iou_thresholds, max_detections, area_ranges, max_bytes)
+    CocoGrid(iou_thresholds, max_detections=max_detections, area_ranges=area_ranges)  # checks them
+    _checks.positive_int("max_bytes", max_bytes)
     _checks.same_device("detections", detections.boxes, "ground_truths", ground_truths.boxes)
     overlap = BoxOverlap(detections.boxes, ground_truths.boxes) if overlap is None else overlap
     rows = None

@@ -136,9 +136,14 @@ def expect_draws(
 
 def check_queries_in_draw(relevance: Relevance) -> None:
     """Raise unless one gallery can be drawn from the queries: all of them are in it, and no rule drops pairs."""
-    num_unknown = relevance.num_queries if relevance.own_column is None else 0
-    _checks.own_positions("queries_in_draw", num_unknown=num_unknown)
-    _checks.no_dropped_pairs("queries_in_draw", drops=bool(relevance.rules) or relevance.junk_pairs is not None)
+    if relevance.own_column is None and relevance.num_queries:
+        raise ValueError(
+            "`queries_in_draw` must come with every query's own place in the gallery, that is leave-one-out or"
+            f" `self_index`; got {relevance.num_queries} queries without."
+        )
+    if relevance.rules or relevance.junk_pairs is not None:
+        came = "a rule about cameras or sequences" if relevance.rules else "`junk_pairs`"
+        raise ValueError(f"`queries_in_draw` must come without a camera rule or another that drops pairs; got {came}.")
 
 
 def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:

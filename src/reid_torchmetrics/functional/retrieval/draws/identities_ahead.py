@@ -92,8 +92,8 @@ class AheadTile:
         dropped = relevance.dropped(rows, slice(0, relevance.num_kept))
         if dropped is not None:
             self._costs.masked_fill_(dropped, torch.inf)
-        is_nan = self._costs.isnan().any() | self.positives.costs.isnan().any()
-        _checks.no_nan(walk.scores.argument, found=bool(is_nan))
+        for costs in (self._costs, self.positives.costs):
+            _checks.no_nan(walk.scores.argument, costs)
         self._costs[row, column] = torch.nan  # which is searched for behind all positives
         if dropped is not None:
             self._costs.masked_fill_(dropped, torch.nan)

@@ -68,7 +68,10 @@ def sample_draws(
     check_match(scores, relevance)
     if queries_in_draw:
         check_queries_in_draw(relevance)
-        _checks.one_gallery("queries_in_draw", shared=shared)
+        if not shared:
+            raise ValueError(
+                "`queries_in_draw` must come with `shared`, one gallery for all queries; got `shared` False."
+            )
     # A gallery is what has the smallest random keys: one row of keys for all queries, or one for each.
     keys = _keys(1, repeats, scores, generator) if shared else None
     total = torch.zeros(repeats, max_rank + 3, dtype=torch.float64, device=scores.device)
@@ -89,7 +92,7 @@ class _Tile:
 
     def __init__(self, walk: Walk, relevance: Relevance, rows: slice, ties: TiePolicy) -> None:
         self.scores = walk.whole(rows)
-        _checks.no_nan(walk.scores.argument, found=bool(self.scores.isnan().any()))
+        _checks.no_nan(walk.scores.argument, self.scores)
         self.positive, negative = relevance.pairs(rows, slice(0, relevance.num_kept))
         self.candidate = self.positive | negative
         self.own_column = None if relevance.own_column is None else relevance.own_column[rows]

@@ -69,13 +69,13 @@ def find_strata(relevance: Relevance, per: str) -> Strata:
     Raises:
         ValueError: `relevance` does not know the identities, or the cameras that `per` asks for.
     """
-    has_cameras = per == "identity" or relevance.gallery_cameras is not None
-    _checks.can_draw_from("relevance", has_identities=relevance.gallery_identities is not None, has_cameras=has_cameras)
-    assert relevance.gallery_identities is not None  # noqa: S101 - for the type checker
+    if relevance.gallery_identities is None:
+        raise ValueError("`relevance` must come from identities, of which galleries are drawn; got lists of positives.")
     identity = relevance.gallery_identities.unique(return_inverse=True)[1]
     key, num_cameras = identity, 1
     if per == "identity_and_camera":
-        assert relevance.gallery_cameras is not None  # noqa: S101 - for the type checker
+        if relevance.gallery_cameras is None:
+            raise ValueError("`relevance` must know cameras where `per` is 'identity_and_camera'; got none.")
         cameras, camera = relevance.gallery_cameras.unique(return_inverse=True)
         num_cameras = max(1, len(cameras))
         key = identity * num_cameras + camera

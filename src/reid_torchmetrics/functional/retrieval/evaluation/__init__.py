@@ -5,21 +5,26 @@ from reid_torchmetrics.functional.retrieval.evaluation.breakdown import Breakdow
 from reid_torchmetrics.functional.retrieval.evaluation.camera_pairs import CameraPairs
 from reid_torchmetrics.functional.retrieval.evaluation.evaluate import evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation.pooling import PooledQueries, pool_queries
-from reid_torchmetrics.functional.retrieval.evaluation.problem import similarity_name
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS, Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.protocols import PROTOCOLS, find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking
+from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
-from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
-from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarize
+from reid_torchmetrics.functional.retrieval.evaluation.sample_ranking import NO_SAMPLE, rank_samples
+from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup, similarity_name
+from reid_torchmetrics.functional.retrieval.evaluation.summary import summarize
 
 __all__ = [
+    "NO_SAMPLE",
     "PROTOCOLS",
+    "PROTOCOL_FIELDS",
     "Breakdown",
     "CameraPairs",
     "Interval",
     "PooledQueries",
     "Protocol",
-    "Ranked",
+    "Ranking",
+    "RankingOptions",
     "RetrievalResults",
     "Setup",
     "bootstrap_interval",
@@ -28,6 +33,7 @@ __all__ = [
     "find_protocol",
     "mean_by",
     "pool_queries",
+    "rank_samples",
     "similarity_name",
     "summarize",
 ]

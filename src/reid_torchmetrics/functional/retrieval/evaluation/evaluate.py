@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 import torch
@@ -12,18 +11,18 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.evaluation.pooling import pool_queries
 from reid_torchmetrics.functional.retrieval.evaluation.problem import Embeddings, Labels, Matrix, RetrievalProblem
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS, Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.protocols import find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking, rank_problem
+from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
-from reid_torchmetrics.functional.retrieval.evaluation.summary import Ranked, summarize
-from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.functional.retrieval.evaluation.summary import summarize
 from reid_torchmetrics.functional.retrieval.relevance import JunkPairs
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
-from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
 
 GroundTruth = Sequence[Mapping[str, Any]]
 """For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
@@ -98,8 +97,9 @@ def evaluate(
         query, labels = _pooled(query, labels, gallery is not None)
     if gallery is None:
         gallery, labels = query, _leave_one_out(labels, len(query), query.device)
-    _checks.embeddings("gallery", gallery)
-    source = Embeddings(query, gallery, similarity, rerank, max_bytes)
+    check_pair(query, gallery)
+    _checks.positive_int("max_bytes", max_bytes)
+    source = Embeddings(Rows([query]), Rows([gallery]), similarity, rerank, max_bytes)
     labels |= {"ground_truth": ground_truth, "num_queries": len(query), "num_gallery": len(gallery)}
     given = Labels(**labels, junk_pairs=junk_pairs)
     problem = RetrievalProblem(source, given)
@@ -146,12 +146,14 @@ def evaluate_scores(
     )
     problem = RetrievalProblem(Matrix(scores, max_bytes), given)
     chosen = _chosen("evaluate_scores", _ARGUMENTS_OF_SCORES, protocol, options, ground_truth)
+    if chosen.leave_one_out:
+        num_unknown = len(scores) if self_index is None else int((self_index < 0).sum())
+        _checks.own_places(chosen.name, num_unknown=num_unknown)
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
-_OPTIONS = [field.name for field in fields(Protocol)]
 _ARGUMENTS, _ARGUMENTS_OF_SCORES = (
-    [name for name in inspect.signature(function).parameters if name != "options"] + _OPTIONS
+    [name for name in inspect.signature(function).parameters if name != "options"] + [*PROTOCOL_FIELDS]
     for function in (evaluate, evaluate_scores)
 )
 
@@ -167,29 +169,23 @@ def _chosen(
     _checks.known_arguments(owner, options, arguments)
     if ground_truth is not None:
         _checks.without_labels(options, _ABOUT_LABELS)
-    return find_protocol(protocol).changed(options)
+    chosen = find_protocol(protocol).changed(options)
+    _checks.lists_given(chosen.name, needs_lists=chosen.needs_lists, given=ground_truth is not None)
+    return chosen
 
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
     _checks.positive_int("max_rank", max_rank)
-    scores, relevance = problem.prepare(protocol)
-    ranks = count_ranks(scores, relevance, ties=setup.ties)
-    of_cmc, cmc_ranks, drawn = (scores, relevance), ranks, None
-    if protocol.for_cmc is not protocol:
-        of_cmc = problem.prepare(protocol.for_cmc)
-        cmc_ranks = count_ranks(*of_cmc, ties=setup.ties)
-    if protocol.draw is not None:
-        drawn = expect_draws(
-            *of_cmc,
-            protocol.draw,
-            ties=setup.ties,
-            max_rank=max(max_rank, protocol.largest_rank),
-            with_precision=protocol.draws_precision,
-            queries_in_draw=protocol.queries_in_draw,
-        )
-    ranked = Ranked(ranks, cmc_ranks, drawn, relevance.counts(ranks.num_positives))
-    labels = relevance.query_identities, relevance.query_cameras
-    return summarize(ranked, protocol, setup, max_rank=max_rank, labels=labels, problem=problem)
+    source = problem.source
+
+    def rank(*, of_cmc: bool) -> Ranking:
+        chosen = {"similarity": source.similarity, "rerank": source.rerank, "ties": setup.ties}
+        options = RankingOptions.of(protocol, of_cmc=of_cmc, longest=max_rank, **chosen)
+        return rank_problem(problem, options)
+
+    of_cmc = rank(of_cmc=True)
+    ranking = of_cmc if protocol.for_cmc is protocol else rank(of_cmc=False)
+    return summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank, problem=problem)
 
 
 def _pooled(query: Tensor, labels: dict[str, Any], has_gallery: bool) -> tuple[Tensor, dict[str, Any]]:

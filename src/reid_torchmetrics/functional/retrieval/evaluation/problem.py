@@ -7,22 +7,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
+from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup, similarity_name
 from reid_torchmetrics.functional.retrieval.relevance import JunkPairs, Relevance, find_listed_relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, given_scores
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, Scores, given_scores, score_rows
+from reid_torchmetrics.functional.world import ALONE, World
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """Scores are those of embeddings."""
+    """Scores are those of finite embeddings: of all queries, and of this process's part of the gallery."""
 
-    query: Tensor
-    gallery: Tensor
+    query: Rows
+    gallery: Rows
     similarity: str | CustomSimilarity
     rerank: Rerank | None
     max_bytes: int
@@ -30,11 +32,15 @@ class Embeddings:
     def __post_init__(self) -> None:
         check_rerank(self.rerank, self.similarity)
 
-    def scores(self, relevance: Relevance) -> Scores:
+    def scores(self, relevance: Relevance, world: World) -> Scores:
         """Scores against the gallery items that `relevance` keeps."""
-        return rerank_embeddings(
-            self.query, self.gallery, relevance, self.rerank, similarity=self.similarity, max_bytes=self.max_bytes
-        )
+        _checks.length("query", self.query.size, relevance.num_queries)
+        _checks.length("gallery", self.gallery.size, relevance.num_gallery)
+        if self.rerank is None:
+            gallery = self.gallery.select(relevance.kept)
+            return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=self.max_bytes)
+        both = self.query.all(), self.gallery.all()
+        return rerank_embeddings(*both, relevance, self.rerank, similarity=self.similarity, max_bytes=self.max_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +52,7 @@ class Matrix:
     similarity = "given scores"
     rerank = None
 
-    def scores(self, relevance: Relevance) -> Scores:
+    def scores(self, relevance: Relevance, world: World) -> Scores:
         """The scores of the gallery items that `relevance` keeps."""
         return given_scores(self.matrix, relevance, max_bytes=self.max_bytes)
 
@@ -83,11 +89,6 @@ class Labels:
 
     def relevance(self, protocol: Protocol) -> Relevance:
         """Who is positive, negative or junk under a protocol."""
-        given = self.ground_truth is not None
-        _checks.lists_given(protocol.name, needs_lists=protocol.needs_lists, given=given)
-        if protocol.leave_one_out:
-            own, size = self.self_index, 0 if self.query_identities is None else len(self.query_identities)
-            _checks.own_places(protocol.name, num_unknown=size if own is None else int((own < 0).sum()))
         if self.ground_truth is not None:
             return self._listed(self.ground_truth, protocol)
         assert self.query_identities is not None  # noqa: S101 - for the type checker
@@ -122,11 +123,13 @@ class RetrievalProblem:
 
     source: Embeddings | Matrix
     labels: Labels
+    places: Int[Tensor, " gallery"] | None = None
+    """of the gallery items in the whole gallery, ascending, where they are a part of it and ties need them"""
 
-    def prepare(self, protocol: Protocol) -> tuple[Scores, Relevance]:
+    def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
         """Scores and relevance under a protocol."""
-        relevance = self.labels.relevance(protocol)
-        return self.source.scores(relevance), relevance
+        relevance = world.guarded(lambda: self.labels.relevance(protocol))
+        return self.source.scores(relevance, world), relevance
 
     def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
         """What decides the numbers besides the protocol."""
@@ -141,14 +144,6 @@ class RetrievalProblem:
             junk_pairs=labels.junk_pairs is not None,
             multi_query=multi_query,
         )
-
-
-def similarity_name(similarity: Any) -> str:
-    """A similarity's name or, of a function, where it was defined: its address differs between processes."""
-    if isinstance(similarity, str):
-        return similarity
-    named = similarity if hasattr(similarity, "__qualname__") else type(similarity)
-    return f"{named.__module__}.{named.__qualname__}"
 
 
 def _joined(ground_truth: Sequence[Mapping[str, Any]], names: tuple[str, ...], num_gallery: int) -> list[Tensor]:

@@ -165,6 +165,9 @@ class Protocol:
         return asdict(self)
 
 
+PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
+
+
 def _frozen(value: Any) -> Any:
     """Mappings as pairs, collections as tuples and NumPy's numbers as Python's, so that the protocol is a value."""
     if isinstance(value, np.generic):

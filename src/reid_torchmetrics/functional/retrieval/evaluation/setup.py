@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -28,3 +29,11 @@ class Setup:
         words += ["queries pooled by identity and camera"] if self.multi_query else []
         words += ["items of the query's sequence dropped"] if self.sequences else []
         return "; ".join([*words, "pairs dropped by a function"] if self.junk_pairs else words)
+
+
+def similarity_name(similarity: Any) -> str:
+    """A similarity's name or, of a function, where it was defined: its address differs between processes."""
+    if isinstance(similarity, str):
+        return similarity
+    named = similarity if hasattr(similarity, "__qualname__") else type(similarity)
+    return f"{named.__module__}.{named.__qualname__}"

@@ -183,5 +183,6 @@ def _mean_over_hits_in(groups: Groups, total: Tensor, term: Term, k: int) -> Ten
 
 
 def _check_interpolated(ranks: PositiveRanks, rule: str, normalizer: str) -> None:
-    _checks.plain_normalizer(rule, normalizer)
+    if normalizer != "positives":
+        raise ValueError(f"`normalizer` must be 'positives' with rule {rule!r}; got {normalizer!r}.")
     check_certain("rule", f"{rule!r}", ranks)

@@ -99,5 +99,8 @@ def _refuse_empty(empty_target_action: str, num_valid: int, num_queries: int) ->
 
     Lightning's sanity check sees a part of the data, in which no query may have a positive, and must not crash.
     """
-    if empty_target_action == "error" and num_valid:
-        _checks.no_empty_target(num_queries - num_valid, num_queries)
+    if empty_target_action == "error" and 0 < num_valid < num_queries:
+        raise ValueError(
+            f"`empty_target_action` 'error' allows no query without a positive; got {num_queries - num_valid} of"
+            f" {num_queries}."
+        )

@@ -26,7 +26,7 @@ def precision_recall_curve(
         ValueError: `query` is not the number of a query, or the ranks are of the tie policy "expected".
     """
     check_ranks(ranks)
-    _checks.place("query", query, ranks.num_queries)
+    _checks.index("query", query, ranks.num_queries, "queries")
     check_certain("query", f"the curve of query {query}", ranks)
     places = places_of(_only(ranks, query))
     kept = places.ordinal.diff(prepend=places.ordinal.new_zeros(1)) > 0

@@ -9,7 +9,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, expected_in_group, groups_at
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float
@@ -135,7 +134,7 @@ def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
     """Raise if a value is asked for whose expectation over tied candidates is not known."""
     check_ranks(ranks)
     if averaged(ranks) is not None:
-        _checks.has_expectation(argument, value)
+        raise ValueError(f"`{argument}` must have an expectation under ties 'expected'; got {value}.")
 
 
 def _of_positives(ranks: PositiveRanks, cutoff: Cutoff) -> Tensor | int | None:

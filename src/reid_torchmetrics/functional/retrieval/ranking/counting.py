@@ -102,7 +102,7 @@ def sort_rows(
         _in_threads(_sort, values.numpy())
     else:
         _in_threads(_sort_above, values.numpy(), floor.numpy())
-    _checks.no_nan(argument, found=bool(values[:, -1:].isnan().any()))  # NaN sorts to the end
+    _checks.no_nan(argument, values[:, -1:])  # NaN sorts to the end
     return values
 
 

@@ -128,7 +128,7 @@ class _Tiles:
         candidate[:, : panel.num_seen] = False
         scores.masked_fill_(~candidate, -torch.inf)
         best, items = stable_top_k(scores, min(self._k, scores.shape[1]), candidate)
-        _checks.no_nan(self._scores.argument, found=bool(best[:, :1].isnan().any()))  # NaN is the highest
+        _checks.no_nan(self._scores.argument, best[:, :1])  # NaN is the highest
         columns = torch.arange(panel.columns.start, panel.columns.stop, device=scores.device).expand(scores.shape)
         return _Lists(scores, columns, positive).take(items)
 

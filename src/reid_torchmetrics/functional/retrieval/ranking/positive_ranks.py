@@ -13,6 +13,13 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.ranking.rank_checks import (
+    check_ascending,
+    check_counts,
+    check_hits,
+    check_rows,
+    first_true,
+)
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES
 
 Hits: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
@@ -72,9 +79,9 @@ class PositiveRanks:
         _checks.integer_labels("num_positives", self.num_positives)
         _checks.integer_labels("num_candidates", self.num_candidates, len(self.num_positives))
         _checks.same_device("num_positives", self.num_positives, "num_candidates", self.num_candidates)
-        _checks.counts_of_positives(self.num_positives, self.num_candidates)
+        check_counts(self.num_positives, self.num_candidates)
         _checks.integer_labels("rank", self.rank, int(self.num_positives.sum()), self.num_positives.device)
-        _checks.ascending_ranks(self.rank, self.num_positives, self.num_candidates)
+        check_ascending(self.rank, self.num_positives, self.num_candidates)
         if self.tied is not None:
             _check_groups(self, self.tied)
 
@@ -120,10 +127,10 @@ class PositiveRanks:
             >>> average_precision(cut)  # (1/1 + 2/3 + 3/6 + 0) / 4 and (1/2 + 0) / 2
             tensor([0.5417, 0.2500], dtype=torch.float64)
         """
-        _checks.ranked_lists("hits", hits)
+        check_rows(hits)
         rows = [torch.as_tensor(row) for row in hits]
         for query, row in enumerate(rows):
-            _checks.list_of_hits(f"hits[{query}]", row)
+            check_hits(f"hits[{query}]", row)
         found = [row.bool().nonzero()[:, 0] + 1 for row in rows]
         device = rows[0].device if rows else torch.device("cpu")
         num_hits = torch.tensor([len(part) for part in found], dtype=torch.int64, device=device)
@@ -178,7 +185,14 @@ def unchecked_ranks(
 
 def check_ranks(ranks: object) -> None:
     """Raise unless a measure was given ranks."""
-    _checks.are_ranks("ranks", ranks, PositiveRanks)
+    if not isinstance(ranks, PositiveRanks):
+        came = type(ranks).__name__
+        if isinstance(ranks, Tensor):
+            came = f"{ranks.dtype} of shape {list(ranks.shape)}"
+        raise TypeError(
+            "`ranks` must be `PositiveRanks`, which `PositiveRanks.from_hits` makes of ranked lists of hits and"
+            f" `rank_positives` of embeddings; got {came}."
+        )
 
 
 def in_float(rank: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -192,7 +206,11 @@ def _declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Te
     if len(num_hits) or declared.numel():  # an empty list is a tensor of floats
         _checks.integer_labels("num_positives", declared, len(num_hits))
     declared = declared.long()
-    _checks.declared_positives("num_positives", declared, num_hits)
+    if (query := first_true(declared < num_hits)) is not None:
+        raise ValueError(
+            f"`num_positives` must count the hits, too; got {int(declared[query])} for query {query}, which has"
+            f" {int(num_hits[query])} hits."
+        )
     return declared
 
 
@@ -200,11 +218,20 @@ def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
     """Raise unless the groups are those of the ranks: see `TiedGroups`."""
     parts = (tied.better, tied.num_positives, tied.num_negatives)
     policies = [policy.name for policy in TIE_POLICIES.values() if policy.groups]
-    _checks.tied_groups(policies, tied.policy, [len(part) for part in parts], len(ranks.rank))
+    if tied.policy not in policies:
+        raise ValueError(f"`tied` must have the policy {' or '.join(map(repr, policies))}; got {tied.policy!r}.")
+    sizes, num_positives = [len(part) for part in parts], len(ranks.rank)
+    if set(sizes) != {num_positives}:
+        raise ValueError(f"`tied` must have one group for each of {num_positives} positives; got {sizes}.")
     size = ranks.num_positives.long()
     query, ordinal = segments.runs(1, size)
     before = ranks.rank - (ordinal - tied.better) - tied.num_negatives
     end = before + tied.num_positives + tied.num_negatives
     inside = (tied.better < ordinal) & (ordinal <= tied.better + tied.num_positives)
     fits = (before >= tied.better) & (end <= ranks.num_candidates[query])
-    _checks.groups_hold(hold=inside & fits & (tied.better >= 0) & (tied.num_negatives >= 0))
+    hold = inside & fits & (tied.better >= 0) & (tied.num_negatives >= 0)
+    if (positive := first_true(~hold)) is not None:
+        raise ValueError(
+            "`tied` must describe groups that hold their positives at pessimistic ranks; got another for positive"
+            f" {positive}."
+        )

@@ -85,7 +85,7 @@ class Tiles:
         for panel, values in self._walk.panels_of(rows):
             inside, local = _locate(tile.columns, panel.columns)
             scores = torch.where(inside & tile.positive, values.gather(1, local), scores)
-        _checks.no_nan(self._scores.argument, found=bool(scores.isnan().any()))
+        _checks.no_nan(self._scores.argument, scores)
         return scores
 
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:

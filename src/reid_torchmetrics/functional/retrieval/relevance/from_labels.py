@@ -10,6 +10,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.relevance.label_checks import check_labels, check_pair, check_positions
 from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
@@ -60,14 +61,13 @@ def find_relevance(
         TypeError: a label tensor is not an integer tensor, `junk_identities` does not hold ints.
         ValueError: lengths, devices or options that do not fit, or cameras on one side only.
     """
-    _check_labels(query_identities, gallery_identities, query_cameras, gallery_cameras, self_index)
-    _check_pair(
-        "query_sequences", query_sequences, "gallery_sequences", gallery_sequences, query_identities, gallery_identities
-    )
+    check_labels(query_identities, gallery_identities, query_cameras, gallery_cameras, self_index)
+    check_pair("sequences", query_sequences, gallery_sequences, query_identities, gallery_identities)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.integers("junk_identities", junk_identities)
     _checks.camera_map("camera_map", camera_map)
-    _checks.function("junk_pairs", junk_pairs)
+    if junk_pairs is not None and not callable(junk_pairs):
+        raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
     # The kept gallery: without junk identities, and without cameras that are not searched.
     query_identities, gallery_identities = query_identities.long(), gallery_identities.long()
     junk = torch.tensor(sorted(junk_identities), dtype=torch.int64, device=gallery_identities.device)
@@ -123,9 +123,9 @@ def find_listed_relevance(
         ValueError: lists of different lengths, positions outside the gallery or listed twice for a query.
     """
     _checks.positive_int("num_gallery", num_gallery, least=0)
-    _checks.positions("positives", positives, num_gallery)
+    check_positions("positives", positives, num_gallery)
     junk = [part[:0] for part in positives] if junk is None else junk
-    _checks.positions("junk", junk, num_gallery, len(positives))
+    check_positions("junk", junk, num_gallery, len(positives))
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, len(positives))
         _checks.in_range("self_index", self_index, -1, num_gallery)
@@ -201,8 +201,8 @@ def _elsewhere(gallery_cameras: Tensor | None, search_cameras: Collection[int] |
     if search_cameras is None:
         return False
     _checks.integers("search_cameras", search_cameras)
-    _checks.has_cameras("search_cameras", given=gallery_cameras is not None)
-    assert gallery_cameras is not None  # noqa: S101 - for the type checker
+    if gallery_cameras is None:
+        raise ValueError("`search_cameras` must come with cameras; got no `gallery_cameras`.")
     searched = torch.tensor(sorted(search_cameras), dtype=torch.int64, device=gallery_cameras.device)
     return ~torch.isin(gallery_cameras.long(), searched)
 
@@ -221,46 +221,3 @@ def _own_column(self_index: Tensor | None, kept: Tensor | None, num_gallery: int
         column_of[kept] = torch.arange(len(kept), device=kept.device)
         columns = column_of[columns]  # -1 reads the last entry, which stays -1
     return columns
-
-
-def _check_labels(
-    query_identities: Tensor,
-    gallery_identities: Tensor,
-    query_cameras: Tensor | None,
-    gallery_cameras: Tensor | None,
-    self_index: Tensor | None,
-) -> None:
-    _checks.integer_labels("query_identities", query_identities)
-    _checks.integer_labels("gallery_identities", gallery_identities)
-    num_queries, num_gallery, device = len(query_identities), len(gallery_identities), gallery_identities.device
-    _checks.same_device("query_identities", query_identities, "gallery_identities", gallery_identities)
-    _check_pair(
-        "query_cameras", query_cameras, "gallery_cameras", gallery_cameras, query_identities, gallery_identities
-    )
-    if self_index is not None:
-        _checks.integer_labels("self_index", self_index, num_queries, device)
-        _checks.in_range("self_index", self_index, -1, num_gallery)
-        _checks.own_position("self_index", agrees=_agrees(query_identities, gallery_identities, self_index))
-    if self_index is not None and query_cameras is not None and gallery_cameras is not None:
-        _checks.own_position("self_index", agrees=_agrees(query_cameras, gallery_cameras, self_index))
-
-
-def _agrees(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> bool:
-    inside = self_index >= 0
-    return bool((query_labels[inside] == gallery_labels[self_index[inside].long()]).all())
-
-
-def _check_pair(
-    query_argument: str,
-    query_labels: Tensor | None,
-    gallery_argument: str,
-    gallery_labels: Tensor | None,
-    query_identities: Tensor,
-    gallery_identities: Tensor,
-) -> None:
-    """Raise unless optional labels are given for both sides, or for none, and are as long as the identities."""
-    _checks.both_or_neither(query_argument, query_labels, gallery_argument, gallery_labels)
-    device = gallery_identities.device
-    if query_labels is not None and gallery_labels is not None:
-        _checks.integer_labels(query_argument, query_labels, len(query_identities), device)
-        _checks.integer_labels(gallery_argument, gallery_labels, len(gallery_identities), device)

@@ -232,5 +232,10 @@ class Relevance:
         gallery = torch.arange(columns.start, columns.stop, device=self.device)
         assert self.junk_pairs is not None  # noqa: S101 - for the type checker
         mask = self.junk_pairs(queries, gallery if self.kept is None else self.kept[gallery])
-        _checks.pair_mask("junk_pairs", mask, (len(queries), len(gallery)), self.device)
+        _checks.boolean_tensor("junk_pairs", mask, "return a bool tensor")
+        if mask.shape != (len(queries), len(gallery)) or mask.device != self.device:
+            raise ValueError(
+                f"`junk_pairs` must return a mask {[len(queries), len(gallery)]} on {self.device}; got"
+                f" {list(mask.shape)} on {mask.device}."
+            )
         return mask.clone()  # masks are combined in place

@@ -58,9 +58,9 @@ class KReciprocal:
         """Check the options."""
         _checks.positive_int("k1", self.k1)
         _checks.positive_int("k2", self.k2)
-        _checks.share("weight", self.weight)
+        _checks.fraction("weight", self.weight)
         _checks.one_of("distance", self.distance, ORIGINAL_DISTANCES)
-        _checks.flag("normalize", self.normalize)
+        _checks.boolean("normalize", self.normalize)
 
     @torch.no_grad()
     def rerank(

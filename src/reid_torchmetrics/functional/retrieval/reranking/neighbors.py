@@ -36,7 +36,7 @@ def find_neighbors(scores: Scores, k: int, *, of_items: bool = False) -> Neighbo
     parts = [Neighbors(none.long().view(0, k), none.view(0, k), none, none)]
     parts += [_nearest_of(walk, rows, k, of_items=of_items) for rows in walk.rows]
     neighbors = Neighbors(*map(torch.cat, zip(*parts, strict=True)))
-    _checks.no_nan(scores.argument, found=bool(neighbors.lowest.isnan().any()))
+    _checks.no_nan(scores.argument, neighbors.lowest)
     return neighbors
 
 

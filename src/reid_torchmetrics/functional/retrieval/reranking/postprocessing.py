@@ -18,8 +18,9 @@ Rerank = KReciprocal | QueryExpansion
 def check_rerank(rerank: object, similarity: object) -> None:
     """Raise unless `rerank` is None, or post-processing that goes with `similarity`."""
     _checks.instance("rerank", rerank, (KReciprocal, QueryExpansion))
-    if isinstance(rerank, KReciprocal):
-        _checks.metric_similarity("similarity", similarity)
+    if isinstance(rerank, KReciprocal) and similarity not in ("cosine", "euclidean"):
+        came = repr(similarity) if isinstance(similarity, str) else type(similarity).__name__
+        raise ValueError(f"`similarity` must be 'cosine' or 'euclidean' for k-reciprocal re-ranking; got {came}.")
 
 
 def rerank_embeddings(

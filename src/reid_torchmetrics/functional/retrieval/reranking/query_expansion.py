@@ -159,4 +159,4 @@ def _mean_with_neighbors(
 
 def _check_options(k: int, alpha: float) -> None:
     _checks.positive_int("k", k)
-    _checks.power("alpha", alpha)
+    _checks.nonnegative("alpha", alpha)

@@ -1,6 +1,6 @@
 """Similarities of embeddings, and tiles of scores on demand."""
 
-from reid_torchmetrics.functional.retrieval.scores.rows import WALK_BYTES, Rows, check_pair, non_finite_rows
+from reid_torchmetrics.functional.retrieval.scores.rows import WALK_BYTES, Rows, check_pair, non_finite_rows, promoted
 from reid_torchmetrics.functional.retrieval.scores.scores import (
     DEFAULT_MAX_BYTES,
     EmbeddingScores,
@@ -10,6 +10,7 @@ from reid_torchmetrics.functional.retrieval.scores.scores import (
     score_dtype,
     score_embeddings,
 )
+from reid_torchmetrics.functional.retrieval.scores.sharded_scores import score_rows
 from reid_torchmetrics.functional.retrieval.scores.similarity import (
     SIMILARITIES,
     CustomSimilarity,
@@ -42,7 +43,9 @@ __all__ = [
     "gallery_statistics",
     "given_scores",
     "non_finite_rows",
+    "promoted",
     "rows_with_gallery",
     "score_dtype",
     "score_embeddings",
+    "score_rows",
 ]

@@ -29,12 +29,18 @@ class Rows:
         self.size = self._starts[-1] if kept is None else len(kept)
         self.dimension = blocks[0].shape[1]
         self.device = blocks[0].device
-        self.dtype = reduce(torch.promote_types, (block.dtype for block in blocks), torch.float32)
+        self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
 
     def whole(self, dtype: torch.dtype) -> Tensor | None:
         """All rows as one tensor of `dtype` where that costs nothing, else None."""
         untouched = self._kept is None and len(self._blocks) == 1 and self._blocks[0].dtype == dtype
         return self._blocks[0] if untouched else None
+
+    def select(self, kept: Int[Tensor, " kept"] | None) -> Rows:
+        """Some of the rows, in any order; None for all."""
+        if kept is None:
+            return self
+        return Rows(self._blocks, kept if self._kept is None else self._kept[kept])
 
     def all(self) -> Float[Tensor, "rows dim"]:
         """All rows as one tensor."""
@@ -72,6 +78,11 @@ class Rows:
         edges = torch.searchsorted(positions, torch.tensor(self._starts, device=positions.device)).tolist()
         pieces = zip(self._blocks, self._starts, pairwise(edges), strict=False)
         return [block[positions[low:high] - start] for block, start, (low, high) in pieces if low < high]
+
+
+def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
+    """The smallest dtype that holds all of them, float16 at least."""
+    return reduce(torch.promote_types, dtypes, torch.float16)
 
 
 def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"]:

@@ -183,7 +183,11 @@ def given_scores(
 
 def check_match(scores: Scores, relevance: Relevance) -> None:
     """Raise unless scores are of the queries and the kept gallery items of a relevance."""
-    _checks.belong_together((scores.num_queries, scores.num_gallery), (relevance.num_queries, relevance.num_kept))
+    if (scores.num_queries, scores.num_gallery) != (relevance.num_queries, relevance.num_kept):
+        raise ValueError(
+            f"`scores` must be made for the same `relevance`; got {scores.num_queries} x {scores.num_gallery} scores"
+            f" for {relevance.num_queries} queries and {relevance.num_kept} kept gallery items."
+        )
 
 
 def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:

@@ -204,7 +204,11 @@ class Custom(Similarity):
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write what the user's function returns into `out`."""
         scores = self._function(query, gallery)
-        _checks.score_block("similarity", scores, out.shape)
+        if not isinstance(scores, Tensor) or not scores.is_floating_point():
+            came = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
+            raise TypeError(f"`similarity` must return a floating point tensor; got {came}.")
+        if scores.shape != out.shape:
+            raise ValueError(f"`similarity` must return scores of shape {list(out.shape)}; got {list(scores.shape)}.")
         out.copy_(scores)
 
 

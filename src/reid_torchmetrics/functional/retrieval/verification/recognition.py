@@ -43,11 +43,12 @@ def global_average_precision(
     """
     _checks.one_of("ties", ties, PREDICTION_TIES)
     _checks.floating_vector("confidence", confidence)
-    _checks.no_nan("confidence", found=bool(confidence.isnan().any()))
+    _checks.no_nan("confidence", confidence)
     has_target = torch.ones_like(confidence, dtype=torch.bool) if has_target is None else has_target
     for argument, mask in {"correct": correct, "has_target": has_target}.items():
         _checks.mask(argument, mask, len(confidence), confidence.device)
-    _checks.answerable("correct", int((correct & ~has_target).sum()))
+    if num_impossible := int((correct & ~has_target).sum()):
+        raise ValueError(f"`correct` must be False for a query without target; got {num_impossible} that are True.")
     if ignore_without_target:
         confidence, correct = confidence[has_target], correct[has_target]
     hits = correct[_most_confident_first(confidence, correct, PREDICTION_TIES[ties])].double()

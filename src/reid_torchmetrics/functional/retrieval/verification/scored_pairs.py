@@ -63,7 +63,7 @@ class ScoredPairs:
         """
         none = torch.empty(0, dtype=self.dtype, device=self.device)
         scores = torch.cat([none, *(tile.scores[tile.genuine] for tile in self._tiles())]).sort().values
-        _checks.no_nan(self._scores.argument, found=bool(scores[-1:].isnan().any()))  # NaN sorts to the end
+        _checks.no_nan(self._scores.argument, scores[-1:])  # NaN sorts to the end
         return scores
 
     def count_impostors(self, thresholds: Float[Tensor, " thresholds"]) -> ImpostorCounts:

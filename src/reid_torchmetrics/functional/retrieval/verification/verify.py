@@ -181,7 +181,7 @@ class Verification:
 
     def _places_at_far(self, far: Sequence[float]) -> Int[Tensor, " rates"]:
         """How many of the thresholds keep FAR within each of `far`."""
-        _checks.rates("far", far)
+        _checks.fractions("far", far, may_be_empty=True)
         # Divided, not multiplied: k / n is the very float64 that a user's k / n is.
         rates = self.num_impostors_at.double() / self.num_impostors
         return torch.searchsorted(rates, torch.tensor(far, dtype=torch.float64, device=rates.device), right=True)
@@ -229,7 +229,7 @@ def fnmr_at_fmr(scores: Scores, relevance: Relevance, fmr: Sequence[float]) -> N
         TypeError: `fmr` is not a sequence of floats.
         ValueError: one of them is outside [0, 1], or a score of a pair that is not junk is NaN.
     """
-    _checks.rates("fmr", fmr)
+    _checks.fractions("fmr", fmr, may_be_empty=True)
     pairs = ScoredPairs(scores, relevance)
     genuine = pairs.genuine_scores().double()
     thresholds = impostor_quantiles(pairs, fmr)

@@ -8,27 +8,27 @@ import warnings
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.metrics.base import Group
-from reid_torchmetrics.metrics.reid.samples import GALLERY, QUERY, Samples
+from reid_torchmetrics.functional.retrieval.sharding.samples import GALLERY, QUERY, Samples
+from reid_torchmetrics.functional.world import World
 
 _NUM_FEATURES = 5
 _CLOSE = 1e-2  # the same picture in another batch, perhaps in half precision
 
 
-def warn_if_padded(group: Group, samples: Samples) -> None:
-    """Say once if the ranks hold equally many samples and the last of one is the first of another.
+def warn_if_padded(world: World, samples: Samples) -> None:
+    """Say once if the processes hold equally many samples and the last of one is the first of another.
 
-    So it is after `DistributedSampler`, which repeats the first samples of a data set, at the end of the last ranks,
-    where the number of samples is no multiple of the number of ranks.
+    So it is after `DistributedSampler`: where the number of samples is no multiple of the number of processes, it
+    repeats the first samples of a data set at the end of the last processes.
     """
 
     def look() -> tuple[None, list[int]]:
         ends = torch.stack([_ends(samples, role) for role in (QUERY, GALLERY)])
         return None, ends.view(torch.int64).flatten().tolist()
 
-    _, table = group.exchange(look, 2 * 2 * _NUM_FEATURES)
-    ends = torch.tensor(table).view(torch.float64).view(group.size, 2, 2, _NUM_FEATURES)
-    if _look_padded(ends) and group.rank == 0:
+    _, table = world.guarded_all_gather(look)
+    ends = torch.tensor(table).view(torch.float64).view(world.size, 2, 2, _NUM_FEATURES)
+    if _look_padded(ends) and world.process == 0:
         _say_so()  # a warning may be an error
 
 
@@ -47,12 +47,12 @@ def _ends(samples: Samples, role: int) -> Tensor:
 
 
 def _look_padded(table: Tensor) -> bool:
-    """Whether the ends of all ranks, [ranks, roles, first and last, features], are those of repeated samples."""
+    """Whether the ends [processes, roles, first and last, features] are those of repeated samples."""
     sizes = table[:, 0, 0, 0]
     if not bool((sizes == sizes[0]).all()):
         return False
     first, last = table[:, :, 0], table[:, :, 1]
-    difference = (last[:, None] - first[None, :]).abs()  # [ranks, ranks, roles, features]
+    difference = (last[:, None] - first[None, :]).abs()  # [processes, processes, roles, features]
     close = (difference[..., 1:3] == 0).all(-1) & (difference[..., 3:] <= _CLOSE * first[None, :, :, 3:4]).all(-1)
     above = torch.ones(len(table), len(table), dtype=torch.bool, device=table.device).tril(-1)
     return bool((close & above[..., None]).any())
@@ -61,8 +61,8 @@ def _look_padded(table: Tensor) -> bool:
 @functools.cache
 def _say_so() -> None:
     warnings.warn(
-        "All ranks hold equally many samples, and the last of one is the first of another: a distributed sampler seems"
-        " to have repeated samples to make the numbers even, and they count twice. Pass `index` to `update`, or use"
-        " `UnpaddedDistributedSampler`.",
+        "All processes hold equally many samples, and the last of one is the first of another: a distributed sampler"
+        " seems to have repeated samples to make the numbers even, and they count twice. Pass `index` to `update`, or"
+        " use `UnpaddedDistributedSampler`.",
         stacklevel=2,
     )

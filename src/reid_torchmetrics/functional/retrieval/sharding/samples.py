@@ -1,4 +1,4 @@
-"""The samples that a metric holds, as the ranking takes them."""
+"""The samples that one process holds, as the ranking takes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples of a metric, in the order in which they came: embeddings in batches, labels as one tensor each.
+    """Samples in the order in which they came: embeddings in batches, labels as one tensor each.
 
     They are ranked on the device of the labels.
     """
@@ -27,12 +27,10 @@ class Samples:
     roles: Tensor
     cameras: Tensor | None
     index: Tensor | None
-    time: int
-    """when the last of them came, by `ranking_cache.arrived`"""
 
     @classmethod
-    def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device, time: int) -> Samples:
-        """The batches that a metric holds.
+    def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device) -> Samples:
+        """Batches of each of the fields, by its name; none of `cameras` or `index` where they were not given.
 
         Raises:
             ValueError: batches of merged metrics that do not fit each other.
@@ -53,7 +51,6 @@ class Samples:
             roles=_joined("roles", states["roles"], total, device),
             cameras=optional["cameras"],
             index=optional["index"],
-            time=time,
         )
 
     def __len__(self) -> int:
@@ -64,6 +61,11 @@ class Samples:
     def device(self) -> torch.device:
         """Where they are ranked."""
         return self.roles.device
+
+    @property
+    def dimension(self) -> int:
+        """Of the embeddings."""
+        return self.blocks[0].shape[1]
 
     @property
     def labels(self) -> list[Tensor | None]:

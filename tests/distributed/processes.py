@@ -1,4 +1,4 @@
-"""Processes that run a function as the ranks of a gloo group; kept between tests: starting them takes seconds."""
+"""Processes that run a function as the processes of a gloo group; kept between tests: starting them takes seconds."""
 
 import multiprocessing
 import os
@@ -10,12 +10,12 @@ from typing import Any
 
 from torch import distributed
 
-COLLECTIVE_TIMEOUT = timedelta(seconds=15)  # a rank that waits longer for the others raises
-TIMEOUT = 90  # seconds, for all that a test lets the ranks do
+COLLECTIVE_TIMEOUT = timedelta(seconds=15)  # a process that waits longer for the others raises
+TIMEOUT = 90  # seconds, for all that a test lets the processes do
 HOST = "127.0.0.1"
 
 
-class Ranks:
+class Processes:
     """A pool of processes; the first few of them form a process group for as long as a function runs."""
 
     def __init__(self) -> None:
@@ -24,17 +24,19 @@ class Ranks:
         self._num_runs = 0
 
     def run(self, size: int, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """What `function(rank, size, *args)` returns on each rank; raises if it raises on one, or hangs."""
+        """What `function(process, size, *args)` returns on each process; raises if it raises on one, or hangs."""
         started = [_start(self._store.port) for _ in range(size - len(self._workers))]
         for _, pipe in started:
             assert pipe.poll(TIMEOUT)
             pipe.recv()  # it is ready: others do not wait for its imports
         self._workers += started
         self._num_runs += 1
-        for rank, (_, pipe) in enumerate(self._workers[:size]):
-            pipe.send((f"run {self._num_runs}", rank, size, function, args))
+        for process, (_, pipe) in enumerate(self._workers[:size]):
+            pipe.send((f"run {self._num_runs}", process, size, function, args))
         outcomes = [pipe.recv() if pipe.poll(TIMEOUT) else ("hangs", None) for _, pipe in self._workers[:size]]
-        failed = [f"rank {rank} {what}: {text}" for rank, (what, text) in enumerate(outcomes) if what != "returns"]
+        failed = [
+            f"process {process} {what}: {text}" for process, (what, text) in enumerate(outcomes) if what != "returns"
+        ]
         if failed:
             self.stop()
             raise AssertionError("\n".join(failed))
@@ -69,25 +71,26 @@ def _work(pipe: Connection, port: int) -> None:
     store = distributed.TCPStore(HOST, port, is_master=False)
     pipe.send("ready")
     while True:
-        name, rank, size, function, args = pipe.recv()
-        pipe.send(_run(distributed.PrefixStore(name, store), rank, size, function, args))
+        name, process, size, function, args = pipe.recv()
+        pipe.send(_run(distributed.PrefixStore(name, store), process, size, function, args))
 
 
 def _run(
-    store: distributed.Store, rank: int, size: int, function: Callable[..., Any], args: tuple[Any, ...]
+    store: distributed.Store, process: int, size: int, function: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[str, Any]:
     import torch  # noqa: PLC0415
 
+    from reid_torchmetrics.functional.retrieval.sharding import sampler_padding  # noqa: PLC0415
     from reid_torchmetrics.metrics.detection import sampler_padding as image_padding  # noqa: PLC0415
-    from reid_torchmetrics.metrics.reid import ranking_cache, sampler_padding  # noqa: PLC0415
+    from reid_torchmetrics.metrics.reid import ranking_cache  # noqa: PLC0415
 
     torch.manual_seed(0)
     ranking_cache.rankings = ranking_cache.RankingCache()
     sampler_padding._say_so.cache_clear()
     image_padding._say_so.cache_clear()
-    distributed.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=COLLECTIVE_TIMEOUT)
+    distributed.init_process_group("gloo", store=store, rank=process, world_size=size, timeout=COLLECTIVE_TIMEOUT)
     try:
-        return "returns", function(rank, size, *args)
+        return "returns", function(process, size, *args)
     except Exception:  # noqa: BLE001 - told to the test
         return "raises", traceback.format_exc()
     finally:

@@ -10,7 +10,7 @@ from tests.distributed.shards import SHARDINGS, loaders, reference_of
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed
 from tests.metrics.reid.samples import reference_of as reference_of_batches
 
-OF_THE_BASE_CLASS = "The ``compute`` method of metric"  # on every rank whose metric never had an update
+OF_THE_BASE_CLASS = "The ``compute`` method of metric"  # on every process whose metric never had an update
 
 
 def heard(metrics):
@@ -35,18 +35,18 @@ def feed(metrics, given, *without):
     return metrics
 
 
-def dealt(rank, active, roles, without=()):
-    """Metrics after a rank's share, where only the `active` ranks have one."""
+def dealt(process, active, roles, without=()):
+    """Metrics after a process's share, where only the `active` processes have one."""
     metrics = fresh()
-    if rank in active:
+    if process in active:
         for loader in loaders(roles):
-            own = SHARDINGS["round_robin"](len(loader), len(active))[active.index(rank)]
+            own = SHARDINGS["round_robin"](len(loader), len(active))[active.index(process)]
             feed(metrics, loader.batches(own), *without)
     return metrics
 
 
-def all_dealt(rank, size, cases, roles):
-    return [heard(dealt(rank, active, roles, without)) for active, without in cases]
+def all_dealt(process, size, cases, roles):
+    return [heard(dealt(process, active, roles, without)) for active, without in cases]
 
 
 def is_nan(values):
@@ -58,9 +58,9 @@ WITHOUT = [(), ("cameras",), ("index",), ("cameras", "index")]
 
 @pytest.mark.parametrize("roles", ["two_loaders", "leave_one_out"])
 @pytest.mark.parametrize(("size", "active"), [(3, (1, 2)), (3, (0, 2)), (3, (0, 1)), (4, (2,)), (4, (1, 3))])
-def test_ranks_without_samples_compute_like_the_others(ranks, size, active, roles):
+def test_processes_without_samples_compute_like_the_others(processes, size, active, roles):
     cases = [(active, without) for without in WITHOUT]
-    outcomes = ranks.run(size, all_dealt, cases, roles)
+    outcomes = processes.run(size, all_dealt, cases, roles)
     for number, without in enumerate(WITHOUT):
         reference, counts = reference_of(loaders(roles), cameras="cameras" not in without)
         for values, found, said in (outcome[number] for outcome in outcomes):
@@ -70,8 +70,8 @@ def test_ranks_without_samples_compute_like_the_others(ranks, size, active, role
                 assert values[name] == pytest.approx(expected(name, reference), abs=1e-6), (name, without)
 
 
-def test_no_rank_has_samples(ranks):
-    outcomes = ranks.run(3, all_dealt, [((), ())], "mixed")
+def test_no_process_has_samples(processes):
+    outcomes = processes.run(3, all_dealt, [((), ())], "mixed")
     assert all(is_nan(sum(values.values(), [])) for [(values, _, _)] in outcomes)
     assert [len(said) for [(_, _, said)] in outcomes] == [1, 0, 0]
     [(_, counts, [text])] = outcomes[0]
@@ -79,12 +79,12 @@ def test_no_rank_has_samples(ranks):
     assert counts.total == 0
 
 
-def none_of_rows(rank, size, empty):
-    """All batches on the ranks that are not `empty`, batches of no rows on those that are."""
-    if rank in empty:
+def none_of_rows(process, size, empty):
+    """All batches on the processes that are not `empty`, batches of no rows on those that are."""
+    if process in empty:
         return heard(feed(fresh(), [{name: _no_rows(values) for name, values in batch.items()} for batch in batches()]))
     active = [number for number in range(size) if number not in empty]
-    return heard(feed(fresh(), batches()[active.index(rank) :: len(active)]))
+    return heard(feed(fresh(), batches()[active.index(process) :: len(active)]))
 
 
 def _no_rows(values):
@@ -92,8 +92,8 @@ def _no_rows(values):
 
 
 @pytest.mark.parametrize("empty", [(0,), (1,), (2,), (0, 1), (0, 1, 2)])
-def test_batches_without_rows_are_no_samples(ranks, empty):
-    outcomes = ranks.run(3, none_of_rows, empty)
+def test_batches_without_rows_are_no_samples(processes, empty):
+    outcomes = processes.run(3, none_of_rows, empty)
     if len(empty) == 3:
         assert all(is_nan(sum(values.values(), [])) for values, _, _ in outcomes)
         assert [len(said) for _, _, said in outcomes] == [1, 0, 0]
@@ -105,24 +105,24 @@ def test_batches_without_rows_are_no_samples(ranks, empty):
             assert values[name] == pytest.approx(expected(name, reference), abs=1e-6), name
 
 
-def roles_apart(rank, size, order):
-    """All queries on one rank, the gallery on another, nothing on a third."""
-    return heard(feed(fresh(), [batch for batch in batches() if batch["is_query"] is order[rank]]))
+def roles_apart(process, size, order):
+    """All queries on one process, the gallery on another, nothing on a third."""
+    return heard(feed(fresh(), [batch for batch in batches() if batch["is_query"] is order[process]]))
 
 
 @pytest.mark.parametrize("order", [(True, False), (False, True), (None, True, False), (False, None, True)])
-def test_queries_and_gallery_on_ranks_of_their_own(ranks, order):
+def test_queries_and_gallery_on_processes_of_their_own(processes, order):
     reference = reference_of_batches(batches())
-    for values, counts, said in ranks.run(len(order), roles_apart, order):
+    for values, counts, said in processes.run(len(order), roles_apart, order):
         assert not said
         assert counts.total == 12
         for name in CLASSES:
             assert values[name] == pytest.approx(expected(name, reference), abs=1e-6), name
 
 
-def one_role(rank, size, role):
+def one_role(process, size, role):
     """What a sanity check sees, and then the epoch."""
-    given = batches()[rank::size]
+    given = batches()[process::size]
     metrics = feed(fresh(), [batch for batch in given if batch["is_query"] is role])
     first = heard(metrics)
     for metric in metrics.values():
@@ -131,8 +131,8 @@ def one_role(rank, size, role):
 
 
 @pytest.mark.parametrize("role", [True, False])
-def test_a_sanity_check_that_sees_one_loader_is_nan_and_one_warning(ranks, role):
-    outcomes = ranks.run(3, one_role, role)
+def test_a_sanity_check_that_sees_one_loader_is_nan_and_one_warning(processes, role):
+    outcomes = processes.run(3, one_role, role)
     total = 12 if role else 0
     gallery = 0 if role else 50
     assert [len(said) for (_, _, said), _ in outcomes] == [1, 0, 0]
@@ -145,16 +145,16 @@ def test_a_sanity_check_that_sees_one_loader_is_nan_and_one_warning(ranks, role)
         assert after["map"] == pytest.approx(expected("map", reference), abs=1e-6)
 
 
-def spoiled(rank, size, where, index):
-    """A query and two gallery items of some ranks are not finite."""
-    given = batches()[rank::size]
-    first = sum(len(batch["identities"]) for other in range(rank) for batch in batches()[other::size])
+def spoiled(process, size, where, index):
+    """A query and two gallery items of some processes are not finite."""
+    given = batches()[process::size]
+    first = sum(len(batch["identities"]) for other in range(process) for batch in batches()[other::size])
     for batch in given:
         count = len(batch["identities"])
         if index:
             batch["index"] = torch.arange(first, first + count)
         first += count
-    if rank in where:
+    if process in where:
         given[0]["embeddings"][2, 1] = torch.nan
         given[-1]["embeddings"][:2, 0] = torch.tensor([torch.inf, -torch.inf])
     return heard(feed(fresh(), given))
@@ -162,11 +162,11 @@ def spoiled(rank, size, where, index):
 
 @pytest.mark.parametrize("index", [True, False])
 @pytest.mark.parametrize("where", [(0,), (1,), (1, 2)])
-def test_embeddings_that_are_not_finite_make_nan_everywhere_and_one_warning(ranks, where, index):
-    outcomes = ranks.run(3, spoiled, where, index)
+def test_embeddings_that_are_not_finite_make_nan_everywhere_and_one_warning(processes, where, index):
+    outcomes = processes.run(3, spoiled, where, index)
     assert all(is_nan(sum(values.values(), [])) for values, _, _ in outcomes)
     assert [len(said) for _, _, said in outcomes] == [1, 0, 0]
     [text] = outcomes[0][2]
     assert f"{3 * len(where)} of 62 embeddings are NaN or infinite" in text
-    assert ("`index` [" if index else f"samples of rank {where[0]} [2, ") in text
+    assert ("`index` [" if index else f"samples of process {where[0]} [2, ") in text
     assert all((counts.total, counts.valid, counts.not_ranked) == (12, 0, 12) for _, counts, _ in outcomes)

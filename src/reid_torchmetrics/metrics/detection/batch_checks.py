@@ -14,8 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reid_torchmetrics._checks.kinds import kind
-
 BOX_DTYPES = (
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
@@ -26,11 +24,11 @@ FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 
 
-def same_number_of_images(preds: object, target: object) -> None:
+def check_lengths(preds: object, target: object) -> None:
     """Raise unless both are sequences of one item for each image."""
     for argument, items in (("preds", preds), ("target", target)):
         if isinstance(items, (str, bytes)) or not isinstance(items, Sequence):
-            raise ValueError(f"Expected argument `{argument}` to be of type Sequence; got {kind(items)}.")  # noqa: TRY004
+            raise ValueError(f"Expected argument `{argument}` to be of type Sequence; got {type(items).__name__}.")  # noqa: TRY004
     if len(preds) != len(target):  # type: ignore[arg-type]
         raise ValueError(
             "Expected argument `preds` and `target` to have the same length, one dict for each image;"
@@ -38,27 +36,28 @@ def same_number_of_images(preds: object, target: object) -> None:
         )
 
 
-def each_image(preds: Sequence[Mapping[str, object]], target: Sequence[Mapping[str, object]], box_format: str) -> None:
+def check_each_image(
+    preds: Sequence[Mapping[str, object]], target: Sequence[Mapping[str, object]], box_format: str
+) -> None:
     """Raise for the first image that lacks a key or has no tensor there, else for the first that is wrong otherwise."""
     for argument, items in (("preds", preds), ("target", target)):
-        _keys(argument, items)
+        _check_keys(argument, items)
     for argument, items in (("preds", preds), ("target", target)):
-        _tensors(argument, items)
+        _check_tensors(argument, items)
     device: torch.device | None = None
     for position, items in enumerate(zip(preds, target, strict=True)):
         for name, item in zip((f"preds[{position}]", f"target[{position}]"), items, strict=True):
-            device = _image(name, item, box_format, device, has_scores=name.startswith("preds"))
-    given = ["image_id" in item for item in target]
-    all_or_no_image(given)
+            device = _check_image(name, item, box_format, device, has_scores=name.startswith("preds"))
+    check_all_or_none(["image_id" in item for item in target])
     for position, item in enumerate(target):
-        if given[position]:
-            image_number(position, item["image_id"])
+        if "image_id" in item:
+            image_id(position, item["image_id"])
 
 
-def _keys(argument: str, items: Sequence[Mapping[str, object]]) -> None:
+def _check_keys(argument: str, items: Sequence[Mapping[str, object]]) -> None:
     for position, item in enumerate(items):
         if not isinstance(item, Mapping):
-            raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {kind(item)}.")
+            raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {type(item).__name__}.")
     for key in _REQUIRED[argument]:
         for position, item in enumerate(items):
             if key not in item:
@@ -68,24 +67,24 @@ def _keys(argument: str, items: Sequence[Mapping[str, object]]) -> None:
                 )
 
 
-def _tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None:
+def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None:
     for key in _REQUIRED[argument]:
         for position, item in enumerate(items):
             if not isinstance(item[key], Tensor):
                 raise ValueError(  # noqa: TRY004 - as in TorchMetrics
                     f"Expected all {key} in `{argument}` to be of type Tensor;"
-                    f" got {kind(item[key])} in `{argument}[{position}]['{key}']`."
+                    f" got {type(item[key]).__name__} in `{argument}[{position}]['{key}']`."
                 )
 
 
-def all_or_no_image(given: Sequence[bool]) -> None:
+def check_all_or_none(given: Sequence[bool]) -> None:
     """Raise if only some images of a batch have an `image_id`."""
     if len(set(given)) > 1:
-        missing = f"target[{given.index(False)}]"
-        raise ValueError(f"`{missing}['image_id']` must be given because `target` gives it elsewhere; got nothing.")
+        name = f"target[{given.index(False)}]['image_id']"
+        raise ValueError(f"`{name}` must be given because `target` gives it elsewhere; got nothing.")
 
 
-def image_number(position: int, value: object) -> int | Tensor:
+def image_id(position: int, value: object) -> int | Tensor:
     """The `image_id` of an image, as an int or as a tensor of one int.
 
     Raises:
@@ -102,35 +101,35 @@ def image_number(position: int, value: object) -> int | Tensor:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"`{name}` must be an int or a tensor of one int; got {kind(value)}.") from None
+        raise TypeError(f"`{name}` must be an int or a tensor of one int; got {type(value).__name__}.") from None
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"`{name}` must fit int64; got {number}.")
     return number
 
 
-def _image(
+def _check_image(
     name: str, item: Mapping[str, Any], box_format: str, device: torch.device | None, *, has_scores: bool
 ) -> torch.device | None:
     """Check one dict; returns the device of the first tensor, of all dicts, that is not empty."""
-    boxes = _boxes(f"{name}['boxes']", item["boxes"])
+    boxes = _check_boxes(f"{name}['boxes']", item["boxes"])
     columns: dict[str, tuple[Sequence[torch.dtype], str]] = {"labels": (LABEL_DTYPES, "an integer dtype")}
     if has_scores:
         columns["scores"] = (SCORE_DTYPES, "a floating point dtype of 16 to 64 bits")
     else:
         columns |= {key: (FLAG_DTYPES, "a real dtype") for key in ("iscrowd", "area") if item.get(key) is not None}
     for key, (dtypes, wanted) in columns.items():
-        _column(f"{name}['{key}']", item[key], boxes, dtypes, wanted)
+        _check_column(f"{name}['{key}']", item[key], boxes, dtypes, wanted)
     for key in ("boxes", *columns):
-        device = _device(f"{name}['{key}']", item[key], device)
-    _finite(f"{name}['boxes']", boxes)
-    _sizes(f"{name}['boxes']", sides_of(boxes, box_format))
+        device = _check_device(f"{name}['{key}']", item[key], device)
+    _check_finite(f"{name}['boxes']", boxes)
+    _check_sizes(f"{name}['boxes']", sides_of(boxes, box_format))
     for key in ("scores", "iscrowd", "area"):
         if key in columns:
-            _finite(f"{name}['{key}']", item[key])
+            _check_finite(f"{name}['{key}']", item[key])
     return device
 
 
-def _boxes(name: str, value: Tensor) -> Tensor:
+def _check_boxes(name: str, value: Tensor) -> Tensor:
     """The boxes of an image as [boxes, 4]."""
     if not value.numel():
         return value.new_empty((0, 4))
@@ -143,9 +142,9 @@ def _boxes(name: str, value: Tensor) -> Tensor:
     return value if value.is_floating_point() else value.double()
 
 
-def _column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtype], wanted: str) -> None:
+def _check_column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtype], wanted: str) -> None:
     if not isinstance(value, Tensor):
-        raise TypeError(f"`{name}` must be a tensor; got {kind(value)}.")
+        raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
     if value.numel() == len(boxes) == 0:
         return
     if value.shape != (len(boxes),):
@@ -154,7 +153,7 @@ def _column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtyp
         raise TypeError(f"`{name}` must have {wanted}; got {value.dtype}.")
 
 
-def _device(name: str, value: Tensor, device: torch.device | None) -> torch.device | None:
+def _check_device(name: str, value: Tensor, device: torch.device | None) -> torch.device | None:
     if not value.numel():
         return device
     if device not in (None, value.device):
@@ -162,20 +161,17 @@ def _device(name: str, value: Tensor, device: torch.device | None) -> torch.devi
     return value.device
 
 
-def _finite(name: str, value: Tensor) -> None:
+def _check_finite(name: str, value: Tensor) -> None:
     is_wrong = ~value.isfinite()
-    row = _first(is_wrong.any(1) if is_wrong.ndim > 1 else is_wrong)
-    if row is not None:
+    if (row := _first(is_wrong.any(1) if is_wrong.ndim > 1 else is_wrong)) is not None:
         raise ValueError(f"`{name}` must be finite; got {value[row].tolist()} in row {row}.")
 
 
-def _sizes(name: str, sides: Tensor) -> None:
-    row = _first((sides < 0).any(1))
-    if row is not None:
+def _check_sizes(name: str, sides: Tensor) -> None:
+    if (row := _first((sides < 0).any(1))) is not None:
         came = " x ".join(f"{side:g}" for side in sides[row].tolist())
         raise ValueError(f"`{name}` must have a width and height of at least 0; got {came} in row {row}.")
-    row = _first((~sides.isfinite()).any(1))
-    if row is not None:
+    if (row := _first((~sides.isfinite()).any(1))) is not None:
         raise ValueError(f"`{name}` must have a width and height that fit {sides.dtype}; got more in row {row}.")
 
 
@@ -191,9 +187,3 @@ def sides_of(boxes: Tensor, box_format: str) -> Tensor:
 
 def _shape(value: Tensor) -> str:
     return str(list(value.shape))
-
-
-def known_image(path: str, image: object, *, known: bool) -> None:
-    """Raise if a file has a box of an image that the data set does not have."""
-    if not known:
-        raise ValueError(f"`{path}` must have boxes of images of the data set only; got one of image {image!r}.")

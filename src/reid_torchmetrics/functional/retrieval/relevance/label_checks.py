@@ -1,0 +1,72 @@
+"""Checks of labels, and of lists of gallery positions, of which relevance is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+
+
+def check_labels(
+    query_identities: Tensor,
+    gallery_identities: Tensor,
+    query_cameras: Tensor | None,
+    gallery_cameras: Tensor | None,
+    self_index: Tensor | None,
+) -> None:
+    """Raise unless the labels of both sides fit each other, and every query's own item has the query's labels."""
+    _checks.integer_labels("query_identities", query_identities)
+    _checks.integer_labels("gallery_identities", gallery_identities)
+    num_queries, num_gallery, device = len(query_identities), len(gallery_identities), gallery_identities.device
+    _checks.same_device("query_identities", query_identities, "gallery_identities", gallery_identities)
+    check_pair("cameras", query_cameras, gallery_cameras, query_identities, gallery_identities)
+    if self_index is not None:
+        _checks.integer_labels("self_index", self_index, num_queries, device)
+        _checks.in_range("self_index", self_index, -1, num_gallery)
+        _check_own(query_identities, gallery_identities, self_index)
+    if self_index is not None and query_cameras is not None and gallery_cameras is not None:
+        _check_own(query_cameras, gallery_cameras, self_index)
+
+
+def check_pair(
+    what: str,
+    query_labels: Tensor | None,
+    gallery_labels: Tensor | None,
+    query_identities: Tensor,
+    gallery_identities: Tensor,
+) -> None:
+    """Raise unless optional labels are given for both sides, or for none, and are as long as the identities."""
+    if (query_labels is None) != (gallery_labels is None):
+        given, missing = ("gallery", "query") if query_labels is None else ("query", "gallery")
+        raise ValueError(
+            f"`query_{what}` and `gallery_{what}` must be given together; got `{given}_{what}` without"
+            f" `{missing}_{what}`."
+        )
+    device = gallery_identities.device
+    if query_labels is not None and gallery_labels is not None:
+        _checks.integer_labels(f"query_{what}", query_labels, len(query_identities), device)
+        _checks.integer_labels(f"gallery_{what}", gallery_labels, len(gallery_identities), device)
+
+
+def _check_own(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> None:
+    """Raise if a query's own item has another label than the query."""
+    inside = (self_index >= 0).nonzero()[:, 0]
+    wrong = inside[query_labels[inside] != gallery_labels[self_index[inside].long()]].tolist()
+    if wrong:
+        raise ValueError(
+            "`self_index` must point at gallery items with the query's identity and camera; got item"
+            f" {int(self_index[wrong[0]])} for query {wrong[0]}."
+        )
+
+
+def check_positions(argument: str, values: object, size: int, length: int | None = None) -> None:
+    """Raise unless there are 1-D integer tensors of positions below `size`, `length` of them where given."""
+    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
+        raise TypeError(f"`{argument}` must be a sequence of tensors, one per query; got {type(values).__name__}.")
+    if length not in (None, len(values)):
+        raise ValueError(f"`{argument}` must hold one tensor for each of {length} queries; got {len(values)}.")
+    for query, value in enumerate(values):
+        _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
+        _checks.in_range(f"{argument}[{query}]", value, 0, size)

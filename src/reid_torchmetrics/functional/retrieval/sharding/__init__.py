@@ -1,0 +1,25 @@
+"""Samples that are sharded over the processes of a world: which of them count, and the queries of all."""
+
+from reid_torchmetrics.functional.retrieval.sharding.sampler_padding import warn_if_padded
+from reid_torchmetrics.functional.retrieval.sharding.samples import GALLERY, QUERY, Samples
+from reid_torchmetrics.functional.retrieval.sharding.shared_samples import (
+    HeldSamples,
+    Queries,
+    counted_positions,
+    examine_samples,
+    gather_samples,
+    share_queries,
+)
+
+__all__ = [
+    "GALLERY",
+    "QUERY",
+    "HeldSamples",
+    "Queries",
+    "Samples",
+    "counted_positions",
+    "examine_samples",
+    "gather_samples",
+    "share_queries",
+    "warn_if_padded",
+]

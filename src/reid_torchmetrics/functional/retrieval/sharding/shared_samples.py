@@ -1,0 +1,269 @@
+"""Samples that are sharded over processes: what all hold together, which of them count, and the queries of all.
+
+Each process keeps the samples that it saw. Three processes whose sampler has repeated sample 0 to make numbers even:
+
+    process           0          1          2
+    index         0 3 6 9    1 4 7 10   2 5 8 0
+    role          q g g q    q g g g    g g q q
+    counted       0 3 6 9    1 4 7 10   2 5 8        the query 0 counts where it came first, on process 0
+    queries of all, on every process, by `index`: 0 1 8 9
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
+from reid_torchmetrics.functional.retrieval.sharding.non_finite import NUM_NAMED, NonFinite
+from reid_torchmetrics.functional.retrieval.sharding.samples import Samples
+from reid_torchmetrics.functional.world import DTYPES, World, all_gather_rows, differing
+
+
+class _Status(NamedTuple):
+    """What a process tells the others of its samples; the numbers of some that are not finite follow."""
+
+    num_samples: int
+    dimension: int
+    """0 for a process that never saw a batch"""
+    dtype: int
+    has_cameras: int
+    has_index: int
+    num_bad: int
+    num_bad_queries: int
+    num_bad_gallery: int
+
+
+@dataclass(frozen=True)
+class HeldSamples:
+    """What the processes hold together, and what one of them holds."""
+
+    samples: Samples
+    """of this process; one that has none is given what those of the others have: a dimension, cameras, an index"""
+    dtype: torch.dtype
+    non_finite: NonFinite
+
+
+def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> HeldSamples:
+    """Compare the samples of all processes, and look for embeddings that are not finite.
+
+    Raises:
+        DistributedMetricError: dimension or what is given differ between processes.
+        ValueError: samples that are queries only, under `leave_one_out`.
+    """
+
+    def look() -> tuple[NonFinite, list[int]]:
+        samples.check_roles(leave_one_out=leave_one_out)
+        bad = NonFinite.of(samples)
+        return bad, [*_status(samples, bad), *bad.first, *[0] * (NUM_NAMED - len(bad.first))]
+
+    bad, table = world.guarded_all_gather(look)
+    # A process without samples agrees with every other; one that saw empty batches alone knows the dimension.
+    states = [_Status._make(row[: len(_Status._fields)]) for row in table]
+    shaped = [status for status in states if status.dimension] or states
+    if len({status.dimension for status in shaped}) > 1:
+        raise differing("embedding dimension", [status.dimension or "no samples" for status in states])
+    filled = [status for status in states if status.num_samples] or states
+    for field in ("has_cameras", "has_index"):
+        if len({getattr(status, field) for status in filled}) > 1:
+            argument = field.removeprefix("has_")
+            raise differing(f"use of `{argument}`", [_use(status, field) for status in states])
+    dtype = promoted([DTYPES[status.dtype] for status in shaped])
+    if not len(samples):
+        like = filled[0]
+        samples = _without_samples(samples, shaped[0].dimension or 1, dtype, like)
+    if world.size > 1:
+        bad = _bad_of_all(states, [row[len(_Status._fields) :] for row in table])
+    return HeldSamples(samples, dtype, bad)
+
+
+def _status(samples: Samples, bad: NonFinite) -> _Status:
+    return _Status(
+        num_samples=len(samples),
+        dimension=samples.embeddings[0].shape[1] if samples.embeddings else 0,
+        dtype=DTYPES.index(promoted([block.dtype for block in samples.embeddings])),
+        has_cameras=int(samples.cameras is not None),
+        has_index=int(samples.index is not None),
+        num_bad=bad.found,
+        num_bad_queries=bad.queries,
+        num_bad_gallery=bad.gallery,
+    )
+
+
+def _use(status: _Status, field: str) -> str:
+    return "no samples" if not status.num_samples else "given" if getattr(status, field) else "not given"
+
+
+def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like: _Status) -> Samples:
+    """No samples, but with all that those of the other processes have."""
+    none = torch.empty(0, dtype=torch.int64, device=samples.device)
+    nothing = torch.empty((0, dimension), dtype=dtype, device=samples.device)
+    return replace(
+        samples,
+        embeddings=samples.embeddings or [nothing],
+        cameras=none if like.has_cameras else None,
+        index=none if like.has_index else None,
+    )
+
+
+def _bad_of_all(states: Sequence[_Status], numbers: Sequence[list[int]]) -> NonFinite:
+    """Embeddings of all processes that are not finite; the first of them are of one process."""
+    source = next((process for process, status in enumerate(states) if status.num_bad), 0)
+    has_index = any(status.has_index for status in states if status.num_samples)
+    return NonFinite(
+        total=sum(status.num_samples for status in states),
+        found=sum(status.num_bad for status in states),
+        queries=sum(status.num_bad_queries for status in states),
+        gallery=sum(status.num_bad_gallery for status in states),
+        first=numbers[source][: states[source].num_bad],
+        numbered_by="`index`" if has_index else f"samples of process {source}",
+    )
+
+
+def counted_positions(world: World, samples: Samples, role: int) -> Int[Tensor, " positions"]:
+    """Positions of the samples of a role; one that a lower process has too, by `index`, counts there."""
+    positions = samples.positions(role)
+    if samples.index is None or world.size == 1:
+        return positions
+    return positions[_first_of_each(world, samples.index[positions])]
+
+
+def _first_of_each(world: World, numbers: Int[Tensor, " samples"]) -> Bool[Tensor, " samples"]:
+    """Which of this process's sample numbers no lower process has; each process's own are distinct.
+
+    The numbers of one process at a time are sent, so that no process holds those of all.
+    """
+
+    def prepare() -> tuple[tuple[Tensor, Tensor], list[int]]:
+        own = numbers.to(world.device)
+        return (own, torch.ones_like(own, dtype=torch.bool)), [len(own)]
+
+    def compare_and_receive(lower: Tensor, size: int) -> Tensor:
+        """Strike out what a lower process has, and make place for the numbers of the next."""
+        is_first.logical_and_(~torch.isin(own, lower))
+        return own.new_empty(size)
+
+    (own, is_first), sizes = world.guarded_all_gather(prepare)
+    # In round s process s sends its numbers; those above compare them at the beginning of the next round.
+    lower = own[:0]
+    for source in range(world.size - 1):  # the last has none above it
+        part = world.guarded(functools.partial(compare_and_receive, lower, sizes[source][0]))
+        world.broadcast(own if source == world.process else part, source)
+        lower = part if source < world.process else own[:0]
+    compare_and_receive(lower, 0)
+    return is_first.to(numbers.device)
+
+
+@dataclass(frozen=True)
+class SharedSamples:
+    """Some samples of all processes, in the order of the processes."""
+
+    embeddings: Float[Tensor, "samples dim"]
+    labels: Int[Tensor, "samples 4"]
+    """a column for each of `_LABELS`; zeros where there are none"""
+    own: slice
+    """those of this process"""
+
+    def label(self, name: str, device: torch.device) -> Int[Tensor, " samples"]:
+        """One of `_LABELS`, on the device where samples are ranked."""
+        return self.labels[:, _LABELS.index(name)].to(device)
+
+
+_LABELS = ("identities", "cameras", "index", "roles")
+
+
+def share_samples(
+    world: World, held: HeldSamples, positions: Int[Tensor, " own"], sizes: Sequence[int]
+) -> SharedSamples:
+    """Send the samples at some positions of each process to all processes; `sizes` says how many each sends."""
+    samples = held.samples
+    first = sum(sizes[: world.process])
+
+    def prepare() -> SharedSamples:
+        shared = SharedSamples(
+            torch.empty((sum(sizes), samples.dimension), dtype=held.dtype, device=world.device),
+            torch.zeros((sum(sizes), len(_LABELS)), dtype=torch.int64, device=world.device),
+            slice(first, first + len(positions)),
+        )
+        for column, name in enumerate(_LABELS):
+            labels = getattr(samples, name)
+            if labels is not None:
+                shared.labels[shared.own, column] = labels[positions].to(world.device, torch.int64)
+        # Batch by batch, so that no second copy of the embeddings is made.
+        filled = first
+        for piece in samples.rows(positions).walk(held.dtype):
+            shared.embeddings[filled : filled + len(piece)] = piece
+            filled += len(piece)
+        return shared
+
+    shared = world.guarded(prepare)
+    all_gather_rows(world, shared.labels, sizes)
+    all_gather_rows(world, shared.embeddings, sizes)
+    return shared
+
+
+def gather_samples(world: World, held: HeldSamples) -> Samples:
+    """All samples of all processes, on every process."""
+    samples, device = held.samples, held.samples.device
+    everything = torch.arange(len(samples), device=device)
+    _, table = world.guarded_all_gather(lambda: (None, [len(samples)]))
+    shared = share_samples(world, held, everything, [size for (size,) in table])
+    return replace(
+        samples,
+        embeddings=[shared.embeddings.to(device)],
+        identities=shared.label("identities", device),
+        cameras=None if samples.cameras is None else shared.label("cameras", device),
+        index=None if samples.index is None else shared.label("index", device),
+        roles=shared.label("roles", device).to(samples.roles.dtype),
+    )
+
+
+class Queries(NamedTuple):
+    """The queries of all processes, in the order of `index`, or of the processes where there is none."""
+
+    embeddings: Rows
+    identities: Int[Tensor, " queries"]
+    cameras: Int[Tensor, " queries"] | None
+    self_index: Int[Tensor, " queries"] | None
+    """their positions in this process's gallery, -1 where it does not hold them; None if it holds none"""
+
+
+def share_queries(
+    world: World,
+    held: HeldSamples,
+    query: Int[Tensor, " own"],
+    gallery: Int[Tensor, " gallery"],
+    sizes: Sequence[int],
+) -> Queries:
+    """Send the queries of each process to all processes; `query` and `gallery` are positions of its samples."""
+    samples = held.samples
+    if world.size == 1:  # nothing is copied
+        query = samples.in_order(query)
+        cameras = None if samples.cameras is None else samples.cameras[query]
+        self_index = samples.column_of(gallery, query)
+        return Queries(samples.rows(query), samples.identities[query], cameras, _known(self_index))
+    shared, device = share_samples(world, held, query, sizes), samples.device
+
+    def put_in_order() -> Queries:
+        self_index = torch.full_like(shared.label("identities", device), -1)
+        self_index[shared.own] = samples.column_of(gallery, query)
+        is_ordered = samples.index is None
+        place = torch.arange(len(self_index), device=device) if is_ordered else shared.label("index", device).argsort()
+        return Queries(
+            Rows([shared.embeddings.to(device)], None if is_ordered else place),
+            shared.label("identities", device)[place],
+            None if samples.cameras is None else shared.label("cameras", device)[place],
+            _known(self_index[place]),
+        )
+
+    return world.guarded(put_in_order)
+
+
+def _known(self_index: Int[Tensor, " queries"]) -> Int[Tensor, " queries"] | None:
+    return self_index if bool((self_index >= 0).any()) else None

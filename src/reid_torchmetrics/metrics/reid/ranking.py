@@ -1,0 +1,84 @@
+"""Rank the samples that metrics hold, once for all metrics that hold the same samples."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import torch
+from torchmetrics.utilities import rank_zero_warn
+
+from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
+from reid_torchmetrics.functional.retrieval.sharding import Samples
+from reid_torchmetrics.functional.world import Alone
+from reid_torchmetrics.metrics.base import DistributedWorld, Settings, meet
+from reid_torchmetrics.metrics.reid import ranking_cache
+from reid_torchmetrics.metrics.reid.ranking_cache import Entry, RankedSamples
+
+_MOST_OFFERED = 8  # rankings that a process offers for the samples at hand
+_NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
+"""attributes of a metric that do not decide its value"""
+
+
+class RankingRequest(NamedTuple):
+    """What a metric wants to be ranked, and how."""
+
+    options: RankingOptions
+    collect: Callable[[], tuple[Samples, int]]
+    """gives this process's samples, and when the last of them came by `ranking_cache.arrived`"""
+    describe: Callable[[], Settings]
+    """what was asked for, which must be the same on all processes"""
+    max_bytes: int
+    warn: bool
+    """whether to say why nothing can be ranked, once per ranking"""
+
+
+@torch.no_grad()
+def rank_once(world: DistributedWorld | Alone, request: RankingRequest) -> Ranking:
+    """Rank the samples of all processes, or find that they were ranked for another metric.
+
+    An error at the end is this process's alone: `conclude` tells the others.
+
+    Raises:
+        DistributedMetricError: an error on some process, or metrics or samples that differ between processes.
+    """
+    cache = ranking_cache.rankings
+
+    def look() -> tuple[tuple[RankedSamples, list[Entry]], list[int]]:
+        samples, time = request.collect()
+        members = () if isinstance(world, Alone) else world.members
+        wanted = RankedSamples(samples, time, request.options, members)
+        known = cache.find(wanted)[:_MOST_OFFERED]
+        number = random.SystemRandom().getrandbits(62) | 1  # not torch's generator, whose state is the user's
+        offered = [entry.number for entry in known]  # the newest first
+        return (wanted, known), [number, *offered, *[0] * (_MOST_OFFERED - len(known))]
+
+    (wanted, known), table = meet(world, look, request.describe)
+    common = set.intersection(*({number for number in offered if number} for _, *offered in table))
+    # The newest that process 0 offers of those that all have; all processes come to the same conclusion.
+    chosen = next((number for number in table[0][1:] if number in common), 0)
+    found = next((entry for entry in known if chosen and entry.number == chosen), None)
+    if found is None:
+        ranking = rank_samples(wanted.samples, request.options, world, max_bytes=request.max_bytes)
+        found = cache.keep(ranking, wanted, number=table[0][0])
+    if request.warn and found.ranking.undefined:  # on all processes alike; a warning may be an error
+        warn = rank_zero_warn if world.size == 1 else warnings.warn
+        entry = found
+        world.guarded(lambda: entry.warn_once(wanted, warn) if world.process == 0 else None)
+    return found.ranking
+
+
+def describe_settings(metric: str, method: str, attributes: Mapping[str, Any], options: RankingOptions) -> Settings:
+    """What was asked of a metric of the class `metric`, and what of its attributes decides the answer."""
+    public = {key: value for key, value in attributes.items() if not key.startswith("_") and key not in _NEUTRAL}
+    decisive = {key: value for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
+    ranked = options.describe()
+    chosen = {key: repr(value) for key, value in decisive.items()}
+    chosen |= {key: ranked[key] for key in ("similarity", "rerank")}
+    protocol = attributes["protocol"]
+    chosen |= {field.name: repr(getattr(protocol, field.name)) for field in fields(protocol) if field.name != "name"}
+    chosen["protocol"] = repr(protocol.name.partition(" with ")[0])  # what was changed has a name of its own
+    return Settings(metric, method, chosen, ranked)

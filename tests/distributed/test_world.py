@@ -1,0 +1,73 @@
+"""One process, threads and the processes of a group keep one contract."""
+
+import pytest
+import torch
+
+from reid_torchmetrics import DistributedMetricError
+from reid_torchmetrics.functional.world import ALONE, World, all_gather_rows
+from reid_torchmetrics.metrics.base import DistributedWorld
+from tests.distributed import threads
+
+
+def answers(world: World) -> list:
+    """What a world answers; process p has the rows p, p, ... of which there are p + 1."""
+    gathered = torch.empty(world.size, 2, dtype=torch.int64)
+    world.all_gather(torch.tensor([world.process, 7]), gathered)
+    total = world.all_reduce_sum(torch.empty(3), lambda out: out.fill_(world.process + 1.0))
+    sizes = [process + 1 for process in range(world.size)]
+    rows = torch.full((sum(sizes), 2), -1.0)
+    rows.split(sizes)[world.process].fill_(world.process)
+    all_gather_rows(world, rows, sizes)
+    done, table = world.guarded_all_gather(lambda: ("done", [world.process, 5]))
+    return [gathered.tolist(), total.tolist(), rows[:, 0].tolist(), done, table, world.guarded(lambda: "alike")]
+
+
+def wanted(size: int) -> list:
+    processes = range(size)
+    rows = [float(process) for process in processes for _ in range(process + 1)]
+    return [
+        [[process, 7] for process in processes],
+        [sum(process + 1.0 for process in processes)] * 2,
+        rows,
+        "done",
+        [[process, 5] for process in processes],
+        "alike",
+    ]
+
+
+def failures(world: World) -> list[str]:
+    """What every process is told when the last one fails, before and inside of a collective."""
+    is_last, said = world.process == world.size - 1, []
+
+    def work(*_: object) -> None:
+        if is_last:
+            raise ValueError("no luck")
+
+    for call in (lambda: world.guarded(work), lambda: world.all_reduce_sum(torch.empty(3), work)):
+        with pytest.raises((DistributedMetricError, ValueError), match="no luck") as caught:
+            call()
+        said.append(str(caught.value))
+    return said
+
+
+def in_group(process: int, size: int) -> tuple[list, list[str]]:
+    world = DistributedWorld(None, torch.device("cpu"))
+    assert isinstance(world, World)
+    return answers(world), failures(world)
+
+
+def test_one_process_is_a_world():
+    assert isinstance(ALONE, World)
+    assert answers(ALONE) == wanted(1)
+    assert failures(ALONE) == ["no luck"] * 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_threads_are_a_world(size):
+    assert threads.run(size, answers) == [wanted(size)] * size
+    assert threads.run(size, failures) == [[f"process {size - 1}: ValueError: no luck"] * 2] * size
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_process_group_is_a_world(processes, size):
+    assert processes.run(size, in_group) == [(wanted(size), [f"process {size - 1}: ValueError: no luck"] * 2)] * size
