@@ -40,3 +40,10 @@ def test_ranges_cover_all_segments_and_are_short_unless_one_segment_is_long(leng
     for part in ranges:
         assert part.stop > part.start
         assert sum(lengths[part][1:]) < most
+
+
+def test_ranges_cover_a_whole_and_the_last_is_shorter_or_overlaps():
+    assert segments.ranges(7, 3) == [slice(0, 3), slice(3, 6), slice(6, 7)]
+    assert segments.equal_ranges(slice(2, 9), 3) == [slice(2, 5), slice(5, 8), slice(6, 9)]
+    assert segments.equal_ranges(slice(2, 4), 3) == [slice(2, 4)]
+    assert segments.ranges(0, 3) == segments.equal_ranges(slice(2, 2), 3) == []

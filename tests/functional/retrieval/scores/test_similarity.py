@@ -6,10 +6,16 @@ import sys
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import PositiveRanks, average_precision, mean_over_queries, rank_positives
+from reid_torchmetrics.functional.retrieval import (
+    PositiveRanks,
+    average_precision,
+    mean_over_queries,
+    rank_positives,
+    rank_positives_from_scores,
+)
 from reid_torchmetrics.functional.retrieval.scores.rows import Rows
 from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores
-from reid_torchmetrics.functional.retrieval.scores.similarity import gallery_statistics
+from reid_torchmetrics.functional.retrieval.scores.similarity import SIMILARITIES, Similarity, gallery_statistics
 from tests.reference.retrieval import evaluate, similarity
 
 NAMES = ("cosine", "euclidean", "dot")
@@ -240,3 +246,23 @@ def test_squared_distances_that_float64_does_not_hold_are_refused(size):
     query, gallery, *identities = labelled()
     with pytest.raises(ValueError, match="`similarity` 'euclidean' needs a largest coordinate of embeddings between"):
         rank_positives(query.double() * size, gallery.double() * size, *identities, similarity="euclidean")
+
+
+class Manhattan(Similarity):
+    """Minus the sum of absolute differences: all that an added similarity must say."""
+
+    bounds_blocks = True
+
+    def score(self, query, gallery, columns, out):
+        assert len(gallery) <= 30
+        torch.neg(torch.cdist(query, gallery, p=1), out=out)
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "stable", "expected"])
+def test_a_similarity_that_is_added_is_one_class_and_one_row(monkeypatch, ties):
+    monkeypatch.setitem(SIMILARITIES, "manhattan", Manhattan)
+    query, gallery, *identities = labelled()
+    max_bytes = 30 * 4 * 8 * 4  # a quarter of it is for the gallery items of a block
+    found = rank_positives(query, gallery, *identities, similarity="manhattan", ties=ties, max_bytes=max_bytes)
+    distances = torch.cdist(query, gallery, p=1)
+    assert same(found, rank_positives_from_scores(-distances, *identities, ties=ties))

@@ -28,9 +28,9 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.strata import Strata
 from reid_torchmetrics.functional.retrieval.ranking import TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, MOST_ROWS, Scores, Walk, rows_with_gallery
+from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, Walk, rows_with_gallery
 
-_BYTES_PER_SCORE = 48  # masks, places, and the keys of the items ahead, where all are
+_BYTES_BESIDE_SCORE = 44  # masks, places, and the keys of the items ahead, where all are
 _BYTES_PER_COUNT = 48  # of one positive and one stratum: the count, and its entry where it is not 0
 _FEW = 64  # positives up to which comparing with each is faster than a binary search
 _ROUNDING = 0.999  # float32 is good enough for a bound that gives way a little
@@ -160,11 +160,11 @@ class AheadTile:
 
 def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> Walk:
     """Tiles of queries against the whole gallery that take about `scores.max_bytes`."""
-    per_counts = _BYTES_PER_COUNT * strata.number * relevance.longest_run
-    rows = rows_with_gallery(scores, _BYTES_PER_SCORE, per_counts)
-    # With fewer queries than that, positives are taken in smaller ranges instead.
-    rows = max(rows, min(FEWEST_ROWS, rows_with_gallery(scores, _BYTES_PER_SCORE)))
-    return Walk(scores, max(1, min(rows, MOST_ROWS, scores.num_queries)), scores.num_gallery)
+    per_row = _BYTES_PER_COUNT * strata.number * relevance.longest_run
+    rows = rows_with_gallery(scores, _BYTES_BESIDE_SCORE, per_row)
+    # Where few fit, positives are taken in smaller ranges instead, as long as the scores fit.
+    fewest = min(FEWEST_ROWS, rows_with_gallery(scores, _BYTES_BESIDE_SCORE, fewest=1))
+    return Walk(scores, rows or fewest, scores.num_gallery)
 
 
 def _sorted_positives(

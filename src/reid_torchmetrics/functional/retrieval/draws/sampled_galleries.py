@@ -16,7 +16,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePoli
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_match, rows_with_gallery
 
-_BYTES_PER_SCORE = 64  # keys, their order and masks; more for each repeat
+_BYTES_BESIDE_SCORE = 60  # keys, their order and masks; more for each repeat
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ def sample_draws(
     # A gallery is what has the smallest random keys: one row of keys for all queries, or one for each.
     keys = _keys(1, repeats, scores, generator) if shared else None
     total = torch.zeros(repeats, max_rank + 3, dtype=torch.float64, device=scores.device)
-    num_rows = max(1, min(rows_with_gallery(scores, _BYTES_PER_SCORE + 8 * repeats), scores.num_queries))
+    num_rows = rows_with_gallery(scores, _BYTES_BESIDE_SCORE + 8 * repeats, fewest=1)
     walk = Walk(scores, num_rows, scores.num_gallery)
     for rows in walk.rows:
         tile = _Tile(walk, relevance, rows, TIE_POLICIES[ties])

@@ -15,14 +15,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import (
-    Panel,
-    Scores,
-    Walk,
-    bytes_per_score,
-    check_match,
-    cut_in_panels,
-)
+from reid_torchmetrics.functional.retrieval.scores import Panel, Scores, Walk, check_match, cut_in_panels
 
 _BYTES_BESIDE_SCORE = 16  # masks, and the number of ties so far
 _BYTES_PER_LISTED = 128  # score, column and flag of a listed item, a few times over while lists are merged
@@ -105,7 +98,7 @@ class _Tiles:
         self._k = k
         # Half of the memory is for what is listed, so panels are several times as wide as lists: merging costs little.
         per_row = _BYTES_PER_LISTED * (relevance.longest_run + k)
-        self._num_rows, width = cut_in_panels(scores, bytes_per_score(scores, _BYTES_BESIDE_SCORE), per_row)
+        self._num_rows, width = cut_in_panels(scores, _BYTES_BESIDE_SCORE, per_row)
         self._walk = Walk(scores, self._num_rows, width)
 
     def lists(self, wanted: Int[Tensor, " wanted"]) -> Iterator[tuple[slice, _Lists]]:

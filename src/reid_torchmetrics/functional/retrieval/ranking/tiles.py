@@ -23,16 +23,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Negatives, Positives, TiePolicy, best_first
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import (
-    FEWEST_ROWS,
-    MOST_ROWS,
-    Panel,
-    Scores,
-    Walk,
-    bytes_per_score,
-    cut_in_panels,
-    rows_with_gallery,
-)
+from reid_torchmetrics.functional.retrieval.scores import Panel, Scores, Walk, cut_in_panels, rows_with_gallery
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 
@@ -161,12 +152,9 @@ def positive_entries(
 def _cut(scores: Scores, longest_run: int, ties: TiePolicy) -> tuple[int, int]:
     """Queries per tile and gallery columns per panel."""
     # Where places decide, a copy of the panel is sorted, and a mask says what was taken out.
-    per_score = bytes_per_score(scores, 0 if ties.by_place is None else scores.dtype.itemsize + 1)
-    per_row = _BYTES_PER_POSITIVE * longest_run
-    rows = rows_with_gallery(scores, per_score, per_row)
-    if rows < min(FEWEST_ROWS, scores.num_queries):
-        return cut_in_panels(scores, per_score, per_row)
-    return max(1, min(rows, MOST_ROWS, scores.num_queries)), scores.num_gallery
+    beside = 0 if ties.by_place is None else scores.dtype.itemsize + 1
+    rows = rows_with_gallery(scores, beside, _BYTES_PER_POSITIVE * longest_run)
+    return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, _BYTES_PER_POSITIVE * longest_run)
 
 
 def _locate(listed: Tensor, columns: slice) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:

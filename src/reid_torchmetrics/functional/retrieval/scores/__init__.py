@@ -19,10 +19,8 @@ from reid_torchmetrics.functional.retrieval.scores.similarity import (
 )
 from reid_torchmetrics.functional.retrieval.scores.walk import (
     FEWEST_ROWS,
-    MOST_ROWS,
     Panel,
     Walk,
-    bytes_per_score,
     cut_in_panels,
     rows_with_gallery,
 )
@@ -30,7 +28,6 @@ from reid_torchmetrics.functional.retrieval.scores.walk import (
 __all__ = [
     "DEFAULT_MAX_BYTES",
     "FEWEST_ROWS",
-    "MOST_ROWS",
     "SIMILARITIES",
     "WALK_BYTES",
     "CustomSimilarity",
@@ -39,7 +36,6 @@ __all__ = [
     "Rows",
     "Scores",
     "Walk",
-    "bytes_per_score",
     "check_match",
     "check_pair",
     "check_similarity",

@@ -83,7 +83,7 @@ class EmbeddingScores:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
         with full_precision(self.device, foreign=self._is_custom):
             query = self._similarity.query(self._query.read(rows, self.dtype))
-            for panel in self._panels(columns):
+            for panel in [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows):
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]
                 self._similarity.score(query, self._panel(panel), panel, part)
 
@@ -91,9 +91,6 @@ class EmbeddingScores:
         """Like `fill`, with scores that can be compared between queries: minus the distance under "euclidean"."""
         self.fill(out, rows, columns)
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
-
-    def _panels(self, columns: slice) -> list[slice]:
-        return [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows)
 
     def _is_whole(self) -> bool:
         """Whether the gallery can be used as it is, all at once."""

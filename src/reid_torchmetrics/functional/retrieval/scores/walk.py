@@ -21,10 +21,8 @@ from reid_torchmetrics.functional.retrieval.scores.scores import Scores
 
 FEWEST_ROWS = 8
 """with fewer queries a tile, a matrix product costs more per score than computing scores twice"""
-MOST_ROWS = 1024
-"""queries of a tile that has the whole gallery: with more, memory is only touched for the first time"""
-MOST_ROWS_OF_PANEL = 256
-"""the same of a tile that takes the gallery in panels, which are wider the fewer queries there are"""
+_MOST_ROWS = 1024  # of a tile that has the whole gallery: with more, memory is only touched for the first time
+_MOST_ROWS_OF_PANEL = 256  # the same where it has a panel: fewer queries make wider panels, of which there are fewer
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort, which other devices than the CPU need
 
 
@@ -40,9 +38,10 @@ class Walk:
     """Scores of one tile and panel at a time; `rows` are the queries of each tile."""
 
     def __init__(self, scores: Scores, num_rows: int, width: int, *, comparable: bool = False) -> None:
-        """Reserve the scores of `num_rows` queries and `width` gallery items."""
+        """Reserve the scores of `num_rows` queries, or of all if they are fewer, and `width` gallery items."""
         self.scores = scores
         self._fill = scores.fill_comparable if comparable else scores.fill
+        num_rows = max(1, min(num_rows, scores.num_queries))
         self._buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
         self.rows = segments.ranges(scores.num_queries, num_rows)
         columns = segments.equal_ranges(slice(0, scores.num_gallery), width)
@@ -70,31 +69,35 @@ class Walk:
         return self._buffer[: shape[0] * shape[1]].view(shape)
 
 
-def bytes_per_score(scores: Scores, beside: int = 0) -> int:
-    """Bytes of a score that is sorted, with so many `beside` it."""
-    return scores.dtype.itemsize + (0 if scores.device.type == "cpu" else _BYTES_PER_SORTED) + beside
+def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: int = FEWEST_ROWS) -> int:
+    """Queries a tile that fit `scores.max_bytes` with their scores against the whole gallery.
 
-
-def rows_with_gallery(scores: Scores, per_score: int, per_row: int = 0) -> int:
-    """Queries whose scores against the whole gallery fit `scores.max_bytes`, each with `per_row` bytes more; or 0."""
-    return scores.max_bytes // max(1, per_score * scores.num_gallery + per_row)
+    `beside` is the number of bytes for each score besides the score, `per_row` that for each query. 0 if fewer than
+    `fewest` fit, and some queries are left out.
+    """
+    rows = scores.max_bytes // max(1, (_bytes_per_score(scores) + beside) * scores.num_gallery + per_row)
+    return min(rows, _MOST_ROWS) if rows >= min(fewest, scores.num_queries) else 0
 
 
 def cut_in_panels(
     scores: Scores,
-    per_score: int,
+    beside: int = 0,
     per_row: int = 0,
     *,
-    most_rows: int = MOST_ROWS_OF_PANEL,
+    most_rows: int = _MOST_ROWS_OF_PANEL,
     most_scores: int = sys.maxsize,
 ) -> tuple[int, int]:
     """Queries a tile and gallery items a panel that fit `scores.max_bytes`, half of it for the bytes per row, if any.
 
-    Where little fits, a tile is as high as wide.
+    Bytes as for `rows_with_gallery`. Where little fits, a tile is as high as wide.
     """
     share = scores.max_bytes // 2 if per_row else scores.max_bytes
-    num_scores = max(1, min(share // per_score, most_scores))
+    num_scores = max(1, min(share // (_bytes_per_score(scores) + beside), most_scores))
     rows = min(max(isqrt(num_scores), num_scores // max(1, scores.num_gallery)), share // max(1, per_row))
     rows = max(1, min(rows, most_rows, scores.num_queries))
     num_panels = max(1, -(-scores.num_gallery // (num_scores // rows)))
     return rows, -(-scores.num_gallery // num_panels)  # no wider than it takes: the last overlaps the one before
+
+
+def _bytes_per_score(scores: Scores) -> int:
+    return scores.dtype.itemsize + (0 if scores.device.type == "cpu" else _BYTES_PER_SORTED)
