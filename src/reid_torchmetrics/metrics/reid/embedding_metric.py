@@ -128,7 +128,7 @@ class EmbeddingMetric(GrowingStates):
         check_rerank(rerank, similarity)
         self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
         self.protocol = find_protocol(protocol)
-        _checks.lists_given(self.protocol.name, needs_lists=self.protocol.needs_lists, given=False)
+        self.protocol.check_takes_labels()
         self._change(
             same_camera=same_camera,
             camera_map=camera_map,
@@ -146,9 +146,11 @@ class EmbeddingMetric(GrowingStates):
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
-        if self._ranks_by(of_cmc=self._of_cmc).protocol.draw is not None:
+        draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
+        if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
-            _checks.can_draw(type(self).__name__, can=type(self).summarize_drawn != EmbeddingMetric.summarize_drawn)
+        if draw is not None and type(self).summarize_drawn == EmbeddingMetric.summarize_drawn:
+            raise ValueError(f"`protocol` must not draw galleries for {type(self).__name__}; got {draw!r}.")
 
     @property
     def empty_target_action(self) -> str:

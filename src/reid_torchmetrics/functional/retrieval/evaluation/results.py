@@ -81,7 +81,9 @@ class RetrievalResults:
         Raises:
             ValueError: no cameras, or a name that is not reported.
         """
-        _checks.no_draw("by_camera", draws=self.weight is not None)
+        if self.weight is not None:
+            draw = self.protocol.draw
+            raise ValueError(f"`by_camera` must come with a protocol that draws no gallery; got {draw!r}.")
         return mean_by(self._reported(name), self._known("query_cameras", self.query_cameras))
 
     def by_camera_pair(self, name: str | None = None) -> CameraPairs:
@@ -163,10 +165,14 @@ class RetrievalResults:
         return self.values[self._name(name)]
 
     def _problem(self, method: str) -> RetrievalProblem:
-        _checks.with_embeddings(method, given=self.problem is not None)
-        assert self.problem is not None  # noqa: S101 - for the type checker
+        if self.problem is None:
+            raise ValueError(
+                f"`{method}` must be asked of results of `functional.retrieval.evaluate`, which is given the"
+                " embeddings; got results of a metric, which hold none."
+            )
         return self.problem
 
     def _known(self, name: str, value: Any) -> Any:
-        _checks.in_results(name, given=value is not None)
+        if value is None:
+            raise ValueError(f"`{name}` must have been given to the evaluation; got results without them.")
         return value

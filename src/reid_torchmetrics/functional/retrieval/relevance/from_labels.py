@@ -10,7 +10,13 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.relevance.label_checks import check_labels, check_pair, check_positions
+from reid_torchmetrics.functional.retrieval.relevance.label_checks import (
+    check_camera_map,
+    check_labels,
+    check_listed_once,
+    check_pair,
+    check_positions,
+)
 from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
@@ -65,7 +71,7 @@ def find_relevance(
     check_pair("sequences", query_sequences, gallery_sequences, query_identities, gallery_identities)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.integers("junk_identities", junk_identities)
-    _checks.camera_map("camera_map", camera_map)
+    check_camera_map(camera_map)
     if junk_pairs is not None and not callable(junk_pairs):
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
     query_identities, gallery_identities = query_identities.long(), gallery_identities.long()
@@ -127,9 +133,9 @@ def find_listed_relevance(
         _checks.integer_labels("self_index", self_index, len(positives))
         _checks.in_range("self_index", self_index, -1, num_gallery)
         positives, junk = _without_own(positives, junk, self_index)
+    check_listed_once("positives` and `junk", positives, junk)
     parts = [torch.cat([part.long() for part in pair]) for pair in zip(positives, junk, strict=True)]
     sorted_parts = [part.sort() for part in parts]
-    _checks.listed_once("positives` and `junk", [part.values for part in sorted_parts])
     device = parts[0].device if parts else torch.device("cpu")
     none = torch.empty(0, dtype=torch.int64, device=device)
     run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64, device=device)

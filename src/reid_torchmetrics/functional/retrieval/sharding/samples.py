@@ -83,8 +83,12 @@ class Samples:
         Raises:
             ValueError: it is so.
         """
-        if leave_one_out:
-            _checks.leave_one_out_roles(int((self.roles == QUERY).sum()))
+        num_queries_only = int((self.roles == QUERY).sum()) if leave_one_out else 0
+        if num_queries_only:
+            raise ValueError(
+                "`is_query` must be left out under a leave-one-out protocol, as every sample is a query and, for all"
+                f" others, a gallery item; got {num_queries_only} samples that are queries only."
+            )
 
     def rows(self, positions: Tensor | None = None) -> Rows:
         """The embeddings at some positions, or all."""
