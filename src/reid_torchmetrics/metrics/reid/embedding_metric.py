@@ -235,12 +235,10 @@ class EmbeddingMetric(GrowingStates):
         The queries are in the order of `index` where it is given, else in that in which they came, process by process.
         """
         with self._synced():
-            return self._results(*(self._ranking("results", of_cmc=of_cmc) for of_cmc in (False, True)))
-
-    def _results(self, ranking: Ranking, of_cmc: Ranking) -> RetrievalResults:
-        protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
-        setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.query_cameras is not None)
-        return summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
+            ranking, of_cmc = (self._ranking("results", of_cmc=of_cmc) for of_cmc in (False, True))
+            protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
+            setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.query_cameras is not None)
+            return summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from typing import Any
 
@@ -84,11 +84,10 @@ class Protocol:
         for field in fields(Protocol):
             object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
         self._check_fields()
-        reported = [parse_report(report)[0] for report in self.reports]
         _checks.nonempty("reports", self.reports)
         if isinstance(AP_RULES[self.rule], int) and self.normalizer != "positives":
             raise ValueError(f"`normalizer` must be 'positives' with rule {self.rule!r}; got {self.normalizer!r}.")
-        self._check_expectations(reported)
+        self._check_expectations()
         if self.queries_in_draw and self.draw is None:
             raise ValueError("`queries_in_draw` needs a drawn gallery; got no `draw`.")
 
@@ -109,8 +108,9 @@ class Protocol:
         _check_camera_pairs(self.camera_map)
         _checks.integers("junk_identities", self.junk_identities)
 
-    def _check_expectations(self, reported: Sequence[Measure]) -> None:
-        for name, measure in zip(self.reports, reported, strict=True):
+    def _check_expectations(self) -> None:
+        for name in self.reports:
+            measure, _ = parse_report(name)
             if self.draws(measure) and measure.expectation is None:
                 known = ", ".join(each.pattern for each in MEASURES.values() if each.expectation is not None)
                 raise ValueError(f"`draw` has expectations of {known} only; got {name!r} to report.")

@@ -76,7 +76,8 @@ def find_relevance(
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
     query_identities, gallery_identities = query_identities.long(), gallery_identities.long()
     junk = torch.tensor(sorted(junk_identities), dtype=torch.int64, device=gallery_identities.device)
-    kept = _kept_positions(torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras))
+    is_dropped = torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras)
+    kept = (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
     num_gallery = len(gallery_identities)
     gallery_identities = _take(gallery_identities, kept)
     run_start, run_length, order = _runs(query_identities, gallery_identities)
@@ -190,10 +191,6 @@ def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor,
     ordered, order = gallery_labels.sort(stable=True)
     start = torch.searchsorted(ordered, query_labels)
     return start, torch.searchsorted(ordered, query_labels, right=True) - start, order
-
-
-def _kept_positions(is_junk: Tensor) -> Tensor | None:
-    return (~is_junk).nonzero()[:, 0] if bool(is_junk.any()) else None
 
 
 def _elsewhere(gallery_cameras: Tensor | None, search_cameras: Collection[int] | None) -> Tensor | bool:
