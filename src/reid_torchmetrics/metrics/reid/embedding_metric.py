@@ -34,7 +34,7 @@ from reid_torchmetrics.metrics.reid.batches import (
     roles,
     warn_of_mixed_roles,
 )
-from reid_torchmetrics.metrics.reid.ranking import RankingRequest, describe_settings, rank_once
+from reid_torchmetrics.metrics.reid.ranking import describe_settings, rank_once
 from reid_torchmetrics.metrics.reid.ranking_cache import arrived, note_arrival
 
 
@@ -256,13 +256,11 @@ class EmbeddingMetric(GrowingStates):
         """The ranking that `method` needs, which the processes compare."""
         return rank_once(
             self._world,
-            RankingRequest(
-                options=self._ranks_by(of_cmc=of_cmc),
-                collect=self._accepted_samples,
-                describe=lambda: self._settings(method),
-                max_bytes=self.max_bytes,
-                warn=self._states_before_forward is None,
-            ),
+            self._ranks_by(of_cmc=of_cmc),
+            collect=self._accepted_samples,
+            describe=lambda: self._settings(method),
+            max_bytes=self.max_bytes,
+            warn=self._states_before_forward is None,
         )
 
     def _accepted_samples(self) -> tuple[Samples, int]:

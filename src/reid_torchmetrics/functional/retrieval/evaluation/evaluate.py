@@ -96,7 +96,7 @@ def evaluate(
     }
     _checks.embeddings("query", query)
     if multi_query:
-        query, labels = _pooled(query, labels, has_gallery=gallery is not None)
+        query, labels = _pooled(query, labels, gallery)
     if gallery is None:
         gallery, labels = query, _leave_one_out(labels, len(query), query.device)
     check_pair(query, gallery)
@@ -198,11 +198,11 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
     return summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank, problem=problem)
 
 
-def _pooled(query: Tensor, labels: dict[str, Any], *, has_gallery: bool) -> tuple[Tensor, dict[str, Any]]:
+def _pooled(query: Tensor, labels: dict[str, Any], gallery: Tensor | None) -> tuple[Tensor, dict[str, Any]]:
     """The mean query of every identity and camera."""
     came = ["no `query_identities`"] if labels["query_identities"] is None else []
-    came += [] if has_gallery else ["no `gallery`"]
-    came += [] if labels["query_sequences"] is None else ["`query_sequences`"]
+    came += ["no `gallery`"] if gallery is None else []
+    came += ["`query_sequences`"] if labels["query_sequences"] is not None else []
     if came:
         raise ValueError(
             f"`multi_query` needs `query_identities` and a `gallery`, and no sequences; got {' and '.join(came)}."
