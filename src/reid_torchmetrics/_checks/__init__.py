@@ -7,14 +7,13 @@ type or dtype, `ValueError` for a wrong value or shape. A rule about a domain is
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from reid_torchmetrics._checks.names import known_arguments
-from reid_torchmetrics._checks.rules import *  # noqa: F403 - what moves to where its values are known
 
 __all__ = ["known_arguments"]
 
@@ -94,27 +93,6 @@ def integers(argument: str, values: object) -> None:
             raise TypeError(f"`{argument}` must hold ints only; got {value!r}.")
         if not -(2**63) <= value < 2**63:
             raise ValueError(f"`{argument}` must hold ints that fit int64; got {value}.")
-
-
-def camera_map(argument: str, value: object) -> None:
-    """Raise unless `value` is None or a mapping of ints to ints none of which is mapped again."""
-    if value is None:
-        return
-    if not isinstance(value, Mapping):
-        raise TypeError(f"`{argument}` must be a mapping of ints to ints or None; got {_kind(value)}.")
-    integers(argument, [*value.keys(), *value.values()])
-    chained = sorted(set(value) & {other for label, other in value.items() if other != label})
-    if chained:
-        raise ValueError(
-            f"`{argument}` must map to cameras that are not mapped themselves; got {chained} on both sides."
-        )
-
-
-def pairs_of_ints(argument: str, value: object) -> None:
-    """Raise unless `value` is a tuple of pairs of ints that `camera_map` would take."""
-    if not isinstance(value, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
-        raise TypeError(f"`{argument}` must be a mapping of ints to ints, or a tuple of pairs; got {value!r}.")
-    camera_map(argument, dict(value))
 
 
 def number(argument: str, value: float) -> None:
@@ -214,9 +192,9 @@ def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor")
         raise TypeError(f"`{argument}` must {rule}; got {came}.")
 
 
-def mask(argument: str, value: Tensor, length: int, device: torch.device) -> None:
-    """Raise unless `value` is a bool tensor [length] on `device`."""
-    boolean_tensor(argument, value)
+def mask(argument: str, value: Tensor, length: int, device: torch.device, rule: str = "be a bool tensor") -> None:
+    """Raise unless `value` is a bool tensor [length] on `device`; `rule` as in `boolean_tensor`."""
+    boolean_tensor(argument, value, rule)
     _vector(argument, value, length, device)
 
 
@@ -263,6 +241,12 @@ def same_device(first: str, first_value: Tensor, second: str, second_value: Tens
         )
 
 
+def given_for_all(argument: str, length: int, total: int) -> None:
+    """Raise unless merged samples all have, or all lack, an optional label."""
+    if length != total:
+        raise ValueError(f"`{argument}` must be given for all samples or for none; got it for {length} of {total}.")
+
+
 def given_throughout(argument: str, *, given: bool, given_before: bool) -> None:
     """Raise if an optional argument of `update` is given in one batch and left out in another."""
     if given != given_before:
@@ -289,6 +273,3 @@ def _kind(value: object) -> str:
 
 def _shape(value: Tensor) -> str:
     return str(list(value.shape))
-
-
-flag, some = boolean, nonempty  # names that some callers still use

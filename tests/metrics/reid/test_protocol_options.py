@@ -113,7 +113,14 @@ def test_a_drawn_gallery_without_a_valid_query_gives_nan():
 
 
 BAD = [
-    (lambda: WorstRank(protocol="vehicleid"), "`protocol` must not draw galleries for WorstRank; got one that does."),
+    (
+        lambda: WorstRank(protocol="vehicleid"),
+        "`protocol` must not draw galleries for WorstRank; got GalleryDraw(shots=1, per='identity').",
+    ),
+    (
+        lambda: ReIDMeasure("mrr", protocol="vehicleid"),
+        "`protocol` must not draw galleries for the report 'mrr'; got GalleryDraw(shots=1, per='identity').",
+    ),
     (lambda: ReIDMeanAP(protocol="vehicleid", rule="trapezoid"), "`draw` needs rule 'rectangle' without a cutoff `k`"),
     (
         lambda: ReIDMeanAP(rerank=KReciprocal(), similarity="dot"),

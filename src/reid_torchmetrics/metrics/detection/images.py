@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics._checks import detection_metric as _detection_checks
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, box_areas, to_xywh
 from reid_torchmetrics.metrics.detection.fingerprints import changed_repetitions, fingerprints
 
@@ -123,8 +122,13 @@ class ImageNumbering:
         numbers, is_first = number_ids(self.ids.to(images.device))
         if bool(is_first.all()):
             return NumberedImages(images, numbers.split(self.sizes)[rank])
-        changed = changed_repetitions(self.ids, self.fingerprints())
-        _detection_checks.images_of_their_own("image_id", changed.tolist())
+        changed = changed_repetitions(self.ids, self.fingerprints()).tolist()
+        if changed:
+            more = f", and {len(changed) - 1} more such numbers" if len(changed) > 1 else ""
+            raise ValueError(
+                f"`image_id` must be the same only for repetitions of an image; got {changed[0]} for images whose"
+                f" ground truths differ{more}."
+            )
         numbers, is_first = (each.split(self.sizes)[rank] for each in (numbers, is_first))
         return NumberedImages(images.at(is_first), numbers[is_first])
 

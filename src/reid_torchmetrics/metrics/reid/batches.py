@@ -27,7 +27,7 @@ def check_batch(
     if cameras is not None:
         _checks.integer_labels("cameras", cameras, length, device)
     if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
-        _checks.boolean_mask("is_query", is_query, length, device)
+        _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
     if index is not None:
         _checks.integer_labels("index", index, length, device)
 

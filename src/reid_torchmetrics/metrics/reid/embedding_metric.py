@@ -34,7 +34,7 @@ from reid_torchmetrics.metrics.reid.batches import (
     roles,
     warn_of_mixed_roles,
 )
-from reid_torchmetrics.metrics.reid.ranking import RankingRequest, describe_settings, rank_once
+from reid_torchmetrics.metrics.reid.ranking import describe_settings, rank_once
 from reid_torchmetrics.metrics.reid.ranking_cache import arrived, note_arrival
 
 
@@ -128,7 +128,7 @@ class EmbeddingMetric(GrowingStates):
         check_rerank(rerank, similarity)
         self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
         self.protocol = find_protocol(protocol)
-        _checks.lists_given(self.protocol.name, needs_lists=self.protocol.needs_lists, given=False)
+        self.protocol.check_takes_labels()
         self._change(
             same_camera=same_camera,
             camera_map=camera_map,
@@ -146,9 +146,11 @@ class EmbeddingMetric(GrowingStates):
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
         self.protocol = self.protocol.changed({name: value for name, value in options.items() if value is not None})
-        if self._ranks_by(of_cmc=self._of_cmc).protocol.draw is not None:
+        draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
+        if draw is not None:
             _checks.one_of("ties", self.ties, DRAWN_TIES)
-            _checks.can_draw(type(self).__name__, can=type(self).summarize_drawn != EmbeddingMetric.summarize_drawn)
+        if draw is not None and type(self).summarize_drawn == EmbeddingMetric.summarize_drawn:
+            raise ValueError(f"`protocol` must not draw galleries for {type(self).__name__}; got {draw!r}.")
 
     @property
     def empty_target_action(self) -> str:
@@ -233,12 +235,10 @@ class EmbeddingMetric(GrowingStates):
         The queries are in the order of `index` where it is given, else in that in which they came, process by process.
         """
         with self._synced():
-            return self._results(*(self._ranking("results", of_cmc=of_cmc) for of_cmc in (False, True)))
-
-    def _results(self, ranking: Ranking, of_cmc: Ranking) -> RetrievalResults:
-        protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
-        setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.query_cameras is not None)
-        return summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
+            ranking, of_cmc = (self._ranking("results", of_cmc=of_cmc) for of_cmc in (False, True))
+            protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
+            setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.query_cameras is not None)
+            return summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
@@ -256,13 +256,11 @@ class EmbeddingMetric(GrowingStates):
         """The ranking that `method` needs, which the processes compare."""
         return rank_once(
             self._world,
-            RankingRequest(
-                options=self._ranks_by(of_cmc=of_cmc),
-                collect=self._accepted_samples,
-                describe=lambda: self._settings(method),
-                max_bytes=self.max_bytes,
-                warn=self._states_before_forward is None,
-            ),
+            self._ranks_by(of_cmc=of_cmc),
+            collect=self._accepted_samples,
+            describe=lambda: self._settings(method),
+            max_bytes=self.max_bytes,
+            warn=self._states_before_forward is None,
         )
 
     def _accepted_samples(self) -> tuple[Samples, int]:

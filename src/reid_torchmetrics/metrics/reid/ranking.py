@@ -6,7 +6,7 @@ import random
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torchmetrics.utilities import rank_zero_warn
@@ -23,24 +23,27 @@ _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "syn
 """attributes of a metric that do not decide its value"""
 
 
-class RankingRequest(NamedTuple):
-    """What a metric wants to be ranked, and how."""
-
-    options: RankingOptions
-    collect: Callable[[], tuple[Samples, int]]
-    """gives this process's samples, and when the last of them came by `ranking_cache.arrived`"""
-    describe: Callable[[], Settings]
-    """what was asked for, which must be the same on all processes"""
-    max_bytes: int
-    warn: bool
-    """whether to say why nothing can be ranked, once per ranking"""
-
-
 @torch.no_grad()
-def rank_once(world: DistributedWorld | Alone, request: RankingRequest) -> Ranking:
+def rank_once(
+    world: DistributedWorld | Alone,
+    options: RankingOptions,
+    *,
+    collect: Callable[[], tuple[Samples, int]],
+    describe: Callable[[], Settings],
+    max_bytes: int,
+    warn: bool,
+) -> Ranking:
     """Rank the samples of all processes, or find that they were ranked for another metric.
 
     An error at the end is this process's alone: `conclude` tells the others.
+
+    Args:
+        world: the processes that share the samples.
+        options: how samples are ranked.
+        collect: gives this process's samples, and when the last of them came by `ranking_cache.arrived`.
+        describe: says what was asked for, which must be the same on all processes.
+        max_bytes: bound on the scores that are held at a time.
+        warn: whether to say why nothing can be ranked, once per ranking.
 
     Raises:
         DistributedMetricError: an error on some process, or metrics or samples that differ between processes.
@@ -48,26 +51,26 @@ def rank_once(world: DistributedWorld | Alone, request: RankingRequest) -> Ranki
     cache = ranking_cache.rankings
 
     def look() -> tuple[tuple[RankedSamples, list[Entry]], list[int]]:
-        samples, time = request.collect()
+        samples, time = collect()
         members = () if isinstance(world, Alone) else world.members
-        wanted = RankedSamples(samples, time, request.options, members)
+        wanted = RankedSamples(samples, time, options, members)
         known = cache.find(wanted)[:_MOST_OFFERED]
         number = random.SystemRandom().getrandbits(62) | 1  # not torch's generator, whose state is the user's
         offered = [entry.number for entry in known]  # the newest first
         return (wanted, known), [number, *offered, *[0] * (_MOST_OFFERED - len(known))]
 
-    (wanted, known), table = meet(world, look, request.describe)
+    (wanted, known), table = meet(world, look, describe)
     common = set.intersection(*({number for number in offered if number} for _, *offered in table))
     # The newest that process 0 offers of those that all have; all processes come to the same conclusion.
     chosen = next((number for number in table[0][1:] if number in common), 0)
     found = next((entry for entry in known if chosen and entry.number == chosen), None)
     if found is None:
-        ranking = rank_samples(wanted.samples, request.options, world, max_bytes=request.max_bytes)
+        ranking = rank_samples(wanted.samples, options, world, max_bytes=max_bytes)
         found = cache.keep(ranking, wanted, number=table[0][0])
-    if request.warn and found.ranking.undefined:  # on all processes alike; a warning may be an error
-        warn = rank_zero_warn if world.size == 1 else warnings.warn
+    if warn and found.ranking.undefined:  # on all processes alike; a warning may be an error
+        say = rank_zero_warn if world.size == 1 else warnings.warn
         entry = found
-        world.guarded(lambda: entry.warn_once(wanted, warn) if world.process == 0 else None)
+        world.guarded(lambda: entry.warn_once(wanted, say) if world.process == 0 else None)
     return found.ranking
 
 

@@ -174,9 +174,8 @@ def _probe(ranked: RankedSamples) -> Tensor | None:
     samples, similarity = ranked.samples, ranked.options.similarity
     if not callable(similarity):
         return None
-    query, gallery = (
-        _some(samples.roles & role > 0, number) for role, number in ((QUERY, _PROBED_QUERIES), (GALLERY, _PROBED_ITEMS))
-    )
+    query = _some(samples.roles & QUERY > 0, _PROBED_QUERIES)
+    gallery = _some(samples.roles & GALLERY > 0, _PROBED_ITEMS)
     if not (len(query) and len(gallery)):
         return None
     both = samples.rows(query), samples.rows(gallery)

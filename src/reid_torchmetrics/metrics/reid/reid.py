@@ -207,8 +207,9 @@ class ReIDMeasure(EmbeddingMetric):
         if row.is_cmc:
             self._of_cmc, self._longest = True, k
         super().__init__(**options)
-        if self._ranks_by(of_cmc=self._of_cmc).protocol.draw is not None:
-            _checks.can_draw(f"the report {name!r}", can=row.expectation is not None)
+        draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
+        if draw is not None and row.expectation is None:
+            raise ValueError(f"`protocol` must not draw galleries for the report {name!r}; got {draw!r}.")
         self.name = name
         self._reported = (name,)
 

@@ -435,16 +435,24 @@ BAD = [
     ),
     (
         lambda: evaluate(QUERY, None, QUERY_ID, multi_query=True),
-        "`multi_query` needs `query_identities` and a `gallery`, and no sequences; got otherwise.",
+        "`multi_query` needs `query_identities` and a `gallery`, and no sequences; got no `gallery`.",
+    ),
+    (
+        lambda: evaluate(QUERY, GALLERY, query_sequences=QUERY_ID, gallery_sequences=GALLERY_ID, multi_query=True),
+        "and no sequences; got no `query_identities` and `query_sequences`.",
     ),
     (lambda: evaluate(QUERY, GALLERY, *LABELS).by_camera("mrr"), "`name` must be one of 'map', 'minp', 'rank_1',"),
     (
         lambda: evaluate(QUERY, GALLERY, *LABELS[:2]).by_camera(),
-        "`query_cameras` must have been given to the evaluation; these results do not hold it.",
+        "`query_cameras` must have been given to the evaluation; got results without them.",
     ),
     (
         lambda: evaluate_scores(SCORES, *LABELS, protocol="cuhk03_torchreid").by_camera_pair("map"),
-        "`by_camera_pair` must come with a protocol that draws no gallery; got one that does.",
+        "`by_camera_pair` must come with a protocol that draws no gallery; got GalleryDraw(shots=1, per='identity').",
+    ),
+    (
+        lambda: evaluate(GALLERY, None, GALLERY_ID, protocol="vehicleid").by_camera(),
+        "`by_camera` must come with a protocol that draws no gallery; got GalleryDraw(shots=1, per='identity').",
     ),
 ]
 

@@ -78,8 +78,9 @@ BAD = [
         {"draw": SHOT, "reports": ("map", "precision_10")},
         "`draw` has expectations of map, minp, rank_<k> only; got 'precision_10' to report.",
     ),
-    ({"draw": SHOT, "rule": "trapezoid"}, "`draw` needs rule 'rectangle' without a cutoff `k`; got another rule or"),
-    ({"draw": SHOT, "mode": "all_shots"}, "`draw` needs mode 'first_match'; got another."),
+    ({"draw": SHOT, "rule": "trapezoid"}, "`draw` needs rule 'rectangle' without a cutoff `k`; got rule 'trapezoid'."),
+    ({"draw": SHOT, "mode": "all_shots"}, "`draw` needs mode 'first_match'; got 'all_shots'."),
+    ({"draw": SHOT, "k": 5}, "`draw` needs rule 'rectangle' without a cutoff `k`; got rule 'rectangle' and k 5."),
     (
         {"rule": "interpolated_11", "normalizer": "hits"},
         "`normalizer` must be 'positives' with rule 'interpolated_11';",

@@ -11,7 +11,6 @@ from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking
 from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation.sample_ranking import NO_SAMPLE, rank_samples
-from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup, similarity_name
 from reid_torchmetrics.functional.retrieval.evaluation.summary import summarize
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "Ranking",
     "RankingOptions",
     "RetrievalResults",
-    "Setup",
     "bootstrap_interval",
     "evaluate",
     "evaluate_scores",
@@ -34,6 +32,5 @@ __all__ = [
     "mean_by",
     "pool_queries",
     "rank_samples",
-    "similarity_name",
     "summarize",
 ]

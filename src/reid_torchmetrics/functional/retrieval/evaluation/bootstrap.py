@@ -58,8 +58,11 @@ def bootstrap_interval(
         TypeError: an argument of the wrong type or dtype.
         ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
     """
-    _checks.generator("generator", generator)
-    _checks.confidence("confidence", confidence)
+    if not isinstance(generator, torch.Generator):
+        raise TypeError(f"`generator` must be a torch.Generator; got {type(generator).__name__}.")
+    _checks.number("confidence", confidence)
+    if not 0 < confidence < 1:
+        raise ValueError(f"`confidence` must lie between 0 and 1; got {confidence}.")
     _checks.positive_int("repeats", repeats)
     if identities is not None:
         _checks.integer_labels("identities", identities, len(values), values.device)

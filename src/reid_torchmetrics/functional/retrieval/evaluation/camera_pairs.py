@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation.breakdown import mean_by
 from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
@@ -37,12 +36,12 @@ def mean_by_camera_pair(problem: RetrievalProblem, protocol: Protocol, name: str
     Raises:
         ValueError: no cameras, a protocol that draws galleries, or what cannot be measured.
     """
-    _checks.has_cameras("by_camera_pair", given=problem.labels.gallery_cameras is not None)
-    _checks.no_draw("by_camera_pair", draws=protocol.draw is not None)
-    protocol = protocol.for_cmc if parse_report(name)[0].is_cmc else protocol
     query_cameras, gallery_cameras = problem.labels.query_cameras, problem.labels.gallery_cameras
-    assert query_cameras is not None  # noqa: S101 - for the type checker
-    assert gallery_cameras is not None  # noqa: S101
+    if query_cameras is None or gallery_cameras is None:
+        raise ValueError("`by_camera_pair` must come with cameras; got no `gallery_cameras`.")
+    if protocol.draw is not None:
+        raise ValueError(f"`by_camera_pair` must come with a protocol that draws no gallery; got {protocol.draw!r}.")
+    protocol = protocol.for_cmc if parse_report(name)[0].is_cmc else protocol
     cameras = gallery_cameras.long().unique()
     if protocol.search_cameras is not None:
         cameras = cameras[torch.isin(cameras, torch.tensor(protocol.search_cameras, device=cameras.device))]

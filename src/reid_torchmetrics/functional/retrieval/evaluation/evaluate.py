@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,6 +11,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.evaluation.ground_truth import GroundTruth
 from reid_torchmetrics.functional.retrieval.evaluation.pooling import pool_queries
 from reid_torchmetrics.functional.retrieval.evaluation.problem import Embeddings, Labels, Matrix, RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS, Protocol
@@ -23,9 +24,6 @@ from reid_torchmetrics.functional.retrieval.evaluation.summary import summarize
 from reid_torchmetrics.functional.retrieval.relevance import JunkPairs
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
-
-GroundTruth = Sequence[Mapping[str, Any]]
-"""For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
 
 _ABOUT_LABELS = ("same_camera", "cmc_same_camera", "camera_map", "search_cameras", "junk_identities")
 
@@ -82,8 +80,12 @@ def evaluate(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite.
     """
     protocol = _chosen("evaluate", _ARGUMENTS, protocol, options, ground_truth)
-    _checks.flag("multi_query", multi_query)
-    _checks.searched_among_others(protocol.name, leave_one_out=protocol.leave_one_out, has_gallery=gallery is not None)
+    _checks.boolean("multi_query", multi_query)
+    if protocol.leave_one_out and gallery is not None:
+        raise ValueError(
+            f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
+            " so that all samples are given once, as `query`; got a gallery."
+        )
     labels: dict[str, Any] = {
         "query_identities": query_identities,
         "gallery_identities": gallery_identities,
@@ -94,7 +96,7 @@ def evaluate(
     }
     _checks.embeddings("query", query)
     if multi_query:
-        query, labels = _pooled(query, labels, gallery is not None)
+        query, labels = _pooled(query, labels, gallery)
     if gallery is None:
         gallery, labels = query, _leave_one_out(labels, len(query), query.device)
     check_pair(query, gallery)
@@ -148,7 +150,11 @@ def evaluate_scores(
     chosen = _chosen("evaluate_scores", _ARGUMENTS_OF_SCORES, protocol, options, ground_truth)
     if chosen.leave_one_out:
         num_unknown = len(scores) if self_index is None else int((self_index < 0).sum())
-        _checks.own_places(chosen.name, num_unknown=num_unknown)
+        if num_unknown:
+            raise ValueError(
+                f"`self_index` must hold every query's own place in the gallery under protocol {chosen.name!r}, which"
+                f" searches every query among the others; got {num_unknown} queries without."
+            )
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
@@ -167,10 +173,14 @@ def _chosen(
 ) -> Protocol:
     """The protocol with its options; those about labels are refused where relevance comes as lists."""
     _checks.known_arguments(owner, options, arguments)
-    if ground_truth is not None:
-        _checks.without_labels(options, _ABOUT_LABELS)
+    about_labels = [name for name in options if name in _ABOUT_LABELS]
+    if ground_truth is not None and about_labels:
+        raise ValueError(
+            f"`{about_labels[0]}` must come with labels; got `ground_truth`, lists, which it cannot act on."
+        )
     chosen = find_protocol(protocol).changed(options)
-    _checks.lists_given(chosen.name, needs_lists=chosen.needs_lists, given=ground_truth is not None)
+    if ground_truth is None:
+        chosen.check_takes_labels()
     return chosen
 
 
@@ -188,9 +198,15 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
     return summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank, problem=problem)
 
 
-def _pooled(query: Tensor, labels: dict[str, Any], has_gallery: bool) -> tuple[Tensor, dict[str, Any]]:
+def _pooled(query: Tensor, labels: dict[str, Any], gallery: Tensor | None) -> tuple[Tensor, dict[str, Any]]:
     """The mean query of every identity and camera."""
-    _checks.can_pool("multi_query", labels, has_gallery=has_gallery)
+    came = ["no `query_identities`"] if labels["query_identities"] is None else []
+    came += ["no `gallery`"] if gallery is None else []
+    came += ["`query_sequences`"] if labels["query_sequences"] is not None else []
+    if came:
+        raise ValueError(
+            f"`multi_query` needs `query_identities` and a `gallery`, and no sequences; got {' and '.join(came)}."
+        )
     pooled = pool_queries(query, labels["query_identities"], labels["query_cameras"])
     return pooled.embeddings, labels | {"query_identities": pooled.identities, "query_cameras": pooled.cameras}
 
@@ -198,6 +214,7 @@ def _pooled(query: Tensor, labels: dict[str, Any], has_gallery: bool) -> tuple[T
 def _leave_one_out(labels: dict[str, Any], num_queries: int, device: torch.device) -> dict[str, Any]:
     """The queries' labels on both sides, and every query at its own place."""
     for name in ("gallery_identities", "gallery_cameras", "gallery_sequences"):
-        _checks.without_gallery(name, given=labels[name] is not None)
+        if labels[name] is not None:
+            raise ValueError(f"`{name}` must come with `gallery`; got it without.")
     own = {name.replace("query", "gallery"): labels[name] for name in labels if name.startswith("query")}
     return labels | own | {"self_index": torch.arange(num_queries, device=device)}

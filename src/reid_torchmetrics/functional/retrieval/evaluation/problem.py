@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.evaluation.ground_truth import GroundTruth, find_named_relevance
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup, similarity_name
-from reid_torchmetrics.functional.retrieval.relevance import JunkPairs, Relevance, find_listed_relevance, find_relevance
+from reid_torchmetrics.functional.retrieval.relevance import JunkPairs, Relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, Scores, given_scores, score_rows
 from reid_torchmetrics.functional.world import ALONE, World
@@ -57,14 +55,7 @@ class Matrix:
         return given_scores(self.matrix, relevance, max_bytes=self.max_bytes)
 
 
-_LABELS = (
-    "query_identities",
-    "gallery_identities",
-    "query_cameras",
-    "gallery_cameras",
-    "query_sequences",
-    "gallery_sequences",
-)
+_LABELS = [f"{side}_{what}" for what in ("identities", "cameras", "sequences") for side in ("query", "gallery")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,18 +70,32 @@ class Labels:
     gallery_sequences: Tensor | None = None
     junk_pairs: JunkPairs | None = None
     self_index: Tensor | None = None
-    ground_truth: Sequence[Mapping[str, Any]] | None = None
+    ground_truth: GroundTruth | None = None
     num_queries: int = 0
     num_gallery: int = 0
 
     def __post_init__(self) -> None:
-        labels = [name for name in _LABELS if getattr(self, name) is not None]
-        _checks.relevance_given(labels, lists=self.ground_truth is not None)
+        given = [name for name in _LABELS if getattr(self, name) is not None]
+        if self.ground_truth is not None:
+            if given:
+                raise ValueError(f"`ground_truth` must come without labels; got `{given[0]}` too.")
+        elif self.query_identities is None or self.gallery_identities is None:
+            came = "only " + " and ".join(f"`{name}`" for name in given) if given else "none of them"
+            raise ValueError(
+                f"`query_identities` and `gallery_identities` must be given, or `ground_truth`; got {came}."
+            )
 
     def relevance(self, protocol: Protocol) -> Relevance:
         """Who is positive, negative or junk under a protocol."""
         if self.ground_truth is not None:
-            return self._listed(self.ground_truth, protocol)
+            listed = find_named_relevance(
+                self.ground_truth,
+                protocol,
+                num_queries=self.num_queries,
+                num_gallery=self.num_gallery,
+                self_index=self.self_index,
+            )
+            return replace(listed, junk_pairs=self.junk_pairs)
         assert self.query_identities is not None  # noqa: S101 - for the type checker
         assert self.gallery_identities is not None  # noqa: S101
         return find_relevance(
@@ -104,17 +109,6 @@ class Labels:
             self_index=self.self_index,
             **protocol.relevance_options,
         )
-
-    def _listed(self, ground_truth: Sequence[Mapping[str, Any]], protocol: Protocol) -> Relevance:
-        _checks.lists_by_name("ground_truth", ground_truth, self.num_queries)
-        _checks.named_lists("ground_truth", ground_truth, protocol.positive_lists, protocol.junk_lists)
-        sides = (protocol.positive_lists, protocol.junk_lists)
-        positives, junk = (_joined(ground_truth, names, self.num_gallery) for names in sides)
-        _checks.listed_once(
-            "ground_truth", [torch.cat(pair).sort().values for pair in zip(positives, junk, strict=True)]
-        )
-        listed = find_listed_relevance(positives, junk, num_gallery=self.num_gallery, self_index=self.self_index)
-        return replace(listed, junk_pairs=self.junk_pairs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,21 +138,3 @@ class RetrievalProblem:
             junk_pairs=labels.junk_pairs is not None,
             multi_query=multi_query,
         )
-
-
-def _joined(ground_truth: Sequence[Mapping[str, Any]], names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
-    """The named lists of every query, one after the other; a list that a query lacks is empty."""
-    none = torch.empty(0, dtype=torch.int64)
-    joined = []
-    for query, lists in enumerate(ground_truth):
-        parts = [none]
-        for name in names:
-            argument, positions = f"ground_truth[{query}][{name!r}]", lists.get(name, none)
-            _checks.array_like(argument, positions)
-            positions = torch.as_tensor(positions)
-            if positions.numel():  # an empty list is a tensor of floats
-                _checks.integer_labels(argument, positions)
-                _checks.in_range(argument, positions, 0, num_gallery)
-                parts.append(positions)
-        joined.append(torch.cat([part.to(parts[-1].device) for part in parts]))
-    return joined

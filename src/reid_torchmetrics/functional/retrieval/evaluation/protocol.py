@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
     Measure,
     parse_report,
 )
-from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
+from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES, check_camera_map
 
 _TABLES: dict[str, Collection[str]] = {
     "same_camera": SAME_CAMERA_RULES,
@@ -84,21 +84,20 @@ class Protocol:
         for field in fields(Protocol):
             object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
         self._check_fields()
-        reported = [parse_report(report)[0] for report in self.reports]
-        _checks.some("reports", self.reports)
-        if isinstance(AP_RULES[self.rule], int):
-            _checks.plain_normalizer(self.rule, self.normalizer)
-        self._check_expectations(reported)
-        _checks.drawn_cmc("draw", given=self.draw is not None, is_plain=self.mode == "first_match")
-        _checks.weighs("queries_in_draw", weighs=self.queries_in_draw, draws=self.draw is not None)
+        _checks.nonempty("reports", self.reports)
+        if isinstance(AP_RULES[self.rule], int) and self.normalizer != "positives":
+            raise ValueError(f"`normalizer` must be 'positives' with rule {self.rule!r}; got {self.normalizer!r}.")
+        self._check_expectations()
+        if self.queries_in_draw and self.draw is None:
+            raise ValueError("`queries_in_draw` needs a drawn gallery; got no `draw`.")
 
     def _check_fields(self) -> None:
         for name, table in _TABLES.items():
             _checks.one_of(name, getattr(self, name), table)
         for name in ("reports", "positive_lists", "junk_lists"):
-            _checks.names(name, getattr(self, name))
+            _check_names(name, getattr(self, name))
         for name in ("needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
-            _checks.flag(name, getattr(self, name))
+            _checks.boolean(name, getattr(self, name))
         if self.cmc_same_camera is not None:
             _checks.one_of("cmc_same_camera", self.cmc_same_camera, SAME_CAMERA_RULES)
         if self.k is not None:
@@ -106,16 +105,20 @@ class Protocol:
         if self.search_cameras is not None:
             _checks.integers("search_cameras", self.search_cameras)
         _checks.instance("draw", self.draw, (GalleryDraw,))
-        _checks.pairs_of_ints("camera_map", self.camera_map)
+        _check_camera_pairs(self.camera_map)
         _checks.integers("junk_identities", self.junk_identities)
 
-    def _check_expectations(self, reported: Sequence[Measure]) -> None:
-        for name, measure in zip(self.reports, reported, strict=True):
+    def _check_expectations(self) -> None:
+        for name in self.reports:
+            measure, _ = parse_report(name)
             if self.draws(measure) and measure.expectation is None:
                 known = ", ".join(each.pattern for each in MEASURES.values() if each.expectation is not None)
                 raise ValueError(f"`draw` has expectations of {known} only; got {name!r} to report.")
         if self.draw is not None and self.draws_precision and (self.rule != "rectangle" or self.k is not None):
-            raise ValueError("`draw` needs rule 'rectangle' without a cutoff `k`; got another rule or a cutoff.")
+            came = f"rule {self.rule!r}" if self.k is None else f"rule {self.rule!r} and k {self.k}"
+            raise ValueError(f"`draw` needs rule 'rectangle' without a cutoff `k`; got {came}.")
+        if self.draw is not None and self.mode != "first_match":
+            raise ValueError(f"`draw` needs mode 'first_match'; got {self.mode!r}.")
 
     def draws(self, measure: Measure) -> bool:
         """Whether a measure is that of drawn galleries, and not that of the whole gallery."""
@@ -141,6 +144,15 @@ class Protocol:
             "junk_identities": self.junk_identities,
         }
 
+    def check_takes_labels(self) -> None:
+        """Raise if the benchmark names positives and junk of each query, which labels cannot tell.
+
+        Raises:
+            ValueError: it does.
+        """
+        if self.needs_lists:
+            raise ValueError(f"`protocol` {self.name!r} needs `ground_truth`, lists for every query; got labels.")
+
     def changed(self, options: Mapping[str, Any]) -> Protocol:
         """The protocol with other options; its name says what was changed.
 
@@ -149,7 +161,9 @@ class Protocol:
         Raises:
             ValueError: an option that is not a field.
         """
-        _checks.known("options", options, [field.name for field in fields(self)])
+        unknown = [name for name in options if name not in PROTOCOL_FIELDS]
+        if unknown:
+            raise ValueError(f"`options` must be some of {', '.join(PROTOCOL_FIELDS)}; got {unknown[0]!r}.")
         if "same_camera" in options:
             options = {"cmc_same_camera": None} | dict(options)
         new = {name: _frozen(value) for name, value in options.items()}
@@ -166,6 +180,23 @@ class Protocol:
 
 
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
+
+
+def _check_names(argument: str, value: object) -> None:
+    """Raise unless `value` is a tuple of names."""
+    if not isinstance(value, tuple):
+        came = f"{value!r}, so write ({value!r},)" if isinstance(value, str) else type(value).__name__
+        raise TypeError(f"`{argument}` must be a tuple or list of names; got {came}.")
+    for name in value:
+        if not isinstance(name, str):
+            raise TypeError(f"`{argument}` must hold names only; got {name!r}.")
+
+
+def _check_camera_pairs(value: object) -> None:
+    """Raise unless `value` holds pairs of cameras, as a frozen mapping does."""
+    if not isinstance(value, tuple) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in value):
+        raise TypeError(f"`camera_map` must be a mapping of ints to ints, or a tuple of pairs; got {value!r}.")
+    check_camera_map(dict(value))
 
 
 def _frozen(value: Any) -> Any:

@@ -67,7 +67,7 @@ class RetrievalResults:
         Raises:
             ValueError: relevance came as lists, so that no identity is known.
         """
-        identities = self._known("query_identities", self.query_identities)
+        identities = self._known("query_identities")
         is_query = torch.ones_like(identities, dtype=torch.bool) if self.weight is None else self.weight > 0
         action = self.protocol.empty_target_action
         return {
@@ -81,8 +81,10 @@ class RetrievalResults:
         Raises:
             ValueError: no cameras, or a name that is not reported.
         """
-        _checks.no_draw("by_camera", draws=self.weight is not None)
-        return mean_by(self._reported(name), self._known("query_cameras", self.query_cameras))
+        if self.weight is not None:
+            draw = self.protocol.draw
+            raise ValueError(f"`by_camera` must come with a protocol that draws no gallery; got {draw!r}.")
+        return mean_by(self._reported(name), self._known("query_cameras"))
 
     def by_camera_pair(self, name: str | None = None) -> CameraPairs:
         """Mean of a reported number for each query camera against each gallery camera alone, computed when asked for.
@@ -111,7 +113,7 @@ class RetrievalResults:
             confidence=confidence,
             repeats=repeats,
             generator=generator,
-            identities=self._known("query_identities", self.query_identities) if per_identity else None,
+            identities=self._known("query_identities") if per_identity else None,
             weight=self.weight,
             empty_target_action=self.protocol.empty_target_action,
         )
@@ -163,10 +165,16 @@ class RetrievalResults:
         return self.values[self._name(name)]
 
     def _problem(self, method: str) -> RetrievalProblem:
-        _checks.with_embeddings(method, given=self.problem is not None)
-        assert self.problem is not None  # noqa: S101 - for the type checker
+        if self.problem is None:
+            raise ValueError(
+                f"`{method}` must be asked of results of `functional.retrieval.evaluate`, which is given the"
+                " embeddings; got results of a metric, which hold none."
+            )
         return self.problem
 
-    def _known(self, name: str, value: Any) -> Any:
-        _checks.in_results(name, given=value is not None)
+    def _known(self, name: str) -> Tensor:
+        """A label of every query, which relevance as lists or an evaluation without cameras lacks."""
+        value: Tensor | None = getattr(self, name)
+        if value is None:
+            raise ValueError(f"`{name}` must have been given to the evaluation; got results without them.")
         return value

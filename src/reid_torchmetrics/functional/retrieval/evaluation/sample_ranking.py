@@ -113,20 +113,15 @@ def _unranked(num_queries: int, device: torch.device, reason: str) -> Ranking:
 
 def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:
     """Why no query has a positive."""
-    reason = (
-        "No query can be evaluated, so the result is NaN:"
-        f" of {counts.total} queries against {num_gallery} gallery items, "
-    )
-    if not counts.total and not num_gallery:
-        return f"{reason}none has a positive, as no sample was given."
-    if not num_gallery:
-        return f"{reason}none has a positive; pass `is_query=False` for the gallery."
-    if not counts.total:
-        return f"{reason}none has a positive; pass `is_query=True` for the queries."
-    return (
-        f"{reason}{counts.not_in_gallery} have no other item of their identity in the gallery that is searched,"
-        f" {counts.same_camera_only} lost every positive to the camera rule, {counts.junk} are junk."
-    )
+    why = {
+        (False, False): "none has a positive, as no sample was given",
+        (True, False): "none has a positive; pass `is_query=False` for the gallery",
+        (False, True): "none has a positive; pass `is_query=True` for the queries",
+        (True, True): f"{counts.not_in_gallery} have no other item of their identity in the gallery that is searched,"
+        f" {counts.same_camera_only} lost every positive to the camera rule, {counts.junk} are junk",
+    }[counts.total > 0, num_gallery > 0]
+    asked = f"{counts.total} queries against {num_gallery} gallery items"
+    return f"No query can be evaluated, so the result is NaN: of {asked}, {why}."
 
 
 NO_SAMPLE = no_query_reason(QueryCounts(0, valid=0, junk=0, not_in_gallery=0, same_camera_only=0), num_gallery=0)

@@ -41,7 +41,7 @@ def summarize(
         average_precision=values["map"].clone(),
         inverse_negative_penalty=values["minp"].clone(),
         first_rank=first_rank(ranks),
-        cmc=_curve(of_cmc, protocol, max_rank),
+        cmc=_curve(of_cmc, protocol, max_rank, weight),
         num_positives=ranks.num_positives.clone(),
         num_candidates=ranks.num_candidates.clone(),
         counts=ranking.counts,
@@ -65,9 +65,8 @@ def _values(name: str, ranking: Ranking, of_cmc: Ranking, protocol: Protocol) ->
     return measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol)
 
 
-def _curve(ranking: Ranking, protocol: Protocol, max_rank: int) -> Float[Tensor, " max_rank"]:
+def _curve(ranking: Ranking, protocol: Protocol, max_rank: int, weight: Tensor | None) -> Float[Tensor, " max_rank"]:
     action = protocol.empty_target_action
     if ranking.drawn is None:
         return cmc_curve(ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
-    weight = ranking.drawn.weight if protocol.queries_in_draw else None
     return mean_over_queries(ranking.drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)

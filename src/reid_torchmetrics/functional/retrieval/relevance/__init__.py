@@ -5,6 +5,7 @@ from reid_torchmetrics.functional.retrieval.relevance.from_labels import (
     find_listed_relevance,
     find_relevance,
 )
+from reid_torchmetrics.functional.retrieval.relevance.label_checks import check_camera_map, check_listed_once
 from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, QueryCounts, Relevance, TileRelevance
 
 __all__ = [
@@ -13,6 +14,8 @@ __all__ = [
     "QueryCounts",
     "Relevance",
     "TileRelevance",
+    "check_camera_map",
+    "check_listed_once",
     "find_listed_relevance",
     "find_relevance",
 ]

@@ -10,7 +10,13 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.relevance.label_checks import check_labels, check_pair, check_positions
+from reid_torchmetrics.functional.retrieval.relevance.label_checks import (
+    check_camera_map,
+    check_labels,
+    check_listed_once,
+    check_pair,
+    check_positions,
+)
 from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
@@ -65,13 +71,14 @@ def find_relevance(
     check_pair("sequences", query_sequences, gallery_sequences, query_identities, gallery_identities)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.integers("junk_identities", junk_identities)
-    _checks.camera_map("camera_map", camera_map)
+    check_camera_map(camera_map)
     if junk_pairs is not None and not callable(junk_pairs):
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
     # The kept gallery: without junk identities, and without cameras that are not searched.
     query_identities, gallery_identities = query_identities.long(), gallery_identities.long()
     junk = torch.tensor(sorted(junk_identities), dtype=torch.int64, device=gallery_identities.device)
-    kept = _kept_positions(torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras))
+    is_dropped = torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras)
+    kept = (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
     num_gallery = len(gallery_identities)
     gallery_identities = _take(gallery_identities, kept)
     # Sorted by identity, the items with a query's identity are one run, shared by all queries of the identity.
@@ -130,10 +137,10 @@ def find_listed_relevance(
         _checks.integer_labels("self_index", self_index, len(positives))
         _checks.in_range("self_index", self_index, -1, num_gallery)
         positives, junk = _without_self(positives, junk, self_index)
+    check_listed_once("positives` and `junk", positives, junk)
     # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
     parts = [torch.cat([part.long() for part in pair]) for pair in zip(positives, junk, strict=True)]
     sorted_parts = [part.sort() for part in parts]
-    _checks.listed_once("positives` and `junk", [part.values for part in sorted_parts])
     device = parts[0].device if parts else torch.device("cpu")
     none = torch.empty(0, dtype=torch.int64, device=device)
     run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64, device=device)
@@ -190,10 +197,6 @@ def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor,
     ordered, order = gallery_labels.sort(stable=True)
     start = torch.searchsorted(ordered, query_labels)
     return start, torch.searchsorted(ordered, query_labels, right=True) - start, order
-
-
-def _kept_positions(is_junk: Tensor) -> Tensor | None:
-    return (~is_junk).nonzero()[:, 0] if bool(is_junk.any()) else None
 
 
 def _elsewhere(gallery_cameras: Tensor | None, search_cameras: Collection[int] | None) -> Tensor | bool:

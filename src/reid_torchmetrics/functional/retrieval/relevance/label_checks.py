@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -61,6 +62,20 @@ def _check_own(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor)
         )
 
 
+def check_camera_map(value: object) -> None:
+    """Raise unless `value` is None or a mapping of ints to ints none of which is mapped again."""
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise TypeError(f"`camera_map` must be a mapping of ints to ints or None; got {type(value).__name__}.")
+    _checks.integers("camera_map", [*value.keys(), *value.values()])
+    chained = sorted(set(value) & {other for label, other in value.items() if other != label})
+    if chained:
+        raise ValueError(
+            f"`camera_map` must map to cameras that are not mapped themselves; got {chained} on both sides."
+        )
+
+
 def check_positions(argument: str, values: object, size: int, length: int | None = None) -> None:
     """Raise unless there are 1-D integer tensors of positions below `size`, `length` of them where given."""
     if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
@@ -70,3 +85,15 @@ def check_positions(argument: str, values: object, size: int, length: int | None
     for query, value in enumerate(values):
         _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
         _checks.in_range(f"{argument}[{query}]", value, 0, size)
+
+
+def check_listed_once(argument: str, positives: Sequence[Tensor], junk: Sequence[Tensor]) -> None:
+    """Raise if a query lists a position twice, in one list or in both."""
+    for query, both in enumerate(zip(positives, junk, strict=True)):
+        items = torch.cat(both).sort().values
+        repeated = items[1:][items[1:] == items[:-1]]
+        if len(repeated):
+            item = int(repeated[0])
+            raise ValueError(
+                f"`{argument}` must list a gallery item once for a query; got item {item} twice for query {query}."
+            )

@@ -3,7 +3,6 @@
 from reid_torchmetrics.functional.retrieval.sharding.sampler_padding import warn_if_padded
 from reid_torchmetrics.functional.retrieval.sharding.samples import GALLERY, QUERY, Samples
 from reid_torchmetrics.functional.retrieval.sharding.shared_samples import (
-    HeldSamples,
     Queries,
     counted_positions,
     examine_samples,
@@ -14,7 +13,6 @@ from reid_torchmetrics.functional.retrieval.sharding.shared_samples import (
 __all__ = [
     "GALLERY",
     "QUERY",
-    "HeldSamples",
     "Queries",
     "Samples",
     "counted_positions",

@@ -77,14 +77,18 @@ class Samples:
         """The embeddings on the device of the labels, at least one block."""
         return [block.to(self.device) for block in self.embeddings] or [torch.empty((0, 1), device=self.device)]
 
-    def check_roles(self, *, leave_one_out: bool) -> None:
-        """Raise if a query is no gallery item although it must be.
+    def check_leave_one_out(self) -> None:
+        """Raise unless every query is a gallery item for all others.
 
         Raises:
-            ValueError: it is so.
+            ValueError: some are not.
         """
-        if leave_one_out:
-            _checks.leave_one_out_roles(int((self.roles == QUERY).sum()))
+        num_queries_only = int((self.roles == QUERY).sum())
+        if num_queries_only:
+            raise ValueError(
+                "`is_query` must be left out under a leave-one-out protocol, as every sample is a query and, for all"
+                f" others, a gallery item; got {num_queries_only} samples that are queries only."
+            )
 
     def rows(self, positions: Tensor | None = None) -> Rows:
         """The embeddings at some positions, or all."""

@@ -59,7 +59,8 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> H
     """
 
     def look() -> tuple[NonFinite, list[int]]:
-        samples.check_roles(leave_one_out=leave_one_out)
+        if leave_one_out:
+            samples.check_leave_one_out()
         bad = NonFinite.of(samples)
         return bad, [*_status(samples, bad), *bad.first, *[0] * (NUM_NAMED - len(bad.first))]
 
@@ -76,8 +77,7 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> H
             raise differing(f"use of `{argument}`", [_use(status, field) for status in states])
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
     if not len(samples):
-        like = filled[0]
-        samples = _without_samples(samples, shaped[0].dimension or 1, dtype, like)
+        samples = _without_samples(samples, shaped[0].dimension or 1, dtype, filled[0])
     if world.size > 1:
         bad = _bad_of_all(states, [row[len(_Status._fields) :] for row in table])
     return HeldSamples(samples, dtype, bad)
