@@ -1,6 +1,7 @@
 """Retrieval problems for Hypothesis, biased to what breaks evaluators: ties, junk, empties, one-item galleries."""
 
 from dataclasses import dataclass, replace
+from random import Random
 
 import torch
 from hypothesis import strategies as st
@@ -73,13 +74,16 @@ class Problem:
 def problems(draw, *, ties=TIES, max_gallery=24) -> Problem:
     """A problem of few identities, cameras and score levels, with or without cameras and leave-one-out."""
     num_queries, num_gallery = draw(st.integers(0, 7)), draw(st.integers(0, max_gallery))
-    identities = st.integers(-1, draw(st.sampled_from([0, 1, 4])))
-    gallery = [(draw(identities), draw(st.integers(0, 2))) for _ in range(num_gallery)]
-    positions = st.integers(-1, num_gallery - 1) if draw(st.booleans()) else st.just(-1)
-    own = [draw(positions) for _ in range(num_queries)]
-    queries = [gallery[p] if p >= 0 else (draw(identities), draw(st.integers(0, 2))) for p in own]
-    levels = draw(st.sampled_from([1, 3, 1000]))
-    scores = torch.tensor([[draw(st.integers(0, levels)) for _ in gallery] for _ in queries], dtype=torch.float32)
+    most_identities, levels = draw(st.sampled_from([0, 1, 4])), draw(st.sampled_from([1, 3, 1000]))
+    is_in_gallery = draw(st.booleans())
+    # Labels and scores come of one number: to draw each of them by itself takes longer than to rank them.
+    random = Random(draw(st.integers(0, 2**32 - 1)))  # noqa: S311 - nothing is to be kept secret
+    gallery = [(random.randint(-1, most_identities), random.randint(0, 2)) for _ in range(num_gallery)]
+    own = [random.randint(-1, num_gallery - 1) if is_in_gallery else -1 for _ in range(num_queries)]
+    others = [(random.randint(-1, most_identities), random.randint(0, 2)) for _ in range(num_queries)]
+    queries = [gallery[p] if p >= 0 else other for p, other in zip(own, others, strict=True)]
+    listed = [[random.randint(0, levels) for _ in gallery] for _ in queries]
+    scores = torch.tensor(listed, dtype=torch.float32)
     has_cameras = draw(st.booleans())
     return Problem(
         scores=scores.reshape(num_queries, num_gallery),

@@ -15,8 +15,18 @@ CAMERAS = (1, 2, 6)
 
 @pytest.fixture
 def market_folder(tmp_path: Path) -> Path:
+    """A folder of Market-1501 of one's own."""
+    return write_market_folder(tmp_path / "market")
+
+
+@pytest.fixture(scope="module")
+def shared_market_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of Market-1501 that several tests read."""
+    return write_market_folder(tmp_path_factory.mktemp("shared") / "market")
+
+
+def write_market_folder(root: Path) -> Path:
     """Write pictures of one grey each, named and laid out as in Market-1501."""
-    root = tmp_path / "market"
     for identity in TRAIN_IDENTITIES:
         for camera in CAMERAS:
             for frame in (451, 476):

@@ -63,28 +63,30 @@ def test_the_script_runs_on_drawn_pedestrians(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["written"]
 
 
-def test_the_script_runs_on_a_market1501_folder(tmp_path: Path, market_folder: Path) -> None:
-    before = sorted(market_folder.rglob("*"))
-    printed = run_script(tmp_path, "--market1501", str(market_folder))
+@pytest.fixture(scope="module")
+def run_of_one_process(tmp_path_factory: pytest.TempPathFactory, shared_market_folder: Path) -> tuple[Path, str]:
+    """Where the script was run on the folder, and what it printed."""
+    folder = tmp_path_factory.mktemp("one")
+    return folder, run_script(folder, "--market1501", str(shared_market_folder), "--devices", "1")
+
+
+def test_the_script_runs_on_a_market1501_folder(shared_market_folder: Path, request: pytest.FixtureRequest) -> None:
+    before = sorted(shared_market_folder.parent.rglob("*"))
+    folder, printed = request.getfixturevalue("run_of_one_process")
     check_table(printed)
-    check_files(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["market", "written"]
-    assert sorted(market_folder.rglob("*")) == before
+    check_files(folder)
+    assert [path.name for path in folder.iterdir()] == ["written"]
+    assert sorted(shared_market_folder.parent.rglob("*")) == before
 
 
 def test_two_processes_validate_as_one_does_and_one_of_them_prints_and_writes(
-    tmp_path: Path, market_folder: Path
+    tmp_path: Path, shared_market_folder: Path, run_of_one_process: tuple[Path, str]
 ) -> None:
     # There are 9 queries: a sampler repeats one, so that each process has 5.
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder in folders:
-        folder.mkdir()
-    one, two = (
-        run_script(folder, "--market1501", str(market_folder), "--devices", devices)
-        for folder, devices in zip(folders, "12", strict=True)
-    )
+    _, one = run_of_one_process
+    two = run_script(tmp_path, "--market1501", str(shared_market_folder), "--devices", "2")
     assert line_of(two, "before training") == line_of(one, "before training")
     check_table(two)
-    check_files(folders[1])
+    check_files(tmp_path)
     assert two.count("per cent") == 1
-    assert [path.name for path in folders[1].glob("written/tensorboard/*")] == ["version_0"]
+    assert [path.name for path in tmp_path.glob("written/tensorboard/*")] == ["version_0"]

@@ -114,9 +114,9 @@ def test_parts_that_are_matched_apart_merge_to_the_whole(problem, part_of):
     parts = [problem.with_images(of_part).matched(**options) for of_part in images]
     merged, whole = merge_matches(parts), problem.matched(**options)
     assert same_matches(merged, whole, with_rows=False)
-    grid = problem.grid
-    assert same(evaluate_matches(merged, grid), evaluate_matches(whole, grid))
-    assert same(evaluate_matches(merged, grid), problem.evaluated(**options))
+    of_parts = evaluate_matches(merged, problem.grid)
+    assert same(of_parts, evaluate_matches(whole, problem.grid))
+    assert same(of_parts, problem.evaluated(**options))
 
 
 @few
