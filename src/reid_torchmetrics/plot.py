@@ -94,7 +94,7 @@ def plot_precision_recall(
         ValueError: `iou_threshold` is not one of the evaluation's, or several have average precisions by different
             rules, which are not to be compared.
     """
-    room_beside = ax is None
+    room_beside = ax is None  # the legend may lie outside of axes that are our own
     listed = [*results.values()] if isinstance(results, Mapping) else [results]
     rules = [each.averages.rule for each in listed]
     _checks.alike("results", "interpolation", rules)

@@ -117,6 +117,7 @@ def _check_image(
         columns["scores"] = (SCORE_DTYPES, "a floating point dtype of 16 to 64 bits")
     else:
         columns |= {key: (FLAG_DTYPES, "a real dtype") for key in ("iscrowd", "area") if item.get(key) is not None}
+    # Shapes and dtypes of all first, then devices, then values: what comes first can be said without looking.
     for key, (dtypes, wanted) in columns.items():
         _check_column(f"{name}['{key}']", item[key], boxes, dtypes, wanted)
     for key in ("boxes", *columns):

@@ -28,7 +28,7 @@ class BoxMetric(GrowingStates):
     """Base of the metrics over detected boxes: `update` checks a batch of images and stores it, nothing else.
 
     On several processes each keeps and matches the images that it was given, and tells the others which of its
-    detections are right. The value is the same on all ranks; all ranks must call `compute`.
+    detections are right. The value is the same on all processes; all must call `compute`.
     """
 
     is_differentiable = False
@@ -70,7 +70,7 @@ class BoxMetric(GrowingStates):
 
     @abstractmethod
     def _option_texts(self) -> dict[str, str]:
-        """The options that decide the value, as texts that are the same on all ranks."""
+        """The options that decide the value, as texts that are the same on all processes."""
 
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
@@ -123,7 +123,7 @@ class BoxMetric(GrowingStates):
         )
 
     def _take_part(self) -> None:
-        """Match images with the other ranks."""
+        """Match images with the other processes."""
         self._match(self._match_request())
 
     def _match(self, request: MatchRequest) -> tuple[ImageNumbering, list[LocalMatches]]:

@@ -173,8 +173,8 @@ class DetectionMAP(BoxMetric):
             `recall` [T, K, A, M] and `scores` [T, R, K, A, M], float64. With `metric` that value alone.
 
         Raises:
-            DistributedMetricError: on all ranks, if one of them failed or refused a batch, or if they do not hold the
-                same metric.
+            DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
+                the same metric.
         """
         return self._value(*self._match(self._match_request()))
 
@@ -184,12 +184,13 @@ class DetectionMAP(BoxMetric):
         numbers = {name: value.to(self.device, torch.float32) for name, value in averages.summary().items()}
         if self.metric is not None:
             return numbers[self.metric]
+        # Beside the numbers: grids and overlaps, then what is said of each class by itself.
         values: dict[str, Any] = {**numbers}
         if self.extended_summary:
             grids = evaluate_matches(found.matches[0], grid)
             values["ious"] = Overlaps.matrices(found.overlaps, numbering.ids_by_number, grids.classes)
             values |= {"precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
-        if len(found.matches) > 1:
+        if len(found.matches) > 1:  # "micro": the first matches know one class only
             averages = average_matches(found.matches[1], grid, rule=self.interpolation)
         values |= self._of_classes(averages)
         values["classes"] = _as_int32(found.labels)
@@ -205,7 +206,7 @@ class DetectionMAP(BoxMetric):
     def results(self) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
 
-        The same on all ranks; all ranks must ask.
+        The same on all processes; all must ask.
         """
         with self._synced():
             return self._results(*self._match(replace(self._plain_request(), with_origins=True)))
@@ -245,7 +246,7 @@ class DetectionMAP(BoxMetric):
         return 'DetectionMAP(metric="map")' if self.metric is None else None
 
     def _option_texts(self) -> dict[str, str]:
-        """The options that decide the value, as texts that are the same on all ranks."""
+        """The options that decide the value, as texts that are the same on all processes."""
         names = inspect.signature(DetectionMAP.__init__).parameters.keys() - _NOT_DECISIVE
         return {name: repr(getattr(self, name)) for name in names}
 

@@ -66,6 +66,7 @@ def _meet(
         return images, _Status(len(images), int(images.image_ids is not None), *first_and_last)
 
     images, table = meet(world, look, describe)
+    # Processes without images agree with any other.
     states = [_Status._make(row) for row in table]
     use = {status.has_ids for status in states if status.num_images}
     if len(use) > 1:
@@ -73,6 +74,7 @@ def _meet(
     sizes = [status.num_images for status in states]
     if world.size == 1:
         return images, ImageNumbering(sizes, images.image_ids, images.fingerprints)
+    # With ids all processes number all images; without, each place is dealt out in turn.
     if not any(use):
         warn_if_padded(world, sizes, [(status.first, status.last) for status in states])
         return images, ImageNumbering(sizes, None, images.fingerprints)

@@ -91,12 +91,12 @@ def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:
 
 @dataclass(frozen=True)
 class ImageNumbering:
-    """The numbers of the images of all ranks; one process is a rank by itself."""
+    """The numbers of the images of all processes."""
 
     sizes: list[int]
-    """number of images of each rank"""
+    """number of images of each process"""
     ids: Tensor | None
-    """their `image_id`, rank by rank"""
+    """their `image_id`, process by process"""
     fingerprints: Callable[[], Tensor]
     """of their ground truths, if they have ids"""
 
@@ -110,18 +110,19 @@ class ImageNumbering:
         """The `image_id` of each image, by its number; the number itself where there are none."""
         return torch.arange(sum(self.sizes)) if self.ids is None else self.ids.unique()
 
-    def number(self, images: Images, rank: int) -> NumberedImages:
-        """Give the images of a rank their numbers, and leave out repetitions of what this rank or a lower one has.
+    def number(self, images: Images, process: int) -> NumberedImages:
+        """Give the images of a process their numbers, without repetitions of what it or a lower one has.
 
         Raises:
-            ValueError: images with other ground truths have the same id, on whatever rank they are.
+            ValueError: images with other ground truths have the same id, on whatever process they are.
         """
         if self.ids is None:
             sizes = torch.tensor(self.sizes, device=images.device)
-            return NumberedImages(images, interleaved_numbers(sizes, rank))
+            return NumberedImages(images, interleaved_numbers(sizes, process))
+        # Of all processes' images with one id the first counts, and only if the others are repetitions of it.
         numbers, is_first = number_ids(self.ids.to(images.device))
         if bool(is_first.all()):
-            return NumberedImages(images, numbers.split(self.sizes)[rank])
+            return NumberedImages(images, numbers.split(self.sizes)[process])
         changed = changed_repetitions(self.ids, self.fingerprints()).tolist()
         if changed:
             more = f", and {len(changed) - 1} more such numbers" if len(changed) > 1 else ""
@@ -129,13 +130,13 @@ class ImageNumbering:
                 f"`image_id` must be the same only for repetitions of an image; got {changed[0]} for images whose"
                 f" ground truths differ{more}."
             )
-        numbers, is_first = (each.split(self.sizes)[rank] for each in (numbers, is_first))
+        numbers, is_first = (each.split(self.sizes)[process] for each in (numbers, is_first))
         return NumberedImages(images.at(is_first), numbers[is_first])
 
 
 @dataclass(frozen=True)
 class NumberedImages:
-    """Images without repetitions, each with its number among the images of all ranks."""
+    """Images without repetitions, each with its number among the images of all processes."""
 
     images: Images
     numbers: Tensor
@@ -176,15 +177,15 @@ def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:
     return numbers, is_first
 
 
-def interleaved_numbers(sizes: Tensor, rank: int) -> Tensor:
+def interleaved_numbers(sizes: Tensor, process: int) -> Tensor:
     """Numbers of the images of one process, int32, if images are numbered round-robin over processes of these sizes.
 
-    Image p of rank r comes after all images of an earlier place, and after those of place p of lower ranks. A sampler
+    Image i of process p comes after all images of an earlier place, and after image i of lower processes. A sampler
     that deals a data set out in turn has its images numbered in the order of the data set.
     """
-    places = torch.arange(int(sizes[rank]), device=sizes.device)
+    places = torch.arange(int(sizes[process]), device=sizes.device)
     earlier = torch.minimum(sizes[:, None], places).sum(0)
-    return (earlier + (sizes[:rank, None] > places).sum(0)).int()
+    return (earlier + (sizes[:process, None] > places).sum(0)).int()
 
 
 def _repeat(numbers: Tensor, counts: Tensor, total: int) -> Tensor:

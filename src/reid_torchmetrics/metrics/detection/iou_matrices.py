@@ -46,7 +46,7 @@ class Overlaps:
         """A matrix [detections, ground truths] for every image and class, detections by descending score.
 
         Args:
-            parts: of all ranks.
+            parts: of all processes.
             names: what each image is called.
             classes: all labels.
         """

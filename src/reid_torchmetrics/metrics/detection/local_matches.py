@@ -1,4 +1,4 @@
-"""The matches that a metric needs, and those of the images of one rank: without the boxes.
+"""The matches that a metric needs, and those of the images of one process: without the boxes.
 
 They are sent as a list of tensors, in the order of the fields of `LocalMatches` and `Matches`.
 """
@@ -23,19 +23,19 @@ _ORIGINS = ("rows", "ground_truths")  # fields of matches that are sent with the
 
 @dataclass(frozen=True)
 class LocalMatches:
-    """Matches of the images of one rank, or of all."""
+    """Matches of the images of one process, or of all."""
 
     labels: Tensor
     """all that occur, ascending, int64"""
     matches: tuple[Matches, ...]
     """one for each entry of `MatchRequest.micro`"""
     overlaps: tuple[Overlaps, ...] = ()
-    """of each rank, if they are requested"""
+    """of each process, if they are requested"""
     labels_of_rows: Tensor | None = None
     """labels of the detections of the first matches, if they are requested: their classes may be one for all"""
 
     def to_tensors(self) -> list[Tensor]:
-        """What the other ranks need of this, and no more bytes than that."""
+        """What the other processes need of this, and no more bytes than that."""
         tensors = [self.labels]
         for matches in self.matches:
             tensors += _sent(matches, _sent_fields(with_origins=self.labels_of_rows is not None))
@@ -90,7 +90,7 @@ class MatchRequest:
         return {name: repr(getattr(self, name)) for name in ("micro", "with_overlaps", "with_origins")}
 
     def run(self, numbered: NumberedImages) -> LocalMatches:
-        """Match the images of a rank."""
+        """Match the images of a process."""
         held = numbered.images
         matches = tuple(self._match(numbered, micro=micro) for micro in self.micro)
         overlaps = (self._overlaps(numbered),) if self.with_overlaps else ()
@@ -119,7 +119,7 @@ class MatchRequest:
 
 
 def merge_local_matches(parts: Sequence[LocalMatches]) -> LocalMatches:
-    """What one process would match with the images of all ranks."""
+    """What one process would match with the images of all processes."""
     if len(parts) == 1:
         return parts[0]
     merged = [_merge(matches) for matches in zip(*(part.matches for part in parts), strict=True)]
@@ -133,7 +133,7 @@ def merge_local_matches(parts: Sequence[LocalMatches]) -> LocalMatches:
 
 
 def _merge(parts: Sequence[Matches]) -> tuple[Matches, Tensor]:
-    """Matches of all ranks, and where their detections were in the parts laid end to end."""
+    """Matches of all processes, and where their detections were in the parts laid end to end."""
     rows = torch.cat([part.rows for part in parts])
     places = torch.arange(len(rows), device=rows.device).split([len(part.rows) for part in parts])
     merged = merge_matches([replace(part, rows=place) for part, place in zip(parts, places, strict=True)])

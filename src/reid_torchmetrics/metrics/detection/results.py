@@ -50,7 +50,7 @@ class MatchedDetections:
 
 @dataclass(frozen=True)
 class DetectionResults:
-    """Results of `DetectionMAP.results`, in float64; the same on all ranks."""
+    """Results of `DetectionMAP.results`, in float64; the same on all processes."""
 
     coco: CocoResults
     """precision, recall and scores on COCO's whole grid"""

@@ -74,8 +74,7 @@ def match_images(
     if classes is None:
         classes = distinct_labels(detections.labels, ground_truths.labels)
     else:
-        _checks.integer_labels("classes", classes, device=detections.labels.device)
-        classes = classes.long().unique()
+        classes = _distinct(classes, detections.labels.device)
         detections, ground_truths, rows = _of_classes(detections, ground_truths, classes)
     boxes = order_boxes(detections, ground_truths, classes, max(max_detections))
     ordered_detections, ordered_ground_truths = boxes
@@ -108,6 +107,13 @@ def match_images(
         **vars(taken),
     ).within(len(max_detections) - 1)
     return _named(matches, rows, np.argsort(ascending).tolist())
+
+
+def _distinct(classes: Int[Tensor, " labels"], device: torch.device) -> Int[Tensor, " classes"]:
+    """The labels that were asked for, ascending, each once."""
+    _checks.integer_labels("classes", classes, device=device)
+    distinct: Tensor = classes.long().unique()
+    return distinct
 
 
 def _of_classes(

@@ -66,11 +66,12 @@ def bootstrap_interval(
     _checks.positive_int("repeats", repeats)
     if identities is not None:
         _checks.integer_labels("identities", identities, len(values), values.device)
+    # A query without positives is drawn only where it counts something: `_terms` leaves the others out.
     mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
     if mean.isnan():
         return Interval(mean, mean, confidence)
     totals, sizes, counted = _terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
-    if identities is not None:
+    if identities is not None:  # one term for each identity: the sums over its queries
         distinct, group = identities[counted].unique(return_inverse=True)
         totals, sizes = (sums_of_groups(terms, group, len(distinct)) for terms in (totals, sizes))
     means = _means_of_draws(totals, sizes, repeats, generator)

@@ -45,6 +45,7 @@ def mean_by_camera_pair(problem: RetrievalProblem, protocol: Protocol, name: str
     cameras = gallery_cameras.long().unique()
     if protocol.search_cameras is not None:
         cameras = cameras[torch.isin(cameras, torch.tensor(protocol.search_cameras, device=cameras.device))]
+    # One column of the table for each gallery camera, which is searched alone.
     columns = []
     for camera in cameras.tolist():
         searched = replace(protocol, search_cameras=(camera,))

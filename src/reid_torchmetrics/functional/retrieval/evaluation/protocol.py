@@ -92,6 +92,7 @@ class Protocol:
             raise ValueError("`queries_in_draw` needs a drawn gallery; got no `draw`.")
 
     def _check_fields(self) -> None:
+        # Each field by itself; what must fit together is checked after.
         for name, table in _TABLES.items():
             _checks.one_of(name, getattr(self, name), table)
         for name in ("reports", "positive_lists", "junk_lists"):

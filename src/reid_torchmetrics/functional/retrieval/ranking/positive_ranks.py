@@ -225,6 +225,7 @@ def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
         raise ValueError(f"`tied` must have one group for each of {num_positives} positives; got {sizes}.")
     size = ranks.num_positives.long()
     query, ordinal = segments.runs(1, size)
+    # A pessimistic rank counts the positives up to this one and all negatives of the group: what is left is `before`.
     before = ranks.rank - (ordinal - tied.better) - tied.num_negatives
     end = before + tied.num_positives + tied.num_negatives
     inside = (tied.better < ordinal) & (ordinal <= tied.better + tied.num_positives)
