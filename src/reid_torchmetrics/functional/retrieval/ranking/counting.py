@@ -47,9 +47,15 @@ def tied_negatives(
     return torch.stack([above_or_level, above_or_level - above])
 
 
+def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]:
+    """How many of each row are True; NumPy counts bytes ten times as fast as torch sums them."""
+    return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1)) if _is_numpy(mask) else mask.sum(1)
+
+
 def negatives_before(
     scores: Float[Tensor, "queries columns"],
     removed: Bool[Tensor, "queries columns"],
+    num_removed: Int[Tensor, " queries"],
     thresholds: Float[Tensor, "queries padded"],
     places: Int[Tensor, "queries padded"],
     *,
@@ -61,7 +67,7 @@ def negatives_before(
     Only rows in which a negative of the panel ties with a threshold of the panel are put in order: without ties this
     costs two binary searches.
     """
-    ordered, num_removed, width = sort_rows(scores.clone(), argument=argument), removed.sum(1), scores.shape[1]
+    ordered, width = sort_rows(scores.clone(), argument=argument), scores.shape[1]
     above = negatives_above(ordered, num_removed, thresholds, or_tied=False)
     level = negatives_above(ordered, num_removed, thresholds, or_tied=True) - above
     before = torch.where(places < width, above, above + level)

@@ -96,9 +96,8 @@ def _above(negatives: Negatives, positives: Positives) -> Tensor:
 def _before(negatives: Negatives, positives: Positives) -> Tensor:
     assert negatives.removed is not None  # noqa: S101 - for the type checker
     places = positives.places - negatives.first_place
-    return negatives_before(negatives.scores, negatives.removed, positives.scores, places, argument=negatives.argument)[
-        None
-    ]
+    taken_out = negatives.removed, negatives.num_removed
+    return negatives_before(negatives.scores, *taken_out, positives.scores, places, argument=negatives.argument)[None]
 
 
 def _with_groups(negatives: Negatives, positives: Positives) -> Tensor:

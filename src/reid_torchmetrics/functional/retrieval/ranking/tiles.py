@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.counting import count_true
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Negatives, Positives, TiePolicy, best_first
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Panel, Scores, Walk, cut_in_panels, rows_with_gallery
@@ -118,7 +119,7 @@ class Tiles:
         removed.view(-1).index_fill_(0, own_run, True)  # noqa: FBT003 - the fill value
         removed[:, : panel.num_seen] = True
         values.masked_fill_(removed, -torch.inf)
-        return Negatives(values, removed.sum(1), removed if by_place else None, columns.start, argument)
+        return Negatives(values, count_true(removed), removed if by_place else None, columns.start, argument)
 
 
 def queries_per_tile(scores: Scores, longest_run: int, *, ties: TiePolicy) -> int:
