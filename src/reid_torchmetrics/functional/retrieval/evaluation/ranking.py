@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -37,7 +36,6 @@ class Ranking:
     """why there is nothing to average, if so"""
 
 
-@torch.no_grad()
 def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: World = ALONE) -> Ranking:
     """Rank the positives of all queries, of which every process has this `problem` with its own part of the gallery.
 

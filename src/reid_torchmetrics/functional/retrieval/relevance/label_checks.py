@@ -53,12 +53,13 @@ def check_pair(
 
 def _check_own(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> None:
     """Raise if a query's own item has another label than the query."""
-    inside = (self_index >= 0).nonzero()[:, 0]
-    wrong = inside[query_labels[inside] != gallery_labels[self_index[inside].long()]].tolist()
-    if wrong:
+    inside = self_index >= 0
+    queries, items = query_labels[inside], gallery_labels[self_index[inside].long()]
+    if bool((queries != items).any()):
+        wrong = int(inside.nonzero()[(queries != items).nonzero()[0, 0], 0])
         raise ValueError(
             "`self_index` must point at gallery items with the query's identity and camera; got item"
-            f" {int(self_index[wrong[0]])} for query {wrong[0]}."
+            f" {int(self_index[wrong])} for query {wrong}."
         )
 
 

@@ -23,6 +23,8 @@ class NonFinite(NamedTuple):
     def of(cls, samples: Samples) -> NonFinite:
         """Look through all samples of a process."""
         bad = samples.non_finite()
+        if not len(bad):  # nearly always: look at nothing else
+            return cls(len(samples), 0, 0, 0, [], "samples")
         roles = samples.roles[bad]
         numbers, numbered_by = (bad, "samples") if samples.index is None else (samples.index[bad], "`index`")
         of_queries, of_gallery = int((roles & QUERY > 0).sum()), int((roles & GALLERY > 0).sum())
