@@ -9,6 +9,7 @@ import torch
 
 from reid_torchmetrics import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional.retrieval import (
+    MEASURES,
     PROTOCOLS,
     PositiveRanks,
     Protocol,
@@ -26,6 +27,7 @@ from reid_torchmetrics.functional.retrieval import (
 pytestmark = pytest.mark.usefixtures("unannotated")
 
 X, ID, CAM = torch.eye(3), torch.tensor([1, 2, 1]), torch.tensor([0, 0, 1])
+LISTED_MEASURES = ", ".join(repr(row.pattern) for row in MEASURES.values())
 RANKS = PositiveRanks(torch.tensor([1]), torch.tensor([1]), torch.tensor([3]))
 ZERO, ONE, HITS = torch.tensor([0]), torch.tensor([1]), [1, 0, 1, 0, 0, 1]
 NAN, INF = float("nan"), float("inf")
@@ -153,12 +155,12 @@ METRICS = [
     (lambda: ReIDMeanAP(compute_on_cpu=1), ValueError, "Expected keyword argument `compute_on_cpu` to be an `bool` but got 1"),
     (lambda: ReIDCMC(top_k=2**63), ValueError, "`top_k` must fit int64; got 9223372036854775808."),
     (lambda: ReIDMeanAP(k=2**63), ValueError, "`k` must fit int64; got 9223372036854775808."),
-    (lambda: ReIDMeasure("precision"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'precision', which needs its k, as in 'precision_10'."),
-    (lambda: ReIDMeasure("rank1"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'rank1', which may be 'rank_1'."),
-    (lambda: ReIDMeasure("mAP"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'mAP', which may be 'map'."),
-    (lambda: ReIDMeasure("precision@5"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'precision@5', which may be 'precision_5'."),
-    (lambda: ReIDMeasure("accuracy"), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 'accuracy'."),
-    (lambda: ReIDMeasure(5), ValueError, "`name` must be of 'map', 'map_at_r', 'minp', 'rank_<k>', 'hit_rate_<k>', 'precision_<k>', 'recall_<k>', 'r_precision', 'mrr', 'ndcg_<k>', 'mean_rank'; got 5."),
+    (lambda: ReIDMeasure("precision"), ValueError, f"`name` must be of {LISTED_MEASURES}; got 'precision', which needs its k, as in 'precision_10'."),
+    (lambda: ReIDMeasure("rank1"), ValueError, f"`name` must be of {LISTED_MEASURES}; got 'rank1', which may be 'rank_1'."),
+    (lambda: ReIDMeasure("mAP"), ValueError, f"`name` must be of {LISTED_MEASURES}; got 'mAP', which may be 'map'."),
+    (lambda: ReIDMeasure("precision@5"), ValueError, f"`name` must be of {LISTED_MEASURES}; got 'precision@5', which may be 'precision_5'."),
+    (lambda: ReIDMeasure("accuracy"), ValueError, f"`name` must be of {LISTED_MEASURES}; got 'accuracy'."),
+    (lambda: ReIDMeasure(5), ValueError, f"`name` must be of {LISTED_MEASURES}; got 5."),
     (lambda: ReIDMeasure("precision_9223372036854775808"), ValueError, "`name` must have a k that fits int64; got 'precision_9223372036854775808'."),
     (lambda: ReIDMetrics(reports="map"), TypeError, "`reports` must be a tuple or list of names; got 'map', so write ('map',)."),
     (lambda: fed(ReIDMeanAP()).results().nearest(2), ValueError, "`nearest` must be asked of results of `functional.retrieval.evaluate`, which is given the embeddings; got results of a metric, which hold none."),
