@@ -113,7 +113,7 @@ class Unusual(Exception):  # noqa: N818
 
 
 def test_an_error_that_cannot_be_copied_refuses_a_batch_as_it_is():
-    with pytest.raises(Unusual, match="not today"), fed(ReIDMeanAP(), batches())._noting_refusal():
+    with pytest.raises(Unusual, match="not today"), fed(ReIDMeanAP(), batches())._deferring_errors():
         raise Unusual("not", "today")
 
 

@@ -1,7 +1,7 @@
 """What all metrics of the package share: growing states and the processes of a group."""
 
 from reid_torchmetrics.metrics.base.arguments import arguments_of, show_arguments
-from reid_torchmetrics.metrics.base.growing_states import GrowingStates, own_shared
+from reid_torchmetrics.metrics.base.growing_states import GrowingStates, shared_copy
 from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 from reid_torchmetrics.metrics.base.settings import Settings, meet
 
@@ -11,6 +11,6 @@ __all__ = [
     "Settings",
     "arguments_of",
     "meet",
-    "own_shared",
+    "shared_copy",
     "show_arguments",
 ]

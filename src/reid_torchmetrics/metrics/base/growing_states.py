@@ -46,7 +46,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
     _states_before_sync: dict[str, Any] | None = None
     _states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
-    _refused: Exception | None = None
+    _deferred_error: Exception | None = None
     """why a batch is missing: `update` raised it, on this process only, and all are to know before they compute"""
 
     def __init__(self, **kwargs: Any) -> None:
@@ -59,21 +59,21 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         self._empty_states[name] = empty
 
     @abstractmethod
-    def _take_part(self) -> None:
+    def _sync_compute(self) -> None:
         """Run the collectives of `compute`, so that an error on one process is raised on all."""
 
     @contextmanager
-    def _noting_refusal(self) -> Iterator[None]:
+    def _deferring_errors(self) -> Iterator[None]:
         """Remember the error that refuses a batch."""
         try:
             yield
         except Exception as error:
-            self._refused = _copied(error)
+            self._deferred_error = _copied(error)
             raise
 
-    def _raise_refused(self) -> None:
+    def _raise_deferred_error(self) -> None:
         """Raise the error of `update`, once, if a batch is missing because it was refused."""
-        refused, self._refused = self._refused, None
+        refused, self._deferred_error = self._deferred_error, None
         if refused is not None:
             raise refused
 
@@ -84,7 +84,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
     def reset(self) -> None:
         """Forget all samples, and what was refused."""
         if self._states_before_forward is None:  # `forward` resets, too
-            self._refused = None
+            self._deferred_error = None
         for name in self._defaults:  # the base class empties lists in place, also those that a collection shares
             setattr(self, name, [])
         self._states_before_sync, self._world = None, ALONE
@@ -100,14 +100,15 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         try:
             return self._forward(*args, **kwargs)
         except Exception:
-            if self.dist_sync_on_step and self._refused is not None:  # the others wait for this step's value
+            if self.dist_sync_on_step and self._deferred_error is not None:  # the others wait for this step's value
                 with self._concluding(), self.sync_context():
                     if self._world.size > 1:
-                        self._take_part()
+                        self._sync_compute()
             raise
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
         """As in the base class, which loses what it holds if the batch is refused."""
+        # As in a transaction: a batch that is refused leaves states and flags as they were.
         before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
         self._states_before_forward = self._copy_state_dict()
         try:
@@ -140,17 +141,19 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         """Add another metric's samples behind its own; the base class puts them before, and keeps its value."""
         own_batches = self._copy_state_dict()
         super().merge_state(incoming_state)
+        # The base class has put the other's batches first, and its own behind them.
         for name, batches in own_batches.items():
             merged = getattr(self, name)
             setattr(self, name, [*batches, *merged[: len(merged) - len(batches)]])
         self._computed = None
         if isinstance(incoming_state, GrowingStates):
-            self._refused = self._refused or incoming_state._refused  # noqa: SLF001
+            self._deferred_error = self._deferred_error or incoming_state._deferred_error  # noqa: SLF001
 
     def _move_list_states_to_cpu(self) -> None:
         """Move what the last batches added; the base class walks over all batches at each update."""
         for name in self._defaults:
             held = getattr(self, name)
+            # From the end up to the first batch that was moved before: all in front of it were, too.
             for place in reversed(range(len(held))):
                 if held[place].device.type == "cpu":
                     break
@@ -166,6 +169,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         return super()._apply(_FloatsOnly(fn), exclude_state=exclude_state)
 
     def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
+        # All batches of a state went the same way, so the first and the last tell what the others are.
         lists = [held for held in (getattr(self, name) for name in self._defaults) if held]
         kinds = {(block.dtype, block.device) for held in lists for block in (held[0], held[-1])}
         probes = [torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds]
@@ -182,6 +186,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         else:
             gathered = {name: dist_sync_fn(self._whole(name), group=process_group) for name in self._defaults}
         self._states_before_sync = before
+        # A user's function may give one tensor, or one for each process, some of them empty.
         for name, parts in gathered.items():
             listed = [parts] if isinstance(parts, Tensor) else parts
             setattr(self, name, [part for part in listed if len(part)])
@@ -228,35 +233,35 @@ class _FloatsOnly:
         return str(self._fn)  # the base class recognizes casts by it
 
 
-class _SharedOwner:
+class _SharedCopies:
     """Gives every metric that is fed the same batch the same tensor, so that they hold, and rank, it once."""
 
     def __init__(self) -> None:
         self._last: tuple[weakref.ref[Tensor], int, weakref.ref[Tensor]] | None = None
 
     def __call__(self, values: Tensor) -> Tensor:
-        """A tensor to keep, as the function `own` makes it."""
+        """A tensor to keep, as the function `detached_copy` makes it."""
         if values.is_inference():  # keeps no count of changes in place
-            return own(values)
+            return detached_copy(values)
         if self._last is not None:
             source, version, owned = self._last[0](), self._last[1], self._last[2]()
             is_last = source is values and version == values._version  # noqa: SLF001 - no public name
             if is_last and owned is not None and _has_values_of(owned, values):
                 return owned
-        kept = own(values)
+        kept = detached_copy(values)
         self._last = (weakref.ref(values), values._version, weakref.ref(kept))  # noqa: SLF001
         return kept
 
 
-own_shared = _SharedOwner()
+shared_copy = _SharedCopies()
 
 
 def _has_values_of(owned: Tensor, values: Tensor) -> bool:
-    """Whether a tensor is still what `own` would make: NumPy, for one, writes without counting versions."""
+    """Whether a tensor is still what `detached_copy` would make: NumPy, for one, writes without counting versions."""
     return owned.data_ptr() == values.data_ptr() or torch.equal(owned, values)
 
 
-def own(values: Tensor) -> Tensor:
+def detached_copy(values: Tensor) -> Tensor:
     """A tensor to keep: a view is cloned, so that the batch that it is a part of does not stay alive."""
     values = values.detach()
     is_view = values.untyped_storage().nbytes() > values.numel() * values.element_size()

@@ -69,6 +69,7 @@ def messages_of(process_group: Any, device: torch.device) -> Messages:
     known = _of_groups.get(process_group)
     if known is not None:
         return known
+    # The only collective before there is memory for messages: eight bytes that every process has.
     size, error, messages = distributed.get_world_size(process_group), None, None
     try:
         messages = Messages(size, device)

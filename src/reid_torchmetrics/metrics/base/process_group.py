@@ -65,6 +65,7 @@ class DistributedWorld:
         Raises:
             DistributedMetricError: `fill` failed on some process; see `raise_everywhere`.
         """
+        # The collective takes place whatever `fill` does, or the others would wait for it.
         error = None
         try:
             fill(buffer[1:])
@@ -86,6 +87,7 @@ class DistributedWorld:
         Raises:
             DistributedMetricError: the work failed on some process; see `raise_everywhere`.
         """
+        # A process says either that its work is done, with the numbers, or that it failed: one message each way.
         try:
             done, numbers = work()
             message = message_of([0, *numbers])
@@ -128,15 +130,16 @@ class DistributedWorld:
         lengths = [length for length, *_ in table]
         if not any(lengths):
             return
+        # All know all lengths, so all take part in as many rounds, also those that did not fail.
         texts = self._texts(_encoded(error), lengths)
-        self._is_over = True
+        self._is_over = True  # every process raises now: `conclude` has nothing to add
         if error is not None and len(set(texts)) == 1:
             raise error
         failed = [f"process {process}: {text}" for process, text in enumerate(texts) if text]
         raise DistributedMetricError("; ".join(failed)) from error
 
     def _send(self, message: array[int]) -> list[list[int]]:
-        self._is_over = True
+        self._is_over = True  # unless the collective returns: if it raises, nobody can be told
         table = messages_of(self._group, self.device).send(message, self._group)
         self._is_over = False
         return table
@@ -163,6 +166,7 @@ def _device_of(process_group: Any, samples_device: torch.device) -> torch.device
 
     Not by where the samples are: a process without samples may have its metric elsewhere.
     """
+    # "cpu:gloo,cuda:nccl" takes tensors of both devices; the CPU's cost no wait for the GPU.
     backend = str(getattr(distributed, "get_backend_config", distributed.get_backend)(process_group))
     if "nccl" not in backend or "cpu" in backend or not torch.cuda.is_available():
         return torch.device("cpu")

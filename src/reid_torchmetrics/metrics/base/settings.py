@@ -55,6 +55,7 @@ def meet(
 
 
 def _difference(settings: Sequence[Settings]) -> DistributedMetricError:
+    # What users see first: another class, then another protocol, then options, then what follows from them.
     called = [f"`{each.metric}.{each.method}`" for each in settings]
     if len(set(called)) > 1:
         return disagreement("call the same method of the same class", called)

@@ -91,7 +91,7 @@ class BoxMetric(GrowingStates):
             TypeError: an argument of the wrong type or dtype.
             ValueError: keys, shapes, devices or values that do not fit; nothing of the batch is stored then.
         """
-        with self._noting_refusal():
+        with self._deferring_errors():
             batch = pack(preds, target, self.box_format, self.device)
             held = self._held()
             if batch.states and held["detection_counts"]:
@@ -122,7 +122,7 @@ class BoxMetric(GrowingStates):
             stacklevel=6,  # the line that calls `update`
         )
 
-    def _take_part(self) -> None:
+    def _sync_compute(self) -> None:
         """Match images with the other processes."""
         self._match(self._match_request())
 
@@ -141,7 +141,7 @@ class BoxMetric(GrowingStates):
 
     def _accepted_images(self) -> Images:
         if self._world.size > 1:  # on one process `update` has raised it
-            self._raise_refused()
+            self._raise_deferred_error()
         return self._images()
 
     def _images(self) -> Images:

@@ -26,7 +26,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of, own_shared, show_arguments
+from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of, shared_copy, show_arguments
 from reid_torchmetrics.metrics.reid.batches import (
     check_against_earlier,
     check_batch,
@@ -35,7 +35,7 @@ from reid_torchmetrics.metrics.reid.batches import (
     warn_of_mixed_roles,
 )
 from reid_torchmetrics.metrics.reid.ranking import describe_settings, rank_once
-from reid_torchmetrics.metrics.reid.ranking_cache import arrived, note_arrival
+from reid_torchmetrics.metrics.reid.ranking_cache import last_update_time, record_update
 
 
 class EmbeddingMetric(GrowingStates):
@@ -193,15 +193,15 @@ class EmbeddingMetric(GrowingStates):
             TypeError: an argument of the wrong type or dtype.
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
-        with self._noting_refusal():
+        with self._deferring_errors():
             check_batch(embeddings, identities, cameras, is_query, index)
             check_against_earlier(self._held(), embeddings, cameras, index)
             labels = {"identities": identities, "cameras": cameras, "index": index}
             batch = {name: copied(values) for name, values in labels.items() if values is not None}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
-            batch["embeddings"] = own_shared(embeddings)
+            batch["embeddings"] = shared_copy(embeddings)
             warn_of_mixed_roles(self._roles_given, is_query)
-        note_arrival(batch["roles"])
+        record_update(batch["roles"])
         for name, values in batch.items():
             getattr(self, name).append(values)
 
@@ -265,10 +265,10 @@ class EmbeddingMetric(GrowingStates):
 
     def _accepted_samples(self) -> tuple[Samples, int]:
         if self._world.size > 1:  # on one process `update` has raised it
-            self._raise_refused()
-        return self._samples(), arrived(self.roles)
+            self._raise_deferred_error()
+        return self._samples(), last_update_time(self.roles)
 
-    def _take_part(self) -> None:
+    def _sync_compute(self) -> None:
         """Rank the samples with the other processes."""
         self._ranking("compute", of_cmc=self._of_cmc)
 

@@ -40,7 +40,7 @@ def rank_once(
     Args:
         world: the processes that share the samples.
         options: how samples are ranked.
-        collect: gives this process's samples, and when the last of them came by `ranking_cache.arrived`.
+        collect: gives this process's samples, and when the last of them came by `ranking_cache.last_update_time`.
         describe: says what was asked for, which must be the same on all processes.
         max_bytes: bound on the scores that are held at a time.
         warn: whether to say why nothing can be ranked, once per ranking.

@@ -41,7 +41,7 @@ class RankedSamples(NamedTuple):
 
     samples: Samples
     time: int
-    """when the last of them came, by `arrived`"""
+    """when the last of them came, by `last_update_time`"""
     options: RankingOptions
     members: tuple[int, ...] = ()
     """the processes that share the samples, if others do"""
@@ -50,22 +50,22 @@ class RankedSamples(NamedTuple):
 _clock = itertools.count()
 
 
-_arrivals: WeakIdKeyDictionary = WeakIdKeyDictionary()
+_update_times: WeakIdKeyDictionary = WeakIdKeyDictionary()
 
 
-def tick() -> int:
+def next_time() -> int:
     """The next moment: orders updates and rankings."""
     return next(_clock)
 
 
-def note_arrival(labels: Tensor) -> None:
+def record_update(labels: Tensor) -> None:
     """Remember that a batch came now, by a tensor that belongs to it alone, whichever metrics hold it."""
-    _arrivals[labels] = tick()
+    _update_times[labels] = next_time()
 
 
-def arrived(batches: Sequence[Tensor]) -> int:
+def last_update_time(batches: Sequence[Tensor]) -> int:
     """When the last of some batches came; -1 if nobody knows, as of samples from a checkpoint."""
-    return max((_arrivals.get(labels, -1) for labels in batches), default=-1)
+    return max((_update_times.get(labels, -1) for labels in batches), default=-1)
 
 
 class RankingCache:
@@ -131,7 +131,7 @@ class Entry:
         self.embeddings: list[_WeakTensor] = []
         self._options, self._members = ranked.options, ranked.members
         self._labels = ranked.samples.labels
-        self._time = tick()
+        self._time = next_time()
         self._warned: int | None = None
         self._versions = self._rank_versions()
         self._probe = _probe(ranked)
@@ -156,7 +156,7 @@ class Entry:
     def warn_once(self, ranked: RankedSamples, warn: Callable[[str], None]) -> None:
         """Say why there is nothing to average, unless that was said since the samples came."""
         if self.ranking.undefined and (self._warned is None or ranked.time > self._warned):
-            self._warned = tick()
+            self._warned = next_time()
             warn(self.ranking.undefined)
 
     def _rank_versions(self) -> list[int]:

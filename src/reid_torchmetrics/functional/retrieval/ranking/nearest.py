@@ -80,7 +80,7 @@ def nearest(
     for rows, lists_of_rows in _Tiles(scores, relevance, min(k, scores.num_gallery)).lists(ascending):
         for whole, part in zip(lists, lists_of_rows, strict=True):
             whole[rows, : part.shape[1]] = part
-    lists = _Lists(*(part[row_of_query] for part in lists))
+    lists = _Lists(*(part[row_of_query] for part in lists))  # back in the order that was asked for, with repetitions
     # From columns of the kept gallery to positions in the whole one.
     padding = lists.columns < 0
     positions = lists.columns
@@ -105,6 +105,7 @@ class _Tiles:
         """The lists of the queries `wanted`, whose positions ascend: a range of them at a time."""
         done = 0
         for rows in _ranges(wanted.tolist(), self._num_rows):
+            # A range may hold a few queries that nobody asked for: scoring them costs less than cutting the tile.
             inside = wanted[(wanted >= rows.start) & (wanted < rows.stop)] - rows.start
             lists = self._list(rows)
             yield slice(done, done + len(inside)), _Lists(*(part[inside] for part in lists))

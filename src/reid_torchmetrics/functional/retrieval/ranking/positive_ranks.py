@@ -92,6 +92,7 @@ class PositiveRanks:
 
     def split(self, max_positives: int = 1 << 22) -> Iterator[PositiveRanks]:
         """Blocks of queries with about `max_positives` positives each, so that measures need little memory."""
+        # Whole queries, one at least, up to the last whose positives still fit.
         stops = self.num_positives.cumsum(0)
         first, done = 0, 0
         while first < self.num_queries:
@@ -136,6 +137,7 @@ class PositiveRanks:
         num_hits = torch.tensor([len(part) for part in found], dtype=torch.int64, device=device)
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
         positives = num_hits if num_positives is None else _declared(num_positives, num_hits)
+        # Behind the hits of a query, ranks beyond every cutoff for the positives that the list lacks.
         parts = []
         for part, total in zip(found, positives.tolist(), strict=True):
             parts += [part, torch.arange(len(part) + 1, total + 1, device=device) + UNRETRIEVED]

@@ -136,6 +136,7 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
     shape = (policy.num_entries, int(relevance.run_length.sum()))
     entries = torch.empty(shape, dtype=torch.int64, device=scores.device)
     num_positives, num_candidates = torch.zeros_like(relevance.run_length), torch.zeros_like(relevance.run_length)
+    # [num_entries, positives] from left to right, a tile after the other; junk leaves the end of it empty.
     filled = 0
     for rows in tiles.rows():
         tile = tiles.rank(rows)

@@ -135,6 +135,7 @@ def best_first(
     ties: TiePolicy,
 ) -> Positives:
     """Sort the scores of the positives of each query; what is not `positive` goes behind them, as padding."""
+    # Below the lowest positive no negative has to be put in order.
     lowest = scores.where(positive, torch.inf).amin(1)
     scores = scores.where(positive, -torch.inf)
     if ties.by_place is None:

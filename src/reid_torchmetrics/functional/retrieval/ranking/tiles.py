@@ -73,6 +73,7 @@ class Tiles:
         """Rank the positives of the queries `rows`."""
         tile = self._relevance.tile(rows)
         num_positives = tile.positive.sum(1)
+        # A tile in which no query has a positive needs no score.
         entries = tile.columns.new_empty((self._ties.num_entries, 0))
         if bool(num_positives.any()):
             positives = best_first(self.read(rows, tile), tile.columns, tile.positive, ties=self._ties)
@@ -83,6 +84,7 @@ class Tiles:
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
         """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`."""
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
+        # Every positive lies in one panel at least; where two panels overlap, both have the same score of it.
         for panel, values in self._walk.panels_of(rows):
             inside, local = _locate(tile.columns, panel.columns)
             scores = torch.where(inside & tile.positive, values.gather(1, local), scores)
@@ -109,7 +111,7 @@ class Tiles:
         inside, local = _locate(tile.columns, columns)
         inside &= tile.listed
         row_start = torch.arange(len(values), device=values.device)[:, None] * values.shape[1]
-        own_run = (row_start + local)[inside]
+        own_run = (row_start + local)[inside]  # as positions in the flat panel: one index is faster than two
         removed = self._relevance.dropped(rows, columns)
         if removed is None and not panel.num_seen and not by_place:
             values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below

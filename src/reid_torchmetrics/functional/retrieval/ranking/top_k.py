@@ -36,6 +36,7 @@ def stable_top_k(
 
 def _columns_to_edge(scores: Tensor, edge: Tensor, k: int, candidate: Tensor | None) -> Int[Tensor, "rows k"]:
     """Columns of the scores above the edge, and of the first scores at the edge, `k` in all; candidates first."""
+    # All above the edge, then as many of those level with it as there is room for.
     chosen, level = (scores <= edge).logical_not_(), scores == edge
     room = k - chosen.sum(1, keepdim=True)
     if candidate is None:
@@ -55,6 +56,7 @@ def _by_column(columns: Tensor, candidate: Tensor | None) -> tuple[Tensor, Tenso
     """Sort the columns of each row, those of no candidate behind the others, and say which they are."""
     if candidate is None:
         return columns.sort(dim=1).values, None
+    # Columns of no candidate are moved behind all others, by the width of the row, sorted, and moved back.
     width = candidate.shape[1]
     keys = columns.add(width).where(~candidate.gather(1, columns), columns).sort(dim=1).values
     is_padding = keys >= width

@@ -52,8 +52,10 @@ def _look_padded(table: Tensor) -> bool:
     if not bool((sizes == sizes[0]).all()):
         return False
     first, last = table[:, :, 0], table[:, :, 1]
+    # Between the last of each process and the first of each other.
     difference = (last[:, None] - first[None, :]).abs()  # [processes, processes, roles, features]
     close = (difference[..., 1:3] == 0).all(-1) & (difference[..., 3:] <= _CLOSE * first[None, :, :, 3:4]).all(-1)
+    # Padding goes to the last processes: only the end of a higher one can be the beginning of a lower one.
     above = torch.ones(len(table), len(table), dtype=torch.bool, device=table.device).tril(-1)
     return bool((close & above[..., None]).any())
 

@@ -99,6 +99,7 @@ class Samples:
         positions = (self.roles & role > 0).nonzero()[:, 0]
         if self.index is None or not len(positions):
             return positions
+        # Sorted stably, the first of each number is the one that came first.
         numbers, order = self.index[positions].sort(stable=True)
         is_first = torch.ones_like(numbers, dtype=torch.bool)
         is_first[1:] = numbers[1:] != numbers[:-1]
@@ -110,6 +111,7 @@ class Samples:
 
     def non_finite(self) -> Tensor:
         """Positions of the samples whose embedding is not finite."""
+        # Batch by batch: the embeddings are never one tensor.
         first, found = 0, [torch.empty(0, dtype=torch.int64, device=self.device)]
         for block in self.blocks:
             found.append(non_finite_rows(block) + first)
@@ -118,6 +120,7 @@ class Samples:
 
     def column_of(self, gallery: Tensor, query: Tensor) -> Tensor:
         """Where the samples at positions `query` stand in `gallery`, itself a list of positions; -1 for nowhere."""
+        # A table over all samples: one scatter, one gather.
         columns = torch.full_like(self.identities, -1)
         columns[gallery] = torch.arange(len(gallery), device=self.device)
         return columns[query]

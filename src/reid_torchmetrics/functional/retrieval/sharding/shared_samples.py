@@ -102,6 +102,7 @@ def _use(status: _Status, field: str) -> str:
 
 def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like: _Status) -> Samples:
     """No samples, but with all that those of the other processes have."""
+    # Empty labels stand for "given": what follows then takes the same way on all processes.
     none = torch.empty(0, dtype=torch.int64, device=samples.device)
     nothing = torch.empty((0, dimension), dtype=dtype, device=samples.device)
     return replace(
@@ -114,6 +115,7 @@ def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like:
 
 def _bad_of_all(states: Sequence[_Status], numbers: Sequence[list[int]]) -> NonFinite:
     """Embeddings of all processes that are not finite; the first of them are of one process."""
+    # The lowest process that has some names up to five of them.
     source = next((process for process, status in enumerate(states) if status.num_bad), 0)
     has_index = any(status.has_index for status in states if status.num_samples)
     return NonFinite(
@@ -156,7 +158,7 @@ def _first_of_each(world: World, numbers: Int[Tensor, " samples"]) -> Bool[Tenso
         part = world.guarded(functools.partial(compare_and_receive, lower, sizes[source][0]))
         world.broadcast(own if source == world.process else part, source)
         lower = part if source < world.process else own[:0]
-    compare_and_receive(lower, 0)
+    compare_and_receive(lower, 0)  # what the last round brought
     return is_first.to(numbers.device)
 
 
@@ -185,6 +187,7 @@ def share_samples(
     samples = held.samples
     first = sum(sizes[: world.process])
 
+    # Every process has room for the samples of all, fills in its own, and is sent the others'.
     def prepare() -> SharedSamples:
         shared = SharedSamples(
             torch.empty((sum(sizes), samples.dimension), dtype=held.dtype, device=world.device),
@@ -193,7 +196,7 @@ def share_samples(
         )
         for column, name in enumerate(_LABELS):
             labels = getattr(samples, name)
-            if labels is not None:
+            if labels is not None:  # on all processes or on none
                 shared.labels[shared.own, column] = labels[positions].to(world.device, torch.int64)
         # Batch by batch, so that no second copy of the embeddings is made.
         filled = first
@@ -211,6 +214,7 @@ def share_samples(
 def gather_samples(world: World, held: HeldSamples) -> Samples:
     """All samples of all processes, on every process."""
     samples, device = held.samples, held.samples.device
+    # Repeated samples are sent, too: who gets them drops them by `index`, as one process does.
     everything = torch.arange(len(samples), device=device)
     _, table = world.guarded_all_gather(lambda: (None, [len(samples)]))
     shared = share_samples(world, held, everything, [size for (size,) in table])
@@ -251,8 +255,10 @@ def share_queries(
     shared, device = share_samples(world, held, query, sizes), samples.device
 
     def put_in_order() -> Queries:
+        # Only one process holds a query as a gallery item, too: its own, where it is left out.
         self_index = torch.full_like(shared.label("identities", device), -1)
         self_index[shared.own] = samples.column_of(gallery, query)
+        # In the order of the data set results do not depend on how samples are sharded.
         is_ordered = samples.index is None
         place = torch.arange(len(self_index), device=device) if is_ordered else shared.label("index", device).argsort()
         return Queries(
