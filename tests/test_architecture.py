@@ -40,7 +40,7 @@ FACES = [
     *(f"{FUNCTIONAL}.detection.{room}" for room in (*DETECTION_ROOMS, "evaluators")),
     *(f"{PACKAGE}.metrics.{room}" for room in ("base", "reid", "detection")),
 ]
-"""rooms that others enter by what their `__init__` lists"""
+"""rooms that others enter by what their `__init__` imports"""
 
 # (who, must not import)
 RULES = [

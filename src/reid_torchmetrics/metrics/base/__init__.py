@@ -4,13 +4,3 @@ from reid_torchmetrics.metrics.base.arguments import arguments_of, show_argument
 from reid_torchmetrics.metrics.base.growing_states import GrowingStates, shared_copy
 from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 from reid_torchmetrics.metrics.base.settings import Settings, meet
-
-__all__ = [
-    "DistributedWorld",
-    "GrowingStates",
-    "Settings",
-    "arguments_of",
-    "meet",
-    "shared_copy",
-    "show_arguments",
-]

@@ -1,5 +1,3 @@
 """Detection metrics."""
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-
-__all__ = ["DetectionMAP"]

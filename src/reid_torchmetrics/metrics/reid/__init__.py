@@ -2,5 +2,3 @@
 
 from reid_torchmetrics.metrics.reid.embedding_metric import EmbeddingMetric
 from reid_torchmetrics.metrics.reid.reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
-
-__all__ = ["EmbeddingMetric", "ReIDCMC", "ReIDCMCCurve", "ReIDMINP", "ReIDMeanAP", "ReIDMeasure", "ReIDMetrics"]

@@ -20,21 +20,3 @@ from reid_torchmetrics.functional.detection.curves.precision_recall import (
     precision_at_recall,
 )
 from reid_torchmetrics.functional.detection.curves.true_positive_flags import TruePositiveFlags, curves_from_flags
-
-__all__ = [
-    "AP_RULES",
-    "Curves",
-    "OperatingPoints",
-    "PrecisionRecallCurve",
-    "Rule",
-    "TruePositiveFlags",
-    "area_under",
-    "at_confidence",
-    "average_precision",
-    "best_f1",
-    "curves_from_flags",
-    "curves_from_matches",
-    "precision_at_recall",
-    "precision_recall_curve",
-    "trapezoids",
-]

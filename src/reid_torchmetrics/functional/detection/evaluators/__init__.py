@@ -14,18 +14,3 @@ from reid_torchmetrics.functional.detection.evaluators.yolo import (
     greedy_true_positives,
     yolo_average_precision,
 )
-
-__all__ = [
-    "VOC_RULES",
-    "YOLO_RULES",
-    "ClassAverages",
-    "CocoResults",
-    "VocResults",
-    "YoloResults",
-    "average_matches",
-    "coco_evaluate",
-    "evaluate_matches",
-    "greedy_true_positives",
-    "voc_evaluate",
-    "yolo_average_precision",
-]

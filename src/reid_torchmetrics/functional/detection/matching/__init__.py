@@ -3,5 +3,3 @@
 from reid_torchmetrics.functional.detection.matching.matches import Matches, merge_matches
 from reid_torchmetrics.functional.detection.matching.matching import match_images
 from reid_torchmetrics.functional.detection.matching.pairs import DEFAULT_MAX_BYTES, Pairs, find_pairs, overlapping
-
-__all__ = ["DEFAULT_MAX_BYTES", "Matches", "Pairs", "find_pairs", "match_images", "merge_matches", "overlapping"]

@@ -3,5 +3,3 @@
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_TIES, DrawnResults, expect_draws
 from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import SampledDraws, sample_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
-
-__all__ = ["DRAWN_TIES", "DrawnResults", "GalleryDraw", "SampledDraws", "expect_draws", "sample_draws"]

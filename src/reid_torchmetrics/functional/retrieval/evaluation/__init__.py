@@ -12,25 +12,3 @@ from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import Ra
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation.sample_ranking import NO_SAMPLE, rank_samples
 from reid_torchmetrics.functional.retrieval.evaluation.summary import summarize
-
-__all__ = [
-    "NO_SAMPLE",
-    "PROTOCOLS",
-    "PROTOCOL_FIELDS",
-    "Breakdown",
-    "CameraPairs",
-    "Interval",
-    "PooledQueries",
-    "Protocol",
-    "Ranking",
-    "RankingOptions",
-    "RetrievalResults",
-    "bootstrap_interval",
-    "evaluate",
-    "evaluate_scores",
-    "find_protocol",
-    "mean_by",
-    "pool_queries",
-    "rank_samples",
-    "summarize",
-]

@@ -18,23 +18,3 @@ from reid_torchmetrics.functional.retrieval.ranking.ranks import (
 from reid_torchmetrics.functional.retrieval.ranking.sharded_counting import count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES, TiePolicy
 from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
-
-__all__ = [
-    "TIE_POLICIES",
-    "UNRETRIEVED",
-    "Nearest",
-    "PositiveRanks",
-    "TiePolicy",
-    "TiedGroups",
-    "check_ranks",
-    "count_ranks",
-    "count_sharded_ranks",
-    "in_float",
-    "nearest",
-    "negatives_above",
-    "rank_positives",
-    "rank_positives_from_scores",
-    "sort_rows",
-    "stable_top_k",
-    "unchecked_ranks",
-]

@@ -7,15 +7,3 @@ from reid_torchmetrics.functional.retrieval.relevance.from_labels import (
 )
 from reid_torchmetrics.functional.retrieval.relevance.label_checks import check_camera_map, check_listed_once
 from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, QueryCounts, Relevance, TileRelevance
-
-__all__ = [
-    "SAME_CAMERA_RULES",
-    "JunkPairs",
-    "QueryCounts",
-    "Relevance",
-    "TileRelevance",
-    "check_camera_map",
-    "check_listed_once",
-    "find_listed_relevance",
-    "find_relevance",
-]

@@ -12,16 +12,3 @@ from reid_torchmetrics.functional.retrieval.reranking.query_expansion import (
     expand_queries,
     expand_set,
 )
-
-__all__ = [
-    "EXPANSIONS",
-    "ORIGINAL_DISTANCES",
-    "KReciprocal",
-    "QueryExpansion",
-    "Rerank",
-    "check_rerank",
-    "expand_queries",
-    "expand_set",
-    "rerank_embeddings",
-    "rerank_k_reciprocal",
-]

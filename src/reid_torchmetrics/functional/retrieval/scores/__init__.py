@@ -24,28 +24,3 @@ from reid_torchmetrics.functional.retrieval.scores.walk import (
     cut_in_panels,
     rows_with_gallery,
 )
-
-__all__ = [
-    "DEFAULT_MAX_BYTES",
-    "FEWEST_ROWS",
-    "SIMILARITIES",
-    "WALK_BYTES",
-    "CustomSimilarity",
-    "EmbeddingScores",
-    "Panel",
-    "Rows",
-    "Scores",
-    "Walk",
-    "check_match",
-    "check_pair",
-    "check_similarity",
-    "cut_in_panels",
-    "gallery_statistics",
-    "given_scores",
-    "non_finite_rows",
-    "promoted",
-    "rows_with_gallery",
-    "score_dtype",
-    "score_embeddings",
-    "score_rows",
-]

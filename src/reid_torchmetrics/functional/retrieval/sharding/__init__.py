@@ -9,15 +9,3 @@ from reid_torchmetrics.functional.retrieval.sharding.shared_samples import (
     gather_samples,
     share_queries,
 )
-
-__all__ = [
-    "GALLERY",
-    "QUERY",
-    "Queries",
-    "Samples",
-    "counted_positions",
-    "examine_samples",
-    "gather_samples",
-    "share_queries",
-    "warn_if_padded",
-]

@@ -2,5 +2,3 @@
 
 from reid_torchmetrics.functional.retrieval.verification.recognition import global_average_precision
 from reid_torchmetrics.functional.retrieval.verification.verify import Verification, fnmr_at_fmr, verify
-
-__all__ = ["Verification", "fnmr_at_fmr", "global_average_precision", "verify"]
