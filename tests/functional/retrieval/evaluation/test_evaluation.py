@@ -452,7 +452,7 @@ BAD = [
     ),
     (
         lambda: evaluate(GALLERY, None, GALLERY_ID, protocol="vehicleid").by_camera(),
-        "`by_camera` must come with a protocol that draws no gallery; got GalleryDraw(shots=1, per='identity').",
+        "`by_camera` must come with a protocol that draws no gallery from the queries; got `queries_in_draw` and",
     ),
 ]
 

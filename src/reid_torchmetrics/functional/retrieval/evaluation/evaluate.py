@@ -149,12 +149,7 @@ def evaluate_scores(
     problem = RetrievalProblem(Matrix(scores, max_bytes), given)
     chosen = _chosen("evaluate_scores", _ARGUMENTS_OF_SCORES, protocol, options, ground_truth)
     if chosen.leave_one_out:
-        num_unknown = len(scores) if self_index is None else int((self_index < 0).sum())
-        if num_unknown:
-            raise ValueError(
-                f"`self_index` must hold every query's own place in the gallery under protocol {chosen.name!r}, which"
-                f" searches every query among the others; got {num_unknown} queries without."
-            )
+        _check_own_places(chosen, self_index, len(scores))
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
@@ -162,6 +157,19 @@ _ARGUMENTS, _ARGUMENTS_OF_SCORES = (
     [name for name in inspect.signature(function).parameters if name != "options"] + [*PROTOCOL_FIELDS]
     for function in (evaluate, evaluate_scores)
 )
+
+
+def _check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:
+    """Raise unless every query is in the gallery, and says where."""
+    num_unknown = num_queries
+    if self_index is not None:
+        _checks.integer_labels("self_index", self_index, num_queries)
+        num_unknown = int((self_index < 0).sum())
+    if num_unknown:
+        raise ValueError(
+            f"`self_index` must hold every query's own place in the gallery under protocol {protocol.name!r}, which"
+            f" searches every query among the others; got {num_unknown} queries without."
+        )
 
 
 def _chosen(

@@ -79,11 +79,13 @@ class RetrievalResults:
         """Mean of a reported number, the first if none is named, over the valid queries of each query camera.
 
         Raises:
-            ValueError: no cameras, or a name that is not reported.
+            ValueError: no cameras, a name that is not reported, or galleries that are drawn from the queries.
         """
         if self.weight is not None:
-            draw = self.protocol.draw
-            raise ValueError(f"`by_camera` must come with a protocol that draws no gallery; got {draw!r}.")
+            raise ValueError(
+                "`by_camera` must come with a protocol that draws no gallery from the queries; got `queries_in_draw`"
+                f" and {self.protocol.draw!r}."
+            )
         return mean_by(self._reported(name), self._known("query_cameras"))
 
     def by_camera_pair(self, name: str | None = None) -> CameraPairs:
