@@ -46,6 +46,27 @@ def test_rank_1_has_a_tick_and_there_are_not_too_many(length):
     assert ticks[-1] <= length
 
 
+@pytest.mark.parametrize(
+    "curve", [torch.tensor([0.001, 0.002]), torch.tensor([0.98, 1.0]), torch.full((3,), torch.nan)]
+)
+def test_the_axis_is_the_same_in_every_epoch_and_ends_at_100_percent(curve):
+    _, axes = plot_cmc(curve)
+    assert axes.get_ylim() == (-1, 101)
+    assert axes.get_yticks().tolist() == [0, 20, 40, 60, 80, 100]
+
+
+def test_the_legend_says_of_a_curve_that_it_is_undefined():
+    _, axes = plot_cmc({"first": torch.full((3,), torch.nan), "second": torch.tensor([0.5, 0.6, 0.7])})
+    said = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert said == ["first  (undefined: no query was evaluated)", "second  (rank-1 50.0 %)"]
+
+
+def test_a_figure_is_not_left_open_in_pyplot():
+    figure, _ = plot_cmc(torch.tensor([0.5, 1.0]))
+    assert plt.get_fignums() == []
+    assert figure.get_layout_engine() is not None
+
+
 def test_a_curve_is_drawn_into_given_axes():
     _, axes = plt.subplots()
     assert plot_cmc(torch.tensor([0.5]), ax=axes)[1] is axes

@@ -21,7 +21,9 @@ _MOST_INSIDE = 5  # so many names leave room for the curves
 def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
     """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
 
-    The identification rate in percent over the rank, drawn into `ax` if given. Returns the figure and its axes.
+    The identification rate in percent over the rank, drawn into `ax` if given. The axis always goes from 0 to 100 %, so
+    pictures of several epochs can be compared. The legend says of a curve of NaN that no query was evaluated. Returns
+    the figure and its axes; the figure is made without pyplot, so it need not be closed.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -30,21 +32,23 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
     named = curves if isinstance(curves, Mapping) else {"": curves}
     for name, curve in named.items():
         percent = 100 * curve.detach().cpu().double().reshape(-1)
-        ranks = range(1, len(percent) + 1)
-        label = f"{name}  (rank-1 {percent[0]:.1f} %)".strip()
-        ax.plot(ranks, percent.numpy(), marker="o", markersize=3, label=label)
+        said = "undefined: no query was evaluated" if percent[0].isnan() else f"rank-1 {percent[0]:.1f} %"
+        label = f"{name}  ({said})".strip()
+        ax.plot(range(1, len(percent) + 1), percent.numpy(), marker="o", markersize=3, label=label)
     ax.set(xlabel="rank", ylabel="identification rate (%)", title="Cumulative matching characteristic")
-    ax.set_xticks(_rank_ticks(max(len(curve.reshape(-1)) for curve in named.values())))
-    ax.set_ylim(top=101)
+    max_rank = max(len(curve.reshape(-1)) for curve in named.values())
+    margin = max(0.5, 0.03 * max_rank)
+    ax.set(xlim=(1 - margin, max_rank + margin), xticks=_rank_ticks(max_rank))
+    ax.set(ylim=(-1, 101), yticks=range(0, 101, 20))  # the markers of 0 and 100 % are whole
     ax.grid(alpha=0.3)
-    ax.legend(loc="lower right")
+    ax.legend(loc="center right")  # curves end high for a good model and low for a useless one
     return ax.figure, ax
 
 
 def _new_axes() -> Axes:
-    import matplotlib.pyplot as plt  # noqa: PLC0415 - a large import that evaluation does not need
+    from matplotlib.figure import Figure  # noqa: PLC0415 - a large import that evaluation does not need
 
-    _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    ax: Axes = Figure(figsize=(6.4, 4.2), layout="constrained").subplots()
     return ax
 
 
