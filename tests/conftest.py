@@ -31,3 +31,11 @@ def unannotated() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="module")
+def without_shapes() -> Iterator[None]:
+    """Do not execute the shapes in a module of many random problems, a third of whose time it takes; others do."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

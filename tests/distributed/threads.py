@@ -64,5 +64,10 @@ def run(size: int, function: Callable[[ThreadWorld], Any]) -> list[Any]:
     """What `function` returns on each of so many processes."""
     barrier, board = threading.Barrier(size), [None] * size
     worlds = [ThreadWorld(process, size, barrier, board) for process in range(size)]
-    with ThreadPoolExecutor(size) as pool:
-        return list(pool.map(function, worlds))
+    num_threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with ThreadPoolExecutor(size) as pool:
+            return list(pool.map(function, worlds))
+    finally:
+        torch.set_num_threads(num_threads)

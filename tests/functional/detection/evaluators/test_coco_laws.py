@@ -29,6 +29,8 @@ from tests.detection_strategies import problems
 from tests.reference.detection import Detection
 
 few = settings(max_examples=40)
+pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
+
 ARRAYS = ("precision", "recall", "scores")
 WITHOUT_ROWS = (
     "classes",
