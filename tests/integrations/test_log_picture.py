@@ -14,6 +14,7 @@ from PIL import Image
 
 from reid_torchmetrics.integrations import log_picture
 
+lightning = pytest.importorskip("lightning")
 loggers = pytest.importorskip("lightning.pytorch.loggers")
 dummies = pytest.importorskip("lightning.pytorch.loggers.logger")
 event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
@@ -54,7 +55,7 @@ def decoded(event, path) -> np.ndarray:
 # TensorBoard
 
 
-@pytest.mark.parametrize("picture", [PIXELS, torch.from_numpy(PIXELS), NEARLY_BLACK])
+@pytest.mark.parametrize("picture", [PIXELS, PIXELS[::-1], torch.from_numpy(PIXELS).transpose(0, 1), NEARLY_BLACK])
 def test_an_image_is_in_the_events_of_tensorboard(tmp_path, picture):
     logger = loggers.TensorBoardLogger(tmp_path, name="", version="")
     log_picture(logger, "val/nearest", picture, STEP)
@@ -258,6 +259,12 @@ def test_the_folder_is_the_first_that_there_is(logger, folder):
     assert [path.as_posix() for path in Path().rglob("*.png")] == [f"{folder}/pictures/nearest_step_000012.png"]
 
 
+@pytest.mark.parametrize("picture", [PIXELS[::-1], torch.from_numpy(PIXELS).transpose(0, 1)])
+def test_an_image_may_be_a_view(picture):
+    log_picture(None, "view", picture, STEP)
+    assert pixels_in("pictures/view_step_000012.png").tolist() == picture.tolist()
+
+
 def test_without_a_logger_the_file_is_in_the_current_directory(tmp_path):
     log_picture(None, "cmc", new_figure(), 0)
     assert pixels_in(tmp_path / "pictures" / "cmc_step_000000.png").shape == (200, 300, 3)
@@ -315,6 +322,36 @@ def test_each_of_several_loggers_gets_the_picture(tmp_path, group):
 def test_the_logger_of_a_fast_dev_run_drops_the_picture(tmp_path):
     log_picture(dummies.DummyLogger(), "val/nearest", PIXELS, STEP)
     assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.filterwarnings("ignore")  # of Lightning about loaders and loggers
+@pytest.mark.parametrize(
+    ("named", "folders"),
+    [
+        (["csv"], ["csv/pictures"]),
+        (["tensorboard", "csv"], ["csv/pictures", "tensorboard"]),
+        ([], ["root/pictures"]),
+    ],
+)
+def test_a_module_logs_to_all_loggers_of_its_trainer(tmp_path, named, folders):
+    class Module(lightning.LightningModule):
+        def validation_step(self, batch, batch_idx):
+            pass
+
+        def on_validation_epoch_end(self):
+            folder = self.trainer.default_root_dir
+            log_picture(self.loggers, "val/nearest", PIXELS, self.global_step, default_root_dir=folder)
+
+    classes = {"csv": loggers.CSVLogger, "tensorboard": loggers.TensorBoardLogger}
+    logger = [classes[name](tmp_path, name=name, version="") for name in named]
+    options = {"accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = lightning.Trainer(logger=logger or False, default_root_dir=tmp_path / "root", **options)
+    trainer.validate(Module(), torch.utils.data.DataLoader(torch.zeros(1)), verbose=False)
+    if "tensorboard" in folders:
+        assert len(images_in_events(tmp_path / "tensorboard", "val/nearest")) == 1
+    written = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.png")]
+    assert len(written) == 1
+    assert written[0].startswith(folders[0])
 
 
 # Figures

@@ -1,8 +1,7 @@
 """A picture goes to a logger by the logger's own call, and into a file where a logger takes no pictures.
 
 Loggers are known by the names of their classes, so that none is imported. A figure is drawn here, once and for all of
-them. Their own calls for figures do it in four ways: TensorBoard's replaces the canvas of the figure and imports
-pyplot, Comet's crops it.
+them: their own calls for figures change what they are given, or what is seen of it (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def _pixels_of(picture: object) -> _Pixels:
         raise ValueError(f"`picture` must have shape [H, W, 3]; got {list(picture.shape)}.")
     if 0 in picture.shape:
         raise ValueError(f"`picture` must have at least one pixel; got {list(picture.shape)}.")
-    return np.ascontiguousarray(picture.cpu().numpy() if isinstance(picture, Tensor) else picture)
+    return picture.cpu().numpy() if isinstance(picture, Tensor) else picture
 
 
 def _drawn(figure: Any) -> _Pixels:
