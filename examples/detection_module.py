@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import lightning
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
+from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 from torch.nn import functional
@@ -27,6 +28,7 @@ from torch.utils.data import DataLoader
 
 from detection.drawn_shapes import CLASSES, SIDE, Scene, Target, collate, draw_scene
 from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.integrations import log_picture
 from reid_torchmetrics.plot import plot_precision_recall
 
 if TYPE_CHECKING:
@@ -68,9 +70,10 @@ class DetectionModule(lightning.LightningModule):
         self.curves = self.val_metrics.results()
         self.val_metrics.reset()
         self.log_dict({f"val/{name}": numbers[name] for name in LOGGED}, sync_dist=True)  # the same in all processes
-        if self.trainer.is_global_zero and isinstance(self.logger, TensorBoardLogger):
-            figure, _ = plot_precision_recall(self.curves, names=CLASSES)
-            self.logger.experiment.add_figure("val/precision_recall", figure, self.global_step)
+        if self.trainer.is_global_zero:
+            figure = Figure(layout="constrained")  # pyplot would keep it until it is closed
+            plot_precision_recall(self.curves, names=CLASSES, ax=figure.subplots())
+            log_picture(self.logger, "val/precision_recall", figure, self.global_step)
 
     def training_step(self, batch: tuple[Tensor, list[Target]], batch_idx: int) -> Tensor:
         """Teach every cell how near the center of a shape it is, and those near one what box it has."""

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import lightning
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
+from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler
@@ -31,6 +32,7 @@ from reid.market1501 import read_market1501
 from reid.pedestrians import draw_pedestrians
 from reid.person_dataset import IdentitySampler, PersonDataset, Sample, Splits
 from reid_torchmetrics import ReIDCMCCurve, ReIDMetrics
+from reid_torchmetrics.integrations import log_picture
 from reid_torchmetrics.plot import plot_cmc
 
 if TYPE_CHECKING:
@@ -69,9 +71,10 @@ class ReIDModule(lightning.LightningModule):
 
         self.cmc = self.val_cmc.compute().cpu()  # in all processes, which wait for each other here
         self.val_cmc.reset()
-        if self.trainer.is_global_zero and isinstance(self.logger, TensorBoardLogger):
-            figure, _ = plot_cmc({f"after {self.global_step} steps": self.cmc})
-            self.logger.experiment.add_figure("val/cmc", figure, self.global_step)
+        if self.trainer.is_global_zero:
+            figure = Figure(layout="constrained")  # pyplot would keep it until it is closed
+            plot_cmc({f"after {self.global_step} steps": self.cmc}, ax=figure.subplots())
+            log_picture(self.logger, "val/cmc", figure, self.global_step)
 
     def on_fit_start(self) -> None:
         """Augment differently on every device: all were seeded alike, to start from the same weights."""

@@ -39,6 +39,7 @@ FACES = [
     *(f"{FUNCTIONAL}.retrieval.{room}" for room in (*ROOMS, "evaluation")),
     *(f"{FUNCTIONAL}.detection.{room}" for room in (*DETECTION_ROOMS, "evaluators")),
     *(f"{PACKAGE}.metrics.{room}" for room in ("base", "reid", "detection")),
+    f"{PACKAGE}.integrations",
 ]
 """rooms that others enter by what their `__init__` imports"""
 
@@ -47,9 +48,11 @@ RULES = [
     (FUNCTIONAL, "torchmetrics"),
     (FUNCTIONAL, "torch.distributed"),
     (FUNCTIONAL, "matplotlib"),
+    (FUNCTIONAL, "PIL"),
     (FUNCTIONAL, "lightning"),
     (FUNCTIONAL, f"{PACKAGE}.metrics"),
     (FUNCTIONAL, f"{PACKAGE}.plot"),
+    (FUNCTIONAL, f"{PACKAGE}.integrations"),
     (f"{FUNCTIONAL}.retrieval", f"{FUNCTIONAL}.detection"),
     (f"{FUNCTIONAL}.detection", f"{FUNCTIONAL}.retrieval"),
     *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.retrieval") for ground in ("segments", "world")),
@@ -74,10 +77,20 @@ RULES = [
     (f"{PACKAGE}.metrics.detection", f"{FUNCTIONAL}.retrieval"),
     (f"{PACKAGE}.plot", f"{PACKAGE}.metrics"),
     (f"{PACKAGE}.plot", f"{FUNCTIONAL}.retrieval"),
+    (f"{PACKAGE}.plot", f"{PACKAGE}.integrations"),
     (f"{PACKAGE}.metrics", "lightning"),
+    (f"{PACKAGE}.metrics", f"{PACKAGE}.integrations"),
+    *(
+        (f"{PACKAGE}.integrations.pictures", loggers)
+        for loggers in ("lightning", "pytorch_lightning", "wandb", "mlflow")
+    ),
+    (f"{PACKAGE}.integrations.pictures", "matplotlib.pyplot"),
+    (f"{PACKAGE}.integrations.pictures", FUNCTIONAL),
+    (f"{PACKAGE}.integrations.pictures", f"{PACKAGE}.metrics"),
     (f"{PACKAGE}._checks", FUNCTIONAL),
     (f"{PACKAGE}._checks", f"{PACKAGE}.metrics"),
     (f"{PACKAGE}._checks", f"{PACKAGE}.plot"),
+    (f"{PACKAGE}._checks", f"{PACKAGE}.integrations"),
 ]
 
 
@@ -191,11 +204,24 @@ def loaded_by(*statements: str) -> list[set[str]]:
     return [{name.partition(".")[0] for name in line.split()} for line in done.stdout.splitlines()]
 
 
-def test_importing_the_package_loads_neither_matplotlib_nor_lightning():
-    # TorchMetrics itself loads matplotlib where it is installed, so that is taken off.
-    before, after = loaded_by("import torchmetrics", "import reid_torchmetrics")
+LARGE = {"matplotlib", "PIL", "lightning", "pytorch_lightning"}
+# TorchMetrics itself loads matplotlib where it is installed, and so Pillow: they are forgotten, to be seen again.
+TORCHMETRICS_ALONE = f"""import torchmetrics
+for name in [*sys.modules]:
+    if name.partition(".")[0] in {LARGE}:
+        del sys.modules[name]"""
+
+
+@pytest.mark.parametrize("module", [PACKAGE, f"{PACKAGE}.integrations"])
+def test_importing_the_package_loads_neither_matplotlib_nor_pillow_nor_lightning(module):
+    before, after = loaded_by(TORCHMETRICS_ALONE, f"import {module}")
     assert "reid_torchmetrics" in after - before
-    assert not (after - before) & {"matplotlib", "lightning", "pytorch_lightning"}
+    assert not after & LARGE
+
+
+def test_a_large_import_would_be_found():
+    _, after = loaded_by(TORCHMETRICS_ALONE, "import PIL")
+    assert after & LARGE == {"PIL"}
 
 
 def test_no_file_is_longer_than_300_lines():

@@ -1,0 +1,415 @@
+"""Pictures in loggers: what was handed over is read back, from the real loggers where they are installed."""
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+from PIL import Image
+
+from reid_torchmetrics.integrations import log_picture
+
+lightning = pytest.importorskip("lightning")
+loggers = pytest.importorskip("lightning.pytorch.loggers")
+dummies = pytest.importorskip("lightning.pytorch.loggers.logger")
+event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+
+STEP = 12
+PIXELS = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
+NEARLY_BLACK = np.eye(3, dtype=np.uint8)[:, :, None].repeat(3, 2)  # some clients take 1 for white
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+
+def new_figure() -> Figure:
+    """A figure of 300 x 200 pixels with a line from corner to corner."""
+    figure = Figure(figsize=(3, 2), dpi=100, layout="constrained")
+    figure.subplots().plot([0, 1], [0, 1])
+    return figure
+
+
+def pixels_in(path) -> np.ndarray:
+    with Image.open(path) as image:
+        assert image.mode == "RGB"
+        return np.asarray(image)
+
+
+def images_in_events(folder, tag) -> list:
+    events = event_accumulator.EventAccumulator(str(folder))
+    return events.Reload().Images(tag)
+
+
+def decoded(event, path) -> np.ndarray:
+    path.write_bytes(event.encoded_image_string)
+    return pixels_in(path)
+
+
+# TensorBoard
+
+
+@pytest.mark.parametrize("picture", [PIXELS, PIXELS[::-1], torch.from_numpy(PIXELS).transpose(0, 1), NEARLY_BLACK])
+def test_an_image_is_in_the_events_of_tensorboard(tmp_path, picture):
+    logger = loggers.TensorBoardLogger(tmp_path, name="", version="")
+    log_picture(logger, "val/nearest", picture, STEP)
+    logger.finalize("success")
+    (event,) = images_in_events(tmp_path, "val/nearest")
+    assert event.step == STEP
+    assert decoded(event, tmp_path / "image.png").tolist() == picture.tolist()
+
+
+def test_a_figure_is_in_the_events_of_tensorboard_as_its_own_call_draws_it(tmp_path):
+    logger = loggers.TensorBoardLogger(tmp_path, name="", version="")
+    log_picture(logger, "ours", new_figure(), STEP)
+    logger.experiment.add_figure("its own", new_figure(), STEP)
+    logger.finalize("success")
+    (ours,), (its_own,) = images_in_events(tmp_path, "ours"), images_in_events(tmp_path, "its own")
+    assert (ours.step, ours.width, ours.height) == (STEP, 300, 200)
+    assert decoded(ours, tmp_path / "1.png").tolist() == decoded(its_own, tmp_path / "2.png").tolist()
+
+
+def test_a_logger_of_ones_own_is_known_by_the_class_that_it_inherits_from(tmp_path):
+    class Renamed(loggers.TensorBoardLogger):
+        """Not in any table."""
+
+    logger = Renamed(tmp_path, name="", version="")
+    log_picture(logger, "val/nearest", PIXELS, STEP)
+    logger.finalize("success")
+    assert len(images_in_events(tmp_path, "val/nearest")) == 1
+    assert not (tmp_path / "pictures").exists()
+
+
+def test_a_process_other_than_the_first_logs_nothing(tmp_path, monkeypatch):
+    from lightning.fabric.utilities.rank_zero import rank_zero_only  # noqa: PLC0415 - may be missing
+
+    monkeypatch.setattr(rank_zero_only, "rank", 1)
+    log_picture(loggers.TensorBoardLogger(tmp_path), "val/nearest", PIXELS, STEP)
+    assert [*tmp_path.iterdir()] == []
+
+
+# Weights & Biases and MLflow, where they are installed
+
+
+@pytest.mark.filterwarnings("ignore")  # of the client's dependencies
+@pytest.mark.parametrize("picture", [NEARLY_BLACK, new_figure()], ids=["image", "figure"])
+def test_a_picture_is_in_an_offline_run_of_wandb(tmp_path, monkeypatch, picture):
+    wandb = pytest.importorskip("wandb", reason="wandb is not installed")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    logger = loggers.WandbLogger(save_dir=tmp_path, offline=True)
+    log_picture(logger, "val/nearest", picture, STEP)
+    summary = dict(logger.experiment.summary["val/nearest"])
+    wandb.finish()
+    (path,) = tmp_path.glob("wandb/offline-run-*/files/media/images/val/nearest_*.png")
+    written = pixels_in(path)
+    assert (summary["count"], summary["height"], summary["width"]) == (1, *written.shape[:2])
+    assert written.shape == ((200, 300, 3) if isinstance(picture, Figure) else picture.shape)
+    if not isinstance(picture, Figure):
+        assert written.tolist() == picture.tolist()
+
+
+@pytest.mark.filterwarnings("ignore")  # of the client's dependencies
+def test_a_picture_is_in_a_store_of_mlflow(tmp_path, monkeypatch):
+    pytest.importorskip("mlflow", reason="mlflow is not installed")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")  # newer versions ask for it
+    logger = loggers.MLFlowLogger(tracking_uri=f"file:{tmp_path / 'runs'}")
+    log_picture(logger, "val/nearest (AP@0.5)", PIXELS, STEP)
+    (artifact,) = (
+        each.path for each in logger.experiment.list_artifacts(logger.run_id, "images") if each.path.endswith(".png")
+    )
+    assert re.match(r"images/val.nearest _AP_0.5_.step.12.timestamp", artifact)
+    (path,) = tmp_path.glob(f"runs/*/{logger.run_id}/artifacts/{artifact}")
+    assert pixels_in(path).tolist() == PIXELS.tolist()
+
+
+# Stand-ins with the signatures of the clients
+
+
+class Calls:
+    """What clients were given: the name, the image and the step of each call."""
+
+    def __init__(self):
+        self.calls = []
+
+
+class WandbLogger(Calls):
+    """That of Lightning 2.6."""
+
+    def log_image(self, key, images, step=None, **kwargs):
+        self.calls += [(key, image, step) for image in images]
+
+
+class MLFlowLogger(Calls):
+    """That of Lightning 2.6 with the client of MLflow 3.17."""
+
+    run_id = "a run"
+
+    @property
+    def experiment(self):
+        return self
+
+    def log_image(  # noqa: PLR0917 - theirs
+        self, run_id, image, artifact_file=None, key=None, step=None, timestamp=None, synchronous=None
+    ):
+        assert (run_id, artifact_file) == (self.run_id, None)
+        self.calls.append((key, image, step))
+
+
+class CometLogger(Calls):
+    """That of Lightning 2.6 with an experiment of comet_ml 3.58."""
+
+    @property
+    def experiment(self):
+        return self
+
+    def log_image(  # noqa: PLR0917 - theirs
+        self,
+        image_data,
+        name=None,
+        overwrite=False,
+        image_format="png",
+        image_scale=1.0,
+        image_shape=None,
+        image_colormap=None,
+        image_minmax=None,
+        image_channels="last",
+        copy_to_tmp=True,
+        step=None,
+        annotations=None,
+        metadata=None,
+    ):
+        self.calls.append((name, image_data, step))
+
+
+class LitLogger(Calls):
+    """That of Lightning 2.6 with an experiment of litlogger 2026.8: series by name."""
+
+    @property
+    def experiment(self):
+        return {"val/nearest": self}
+
+    def append(self, value, step=None):
+        self.calls.append(("val/nearest", value.data, step))
+
+
+@pytest.fixture
+def _litlogger(monkeypatch):
+    class LitImage:
+        def __init__(self, data, format="png", description=""):  # noqa: A002 - theirs
+            self.data = data
+
+    module = ModuleType("litlogger")
+    module.Image = LitImage
+    monkeypatch.setitem(sys.modules, "litlogger", module)
+
+
+CLIENTS = (WandbLogger, MLFlowLogger, CometLogger, LitLogger)
+
+
+@pytest.mark.usefixtures("_litlogger")
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_client_gets_an_image_of_pillow_with_its_name_and_step(client, tmp_path):
+    logger = client()
+    log_picture(logger, "val/nearest", PIXELS, STEP)
+    log_picture(logger, "val/nearest", new_figure(), STEP + 1)
+    (name, image, step), (_, figure, later) = logger.calls
+    assert (name, step, later) == ("val/nearest", STEP, STEP + 1)
+    assert isinstance(image, Image.Image)
+    assert np.asarray(image).tolist() == PIXELS.tolist()
+    assert (figure.mode, figure.size) == ("RGB", (300, 200))
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_the_characters_that_mlflow_refuses_are_replaced():
+    logger = MLFlowLogger()
+    log_picture(logger, "val/AP@0.5 of-a_b", PIXELS, STEP)
+    assert logger.calls[0][0] == "val/AP_0.5 of-a_b"
+
+
+# Files
+
+
+def test_a_logger_that_takes_no_pictures_finds_a_file_in_its_folder(tmp_path):
+    logger = loggers.CSVLogger(tmp_path / "logs", name="run", version=3)
+    log_picture(logger, "val/nearest", PIXELS, STEP, default_root_dir=tmp_path / "elsewhere")
+    (path,) = tmp_path.rglob("*.png")
+    assert path.relative_to(tmp_path).as_posix() == "logs/run/version_3/pictures/val/nearest_step_000012.png"
+    assert pixels_in(path).tolist() == PIXELS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("logger", "folder"),
+    [
+        (SimpleNamespace(log_dir="logged", save_dir="saved"), "logged"),
+        (SimpleNamespace(log_dir=None, save_dir=Path("saved")), "saved"),
+        (SimpleNamespace(log_dir=None, save_dir=None), "default"),
+        (SimpleNamespace(), "default"),
+        (None, "default"),
+        ([], "default"),
+    ],
+)
+def test_the_folder_is_the_first_that_there_is(logger, folder):
+    log_picture(logger, "nearest", PIXELS, STEP, default_root_dir="default")
+    assert [path.as_posix() for path in Path().rglob("*.png")] == [f"{folder}/pictures/nearest_step_000012.png"]
+
+
+@pytest.mark.parametrize("picture", [PIXELS[::-1], torch.from_numpy(PIXELS).transpose(0, 1)])
+def test_an_image_may_be_a_view(picture):
+    log_picture(None, "view", picture, STEP)
+    assert pixels_in("pictures/view_step_000012.png").tolist() == picture.tolist()
+
+
+def test_without_a_logger_the_file_is_in_the_current_directory(tmp_path):
+    log_picture(None, "cmc", new_figure(), 0)
+    assert pixels_in(tmp_path / "pictures" / "cmc_step_000000.png").shape == (200, 300, 3)
+
+
+def test_a_folder_may_be_in_an_object_store():
+    fsspec = pytest.importorskip("fsspec")
+    log_picture(SimpleNamespace(log_dir="memory://run"), "val/nearest", PIXELS, STEP)
+    with fsspec.open("memory://run/pictures/val/nearest_step_000012.png") as file:
+        assert pixels_in(file).tolist() == PIXELS.tolist()
+    assert [*Path().iterdir()] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("val/cmc", "val/cmc_step_000012.png"),
+        ("/a//b/", "a/b_step_000012.png"),
+        ("AP@0.5 (ü)", "AP@0.5 (ü)_step_000012.png"),
+        ("a:b", "a%3Ab_step_000012.png"),
+        ("a%3Ab", "a%253Ab_step_000012.png"),
+        ("../../a", "%2E%2E/%2E%2E/a_step_000012.png"),
+        (".", "%2E_step_000012.png"),
+        ('a\\b?*"<>|\n', "a%5Cb%3F%2A%22%3C%3E%7C%0A_step_000012.png"),
+    ],
+)
+def test_a_file_has_a_name_that_every_file_system_takes(name, file):
+    log_picture(None, name, PIXELS, STEP)
+    assert [path.relative_to("pictures").as_posix() for path in Path("pictures").rglob("*.png")] == [file]
+
+
+def test_steps_have_files_of_their_own_and_a_step_is_overwritten():
+    for step in (1, 2, 10_000_000, 2):
+        log_picture(None, "a", PIXELS, step)
+    assert sorted(path.name for path in Path("pictures").iterdir()) == [
+        "a_step_000001.png",
+        "a_step_000002.png",
+        "a_step_10000000.png",
+    ]
+
+
+# Several, and none
+
+
+@pytest.mark.usefixtures("_litlogger")
+@pytest.mark.parametrize("group", [list, tuple])
+def test_each_of_several_loggers_gets_the_picture(tmp_path, group):
+    clients = [client() for client in CLIENTS]
+    files = loggers.CSVLogger(tmp_path / "csv")
+    log_picture(group([*clients, files]), "val/nearest", new_figure(), STEP)
+    assert [len(client.calls) for client in clients] == [1] * len(CLIENTS)
+    assert len([*tmp_path.rglob("*.png")]) == 1
+
+
+def test_the_logger_of_a_fast_dev_run_drops_the_picture(tmp_path):
+    log_picture(dummies.DummyLogger(), "val/nearest", PIXELS, STEP)
+    assert [*tmp_path.iterdir()] == []
+
+
+@pytest.mark.filterwarnings("ignore")  # of Lightning about loaders and loggers
+@pytest.mark.parametrize(
+    ("named", "folders"),
+    [
+        (["csv"], ["csv/pictures"]),
+        (["tensorboard", "csv"], ["csv/pictures", "tensorboard"]),
+        ([], ["root/pictures"]),
+    ],
+)
+def test_a_module_logs_to_all_loggers_of_its_trainer(tmp_path, named, folders):
+    class Module(lightning.LightningModule):
+        def validation_step(self, batch, batch_idx):
+            pass
+
+        def on_validation_epoch_end(self):
+            folder = self.trainer.default_root_dir
+            log_picture(self.loggers, "val/nearest", PIXELS, self.global_step, default_root_dir=folder)
+
+    classes = {"csv": loggers.CSVLogger, "tensorboard": loggers.TensorBoardLogger}
+    logger = [classes[name](tmp_path, name=name, version="") for name in named]
+    options = {"accelerator": "cpu", "enable_progress_bar": False, "enable_model_summary": False}
+    trainer = lightning.Trainer(logger=logger or False, default_root_dir=tmp_path / "root", **options)
+    trainer.validate(Module(), torch.utils.data.DataLoader(torch.zeros(1)), verbose=False)
+    if "tensorboard" in folders:
+        assert len(images_in_events(tmp_path / "tensorboard", "val/nearest")) == 1
+    written = [path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.png")]
+    assert len(written) == 1
+    assert written[0].startswith(folders[0])
+
+
+# Figures
+
+
+def test_a_figure_stays_as_it_was_and_pyplot_knows_of_none():
+    figure = new_figure()
+    canvas, size, dpi = figure.canvas, figure.get_size_inches().tolist(), figure.dpi
+    log_picture(None, "cmc", figure, STEP)
+    assert figure.canvas is canvas
+    assert (figure.get_size_inches().tolist(), figure.dpi, len(figure.axes)) == (size, dpi, 1)
+    assert plt.get_fignums() == []
+
+
+def test_a_figure_of_pyplot_stays_open():
+    figure, _ = plt.subplots()
+    canvas = figure.canvas
+    try:
+        log_picture(None, "cmc", figure, STEP)
+        assert plt.get_fignums() == [figure.number]
+        assert figure.canvas is canvas
+    finally:
+        plt.close(figure)
+
+
+def test_a_transparent_figure_is_drawn_on_white():
+    figure = Figure(figsize=(1, 1), dpi=10, facecolor=(1, 0, 0, 0.5))
+    log_picture(None, "red", figure, STEP)
+    log_picture(None, "none", Figure(figsize=(1, 1), dpi=10, facecolor="none"), STEP)
+    assert pixels_in("pictures/red_step_000012.png")[5, 5] == pytest.approx([255, 127.5, 127.5], abs=1)
+    assert pixels_in("pictures/none_step_000012.png").min() == 255
+
+
+# Errors
+
+BAD = [
+    (("a", [[0]], 1), TypeError, "`picture` must be a figure of Matplotlib, a NumPy array or a tensor; got list."),
+    (("a", PIXELS / 255, 1), TypeError, "`picture` must have the dtype uint8; got float64."),
+    (("a", torch.zeros(2, 2, 3), 1), TypeError, "`picture` must have the dtype uint8; got torch.float32."),
+    (("a", PIXELS[..., 0], 1), ValueError, "`picture` must have shape [H, W, 3]; got [5, 7]."),
+    (("a", PIXELS.transpose(2, 0, 1), 1), ValueError, "`picture` must have shape [H, W, 3]; got [3, 5, 7]."),
+    (("a", PIXELS[:0], 1), ValueError, "`picture` must have at least one pixel; got [0, 7, 3]."),
+    ((3, PIXELS, 1), TypeError, "`name` must be a str; got int."),
+    (("", PIXELS, 1), ValueError, "`name` must have a character that is no slash; got ''."),
+    (("//", PIXELS, 1), ValueError, "`name` must have a character that is no slash; got '//'."),
+    (("a", PIXELS, -1), ValueError, "`step` must be at least 0; got -1."),
+    (("a", PIXELS, 1.0), TypeError, "`step` must be an int; got float."),
+]
+
+
+@pytest.mark.parametrize(("arguments", "kind", "message"), BAD, ids=[message for _, _, message in BAD])
+def test_bad_input_is_refused_and_nothing_is_written(arguments, kind, message, tmp_path):
+    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+        log_picture(None, *arguments)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ModuleNotFoundError, match=r"^Logging pictures needs Pillow: pip install pillow\.$"):
+        log_picture(None, "a", PIXELS, STEP)
