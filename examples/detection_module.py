@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import lightning
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
-from matplotlib.figure import Figure
 from PIL import Image, ImageDraw
 from torch import Tensor, nn
 from torch.nn import functional
@@ -71,8 +70,7 @@ class DetectionModule(lightning.LightningModule):
         self.val_metrics.reset()
         self.log_dict({f"val/{name}": numbers[name] for name in LOGGED}, sync_dist=True)  # the same in all processes
         if self.trainer.is_global_zero:
-            figure = Figure(layout="constrained")  # pyplot would keep it until it is closed
-            plot_precision_recall(self.curves, names=CLASSES, ax=figure.subplots())
+            figure, _ = plot_precision_recall(self.curves, names=CLASSES)
             log_picture(self.logger, "val/precision_recall", figure, self.global_step)
 
     def training_step(self, batch: tuple[Tensor, list[Target]], batch_idx: int) -> Tensor:

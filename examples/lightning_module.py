@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 import lightning
 import torch
 from lightning.pytorch.loggers import TensorBoardLogger
-from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler
@@ -72,8 +71,7 @@ class ReIDModule(lightning.LightningModule):
         self.cmc = self.val_cmc.compute().cpu()  # in all processes, which wait for each other here
         self.val_cmc.reset()
         if self.trainer.is_global_zero:
-            figure = Figure(layout="constrained")  # pyplot would keep it until it is closed
-            plot_cmc({f"after {self.global_step} steps": self.cmc}, ax=figure.subplots())
+            figure, _ = plot_cmc({f"after {self.global_step} steps": self.cmc})
             log_picture(self.logger, "val/cmc", figure, self.global_step)
 
     def on_fit_start(self) -> None:
