@@ -7,6 +7,7 @@ from reid_torchmetrics.functional.retrieval.evaluation.evaluate import evaluate,
 from reid_torchmetrics.functional.retrieval.evaluation.pooling import PooledQueries, pool_queries
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS, Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.protocols import PROTOCOLS, find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation.rank_lists import RankLists
 from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking
 from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults

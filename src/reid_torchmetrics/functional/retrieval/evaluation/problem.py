@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import torch
 from jaxtyping import Int
 from torch import Tensor
 
@@ -27,6 +28,16 @@ class Embeddings:
     rerank: Rerank | None
     max_bytes: int
 
+    @property
+    def num_queries(self) -> int:
+        """Number of queries."""
+        return self.query.size
+
+    @property
+    def device(self) -> torch.device:
+        """Where the embeddings are."""
+        return self.query.device
+
     def __post_init__(self) -> None:
         check_rerank(self.rerank, self.similarity)
 
@@ -49,6 +60,16 @@ class Matrix:
     max_bytes: int
     similarity = "given scores"
     rerank = None
+
+    @property
+    def num_queries(self) -> int:
+        """Number of queries."""
+        return len(self.matrix)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the scores are."""
+        return self.matrix.device
 
     def scores(self, relevance: Relevance, world: World) -> Scores:
         """The scores of the gallery items that `relevance` keeps."""
@@ -119,6 +140,15 @@ class RetrievalProblem:
     labels: Labels
     places: Int[Tensor, " gallery"] | None = None
     """of the gallery items in the whole gallery, ascending, where they are a part of it and ties need them"""
+    query_index: Int[Tensor, " queries"] | None = None
+    """numbers of the queries in the data set, where they are known"""
+
+    @property
+    def numbers_of_queries(self) -> Int[Tensor, " queries"]:
+        """What users know a query by: its number in the data set, else its position."""
+        if self.query_index is not None:
+            return self.query_index
+        return torch.arange(self.source.num_queries, device=self.source.device)
 
     def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
         """Scores and relevance under a protocol."""

@@ -30,6 +30,8 @@ class Ranking:
     counts: QueryCounts
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
+    query_index: Int[Tensor, " queries"] | None = None
+    """numbers of the queries in the data set, else their positions"""
     drawn: DrawnResults | None = None
     """expectations over drawn galleries, where the protocol draws them"""
     undefined: str | None = None
@@ -46,7 +48,12 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     scores, relevance = problem.prepare(options.protocol, world)
     ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=_places(problem, relevance))
     return Ranking(
-        ranks, counts, relevance.query_identities, relevance.query_cameras, _expected(scores, relevance, options)
+        ranks,
+        counts,
+        relevance.query_identities,
+        relevance.query_cameras,
+        problem.numbers_of_queries,
+        _expected(scores, relevance, options),
     )
 
 

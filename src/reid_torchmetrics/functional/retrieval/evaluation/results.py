@@ -18,9 +18,15 @@ from reid_torchmetrics.functional.retrieval.evaluation.camera_pairs import Camer
 from reid_torchmetrics.functional.retrieval.evaluation.conventions import describe
 from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.rank_lists import RankLists
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
-from reid_torchmetrics.functional.retrieval.measures import mean_over_identities, mean_over_queries
-from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
+from reid_torchmetrics.functional.retrieval.measures import (
+    mean_over_identities,
+    mean_over_queries,
+    mean_precision_recall_curve,
+    precision_recall_curve,
+)
+from reid_torchmetrics.functional.retrieval.ranking import Nearest, PositiveRanks, nearest
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 
@@ -41,6 +47,8 @@ class RetrievalResults:
     """gallery items left for the query once junk is removed"""
     counts: QueryCounts
     """how many queries are valid, and why the others are not"""
+    ranks: PositiveRanks
+    """of the positives in the whole gallery, which all the above follow from; do not write to them"""
     protocol: Protocol
     setup: Setup
     """what decides the numbers besides the protocol"""
@@ -48,6 +56,12 @@ class RetrievalResults:
     """what each query counts in means; None for 1"""
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
+    query_index: Int[Tensor, " queries"] | None = None
+    """numbers of the queries in the data set, where the evaluation was given `index`, else their positions"""
+    rank_lists: RankLists | None = None
+    """of all queries, where the results were asked to hold them"""
+    camera_pairs: Mapping[str, CameraPairs] | None = None
+    """of the reported numbers, where the results were asked to hold them"""
     problem: RetrievalProblem | None = None
     """what was evaluated; None in results of a metric, which does not hand out its samples"""
 
@@ -81,12 +95,15 @@ class RetrievalResults:
         Raises:
             ValueError: no cameras, a name that is not reported, or galleries that are drawn from the queries.
         """
-        if self.weight is not None:
-            raise ValueError(
-                "`by_camera` must come with a protocol that draws no gallery from the queries; got `queries_in_draw`"
-                f" and {self.protocol.draw!r}."
-            )
-        return mean_by(self._reported(name), self._known("query_cameras"))
+        return self._mean_by("query_cameras", name, "by_camera")
+
+    def by_identity(self, name: str | None = None) -> Breakdown:
+        """Mean of a reported number, the first if none is named, over the valid queries of each identity.
+
+        Raises:
+            ValueError: no identities, a name that is not reported, or galleries that are drawn from the queries.
+        """
+        return self._mean_by("query_identities", name, "by_identity")
 
     def by_camera_pair(self, name: str | None = None) -> CameraPairs:
         """Mean of a reported number for each query camera against each gallery camera alone, computed when asked for.
@@ -119,6 +136,46 @@ class RetrievalResults:
             weight=self.weight,
             empty_target_action=self.protocol.empty_target_action,
         )
+
+    def hardest(self, n: int, *, by: str = "map") -> Int[Tensor, " hardest"]:
+        """Up to `n` queries, counted from 0, with the lowest values of a number, the lowest first.
+
+        Equal values are in falling order of the first right answer's rank, then in the order of the queries. Queries
+        without a value, that is without a right answer in the gallery, are left out.
+
+        Args:
+            n: how many.
+            by: a reported number, "map" or "minp".
+
+        Raises:
+            TypeError: `n` is not an int.
+            ValueError: `n` is below 1, or `by` is another name.
+        """
+        _checks.positive_int("n", n)
+        values = {"map": self.average_precision, "minp": self.inverse_negative_penalty, **self.values}
+        _checks.one_of("by", by, values)
+        valid = (~values[by].isnan()).nonzero()[:, 0]
+        by_rank = valid[self.first_rank[valid].argsort(descending=True, stable=True)]
+        return by_rank[values[by][by_rank].argsort(stable=True)[:n]]
+
+    def mean_precision_recall(self, num_points: int = 101) -> Float[Tensor, " num_points"]:
+        """Mean over queries of the interpolated precision at equidistant recalls; see `mean_precision_recall_curve`.
+
+        Raises:
+            TypeError: `num_points` is not an int.
+            ValueError: `num_points` is below 2, or the tie policy is "expected".
+        """
+        action = self.protocol.empty_target_action
+        return mean_precision_recall_curve(self.ranks, num_points, empty_target_action=action)
+
+    def precision_recall(self, query: int) -> tuple[Float[Tensor, " points"], Float[Tensor, " points"]]:
+        """Precision and recall at each positive of one query, counted from 0; see `precision_recall_curve`.
+
+        Raises:
+            TypeError: `query` is not an int.
+            ValueError: `query` is not the number of a query, or the tie policy is "expected".
+        """
+        return precision_recall_curve(self.ranks, query)
 
     def nearest(self, k: int, *, queries: Int[Tensor, " chosen"] | None = None) -> Nearest:
         """The first k candidates of each query, or of chosen ones, computed when asked for; see `nearest`.
@@ -173,6 +230,14 @@ class RetrievalResults:
                 " embeddings; got results of a metric, which hold none."
             )
         return self.problem
+
+    def _mean_by(self, label: str, name: str | None, method: str) -> Breakdown:
+        if self.weight is not None:
+            raise ValueError(
+                f"`{method}` must come with a protocol that draws no gallery from the queries; got `queries_in_draw`"
+                f" and {self.protocol.draw!r}."
+            )
+        return mean_by(self._reported(name), self._known(label))
 
     def _known(self, name: str) -> Tensor:
         """A label of every query, which relevance as lists or an evaluation without cameras lacks."""

@@ -55,7 +55,8 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
     _, table = world.guarded_all_gather(lambda: (None, _Sizes(len(query), len(gallery))))
     sizes = [_Sizes._make(row) for row in table]
     if held.non_finite.found:
-        return _unranked(sum(size.queries for size in sizes), samples.device, held.non_finite.reason())
+        queries = share_queries(world, held, query, gallery, [size.queries for size in sizes])
+        return _unranked(queries, held.non_finite.reason())
     if world.size > 1 and options.needs_all_samples:
         # Every process gets all samples, and goes on by itself.
         return rank_samples(gather_samples(world, held), options, max_bytes=max_bytes)
@@ -101,14 +102,18 @@ def _problem(
             queries.identities, samples.identities[gallery], queries.cameras, cameras, self_index=queries.self_index
         ),
         places,
+        queries.numbers,
     )
 
 
-def _unranked(num_queries: int, device: torch.device, reason: str) -> Ranking:
+def _unranked(queries: Queries, reason: str) -> Ranking:
     """No query has a rank, so that every measure is NaN."""
-    nothing = torch.zeros(num_queries, dtype=torch.int64, device=device)
+    nothing = torch.zeros_like(queries.identities)
+    num_queries = len(nothing)
+    index = torch.arange(num_queries, device=nothing.device) if queries.numbers is None else queries.numbers
     counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
-    return Ranking(PositiveRanks(nothing[:0], nothing, nothing), counts, undefined=reason)
+    ranks = PositiveRanks(nothing[:0], nothing, nothing)
+    return Ranking(ranks, counts, queries.identities, queries.cameras, index, undefined=reason)
 
 
 def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:

@@ -31,7 +31,7 @@ def summarize(
 ) -> RetrievalResults:
     """Evaluate every query and the means that `protocol` reports; `of_cmc` is ranked under the CMC's camera rule.
 
-    Everything is copied: rankings may be shared.
+    Everything but the ranks, which may be large, is copied: rankings may be shared.
     """
     ranks, drawn = ranking.ranks, of_cmc.drawn
     weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
@@ -45,11 +45,13 @@ def summarize(
         num_positives=ranks.num_positives.clone(),
         num_candidates=ranks.num_candidates.clone(),
         counts=ranking.counts,
+        ranks=ranks,
         protocol=protocol,
         setup=setup,
         weight=_copy(weight),
         query_identities=_copy(ranking.query_identities),
         query_cameras=_copy(ranking.query_cameras),
+        query_index=_copy(ranking.query_index),
         problem=problem,
     )
 

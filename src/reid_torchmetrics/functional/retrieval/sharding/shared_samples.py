@@ -236,6 +236,8 @@ class Queries(NamedTuple):
     cameras: Int[Tensor, " queries"] | None
     self_index: Int[Tensor, " queries"] | None
     """their positions in this process's gallery, -1 where it does not hold them; None if it holds none"""
+    numbers: Int[Tensor, " queries"] | None
+    """their `index` in the data set, where they were given"""
 
 
 def share_queries(
@@ -251,7 +253,8 @@ def share_queries(
         query = samples.in_order(query)
         cameras = None if samples.cameras is None else samples.cameras[query]
         self_index = samples.column_of(gallery, query)
-        return Queries(samples.rows(query), samples.identities[query], cameras, _known(self_index))
+        index = None if samples.index is None else samples.index[query]
+        return Queries(samples.rows(query), samples.identities[query], cameras, _known(self_index), index)
     shared, device = share_samples(world, held, query, sizes), samples.device
 
     def put_in_order() -> Queries:
@@ -266,6 +269,7 @@ def share_queries(
             shared.label("identities", device)[place],
             None if samples.cameras is None else shared.label("cameras", device)[place],
             _known(self_index[place]),
+            None if is_ordered else shared.label("index", device)[place],
         )
 
     return world.guarded(put_in_order)
