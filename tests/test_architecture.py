@@ -39,6 +39,7 @@ FACES = [
     *(f"{FUNCTIONAL}.retrieval.{room}" for room in (*ROOMS, "evaluation")),
     *(f"{FUNCTIONAL}.detection.{room}" for room in (*DETECTION_ROOMS, "evaluators")),
     *(f"{PACKAGE}.metrics.{room}" for room in ("base", "reid", "detection")),
+    f"{PACKAGE}.plot",
     f"{PACKAGE}.integrations",
 ]
 """rooms that others enter by what their `__init__` imports"""
@@ -76,7 +77,8 @@ RULES = [
     (f"{PACKAGE}.metrics.reid", f"{FUNCTIONAL}.detection"),
     (f"{PACKAGE}.metrics.detection", f"{FUNCTIONAL}.retrieval"),
     (f"{PACKAGE}.plot", f"{PACKAGE}.metrics"),
-    (f"{PACKAGE}.plot", f"{FUNCTIONAL}.retrieval"),
+    (f"{PACKAGE}.plot", "lightning"),
+    (f"{PACKAGE}.plot", "matplotlib.pyplot"),
     (f"{PACKAGE}.plot", f"{PACKAGE}.integrations"),
     (f"{PACKAGE}.metrics", "lightning"),
     (f"{PACKAGE}.metrics", f"{PACKAGE}.integrations"),

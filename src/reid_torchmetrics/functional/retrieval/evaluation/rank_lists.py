@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
@@ -91,4 +92,7 @@ class RankLists:
         return wrong[self.margins()[wrong].argsort(descending=True, stable=True)[:n]]
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
-        return RankLists(**{name: None if values is None else function(values) for name, values in vars(self).items()})
+        mapped: dict[str, Any] = {
+            name: None if values is None else function(values) for name, values in vars(self).items()
+        }
+        return RankLists(**mapped)
