@@ -12,13 +12,14 @@ from reid_torchmetrics.functional.retrieval import (
     count_ranks,
     find_listed_relevance,
     find_relevance,
+    first_rank,
     given_scores,
     score_embeddings,
 )
 from reid_torchmetrics.functional.retrieval.ranking.nearest import Nearest, nearest
 from tests.reference import nearest as reference
 from tests.reference.retrieval import candidates
-from tests.strategies import Problem, problems
+from tests.strategies import ALL_TIES, Problem, problems
 
 NAN, INF = math.nan, math.inf
 
@@ -28,9 +29,9 @@ def relevance_of(problem: Problem) -> Relevance:
     return find_relevance(*problem.labels, **{name: getattr(problem, name) for name in names})
 
 
-def list_nearest(problem: Problem, k: int, rows=None, max_bytes: int = 10**7) -> Nearest:
+def list_nearest(problem: Problem, k: int, rows=None, max_bytes: int = 10**7, ties: str = "stable") -> Nearest:
     relevance = relevance_of(problem)
-    return nearest(given_scores(problem.scores, relevance, max_bytes=max_bytes), relevance, k, rows)
+    return nearest(given_scores(problem.scores, relevance, max_bytes=max_bytes), relevance, k, rows, ties=ties)
 
 
 def as_lists(found: Nearest) -> list[list[tuple[int, float, bool]]]:
@@ -45,7 +46,7 @@ def as_lists(found: Nearest) -> list[list[tuple[int, float, bool]]]:
     return lists
 
 
-def expected(problem: Problem, k: int) -> list[list[tuple[int, float, bool]]]:
+def expected(problem: Problem, k: int, ties: str = "stable") -> list[reference.Found]:
     query_identities, gallery_identities, query_cameras, gallery_cameras = (
         None if labels is None else labels.tolist() for labels in problem.labels
     )
@@ -60,7 +61,7 @@ def expected(problem: Problem, k: int) -> list[list[tuple[int, float, bool]]]:
             junk_identities=problem.junk_identities,
             self_position=-1 if problem.self_index is None else int(problem.self_index[query]),
         )
-        lists.append(reference.nearest(problem.scores[query].tolist(), found, k))
+        lists.append(reference.nearest(problem.scores[query].tolist(), found, k, ties))
     return lists
 
 
@@ -74,12 +75,30 @@ def infinite_problems(draw) -> Problem:
     return problem
 
 
-@given(problems() | infinite_problems(), st.sampled_from([1, 2, 5, 30]), st.sampled_from([1, 300, 1000, 10**7]))
+@given(
+    problems(ties=ALL_TIES) | infinite_problems(),
+    st.sampled_from([1, 2, 5, 30]),
+    st.sampled_from([1, 300, 1000, 10**7]),
+)
 def test_lists_are_those_of_the_slow_reference_in_tiles_of_any_size(problem, k, max_bytes):
-    found = list_nearest(problem, k, max_bytes=max_bytes)
+    found = list_nearest(problem, k, max_bytes=max_bytes, ties=problem.ties)
     assert found.positions.shape == found.scores.shape == found.positive.shape == (len(problem.scores), k)
     assert (found.positions.dtype, found.scores.dtype) == (torch.int64, torch.float32)
-    assert as_lists(found) == expected(problem, k)
+    wanted = expected(problem, k, problem.ties)
+    assert as_lists(found) == [each.listed for each in wanted]
+    assert found.first_rank.tolist() == [each.first_rank for each in wanted]
+    assert found.first_position.tolist() == [each.first_position for each in wanted]
+    first = [problem.scores[row, each.first_position] for row, each in enumerate(wanted) if each.first_rank]
+    assert found.first_score[found.first_rank > 0].tolist() == first
+    assert found.first_score[found.first_rank == 0].isnan().all()
+
+
+@given(problems(), st.sampled_from([1, 3]))
+def test_first_positives_are_at_the_ranks_that_are_counted(problem, k):
+    relevance = relevance_of(problem)
+    scores = given_scores(problem.scores, relevance)
+    counted = first_rank(count_ranks(scores, relevance, ties=problem.ties))
+    assert nearest(scores, relevance, k, ties=problem.ties).first_rank.tolist() == counted.nan_to_num(0).tolist()
 
 
 @given(problems(), st.data(), st.sampled_from([1, 1000, 10**7]))
@@ -88,7 +107,8 @@ def test_chosen_queries_have_the_lists_that_they_have_among_all(problem, data, m
     rows = data.draw(st.lists(queries, max_size=9 if len(problem.scores) else 0))
     found = list_nearest(problem, 3, torch.tensor(rows, dtype=torch.int64), max_bytes)
     every = expected(problem, 3)
-    assert as_lists(found) == [every[row] for row in rows]
+    assert as_lists(found) == [every[row].listed for row in rows]
+    assert found.first_rank.tolist() == [every[row].first_rank for row in rows]
 
 
 @given(problems())
@@ -148,6 +168,14 @@ def test_pairs_that_a_rule_of_the_users_drops_are_not_listed():
     )
     found = nearest(given_scores(torch.tensor([[3.0, 2.0, 1.0]]).repeat(2, 1), relevance), relevance, 3)
     assert found.positions.tolist() == [[1, 2, -1], [0, 2, -1]]
+
+
+def test_scores_can_be_compared_between_queries():
+    query, gallery = torch.tensor([[0.0, 0.0], [30.0, 40.0]]), torch.tensor([[3.0, 4.0], [0.0, 0.0], [6.0, 8.0]])
+    relevance = find_relevance(torch.tensor([1, 1]), torch.tensor([2, 1, 2]))
+    found = nearest(score_embeddings(query, gallery, relevance, similarity="euclidean"), relevance, 2)
+    assert found.scores.tolist() == [[0.0, -5.0], [-40.0, -45.0]]
+    assert found.first_score.tolist() == [0.0, -50.0]
 
 
 @pytest.mark.parametrize("identity", [1, -1])

@@ -33,7 +33,7 @@ def test_no_more_scores_are_held_than_the_memory_bound_allows(max_bytes):
     identities = torch.arange(300) % 40
     relevance = find_relevance(identities[:50], identities)
     scores = given_scores(torch.randn(50, 300), relevance, max_bytes=max_bytes)
-    fills = mock.patch.object(scores, "fill_comparable", wraps=scores.fill_comparable)
+    fills = mock.patch.object(scores, "fill", wraps=scores.fill)
     with fills as fill, mock.patch.object(order_statistics, "_GAPS", 1 << 10):
         verify(scores, relevance)
         fnmr_at_fmr(scores, relevance, [0.5])

@@ -14,6 +14,7 @@ One query whose items in the gallery are the columns 1, 4 and 5, the last of the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -98,9 +99,24 @@ class Tiles:
         """
         shape = (self._ties.num_counts, *positives.scores.shape)
         counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
-        for panel in self._walk.panels:
-            counts += self._ties.count(self._negatives(rows, tile, panel), positives)
+        for _, negatives in self.negatives(rows, tile):
+            counts += self._ties.count(negatives, positives)
         return counts
+
+    def negatives(self, rows: slice, tile: TileRelevance) -> Iterator[tuple[Panel, Negatives]]:
+        """The negatives of the queries `rows`, panel by panel; right after `read` of the same queries."""
+        for panel in self._walk.panels:
+            yield panel, self._negatives(rows, tile, panel)
+
+    def removed(self, rows: slice, tile: TileRelevance, panel: Panel) -> Bool[Tensor, "queries columns"]:
+        """What is taken out of a panel: all but the negatives, and what the panel before has."""
+        removed = self._relevance.dropped(rows, panel.columns)
+        if removed is None:
+            shape = (len(tile.columns), panel.columns.stop - panel.columns.start)
+            removed = torch.zeros(shape, dtype=torch.bool, device=tile.columns.device)
+        removed.view(-1).index_fill_(0, _own_run(tile, panel.columns)[0], True)  # noqa: FBT003 - the fill value
+        removed[:, : panel.num_seen] = True
+        return removed
 
     def _negatives(self, rows: slice, tile: TileRelevance, panel: Panel) -> Negatives:
         """Take all but the negatives out of a panel, and what the panel before has counted."""
@@ -108,20 +124,21 @@ class Tiles:
         # With one panel `read` has left its scores in the buffer.
         is_filled = len(self._walk.panels) == 1
         values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
-        inside, local = _locate(tile.columns, columns)
-        inside &= tile.listed
-        row_start = torch.arange(len(values), device=values.device)[:, None] * values.shape[1]
-        own_run = (row_start + local)[inside]  # as positions in the flat panel: one index is faster than two
-        removed = self._relevance.dropped(rows, columns)
-        if removed is None and not panel.num_seen and not by_place:
+        if not (self._relevance.drops_others or panel.num_seen or by_place):
+            own_run, num_removed = _own_run(tile, columns)
             values.view(-1).index_fill_(0, own_run, -torch.inf)  # spares the passes over all scores below
-            return Negatives(values, inside.sum(1), None, columns.start, argument)
-        # A mask [queries, columns] of the query's own items, of junk, and of what has been counted.
-        removed = torch.zeros_like(values, dtype=torch.bool) if removed is None else removed
-        removed.view(-1).index_fill_(0, own_run, True)  # noqa: FBT003 - the fill value
-        removed[:, : panel.num_seen] = True
+            return Negatives(values, num_removed, None, columns.start, argument)
+        removed = self.removed(rows, tile, panel)
         values.masked_fill_(removed, -torch.inf)
         return Negatives(values, count_true(removed), removed if by_place else None, columns.start, argument)
+
+
+def _own_run(tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], Int[Tensor, " queries"]]:
+    """Where a panel holds what is listed for its queries, as places in the flat panel, and how often for each query."""
+    inside, local = _locate(tile.columns, columns)
+    inside &= tile.listed
+    row_start = torch.arange(len(local), device=local.device)[:, None] * (columns.stop - columns.start)
+    return (row_start + local)[inside], inside.sum(1)  # one index is faster than two
 
 
 def queries_per_tile(scores: Scores, longest_run: int, *, ties: TiePolicy) -> int:

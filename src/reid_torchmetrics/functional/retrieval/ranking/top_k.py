@@ -25,7 +25,7 @@ def stable_top_k(
     best, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
     tied = (best[:, k - 1] == best[:, -1]).nonzero()[:, 0] if best.shape[1] > k else columns.new_empty(0)
     edge, columns = best[:, k - 1 : k], columns[:, :k]
-    for rows in tied.split(max(1, _SCORES_AT_A_TIME // scores.shape[1])):
+    for rows in tied.split(max(1, _SCORES_AT_A_TIME // max(1, scores.shape[1]))):
         columns[rows] = _columns_to_edge(scores[rows], edge[rows], k, None if candidate is None else candidate[rows])
     # In the order of columns, padding last, a stable sort of the scores is all that is left to do.
     columns, is_padding = _by_column(columns, candidate)

@@ -124,6 +124,11 @@ class Relevance:
         """Where the labels are."""
         return self.run_start.device
 
+    @property
+    def drops_others(self) -> bool:
+        """Whether some rule drops items that are not listed for the query."""
+        return self.junk_pairs is not None or any(rule.drops_others for rule in self.rules)
+
     def tile(self, rows: slice) -> TileRelevance:
         """Relevance of the queries `rows`."""
         # The runs of the queries side by side, [queries, longest run]; the places behind a run are padding.

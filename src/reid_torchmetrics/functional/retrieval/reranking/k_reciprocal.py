@@ -194,7 +194,8 @@ class RerankedScores:
             # Rows sum to 1, so the sum of the greater weights is 2 less that of the lesser ones.
             out[part] -= (1 - self._weight) * (1 - shared / (2 - shared))
 
-    fill_comparable = fill  # already distances
+    def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
+        """Nothing: these are distances."""
 
     def distances(self) -> Float[Tensor, "queries kept"]:
         """All final distances at once, for small problems."""

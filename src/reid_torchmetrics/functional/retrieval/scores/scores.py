@@ -42,8 +42,11 @@ class Scores(Protocol):
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
 
-    def fill_comparable(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
-        """Like `fill`, with scores that can be compared between queries: minus the distance under "euclidean"."""
+    def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
+        """Turn scores of the queries `rows`, in place, into those that can be compared between queries.
+
+        Under "euclidean" that is minus the distance.
+        """
 
 
 class EmbeddingScores:
@@ -87,9 +90,8 @@ class EmbeddingScores:
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]
                 self._similarity.score(query, self._panel(panel), panel, part)
 
-    def fill_comparable(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
-        """Like `fill`, with scores that can be compared between queries: minus the distance under "euclidean"."""
-        self.fill(out, rows, columns)
+    def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
+        """As the similarity does."""
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
 
     def _is_whole(self) -> bool:
@@ -131,7 +133,8 @@ class GivenScores:
         else:
             out.copy_(self._scores[rows][:, self._kept[columns]])
 
-    fill_comparable = fill  # the user's scores are taken to be comparable
+    def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
+        """Nothing: the user's scores are taken to be comparable."""
 
 
 def score_embeddings(

@@ -40,7 +40,7 @@ class Walk:
     def __init__(self, scores: Scores, num_rows: int, width: int, *, comparable: bool = False) -> None:
         """Reserve the scores of `num_rows` queries, or of all if they are fewer, and `width` gallery items."""
         self.scores = scores
-        self._fill = scores.fill_comparable if comparable else scores.fill
+        self._comparable = comparable
         num_rows = max(1, min(num_rows, scores.num_queries))
         self._buffer = torch.empty(num_rows * width, dtype=scores.dtype, device=scores.device)
         self.rows = segments.ranges(scores.num_queries, num_rows)
@@ -60,7 +60,9 @@ class Walk:
     def fill(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
         """The scores of queries and gallery items, in place of those that were asked for before."""
         scores = self.view(rows, columns)
-        self._fill(scores, rows, columns)
+        self.scores.fill(scores, rows, columns)
+        if self._comparable:
+            self.scores.to_comparable(scores, rows)
         return scores
 
     def view(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:

@@ -1,0 +1,203 @@
+"""List the first candidates in a gallery that may be sharded over processes, tile of queries by tile of queries.
+
+As for ranks (`sharded_counting`), every process reads the positives of its part, all learn of the best of them all, and
+every process counts the negatives of its part before it. In the same pass it lists the best of its part,
+and all merge the lists of all. One query on two processes, its identity's items in brackets, lists of two:
+
+    process                  0                  1
+    scores             [.4]  .8  .3       .9  [.5]  .2
+    best positive       .4                .5              of all: .5
+    negatives before     1                 1              summed 2, so that the first positive is at rank 3
+    lists              .8  [.4]           .9  [.5]        merged: .9 and .8
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.candidate_lists import BestPositives, CandidateLists, goes_by_place
+from reid_torchmetrics.functional.retrieval.ranking.counting import count_true
+from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Negatives, TiePolicy
+from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles, queries_per_tile
+from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
+from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
+from reid_torchmetrics.functional.retrieval.scores import Panel, Scores
+from reid_torchmetrics.functional.world import World
+
+_BYTES_PER_LISTED = 128  # score, place and flags of a listed item, a few times over while lists are merged
+_SCORES_AT_A_TIME = 1 << 18  # that are compared with a positive: what they need stays in the cache
+
+
+class Part(NamedTuple):
+    """All queries against one process's part of the gallery."""
+
+    scores: Scores
+    relevance: Relevance
+    ties: TiePolicy
+    places: Tensor | None
+
+
+class _Size(NamedTuple):
+    """What the processes must know of a part of the gallery."""
+
+    num_rows: int
+    """queries that fit in a tile"""
+    num_kept: int
+
+
+class Listing:
+    """What is found, tile by tile."""
+
+    _tile: TileRelevance
+
+    @classmethod
+    def agree(cls, world: World, part: Part, k: int, num_wanted: int) -> Listing:
+        """Choose tiles of the same queries on all processes: as many as fit on the one with the least memory."""
+        fitting = queries_per_tile(part.scores, part.relevance.longest_run, ties=part.ties)
+        _, table = world.guarded_all_gather(lambda: (None, _Size(fitting, part.relevance.num_kept)))
+        sizes = [_Size._make(row) for row in table]
+        length = min(k, max(size.num_kept for size in sizes))  # no part has a longer list to give
+        of_lists = part.scores.max_bytes // (_BYTES_PER_LISTED * world.size * max(1, length))
+        _, table = world.guarded_all_gather(lambda: (None, [max(1, min(fitting, of_lists))]))
+        num_rows = min(rows for (rows,) in table)
+        return world.guarded(lambda: cls(world, part, (num_wanted, k, length), num_rows))
+
+    def __init__(self, world: World, part: Part, shape: tuple[int, int, int], num_rows: int) -> None:
+        """Reserve what is needed, so that memory runs out here if it does."""
+        num_wanted, k, self._length = shape
+        self._world, self._part, self.num_rows = world, part, num_rows
+        self._tiles = Tiles(part.scores, part.relevance, ties=part.ties, num_rows=num_rows)
+        like = torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)
+        self._lists = CandidateLists.padding(num_wanted, k, like)
+        self._best = BestPositives.of(CandidateLists.padding(num_wanted, 1, like))
+        self._num_before = torch.zeros(num_wanted, dtype=torch.int64, device=like.device)
+
+    def list(self, rows: slice, inside: Int[Tensor, " inside"], out: slice) -> None:
+        """List the candidates of the queries `inside` of a tile."""
+        world, ties = self._world, self._part.ties
+        positives = world.guarded(lambda: self._read(rows))
+        best = world.guarded(lambda: BestPositives.of(positives)).of_all(world)
+        # The rest of one pass over the scores: the best negatives, and how many come before the best positive of all.
+        negatives, num_before = world.guarded(lambda: self._list_negatives(rows, best))
+        own = world.guarded(
+            lambda: positives.beside(negatives).of(inside).first(self._length, ties).widened(self._length)
+        )
+        lists = own.of_all(world, ties)
+        num_before = self._summed(num_before)
+        world.guarded(lambda: self._store(rows, inside, out, (lists, best, num_before)))
+
+    def _read(self, rows: slice) -> CandidateLists:
+        """The best positives of this part; their scores are checked, and left in the buffer."""
+        self._tile = tile = self._part.relevance.tile(rows)
+        scores = self._tiles.read(rows, tile).masked_fill_(~tile.positive, -torch.inf)
+        # In a run columns ascend, so that equal scores keep the order of the gallery.
+        best, items = stable_top_k(scores, min(self._length, scores.shape[1]), tile.positive)
+        columns = tile.columns.gather(1, items.clamp(min=0)).masked_fill(items < 0, -1)
+        return self._named(best, columns, positive=True)
+
+    def _list_negatives(self, rows: slice, best: BestPositives) -> tuple[CandidateLists, Int[Tensor, " queries"]]:
+        lists = CandidateLists.padding(rows.stop - rows.start, 0, best.scores)
+        num_before = torch.zeros_like(best.places)
+        for panel, negatives in self._tiles.negatives(rows, self._tile):
+            removed = functools.partial(self._removed, rows, panel, negatives)
+            of_panel = self._list_panel(negatives, panel, removed)
+            num_before += self._count_before(negatives, panel, of_panel, best, removed)
+            lists = lists.beside(of_panel).first(self._length, self._part.ties)
+        return lists, num_before
+
+    def _removed(self, rows: slice, panel: Panel, negatives: Negatives) -> Bool[Tensor, "queries columns"]:
+        """What is no negative, which is known or is looked up again: few have to know."""
+        return self._tiles.removed(rows, self._tile, panel) if negatives.removed is None else negatives.removed
+
+    def _list_panel(self, negatives: Negatives, panel: Panel, removed: Callable[[], Tensor]) -> CandidateLists:
+        """The best negatives of a panel."""
+        k = min(self._length, negatives.scores.shape[1])
+        best, columns = stable_top_k(negatives.scores, k)
+        if bool(best.isneginf().any()):  # it is a score like another one, or what is no negative
+            best, columns = stable_top_k(negatives.scores, k, ~removed())
+        _checks.no_nan(negatives.argument, best[:, :1])  # NaN is the highest
+        return self._named(best, torch.where(columns < 0, columns, columns + panel.columns.start), positive=False)
+
+    def _named(self, scores: Tensor, columns: Tensor, *, positive: bool) -> CandidateLists:
+        """Lists of one kind, which end with padding in the column -1."""
+        listed, places = columns >= 0, columns
+        if self._part.places is not None and len(self._part.places):
+            places = self._part.places[columns.clamp(min=0)].masked_fill(~listed, -1)
+        return CandidateLists(scores, places, columns, listed if positive else torch.zeros_like(listed), listed)
+
+    def _count_before(
+        self,
+        negatives: Negatives,
+        panel: Panel,
+        listed: CandidateLists,
+        best: BestPositives,
+        removed: Callable[[], Tensor],
+    ) -> Int[Tensor, " queries"]:
+        """How many negatives of a panel come before the best positive of each query."""
+        score, place = best.scores[:, None], best.places[:, None]
+        before = self._is_before(listed.scores, listed.places, score, place) & listed.listed & best.exists[:, None]
+        num_before = before.sum(1)
+        # Where the whole list comes before the positive, more of the panel may do so.
+        k, width = listed.scores.shape[1], negatives.scores.shape[1]
+        open_rows = (num_before == k).nonzero()[:, 0] if k < width else num_before[:0]
+        places = torch.arange(width, device=place.device) + panel.columns.start
+        places = places if self._part.places is None else self._part.places[panel.columns]
+        for some in open_rows.split(max(1, _SCORES_AT_A_TIME // width)):
+            before = self._is_before(negatives.scores[some], places, score[some], place[some])
+            if bool(score[some].isneginf().any()):  # which what was taken out scores, too
+                before &= ~removed()[some]
+            num_before[some] = count_true(before)
+        return num_before
+
+    def _is_before(self, scores: Tensor, places: Tensor, score: Tensor, place: Tensor) -> Bool[Tensor, "queries items"]:
+        """Whether negatives come before a positive with the given score and place."""
+        ties = self._part.ties
+        if goes_by_place(ties):
+            return (scores > score) | ((scores == score) & (places < place))
+        return scores > score if ties.positives_first else scores >= score
+
+    def _summed(self, num_before: Int[Tensor, " queries"]) -> Int[Tensor, " queries"]:
+        """The numbers of all processes, added up."""
+        world = self._world
+        if world.size == 1:
+            return num_before
+        buffer = world.guarded(lambda: torch.empty(1 + len(num_before), dtype=torch.int64, device=world.device))
+
+        def fill(out: Tensor) -> None:
+            out.copy_(num_before)
+
+        return world.all_reduce_sum(buffer, fill).to(num_before.device)
+
+    def _store(
+        self,
+        rows: slice,
+        inside: Tensor,
+        out: slice,
+        found: tuple[CandidateLists, BestPositives, Int[Tensor, " queries"]],
+    ) -> None:
+        """Keep what was found of the queries `inside`, with scores that can be compared between queries."""
+        lists, best, num_before = found
+        best = BestPositives(*(values[inside] for values in best))
+        # In the rows of the tile, as the similarity knows them: the lists, and behind them the best positive.
+        both = lists.scores.new_zeros((rows.stop - rows.start, self._length + 1))
+        both[inside] = torch.cat([lists.scores, best.scores[:, None]], dim=1)
+        self._part.scores.to_comparable(both, rows)
+        lists = lists._replace(scores=both[inside, :-1])
+        best = best._replace(scores=both[inside, -1])
+        for whole, part in zip(self._lists, lists, strict=True):
+            whole[out, : self._length] = part
+        for whole, part in zip(self._best, best, strict=True):
+            whole[out] = part
+        self._num_before[out] = num_before[inside]
+
+    def results(self, order: Int[Tensor, " queries"]) -> tuple[CandidateLists, BestPositives, Int[Tensor, " queries"]]:
+        """The lists, the best positives and the number of negatives before those, in an order of the queries."""
+        best = BestPositives(*(values[order] for values in self._best))
+        return self._lists.of(order), best, self._num_before[order]
