@@ -1,0 +1,104 @@
+"""The one call: results become a page, and the page a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import torch
+
+from reid_torchmetrics.functional.detection.evaluators import CocoResults
+from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
+from reid_torchmetrics.metrics.detection import DetectionResults
+from reid_torchmetrics.plot import Pictures
+from reid_torchmetrics.report.detection_page import DetectionOptions, detection_page
+from reid_torchmetrics.report.page import Page, written
+from reid_torchmetrics.report.retrieval_page import RetrievalOptions, retrieval_page
+
+
+def write_report(
+    results: RetrievalResults | DetectionResults | CocoResults,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    pictures: Pictures | None = None,
+    names: Mapping[int, str] | None = None,
+    gallery_pictures: Pictures | None = None,
+    num_hardest: int | None = None,
+    num_mistakes: int | None = None,
+    generator: torch.Generator | None = None,
+) -> Path:
+    """Write one page of HTML about the results of an evaluation, and return its path.
+
+    The page holds all that it shows: it loads nothing, and can be sent as one file. The same results and options give
+    the same bytes, with the same versions of Matplotlib and Pillow. The file takes its place when it is complete, over
+    an older one; folders that do not exist are made. Among several processes only one should call this.
+
+    Of a retrieval it shows the numbers with their intervals and conventions, why queries were left out, curves, the
+    hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection it shows COCO's
+    numbers, the classes and curves. What the results do not hold has a sentence in its place.
+
+    Args:
+        results: from `evaluate`, `coco_evaluate` or from `results` of a metric.
+        path: of the file.
+        title: None for one that names the protocol.
+        pictures: as in `plot.draw_rank_lists`, for the rank lists; None for tables.
+        names: of identities or of classes, by label; without a name the label is shown.
+        gallery_pictures: of a retrieval: as in `plot.draw_rank_lists`.
+        num_hardest: of a retrieval: how many of the hardest queries are shown; None for 60.
+        num_mistakes: of a retrieval: how many confident mistakes; None for 20.
+        generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
+
+    Raises:
+        ModuleNotFoundError: Matplotlib is not installed, or Pillow for pictures.
+        TypeError: an argument of the wrong type.
+        ValueError: an option out of range, or one that does not fit the kind of results.
+    """
+    options = {
+        "pictures": pictures,
+        "names": names,
+        "gallery_pictures": gallery_pictures,
+        "num_hardest": num_hardest,
+        "num_mistakes": num_mistakes,
+        "generator": generator,
+    }
+    made = _page(results, {name: value for name, value in options.items() if value is not None})
+    path = Path(path)
+    _replace(path, written(made, title))
+    return path
+
+
+def _page(results: object, options: dict[str, Any]) -> Page:
+    if isinstance(results, RetrievalResults):
+        _check_fit(options, RetrievalOptions, "a retrieval")
+        return retrieval_page(results, RetrievalOptions(**options))
+    if isinstance(results, (DetectionResults, CocoResults)):
+        _check_fit(options, DetectionOptions, "a detection")
+        return detection_page(results, DetectionOptions(**options))
+    raise TypeError(
+        "`results` must be those of `evaluate`, of `coco_evaluate` or of a metric's `results()`; got"
+        f" {type(results).__name__}."
+    )
+
+
+def _check_fit(options: dict[str, Any], kind: type[RetrievalOptions | DetectionOptions], words: str) -> None:
+    """Raise if an option is for the other kind of results."""
+    known = {each.name for each in fields(kind)}
+    for name in options:
+        if name not in known:
+            raise ValueError(f"`{name}` must be left out for results of {words}; got {type(options[name]).__name__}.")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file that is seen when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        beside.write_bytes(text.encode("utf-8", errors="replace"))
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
