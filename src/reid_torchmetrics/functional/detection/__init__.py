@@ -3,8 +3,8 @@
 The way through the modules: `images` (what comes in), `boxes` and `shapes`; `ordering` and `sorting` put them in
 order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` say which of
 them match, and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
-to `coco` on its `grid`, and `operating_points` to the use of a detector. `pascal_voc` and `yolo` judge detections in
-their own way (`true_positive_flags`) and share the curves.
+to `coco` on its `grid`, and `operating_points` and `image_errors` to the use of a detector. `pascal_voc` and `yolo`
+judge detections in their own way (`true_positive_flags`) and share the curves.
 
 Rows are taken by `index_select` where there may be many: on a CPU that needs a half (numbers) to a quarter (boxes) of
 the time of `[...]` with a tensor.
@@ -13,12 +13,14 @@ the time of `[...]` with a tensor.
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
     Curves,
+    ImageErrors,
     OperatingPoints,
     PrecisionRecallCurve,
     at_confidence,
     average_precision,
     best_f1,
     curves_from_matches,
+    image_errors,
     precision_recall_curve,
 )
 from reid_torchmetrics.functional.detection.evaluators import (
@@ -69,6 +71,7 @@ __all__ = [
     "Curves",
     "Detections",
     "GroundTruths",
+    "ImageErrors",
     "Matches",
     "OperatingPoints",
     "Pairs",
@@ -87,6 +90,7 @@ __all__ = [
     "evaluate_matches",
     "find_pairs",
     "greedy_true_positives",
+    "image_errors",
     "match_images",
     "merge_matches",
     "pairwise_iou",
