@@ -12,12 +12,14 @@ the time of `[...]` with a tensor.
 
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
+    ConfidenceCurve,
     Curves,
     OperatingPoints,
     PrecisionRecallCurve,
     at_confidence,
     average_precision,
     best_f1,
+    confidence_curve,
     curves_from_matches,
     precision_recall_curve,
 )
@@ -66,6 +68,7 @@ __all__ = [
     "ClassAverages",
     "CocoGrid",
     "CocoResults",
+    "ConfidenceCurve",
     "Curves",
     "Detections",
     "GroundTruths",
@@ -83,6 +86,7 @@ __all__ = [
     "best_f1",
     "box_areas",
     "coco_evaluate",
+    "confidence_curve",
     "curves_from_matches",
     "evaluate_matches",
     "find_pairs",

@@ -32,8 +32,8 @@ def score_histogram(
 ) -> ScoreHistogram:
     """Count genuine and impostor pairs in equally wide bins of their score, tile by tile; junk is neither.
 
-    The counts are exact. Every score is computed three times, twice with
-    `limits`. The scores of the genuine pairs are held at once, of the others at most `scores.max_bytes`.
+    The counts are exact. Every score is computed three times, twice with `limits`. The scores of the genuine pairs are
+    held at once, of the others at most `scores.max_bytes`.
 
     The bins go from the lowest score to the highest; where all are equal to s, from s - max(1, |s|) / 2 to
     s + max(1, |s|) / 2; without pairs from 0 to 1. With `limits` the bins of several evaluations are the same. Scores
