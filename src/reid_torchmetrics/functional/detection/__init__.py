@@ -12,6 +12,7 @@ the time of `[...]` with a tensor.
 
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
+    ConfidenceCurve,
     Curves,
     ImageErrors,
     OperatingPoints,
@@ -19,6 +20,7 @@ from reid_torchmetrics.functional.detection.curves import (
     at_confidence,
     average_precision,
     best_f1,
+    confidence_curve,
     curves_from_matches,
     image_errors,
     precision_recall_curve,
@@ -68,6 +70,7 @@ __all__ = [
     "ClassAverages",
     "CocoGrid",
     "CocoResults",
+    "ConfidenceCurve",
     "Curves",
     "Detections",
     "GroundTruths",
@@ -86,6 +89,7 @@ __all__ = [
     "best_f1",
     "box_areas",
     "coco_evaluate",
+    "confidence_curve",
     "curves_from_matches",
     "evaluate_matches",
     "find_pairs",

@@ -81,9 +81,11 @@ from reid_torchmetrics.functional.retrieval.scores import (
     score_embeddings,
 )
 from reid_torchmetrics.functional.retrieval.verification import (
+    ScoreHistogram,
     Verification,
     fnmr_at_fmr,
     global_average_precision,
+    score_histogram,
     verify,
 )
 
@@ -117,6 +119,7 @@ __all__ = [
     "Relevance",
     "RetrievalResults",
     "SampledDraws",
+    "ScoreHistogram",
     "TiedGroups",
     "Verification",
     "average_precision",
@@ -157,5 +160,6 @@ __all__ = [
     "rerank_k_reciprocal",
     "sample_draws",
     "score_embeddings",
+    "score_histogram",
     "verify",
 ]
