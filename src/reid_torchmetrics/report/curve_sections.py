@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs, RetrievalResults
+from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.plot import plot_camera_pairs, plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 from reid_torchmetrics.report.elements import Html, details, element, note, table
 from reid_torchmetrics.report.figures import figure
@@ -13,8 +14,8 @@ from reid_torchmetrics.report.numbers_in_words import heading, of_measure
 from reid_torchmetrics.report.page import Section, shown_or_why
 
 _HOW = (
-    "Not shown: the results hold no pairs of cameras; metric.results(camera_pairs=True) gives results that do, and those"
-    " of evaluate(...) find them by themselves."
+    "Not shown: the results hold no pairs of cameras; metric.results(camera_pairs=True) gives results that do, and"
+    " those of evaluate(...) find them by themselves."
 )
 
 
@@ -45,10 +46,13 @@ def camera_pairs_section(results: RetrievalResults) -> Section:
 
 def _camera_pairs(results: RetrievalResults) -> list[Html]:
     held = results.camera_pairs
-    pairs = {name: results.by_camera_pair(name) for name in (held if held is not None else [next(iter(results.values))])}
+    chosen = held if held is not None else [next(iter(results.values))]
+    pairs = {name: results.by_camera_pair(name) for name in chosen}
     said = "Queries of a camera against the gallery of one camera alone, by {}."
     figures = [
-        figure(plot_camera_pairs(each, name=name)[0], f"camera-pairs-{name}", said.format(name)) for name, each in pairs.items()
+        figure(plot_camera_pairs(each, name=name)[0], f"camera-pairs-{name}", said.format(name))
+        for name, each in pairs.items()
+        if not parse_report(name)[0].is_rank  # colors are shares
     ]
     tables = [_pairs_table(name, each) for name, each in pairs.items()]
     return [element("div", *figures, class_="figures"), details("As tables", *tables)]

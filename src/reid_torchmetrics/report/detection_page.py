@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.report.detection_sections import (
     Detected,
     class_names,
@@ -14,6 +15,7 @@ from reid_torchmetrics.report.detection_sections import (
     detection_curves_section,
     detection_numbers,
     detection_numbers_section,
+    worst_images_section,
 )
 from reid_torchmetrics.report.page import Page
 from reid_torchmetrics.report.provenance import provenance_section, versions
@@ -24,6 +26,11 @@ class DetectionOptions:
     """What may be asked for besides results; see `write_report`."""
 
     names: Mapping[int, str] = field(default_factory=dict)
+    num_worst: int = 20
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        _checks.positive_int("num_worst", self.num_worst)
 
 
 def detection_page(results: Detected, options: DetectionOptions) -> Page:
@@ -33,6 +40,7 @@ def detection_page(results: Detected, options: DetectionOptions) -> Page:
         detection_numbers_section(results),
         classes_section(results, options.names),
         detection_curves_section(results, options.names),
+        worst_images_section(results, options.num_worst),
         provenance_section(data),
     ]
     averages = results.averages

@@ -26,7 +26,8 @@ class ListPictures:
 
     def row(self, row: int) -> Html:
         """The query, its candidates and, if it is not among them, the first right answer."""
-        values = {name: None if each is None else each[row].tolist() for name, each in vars(self.lists).items()}
+        fields = vars(self.lists).items()
+        values: dict[str, Any] = {name: None if each is None else each[row].tolist() for name, each in fields}
         cells = [self._query(values)]
         places = [place for place, index in enumerate(values["index"]) if index >= 0]
         cells += [self._candidate(values, place) for place in places]

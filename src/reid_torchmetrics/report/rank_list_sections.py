@@ -129,7 +129,8 @@ def rank_lists_of(results: RetrievalResults) -> RankLists | None:
     lists = results.rank_lists
     if lists is None:
         try:
-            return results.nearest(_NUM_CANDIDATES)
+            made = results.nearest(_NUM_CANDIDATES)
         except ValueError:
             return None
+        return made if isinstance(made, RankLists) else None  # TODO: until results make rank lists
     return lists.first(min(_NUM_CANDIDATES, lists.index.shape[1]))

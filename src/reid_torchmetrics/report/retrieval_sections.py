@@ -13,6 +13,7 @@ from reid_torchmetrics.report.elements import Html, details, note, table
 from reid_torchmetrics.report.numbers_in_words import heading, of_measure, rank, thousands
 from reid_torchmetrics.report.page import Section, shown_or_why
 
+_CONFIDENCE, _REPEATS = 0.95, 1000  # of intervals
 _REASONS = {
     "not_in_gallery": "no other gallery item has its identity",
     "same_camera_only": "every positive is dropped by the camera rule, or by another rule that drops pairs",
@@ -25,16 +26,16 @@ _REASONS = {
 def numbers_section(results: RetrievalResults, generator: torch.Generator) -> Section:
     """Every reported number with its interval and its convention."""
     rows = [_number_row(results, name, mean, generator) for name, mean in results.means.items()]
-    columns = ("measure", "value", "95 % interval", "convention")
+    columns = ("measure", "value", f"{100 * _CONFIDENCE:g} % interval", "convention")
     said = (
-        "Intervals are percentile bootstraps over the queries, drawn 1,000 times. The gallery stays as it is, so they are"
-        " about other queries, not about another gallery or another training run."
+        f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
+        " so they are about other queries, not about another gallery or another training run."
     )
     return Section("numbers", "Numbers", [table("Means over queries", columns, rows, words=["convention"]), note(said)])
 
 
 def _number_row(results: RetrievalResults, name: str, mean: float, generator: torch.Generator) -> list[str]:
-    interval = results.interval(name, generator=generator)
+    interval = results.interval(name, generator=generator, confidence=_CONFIDENCE, repeats=_REPEATS)
     low, high = (of_measure(name, float(end)) for end in (interval.low, interval.high))
     between = low if low == high else f"{low} to {high}"
     return [heading(name), of_measure(name, mean), between, results.conventions[name]]
@@ -52,8 +53,9 @@ def queries_section(results: RetrievalResults) -> Section:
         ["positives", _median(results.num_positives, valid), "right answers in the gallery"],
         ["candidates", _median(results.num_candidates, valid), "gallery items, once junk is removed"],
     ]
+    caption = f"Queries; those without a positive {_counted_as(results)}"
     tables = [
-        table(f"Queries; those without a positive {_counted_as(results)}", ("queries", "number", "why"), rows, words=["why"]),
+        table(caption, ("queries", "number", "why"), rows, words=["why"]),
         table("Median over evaluated queries", ("per query", "median", "what"), medians, words=["what"]),
     ]
     return Section("queries", "Queries and gallery", tables)
@@ -86,7 +88,9 @@ def identities_section(results: RetrievalResults, names: Mapping[int, str]) -> S
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
     parts = {name: results.by_identity(name) for name in results.values}
     shown = table(
-        "Means over the queries of each identity", *_columns("identity", parts, names), filter_by="identity beginning with"
+        "Means over the queries of each identity",
+        *_columns("identity", parts, names),
+        filter_by="identity beginning with",
     )
     first = next(iter(parts))
     return details(f"All {len(parts[first].labels)} identities, by rising {first}", shown)

@@ -31,6 +31,7 @@ def write_report(
     num_hardest: int | None = None,
     num_mistakes: int | None = None,
     generator: torch.Generator | None = None,
+    num_worst: int | None = None,
 ) -> Path:
     """Write one page of HTML about the results of an evaluation, and return its path.
 
@@ -52,6 +53,7 @@ def write_report(
         num_hardest: of a retrieval: how many of the hardest queries are shown; None for 60.
         num_mistakes: of a retrieval: how many confident mistakes; None for 20.
         generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
+        num_worst: of a detection: how many of the images with the most errors; None for 20.
 
     Raises:
         ModuleNotFoundError: Matplotlib is not installed, or Pillow for pictures.
@@ -65,6 +67,7 @@ def write_report(
         "num_hardest": num_hardest,
         "num_mistakes": num_mistakes,
         "generator": generator,
+        "num_worst": num_worst,
     }
     made = _page(results, {name: value for name, value in options.items() if value is not None})
     path = Path(path)
@@ -88,9 +91,9 @@ def _page(results: object, options: dict[str, Any]) -> Page:
 def _check_fit(options: dict[str, Any], kind: type[RetrievalOptions | DetectionOptions], words: str) -> None:
     """Raise if an option is for the other kind of results."""
     known = {each.name for each in fields(kind)}
-    for name in options:
+    for name, value in options.items():
         if name not in known:
-            raise ValueError(f"`{name}` must be left out for results of {words}; got {type(options[name]).__name__}.")
+            raise ValueError(f"`{name}` must be left out for results of {words}; got {type(value).__name__}.")
 
 
 def _replace(path: Path, text: str) -> None:
