@@ -2,7 +2,7 @@
 
 from reid_torchmetrics.data import UnpaddedDistributedSampler
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.evaluation import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation import Protocol, compare
 from reid_torchmetrics.functional.retrieval.reranking import KReciprocal, QueryExpansion
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.detection import DetectionMAP
@@ -40,4 +40,5 @@ __all__ = [
     "ReIDMeasure",
     "ReIDMetrics",
     "UnpaddedDistributedSampler",
+    "compare",
 ]

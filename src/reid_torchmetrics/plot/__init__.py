@@ -2,6 +2,7 @@
 
 from reid_torchmetrics.plot.camera_pairs import plot_camera_pairs
 from reid_torchmetrics.plot.cmc import plot_cmc
+from reid_torchmetrics.plot.comparison import plot_comparison
 from reid_torchmetrics.plot.confidence import Matched, plot_confidence
 from reid_torchmetrics.plot.detection_curves import Evaluated, plot_precision_recall
 from reid_torchmetrics.plot.first_ranks import plot_first_ranks
@@ -19,6 +20,7 @@ __all__ = [
     "picture_at",
     "plot_camera_pairs",
     "plot_cmc",
+    "plot_comparison",
     "plot_confidence",
     "plot_det",
     "plot_first_ranks",
