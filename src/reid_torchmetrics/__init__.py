@@ -15,6 +15,7 @@ from reid_torchmetrics.metrics.reid import (
     ReIDMetrics,
     ReIDMINP,
 )
+from reid_torchmetrics.report import write_report
 
 __version__ = "0.1.0"
 
@@ -41,4 +42,5 @@ __all__ = [
     "ReIDMetrics",
     "UnpaddedDistributedSampler",
     "compare",
+    "write_report",
 ]

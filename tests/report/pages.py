@@ -24,12 +24,12 @@ class Element:
     def text(self) -> str:
         return "".join(child if isinstance(child, str) else child.text for child in self.children)
 
-    def all(self, name: str | None = None, **attributes: str) -> list[Element]:
+    def all(self, name: str | None = None, /, **attributes: str) -> list[Element]:
         """The elements within, in their order, that have a name and attributes (`class_`)."""
         wanted = {key.rstrip("_"): value for key, value in attributes.items()}.items()
         return [each for each in self._descendants() if name in (None, each.name) and wanted <= each.attributes.items()]
 
-    def one(self, name: str | None = None, **attributes: str) -> Element:
+    def one(self, name: str | None = None, /, **attributes: str) -> Element:
         (found,) = self.all(name, **attributes)
         return found
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 from reid_torchmetrics.functional.retrieval import CameraPairs, evaluate_scores
-from reid_torchmetrics.report import write_report
+from reid_torchmetrics.report import curve_sections, write_report
 from tests.report import problems
 from tests.report.pages import Element, data, read, section
 
@@ -17,12 +18,14 @@ MISTAKES = "Queries whose best candidate is wrong, by falling margin"
 
 
 @pytest.fixture
-def report(tmp_path):
-    """Writes a report and reads it."""
+def report(tmp_path, monkeypatch):
+    """Writes a report and reads it; figures take their time, and have no part in most tests."""
 
     def write(results=None, **options) -> Element:
         return read(write_report(problems.retrieval() if results is None else results, tmp_path / "r.html", **options))
 
+    for name in ("plot_camera_pairs", "plot_cmc", "plot_first_ranks", "plot_retrieval_precision_recall"):
+        monkeypatch.setattr(curve_sections, name, lambda *_, **__: (Figure((0.1, 0.1)), None))
     return write
 
 
@@ -57,7 +60,11 @@ def test_a_rank_is_not_a_percentage(report):
 def test_queries_are_counted_with_the_reasons_why_some_have_no_value(report):
     queries = section(report(), "queries")
     rows = queries.rows("Queries; those without a positive are left out of the means")
-    assert [(row["queries"], row["number"]) for row in rows] == [("evaluated", "2"), ("without a positive", "1"), ("all", "3")]
+    assert [(row["queries"], row["number"]) for row in rows] == [
+        ("evaluated", "2"),
+        ("without a positive", "1"),
+        ("all", "3"),
+    ]
     assert rows[1]["why"] == "no other gallery item has its identity"
     medians = {row["per query"]: row["median"] for row in queries.rows("Median over evaluated queries")}
     assert medians == {"positives": "2", "candidates": "4"}
@@ -69,8 +76,9 @@ def test_queries_that_count_as_0_are_said_to(report):
     assert section(page, "numbers").rows("Means over queries")[1]["value"] == "33.33"
 
 
-def test_the_curves_are_drawn(report):
-    figures = section(report(), "curves").all("figure")
+def test_the_curves_are_drawn(tmp_path):
+    page = read(write_report(problems.retrieval(), tmp_path / "r.html"))
+    figures = section(page, "curves").all("figure")
     assert [each.one("svg").attributes["aria-labelledby"] for each in figures] == [
         "cmc-caption",
         "precision-recall-caption",
@@ -78,9 +86,10 @@ def test_the_curves_are_drawn(report):
     ]
 
 
-def test_a_curve_that_is_not_defined_has_its_reason(report):
-    curves = section(report(problems.retrieval(ties="expected")), "curves")
-    assert "Not shown: `ranks` must" in curves.text or "Not shown: " in curves.text
+def test_a_curve_that_is_not_defined_has_its_reason(tmp_path):
+    page = read(write_report(problems.retrieval(ties="expected"), tmp_path / "r.html"))
+    curves = section(page, "curves")
+    assert "Not shown: " in curves.text
     assert len(curves.all("figure")) == 2
 
 
@@ -132,7 +141,9 @@ def test_pictures_of_a_rank_list_are_in_its_order_with_words_for_all_that_is_see
 
     page = report(with_lists, pictures=picture, gallery_pictures=lambda number: problems.picture(10 + number))
     first, second = section(page, "hardest").one("ul").all("li")
-    assert first.one("p").text == "query 1, identity 2, camera 0, average precision 50.00 %, first right answer at rank 2"
+    assert (
+        first.one("p").text == "query 1, identity 2, camera 0, average precision 50.00 %, first right answer at rank 2"
+    )
     assert [each.attributes["alt"] for each in first.all("img")] == ["query", "wrong", "right", "wrong"]
     assert [each.text for each in first.all("figcaption")] == [
         "queryid 2 cam 0",
@@ -145,9 +156,7 @@ def test_pictures_of_a_rank_list_are_in_its_order_with_words_for_all_that_is_see
 
 
 def test_a_first_right_answer_behind_the_list_is_shown_behind_it(report):
-    lists = replace(problems.rank_lists(), **{"index": torch.tensor([[0], [0], [1]])})
     short = problems.rank_lists().first(1)
-    assert lists.index.shape == short.index.shape
     page = report(problems.of_metric(rank_lists=short), pictures=problems.picture)
     cells = section(page, "hardest").one("li", id="query-1").all("figure")
     assert [each.attributes["class"] for each in cells] == ["query", "wrong", "right first"]
@@ -170,9 +179,7 @@ def test_a_rank_list_is_on_the_page_once_and_led_to(report, with_lists):
 
 
 def test_labels_that_are_not_known_are_left_out(report):
-    lists = replace(
-        problems.rank_lists(), query_identities=None, query_cameras=None, identities=None, cameras=None
-    )
+    lists = replace(problems.rank_lists(), query_identities=None, query_cameras=None, identities=None, cameras=None)
     lists = replace(lists, first_positive_camera=None)
     results = problems.of_metric(rank_lists=lists, query_identities=None, query_cameras=None)
     page = report(results, pictures=problems.picture)

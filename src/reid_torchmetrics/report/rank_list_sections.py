@@ -132,5 +132,5 @@ def rank_lists_of(results: RetrievalResults) -> RankLists | None:
             made = results.nearest(_NUM_CANDIDATES)
         except ValueError:
             return None
-        return made if isinstance(made, RankLists) else None  # TODO: until results make rank lists
+        return made if isinstance(made, RankLists) else None
     return lists.first(min(_NUM_CANDIDATES, lists.index.shape[1]))

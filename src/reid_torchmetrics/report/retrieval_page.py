@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 import torch
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
 from reid_torchmetrics.plot import Pictures
+from reid_torchmetrics.report.comparison_section import comparison_section
 from reid_torchmetrics.report.curve_sections import camera_pairs_section, curves_section
 from reid_torchmetrics.report.page import Page
 from reid_torchmetrics.report.provenance import provenance_section, versions
@@ -31,10 +32,13 @@ class RetrievalOptions:
     gallery_pictures: Pictures | None = None
     num_hardest: int = 60
     num_mistakes: int = 20
+    comparison: Comparison | None = None
     generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
 
     def __post_init__(self) -> None:
         """Check the values."""
+        _checks.instance("comparison", self.comparison, (Comparison,))
+        _checks.instance("generator", self.generator, (torch.Generator,))
         _checks.positive_int("num_hardest", self.num_hardest)
         _checks.positive_int("num_mistakes", self.num_mistakes)
         if self.gallery_pictures is not None and self.pictures is None:
@@ -45,9 +49,11 @@ def retrieval_page(results: RetrievalResults, options: RetrievalOptions) -> Page
     """All sections about results of a retrieval."""
     queries = Queries(results, rank_lists_of(results), options.names, options.pictures, options.gallery_pictures)
     data = {"versions": versions(), **results.to_dict()}
-    sections = [
-        numbers_section(results, options.generator),
-        queries_section(results),
+    sections = [numbers_section(results, options.generator), queries_section(results)]
+    if options.comparison is not None:
+        data["comparison"] = options.comparison.to_dict()
+        sections.append(comparison_section(results, options.comparison))
+    sections += [
         curves_section(results),
         hardest_section(queries, options.num_hardest),
         mistakes_section(queries, options.num_mistakes),

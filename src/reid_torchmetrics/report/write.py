@@ -11,8 +11,9 @@ from uuid import uuid4
 
 import torch
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.evaluators import CocoResults
-from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
 from reid_torchmetrics.metrics.detection import DetectionResults
 from reid_torchmetrics.plot import Pictures
 from reid_torchmetrics.report.detection_page import DetectionOptions, detection_page
@@ -30,6 +31,7 @@ def write_report(
     gallery_pictures: Pictures | None = None,
     num_hardest: int | None = None,
     num_mistakes: int | None = None,
+    comparison: Comparison | None = None,
     generator: torch.Generator | None = None,
     num_worst: int | None = None,
 ) -> Path:
@@ -52,6 +54,7 @@ def write_report(
         gallery_pictures: of a retrieval: as in `plot.draw_rank_lists`.
         num_hardest: of a retrieval: how many of the hardest queries are shown; None for 60.
         num_mistakes: of a retrieval: how many confident mistakes; None for 20.
+        comparison: of a retrieval: what `compare` says of these results and of others; None for no such section.
         generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
         num_worst: of a detection: how many of the images with the most errors; None for 20.
 
@@ -60,12 +63,16 @@ def write_report(
         TypeError: an argument of the wrong type.
         ValueError: an option out of range, or one that does not fit the kind of results.
     """
+    _checks.instance("title", title, (str,))
+    if names is not None and not isinstance(names, Mapping):
+        raise TypeError(f"`names` must be a mapping of labels to names; got {type(names).__name__}.")
     options = {
         "pictures": pictures,
         "names": names,
         "gallery_pictures": gallery_pictures,
         "num_hardest": num_hardest,
         "num_mistakes": num_mistakes,
+        "comparison": comparison,
         "generator": generator,
         "num_worst": num_worst,
     }
@@ -83,7 +90,7 @@ def _page(results: object, options: dict[str, Any]) -> Page:
         _check_fit(options, DetectionOptions, "a detection")
         return detection_page(results, DetectionOptions(**options))
     raise TypeError(
-        "`results` must be those of `evaluate`, of `coco_evaluate` or of a metric's `results()`; got"
+        "`results` must be those of `evaluate`, `coco_evaluate` or a metric's `results()`; got"
         f" {type(results).__name__}."
     )
 
