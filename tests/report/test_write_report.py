@@ -128,6 +128,7 @@ OF_RETRIEVAL = {
     "gallery_pictures": problems.picture,
     "num_hardest": 3,
     "num_mistakes": 3,
+    "comparison": "any",
     "generator": torch.Generator(),
 }
 
@@ -152,7 +153,7 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(tmp_path):
             dict,
             {},
             TypeError,
-            "`results` must be those of `evaluate`, of `coco_evaluate` or of a metric's `results()`; got dict.",
+            "`results` must be those of `evaluate`, `coco_evaluate` or a metric's `results()`; got dict.",
         ),
         (problems.retrieval, {"num_hardest": 0}, ValueError, "`num_hardest` must be at least 1; got 0."),
         (problems.retrieval, {"num_mistakes": 1.5}, TypeError, "`num_mistakes` must be an int; got float."),
