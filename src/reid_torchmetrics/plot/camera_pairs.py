@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MOST_WRITTEN = 12  # so many rows or columns leave room for numbers in the cells
 _MOST_TICKS = 25  # so many cameras have their names beside the cells; of more, some
-_MOST_CHARACTERS = 18  # of a camera's name: more of them leave no room for the cells
+_MOST_CHARACTERS = 18  # of a name: more of them leave no room for the cells
 _LONG = 4  # names with more characters are written upwards below the columns
 _DARK = 50  # colors of values up to it, in percent, want light numbers
 
@@ -50,16 +50,21 @@ def plot_camera_pairs(
     outside = mean[(mean < 0) | (mean > 1)]
     if len(outside):
         raise ValueError(f"`pairs` must have means from 0 to 1, to be read in percent; got {float(outside[0])}.")
+    if not mean.numel():
+        mean = mean.new_full([max(1, size) for size in mean.shape], math.nan)
     ax = new_axes() if ax is None else ax
     # Cells without color show the ground.
     ax.patch.set(facecolor="lightgrey", hatch="////", edgecolor="grey", linewidth=0)
     image = ax.imshow((100 * mean).numpy(), cmap="viridis", vmin=0, vmax=100, aspect="auto", interpolation="nearest")
-    ax.figure.colorbar(image, ax=ax, label=f"{shown(name)} (%)", ticks=range(0, 101, 20))
+    ax.figure.colorbar(image, ax=ax, label=f"{shown(name, _MOST_CHARACTERS)} (%)", ticks=range(0, 101, 20))
     if max(mean.shape) <= _MOST_WRITTEN:
         _write_numbers(ax, 100 * mean)
-    has_undefined = bool(mean.isnan().any()) or not mean.numel()
-    remark = "\nhatched: undefined, no query has a right answer there" if has_undefined else ""
-    ax.set(xlabel=f"gallery camera{remark}", ylabel="query camera", title=f"{shown(name)} between cameras")
+    remark = "\nhatched: undefined, no query has a right answer there" if bool(mean.isnan().any()) else ""
+    ax.set(
+        xlabel=f"gallery camera{remark}",
+        ylabel="query camera",
+        title=f"{shown(name, _MOST_CHARACTERS)} between cameras",
+    )
     _name_cameras(ax, pairs, camera_names or {})
     return ax.figure, ax
 

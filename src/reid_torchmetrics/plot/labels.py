@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_MOST_CHARACTERS = 32
+_MOST_CHARACTERS = 28
 _MOST_INSIDE = 5  # so many names leave room for the curves
 _LINE = 100  # characters that fit below a figure of the usual width
 _HANDLE = 5  # characters that are as wide as the line before a label

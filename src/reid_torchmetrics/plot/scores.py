@@ -56,7 +56,8 @@ def plot_scores(
         ax.stairs(shares, edges, baseline=_LEAST, color=color, label=label)
     for (threshold, label), dashes in zip(thresholds, cycle(_DASHES), strict=False):
         ends = [_LEAST, 100] if edges[0] <= threshold <= edges[-1] else []
-        ax.plot([threshold] * len(ends), ends, color="black", linewidth=1, linestyle=dashes, label=label)
+        said = label + _where(threshold, edges[0], edges[-1])
+        ax.plot([threshold] * len(ends), ends, color="black", linewidth=1, linestyle=dashes, label=said)
     ax.set(xlabel="score", ylabel="share of pairs per bin (%)", title="Scores of genuine and impostor pairs")
     ax.set_xlim(edges[0], edges[-1])
     in_log_percent(ax, "y", _LEAST)
@@ -71,9 +72,16 @@ def _thresholds(verification: Verification, far: Sequence[float]) -> list[tuple[
         values.tolist() for values in (verification.threshold_at_far(far), verification.tar_at_far(far))
     )
     return [
-        (threshold, f"TAR {_percent(tar)} at FAR {100 * rate:g} %{', no threshold' * (threshold == math.inf)}")
+        (threshold, f"TAR {_percent(tar)} at FAR {100 * rate:g} %")
         for threshold, tar, rate in zip(thresholds, accepted, far, strict=True)
     ]
+
+
+def _where(threshold: float, low: float, high: float) -> str:
+    """What is to be said of a threshold that is not drawn."""
+    if math.isnan(threshold) or low <= threshold <= high:
+        return ""
+    return ", no threshold" if threshold == math.inf else f", at score {threshold:.4g}"
 
 
 def _percent(rate: float) -> str:
