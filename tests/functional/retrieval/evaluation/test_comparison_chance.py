@@ -59,6 +59,12 @@ def test_p_values_approach_those_of_all_flips(values):
     assert found == pytest.approx(exact, abs=0.015)  # four standard errors of 1/2
 
 
+def test_sums_that_differ_by_rounding_are_as_far_from_0():
+    # No choice of signs brings 6, 3, 5 and 6 closer to 0 than 2, but in floats some are closer than the first by 1e-17.
+    values = torch.tensor([[-0.6], [-0.3], [0.5], [0.6]], dtype=torch.float64)
+    assert float(sign_flip_p_values(values, 100, seeded())) == 1
+
+
 @pytest.mark.parametrize("values", [[0.5, 0.25, 0, 0.1, -0.3], [1, 1, -1, 0, 1, 1, 1, -1], [0.3, -0.3]])
 def test_all_flips_are_scipy_s_paired_permutations(values):
     of_scipy = stats.permutation_test(

@@ -68,9 +68,8 @@ def bootstrap_interval(
     if mean.isnan():
         return Interval(mean, mean, confidence)
     totals, sizes, counted = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
-    if identities is not None:  # one term for each identity: the sums over its queries
-        distinct, group = identities[counted].unique(return_inverse=True)
-        totals, sizes = (sums_of_groups(each, group, len(distinct)) for each in (totals, sizes))
+    if identities is not None:
+        totals, sizes = terms_of_identities(identities[counted], totals, sizes)
     blocks = (drawn.to(totals.device) for drawn in draws(len(totals), repeats, generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
     return percentile_interval(means, confidence)
@@ -96,6 +95,16 @@ def terms(
     counted &= weight > 0
     totals = values.double().masked_fill(empty, substitute or 0.0) * weight
     return totals[counted], weight[counted], counted
+
+
+def terms_of_identities(
+    identities: Integer[Tensor, " counted"],
+    totals: Float[Tensor, "counted *numbers"],  # noqa: UP037 - two axes, not a product
+    sizes: Float[Tensor, " counted"],
+) -> tuple[Float[Tensor, "identities *numbers"], Float[Tensor, " identities"]]:  # noqa: UP037
+    """Sums of the terms of each identity's queries, which are drawn as a whole."""
+    distinct, group = identities.unique(return_inverse=True)
+    return sums_of_groups(totals, group, len(distinct)), sums_of_groups(sizes, group, len(distinct))
 
 
 def blocks_of_rows(num_rows: int, num_columns: int) -> list[slice]:

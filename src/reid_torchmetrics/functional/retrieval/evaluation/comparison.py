@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 
 @dataclass(frozen=True)
 class Difference:
-    """How a number of one model differs from that of another; NaN where one of both has no valid query."""
+    """How a number of one model differs from that of another; NaN where one of them has no valid query."""
 
     mean_a: float
     mean_b: float
@@ -57,7 +57,8 @@ class Comparison:
     conventions: Mapping[str, str]
     """how each number was computed, in words"""
     gained: Int[Tensor, " gained"]
-    """queries whose first candidate is right in b and wrong in a, counted from 0 in the order of a"""
+    """queries whose first candidate is right in b and wrong in a, counted from 0 in the order of a; the gallery is the
+    whole one, also where the protocol draws galleries"""
     lost: Int[Tensor, " lost"]
     """the other way round"""
     gained_index: Int[Tensor, " gained"]
@@ -144,8 +145,8 @@ def compare(
     itself. Queries of one identity are not independent of each other: with `per_identity`, whole identities are drawn
     and flipped. A query without a positive has no difference; under `empty_target_action` "neg" and "pos" it counts the
     same in both means, so 0. Differences by no more than rounding, 1e-12 of the values, are 0. Where no query of one
-    model is valid, as with embeddings that are not finite, everything is NaN. A single query has an interval without
-    width and a p-value of 1.
+    model is valid, as with embeddings that are not finite, differences, intervals and p-values are NaN. A single query
+    has an interval without width and a p-value of 1.
 
     Queries are matched by `query_index`, so those of `b` may come in another order; where evaluations were not given
     `index`, these are positions, and the order must be the same. Protocols may differ in their name, source and what

@@ -16,8 +16,8 @@ from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import (
     draws,
     percentile_interval,
     terms,
+    terms_of_identities,
 )
-from reid_torchmetrics.functional.retrieval.evaluation.breakdown import sums_of_groups
 
 ROUNDING = 1e-12
 """what is as close as that, relative to the size of the numbers, is equal"""
@@ -67,9 +67,8 @@ def chances(
     for names in shared.values():
         totals = torch.stack([all_terms[name][0] for name in names], dim=1)
         _, sizes, counted = all_terms[names[0]]
-        if identities is not None:  # one term for each identity: the sums over its queries
-            distinct, group = identities[counted].unique(return_inverse=True)
-            totals, sizes = (sums_of_groups(each, group, len(distinct)) for each in (totals, sizes))
+        if identities is not None:
+            totals, sizes = terms_of_identities(identities[counted], totals, sizes)
         found |= zip(names, _chances(totals, sizes, resampling), strict=True)
     return found
 
