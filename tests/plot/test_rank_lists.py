@@ -213,7 +213,14 @@ def test_a_missing_picture_is_named(argument, number):
 def test_the_picture_does_not_depend_on_dtypes(dtype):
     other = replace(lists(), scores=lists().scores.to(dtype), index=lists().index.int())
     image = draw_rank_lists(other, lambda number: gray(number).to(dtype) / 255, height=HEIGHT)
-    assert image.tolist() == draw(lists()).tolist()
+    assert np.array_equal(image, draw(lists()))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_picture_does_not_depend_on_the_device():
+    other = replace(lists(), **{name: values.cuda() for name, values in vars(lists()).items()})
+    image = draw_rank_lists(other, lambda number: gray(number).cuda(), height=HEIGHT)
+    assert np.array_equal(image, draw(lists()))
 
 
 @pytest.mark.parametrize(

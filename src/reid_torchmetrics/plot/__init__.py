@@ -1,5 +1,6 @@
 """Pictures of plain results; matplotlib and Pillow are imported when something is drawn."""
 
+from reid_torchmetrics.plot.boxes import draw_box_grid, draw_boxes
 from reid_torchmetrics.plot.camera_pairs import plot_camera_pairs
 from reid_torchmetrics.plot.cmc import plot_cmc
 from reid_torchmetrics.plot.comparison import plot_comparison
@@ -16,6 +17,8 @@ __all__ = [
     "Evaluated",
     "Matched",
     "Pictures",
+    "draw_box_grid",
+    "draw_boxes",
     "draw_rank_lists",
     "picture_at",
     "plot_camera_pairs",
