@@ -61,6 +61,12 @@ BOX = (10.0, 10.0, 50.0, 50.0)
 """medium-sized, as 32 x 32 <= 40 x 40 <= 96 x 96"""
 ELSEWHERE = (200.0, 200.0, 240.0, 240.0)
 
+DETECTIONS = [
+    {"boxes": torch.tensor([box]), "scores": torch.tensor([score]), "labels": torch.tensor([label])}
+    for label, box, score in ((3, BOX, 0.9), (3, ELSEWHERE, 0.5), (7, BOX, 0.9))
+]
+GROUND_TRUTHS = [{"boxes": torch.tensor([BOX]), "labels": torch.tensor([label])} for label in (3, 3, 7)]
+
 
 def detection() -> DetectionResults:
     """Class 3 is found in one of two images: average precision 51/101, as of 101 recalls 51 are at most 1/2.
@@ -68,10 +74,7 @@ def detection() -> DetectionResults:
     Class 7 is always found: 1. In the second image there is a box where nothing is.
     """
     metric = DetectionMAP()
-    for label, found in ((3, BOX), (3, ELSEWHERE), (7, BOX)):
-        boxes = {"boxes": torch.tensor([found]), "scores": torch.tensor([0.9 if found == BOX else 0.5])}
-        truth = {"boxes": torch.tensor([BOX]), "labels": torch.tensor([label])}
-        metric.update([boxes | {"labels": torch.tensor([label])}], [truth])
+    metric.update(DETECTIONS, GROUND_TRUTHS)
     return metric.results()
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 
@@ -79,6 +80,39 @@ def test_the_classes_have_their_names_counts_and_values(pages):
 def test_the_images_with_the_most_errors_are_listed(pages):
     (row,) = section(pages["metric"], "images").rows("The 1 images with the most errors")
     assert row == {"image": "1", "right": "0", "wrong": "0", "missed": "1"}
+
+
+@pytest.mark.parametrize("is_function", [True, False])
+def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
+    asked = []
+
+    def image(number):
+        asked.append(number)
+        return np.zeros((300, 300, 3), dtype=np.uint8)
+
+    boxes = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
+    if is_function:
+        boxes = {name: values.__getitem__ for name, values in boxes.items()}
+    page = read(write_report(problems.detection(), tmp_path / "r.html", pictures=image, **boxes))
+    assert asked == [1]
+    (item,) = section(page, "images").one("ul").all("li")
+    assert item.one("img").attributes["alt"] == "image 1 with its boxes"
+
+
+def test_of_many_images_the_worst_are_seen_at_once(tmp_path):
+    metric = DetectionMAP()
+    truth = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([0])}
+    nothing = {"boxes": torch.zeros(0, 4), "scores": torch.zeros(0), "labels": torch.zeros(0, dtype=torch.int64)}
+    metric.update([nothing] * 6, [truth] * 6)
+    options = {
+        "pictures": lambda _: np.zeros((64, 64, 3), dtype=np.uint8),
+        "detections": lambda _: nothing,
+        "ground_truths": lambda _: truth,
+    }
+    page = read(write_report(metric.results(), tmp_path / "r.html", num_worst=5, **options))
+    images = section(page, "images")
+    assert len(images.all("img")) == 5
+    assert images.one("details").one("summary").text == "1 more"
 
 
 def test_what_the_function_does_not_give_has_a_sentence_in_its_place(pages):

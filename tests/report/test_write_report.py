@@ -141,9 +141,22 @@ def test_an_option_of_a_retrieval_is_refused_for_a_detection(name, tmp_path):
         write_report(problems.coco(), tmp_path / "r.html", **{name: value})
 
 
-def test_an_option_of_a_detection_is_refused_for_a_retrieval(tmp_path):
-    with pytest.raises(ValueError, match=r"^`num_worst` must be left out for results of a retrieval; got int\.$"):
-        write_report(problems.retrieval(), tmp_path / "r.html", num_worst=3)
+OF_DETECTION = {"num_worst": 3, "detections": [], "ground_truths": [], "box_format": "xyxy"}
+
+
+@pytest.mark.parametrize("name", OF_DETECTION)
+def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
+    value = OF_DETECTION[name]
+    message = rf"^`{name}` must be left out for results of a retrieval; got {type(value).__name__}\.$"
+    with pytest.raises(ValueError, match=message):
+        write_report(problems.retrieval(), tmp_path / "r.html", **{name: value})
+
+
+@pytest.mark.parametrize("name", [*OF_DETECTION, "pictures"])
+def test_an_option_of_images_is_refused_for_results_without_images(name, tmp_path):
+    message = rf"^`{name}` must come with results of `DetectionMAP`; got CocoResults\.$"
+    with pytest.raises(ValueError, match=message):
+        write_report(problems.coco(), tmp_path / "r.html", **{name: (OF_DETECTION | {"pictures": []})[name]})
 
 
 @pytest.mark.parametrize(
@@ -162,7 +175,19 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(tmp_path):
         (problems.retrieval, {"names": ["a"]}, TypeError, "`names` must be a mapping of labels to names; got list."),
         (problems.retrieval, {"title": 1}, TypeError, "`title` must be one of str or None; got int."),
         (problems.coco, {"names": ["a"]}, TypeError, "`names` must be a mapping of labels to names; got list."),
-        (problems.coco, {"num_worst": 0}, ValueError, "`num_worst` must be at least 1; got 0."),
+        (problems.detection, {"num_worst": 0}, ValueError, "`num_worst` must be at least 1; got 0."),
+        (
+            problems.detection,
+            {"box_format": "yxyx"},
+            ValueError,
+            "`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'.",
+        ),
+        (
+            problems.detection,
+            {"pictures": [], "detections": []},
+            ValueError,
+            "`pictures`, `detections` and `ground_truths` must be given together; got `pictures`, `detections` alone.",
+        ),
         (
             problems.retrieval,
             {"gallery_pictures": problems.picture},

@@ -12,13 +12,13 @@ from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Coc
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.metrics.detection import DetectionResults
 from reid_torchmetrics.plot import plot_confidence, plot_precision_recall
-from reid_torchmetrics.report.elements import Html, details, element, note, table
+from reid_torchmetrics.report.elements import details, element, note, table
 from reid_torchmetrics.report.figures import figure
 from reid_torchmetrics.report.numbers_in_words import percent, thousands
 from reid_torchmetrics.report.page import Section
 
 Detected: TypeAlias = DetectionResults | CocoResults
-_HOW = "these are results of coco_evaluate(...); those of DetectionMAP(...).results() hold which boxes are right"
+HOW_MATCHED = "these are results of coco_evaluate(...); those of DetectionMAP(...).results() hold which boxes are right"
 _MOST_OPEN = 20  # so many classes are seen at once
 
 
@@ -111,42 +111,28 @@ def _percents(values: Tensor) -> list[str]:
 def class_names(results: Detected, names: Mapping[int, str]) -> list[str]:
     """Names of the classes of an evaluation, in its order."""
     labels = results.averages.classes.tolist()
-    if isinstance(results, DetectionResults) and labels == [0] and bool((results.labels != 0).any()):
+    if isinstance(results, DetectionResults) and is_micro(results):
         return ["all classes together"]
     return [str(names.get(label, f"class {label}")) for label in labels]
 
 
+def is_micro(results: DetectionResults) -> bool:
+    """Whether one class stands for all."""
+    return results.averages.classes.tolist() == [0] and bool((results.labels != 0).any())
+
+
 def detection_curves_section(results: Detected, names: Mapping[int, str]) -> Section:
     """Precision over recall, and what is reached at each confidence."""
-    at: dict[str, Any] = {"iou_threshold": _nearest_to_half(results), "names": names}
+    at: dict[str, Any] = {"iou_threshold": nearest_to_half(results), "names": names}
     drawn = [figure(plot_precision_recall(results, **at)[0], "precision-recall", "Precision over recall.")]
     if isinstance(results, CocoResults):
-        drawn.append(note(f"Precision over confidence is not shown: {_HOW}."))
+        drawn.append(note(f"Precision over confidence is not shown: {HOW_MATCHED}."))
     else:
         said = "Precision, recall and F1 of the detections that score at least so much."
         drawn.append(figure(plot_confidence(results, **at)[0], "confidence", said))
     return Section("curves", "Curves", [element("div", *drawn, class_="figures")])
 
 
-def worst_images_section(results: Detected, num_worst: int) -> Section:
-    """The images with the most errors."""
-    return Section("images", "Images with the most errors", _worst_images(results, num_worst))
-
-
-def _worst_images(results: Detected, num_worst: int) -> list[Html]:
-    if isinstance(results, CocoResults):
-        return [note(f"Not shown: {_HOW}.")]
-    threshold = _nearest_to_half(results)
-    worst = results.worst_images(num_worst, iou_threshold=threshold)
-    if not len(worst):
-        return [note("None: every ground truth is found, and nothing else.")]
-    fields = worst.image, worst.num_true_positives, worst.num_false_positives, worst.num_misses
-    rows = zip(*([str(number) for number in values.tolist()] for values in fields), strict=True)
-    said = f"Detections count from the confidence with the highest F1 of their class, at IoU {threshold:g}."
-    caption = f"The {len(worst)} images with the most errors"
-    return [note(said), table(caption, ("image", "right", "wrong", "missed"), rows)]
-
-
-def _nearest_to_half(results: Detected) -> float:
+def nearest_to_half(results: Detected) -> float:
     """The threshold of overlap that is the nearest to the usual one."""
     return min(results.averages.grid.iou_thresholds, key=lambda threshold: abs(threshold - 0.5))

@@ -8,6 +8,9 @@ import re
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree as ET
 
+import numpy as np
+from numpy.typing import NDArray
+
 from reid_torchmetrics.report.elements import Html, element
 
 if TYPE_CHECKING:
@@ -33,8 +36,11 @@ def figure(drawn: Figure | SubFigure, name: str, caption: str) -> Html:
     return element("figure", Html(ET.tostring(root, encoding="unicode")), below)
 
 
-def picture(image: Image, alt: str) -> Html:
-    """A picture as JPEG, which the browser decodes when the reader comes near."""
+def picture(pixels: Image | NDArray[np.uint8], alt: str) -> Html:
+    """A picture, an array as [H, W, 3], as JPEG that the browser decodes when the reader comes near."""
+    from PIL import Image as ImageModule  # noqa: PLC0415 - not every evaluation has pictures
+
+    image = ImageModule.fromarray(pixels) if isinstance(pixels, np.ndarray) else pixels
     file = io.BytesIO()
     image.save(file, format="JPEG", quality=_QUALITY, optimize=True)
     data = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"

@@ -47,10 +47,11 @@ details thead th { position: sticky; top: 0; background: var(--ground); }
 .lists { margin: 0; padding: 0; list-style: none; }
 .lists li { margin: 1rem 0; }
 .lists p { max-width: none; }
+.lists img { max-width: 100%; height: auto; }
 .pictures { display: flex; flex-wrap: wrap; gap: .5rem .35rem; }
 .pictures figure { flex: 0 0 auto; width: min-content; min-width: 4.8rem; overflow-wrap: anywhere; font-size: .75rem;
  line-height: 1.35; }
-.pictures img { display: block; border: 3px solid var(--muted); }
+.pictures img { display: block; max-width: none; border: 3px solid var(--muted); }
 .pictures .query { margin-right: .75rem; }
 .pictures .first { margin: 0 0 0 .75rem; }
 .pictures .right img { border-color: var(--right); }

@@ -19,6 +19,7 @@ from reid_torchmetrics.plot import Pictures
 from reid_torchmetrics.report.detection_page import DetectionOptions, detection_page
 from reid_torchmetrics.report.page import Page, written
 from reid_torchmetrics.report.retrieval_page import RetrievalOptions, retrieval_page
+from reid_torchmetrics.report.worst_images_section import Boxes
 
 
 def write_report(
@@ -34,6 +35,9 @@ def write_report(
     comparison: Comparison | None = None,
     generator: torch.Generator | None = None,
     num_worst: int | None = None,
+    detections: Boxes | None = None,
+    ground_truths: Boxes | None = None,
+    box_format: str | None = None,
 ) -> Path:
     """Write one page of HTML about the results of an evaluation, and return its path.
 
@@ -43,13 +47,15 @@ def write_report(
 
     Of a retrieval it shows the numbers with their intervals and conventions, why queries were left out, curves, the
     hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection it shows COCO's
-    numbers, the classes and curves. What the results do not hold has a sentence in its place.
+    numbers, the classes, curves and the images with the most errors. What the results do not hold has a sentence in its
+    place.
 
     Args:
         results: from `evaluate`, `coco_evaluate` or from `results` of a metric.
         path: of the file.
         title: None for one that names the protocol.
-        pictures: as in `plot.draw_rank_lists`, for the rank lists; None for tables.
+        pictures: as in `plot.draw_rank_lists`, for the rank lists; of a detection the images by their `image_id`, with
+            `detections` and `ground_truths`. None for tables alone.
         names: of identities or of classes, by label; without a name the label is shown.
         gallery_pictures: of a retrieval: as in `plot.draw_rank_lists`.
         num_hardest: of a retrieval: how many of the hardest queries are shown; None for 60.
@@ -57,6 +63,10 @@ def write_report(
         comparison: of a retrieval: what `compare` says of these results and of others; None for no such section.
         generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
         num_worst: of a detection: how many of the images with the most errors; None for 20.
+        detections: of a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a
+            function of the number, or what is indexed by it.
+        ground_truths: of a detection: likewise.
+        box_format: of a detection: that of these boxes; None for "xyxy".
 
     Raises:
         ModuleNotFoundError: Matplotlib is not installed, or Pillow for pictures.
@@ -75,6 +85,9 @@ def write_report(
         "comparison": comparison,
         "generator": generator,
         "num_worst": num_worst,
+        "detections": detections,
+        "ground_truths": ground_truths,
+        "box_format": box_format,
     }
     made = _page(results, {name: value for name, value in options.items() if value is not None})
     path = Path(path)
@@ -88,6 +101,8 @@ def _page(results: object, options: dict[str, Any]) -> Page:
         return retrieval_page(results, RetrievalOptions(**options))
     if isinstance(results, (DetectionResults, CocoResults)):
         _check_fit(options, DetectionOptions, "a detection")
+        if isinstance(results, CocoResults):
+            _refuse_images(options)
         return detection_page(results, DetectionOptions(**options))
     raise TypeError(
         "`results` must be those of `evaluate`, `coco_evaluate` or a metric's `results()`; got"
@@ -101,6 +116,13 @@ def _check_fit(options: dict[str, Any], kind: type[RetrievalOptions | DetectionO
     for name, value in options.items():
         if name not in known:
             raise ValueError(f"`{name}` must be left out for results of {words}; got {type(value).__name__}.")
+
+
+def _refuse_images(options: dict[str, Any]) -> None:
+    """Raise if an option is about images, of which results of `coco_evaluate` know nothing."""
+    for name in options:
+        if name != "names":
+            raise ValueError(f"`{name}` must come with results of `DetectionMAP`; got CocoResults.")
 
 
 def _replace(path: Path, text: str) -> None:
