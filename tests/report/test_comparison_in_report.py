@@ -40,8 +40,11 @@ def test_the_queries_that_were_gained_and_lost_are_listed(models, tmp_path):
     a, _, comparison = models
     shown = section(read(write_report(a, tmp_path / "r.html", comparison=comparison)), "comparison")
     assert "This page is about a." in shown.text
-    listed = {each.one("summary").text[:16]: each.one("p").text for each in shown.all("details")}
-    assert listed == {"1 queries gained": "1", "1 queries lost: ": "0"}
+    listed = {each.one("summary").text: each.one("p").text for each in shown.all("details")}
+    assert listed == {
+        "Queries whose first candidate is right in b alone: 1": "1",
+        "Queries whose first candidate is right in a alone: 1": "0",
+    }
 
 
 def test_a_comparison_of_others_is_refused(models, tmp_path):

@@ -67,11 +67,11 @@ def _signed(name: str, value: float) -> str:
 
 
 def _changes(comparison: Comparison) -> list[Html]:
-    """The queries whose first candidate became right or wrong, by their numbers."""
+    """The queries whose first candidate became right, and wrong, by their numbers."""
     gained, lost = comparison.gained_index, comparison.lost_index
     return [
-        _change(f"{len(gained)} queries gained: their first candidate is right in b and wrong in a", gained),
-        _change(f"{len(lost)} queries lost: their first candidate is right in a and wrong in b", lost),
+        _change(f"Queries whose first candidate is right in b alone: {len(gained)}", gained),
+        _change(f"Queries whose first candidate is right in a alone: {len(lost)}", lost),
     ]
 
 

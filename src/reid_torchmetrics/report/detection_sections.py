@@ -54,7 +54,7 @@ def _thresholds_in_words(thresholds: Any) -> str:
 
 
 def _area_in_words(area: str, grid: CocoGrid) -> str:
-    low, high = (f"{math.sqrt(end):g}²" for end in grid.area_ranges[area])
+    low, high = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
     return f"area range {area}, {low} to {high} pixels"
 
 

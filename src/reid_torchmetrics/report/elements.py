@@ -73,8 +73,8 @@ def note(text: str) -> Html:
 
 
 def as_json(data: Any) -> str:
-    """JSON, indented."""
-    return json.dumps(data, indent=2, allow_nan=False)
+    """JSON, indented, with letters of all languages as they are."""
+    return json.dumps(data, indent=2, allow_nan=False, ensure_ascii=False)
 
 
 def embedded(text: str) -> Html:

@@ -100,7 +100,7 @@ class Queries:
 def hardest_section(queries: Queries, num_hardest: int) -> Section:
     """The queries with the lowest average precision."""
     hardest = queries.results.hardest(num_hardest).tolist()
-    said = f"The {len(hardest)} queries with the lowest average precision, the lowest first."
+    said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
     shown = queries.shown(hardest, "Queries with the lowest average precision") if hardest else []
     missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {_HOW}.")]
     return Section("hardest", "Hardest queries", [note(said), *missing, *shown])
@@ -118,8 +118,8 @@ def _mistakes(queries: Queries, num_mistakes: int) -> list[Html]:
     if not mistakes:
         return [note("None: the best candidate of every query is right.")]
     said = (
-        f"{len(mistakes)} queries whose best candidate is wrong, by how much it scores above the first right answer."
-        " Many such queries are errors of labels."
+        "Queries whose best candidate is wrong, by how much it scores above the first right answer. Many such queries"
+        " are errors of labels."
     )
     return [note(said), *queries.shown(mistakes, "Queries whose best candidate is wrong, by falling margin")]
 

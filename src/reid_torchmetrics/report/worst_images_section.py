@@ -81,7 +81,7 @@ def _worst_images(results: Detected, num_worst: int, pictures: ImagePictures | N
 def _errors_table(worst: ImageErrors) -> Html:
     fields = worst.image, worst.num_true_positives, worst.num_false_positives, worst.num_misses
     rows = zip(*([str(number) for number in values.tolist()] for values in fields), strict=True)
-    return table(f"The {len(worst)} images with the most errors", ("image", "right", "wrong", "missed"), rows)
+    return table("Boxes of each image", ("image", "right", "wrong", "missed"), rows)
 
 
 def _drawn(results: DetectionResults, worst: ImageErrors, pictures: ImagePictures) -> list[Html]:
