@@ -146,10 +146,10 @@ def test_pictures_of_a_rank_list_are_in_its_order_with_words_for_all_that_is_see
     )
     assert [each.attributes["alt"] for each in first.all("img")] == ["query", "wrong", "right", "wrong"]
     assert [each.text for each in first.all("figcaption")] == [
-        "queryid 2 cam 0",
-        "1. 0.900id 1 cam 1",
-        "2. 0.500id 2 cam 1",
-        "3. 0.400id 1 cam 2",
+        "queryid\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}0",
+        "1. 0.900id\N{NO-BREAK SPACE}1 cam\N{NO-BREAK SPACE}1",
+        "2. 0.500id\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}1",
+        "3. 0.400id\N{NO-BREAK SPACE}1 cam\N{NO-BREAK SPACE}2",
     ]
     assert asked == [1, 0]
     assert second.attributes["id"] == "query-0"
@@ -160,7 +160,7 @@ def test_a_first_right_answer_behind_the_list_is_shown_behind_it(report):
     page = report(problems.of_metric(rank_lists=short), pictures=problems.picture)
     cells = section(page, "hardest").one("li", id="query-1").all("figure")
     assert [each.attributes["class"] for each in cells] == ["query", "wrong", "right first"]
-    assert cells[-1].one("figcaption").text == "2. 0.500id 2 cam 1"
+    assert cells[-1].one("figcaption").text == "2. 0.500id\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}1"
 
 
 def test_padding_is_not_shown(report):

@@ -33,8 +33,9 @@ thead th { color: var(--muted); font-weight: 600; }
 tbody th { font-weight: 600; }
 td.words { text-align: left; white-space: normal; min-width: 20rem; }
 th.words { text-align: left; }
-.figures { display: flex; flex-wrap: wrap; gap: 1rem; }
-figure { margin: 0; flex: 1 1 26rem; min-width: 0; max-width: 33rem; }
+.figures { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(26rem, 100%), 1fr)); gap: 1rem; }
+figure { margin: 0; min-width: 0; max-width: 33rem; }
+figcaption { margin-top: .25rem; }
 figure svg { display: block; width: 100%; height: auto; background: #fff; border: 1px solid var(--line);
  border-radius: 6px; }
 figure svg * { stroke-linejoin: round; stroke-linecap: butt; }
@@ -43,7 +44,6 @@ details[open] { padding-bottom: .75rem; }
 summary { cursor: pointer; padding: .5rem 0; font-weight: 600; }
 details .scroll { max-height: 36rem; overflow: auto; }
 details thead th { position: sticky; top: 0; background: var(--ground); }
-.figures > p { flex: 1 1 26rem; min-width: 0; }
 .lists { margin: 0; padding: 0; list-style: none; }
 .lists li { margin: 1rem 0; }
 .lists p { max-width: none; }

@@ -56,8 +56,8 @@ class ListPictures:
         return picture_at("gallery_pictures", self.gallery_pictures, index)
 
     def _who(self, identity: int | None, camera: int | None) -> str:
-        named = [] if identity is None else [str(self.names.get(identity, f"id {identity}"))]
-        return " ".join([*named, *([] if camera is None else [f"cam {camera}"])])
+        named = [] if identity is None else [str(self.names.get(identity, f"id\N{NO-BREAK SPACE}{identity}"))]
+        return " ".join([*named, *([] if camera is None else [f"cam\N{NO-BREAK SPACE}{camera}"])])
 
 
 def _cell(kind: str, image: Any, said: str, who: str) -> Html:

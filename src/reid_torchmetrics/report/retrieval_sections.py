@@ -99,7 +99,7 @@ def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
 def _columns(
     label: str, parts: Mapping[str, Breakdown], names: Mapping[int, str]
 ) -> tuple[list[str], Iterable[Sequence[str]]]:
-    """Headings and rows of a table of groups; those with names of their own by rising values."""
+    """Headings and rows of a table of groups, identities by rising values of the first number."""
     first = next(iter(parts.values()))
     order = first.mean.argsort(stable=True) if label == "identity" else torch.arange(len(first.mean))  # NaN is last
     labels = [str(names.get(each, each)) for each in first.labels[order, 0].tolist()]

@@ -48,7 +48,8 @@ def write_report(
     Of a retrieval it shows the numbers with their intervals and conventions, why queries were left out, curves, the
     hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection it shows COCO's
     numbers, the classes, curves and the images with the most errors. What the results do not hold has a sentence in its
-    place.
+    place. Rank lists and pairs of cameras that results of `evaluate` do not hold are computed for the page, which ranks
+    the gallery once more, and once for its cameras.
 
     Args:
         results: from `evaluate`, `coco_evaluate` or from `results` of a metric.
