@@ -44,6 +44,13 @@ def test_letters_are_text_and_markup_in_them_stays_text():
     assert '<script> id="a" url(#b)' in [each.text for each in page.all("text")]
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")
+@pytest.mark.parametrize("letter", ["\x00", "\x0b", "\uffff"])
+def test_letters_that_xml_lacks_are_replaced(letter):
+    page = parse(figure(drawn(f"a{letter}b"), "cmc", "caption"))
+    assert "a\N{REPLACEMENT CHARACTER}b" in [each.text for each in page.all("text")]
+
+
 def test_a_figure_has_no_style_of_its_own_no_date_and_no_address():
     markup = figure(drawn(), "cmc", "caption")
     assert parse(markup).all("style") == parse(markup).all("metadata") == []

@@ -8,7 +8,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from reid_torchmetrics.functional.retrieval import CameraPairs, evaluate_scores
+from reid_torchmetrics.functional.retrieval import CameraPairs, RetrievalResults, evaluate_scores
 from reid_torchmetrics.report import curve_sections, write_report
 from tests.report import problems
 from tests.report.pages import Element, data, read, section
@@ -188,6 +188,19 @@ def test_labels_that_are_not_known_are_left_out(report):
     assert [each.text for each in item.all("figcaption")][:2] == ["query", "1. 0.900"]
     plain = section(report(results), "hardest").rows(HARDEST)[0]
     assert [*plain][:2] == ["query", "average precision (%)"]
+
+
+def test_results_that_can_make_rank_lists_are_asked_for_ten_candidates(report, monkeypatch):
+    asked = []
+
+    def nearest(_, k):
+        asked.append(k)
+        return problems.rank_lists()
+
+    monkeypatch.setattr(RetrievalResults, "nearest", nearest)
+    rows = section(report(), "hardest").rows(HARDEST)
+    assert asked == [10]
+    assert rows[0]["first 3 candidates"] == "2 wrong, right at 2"
 
 
 def test_where_rank_lists_are_missing_the_page_says_how_to_get_them(report):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _QUALITY = 65  # of JPEG
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # letters of names, perhaps
 _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
@@ -55,7 +56,7 @@ def _svg(drawn: Figure | SubFigure) -> ET.Element:
     # The salt stands for the random number that ids are made of; no metadata, for it has the date.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "reid_torchmetrics"}):
         whole.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
-    return ET.fromstring(file.getvalue())  # noqa: S314 - written a line before
+    return ET.fromstring(_NO_XML.sub("\N{REPLACEMENT CHARACTER}", file.getvalue()))  # noqa: S314 - written a line before
 
 
 def _without_namespace(name: str) -> str:
