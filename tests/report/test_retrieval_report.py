@@ -203,6 +203,14 @@ def test_results_that_can_make_rank_lists_are_asked_for_ten_candidates(report, m
     assert rows[0]["first 3 candidates"] == "2 wrong, right at 2"
 
 
+def test_why_rank_lists_cannot_be_made_is_said(report, monkeypatch):
+    def nearest(*_):
+        raise ValueError("`scores` must <fit>.")
+
+    monkeypatch.setattr(RetrievalResults, "nearest", nearest)
+    assert "Not shown: `scores` must <fit>." in section(report(), "mistakes").text
+
+
 def test_where_rank_lists_are_missing_the_page_says_how_to_get_them(report):
     page = report(problems.of_metric(), pictures=problems.picture)
     for name in ("hardest", "mistakes"):

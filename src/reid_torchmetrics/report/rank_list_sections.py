@@ -15,8 +15,8 @@ from reid_torchmetrics.report.rank_list_pictures import ListPictures
 _NUM_CANDIDATES = 10
 _NUM_OPEN = 10  # so many pictures are seen at once, and the others when they are asked for
 _HOW = (
-    "the results hold no rank lists: metric.results(nearest=10) gives results that do, and those of evaluate(...) find"
-    " them by themselves"
+    "the results hold no rank lists; metric.results(nearest=10) gives results that do, and those of evaluate(...) find"
+    " them by themselves."
 )
 
 
@@ -27,11 +27,26 @@ class Queries:
     results: RetrievalResults
     lists: RankLists | None
     """of all queries, one after the other; None where the results do not have them"""
+    missing: str
+    """why they do not"""
     names: Mapping[int, str]
     """of identities"""
     pictures: Pictures | None
     gallery_pictures: Pictures | None
     drawn: set[int] = field(default_factory=set)
+
+    @classmethod
+    def of(
+        cls,
+        results: RetrievalResults,
+        *,
+        names: Mapping[int, str],
+        pictures: Pictures | None,
+        gallery_pictures: Pictures | None,
+    ) -> Queries:
+        """With the rank lists that the results hold or can make."""
+        lists, missing = _rank_lists(results)
+        return cls(results, lists, missing, names, pictures, gallery_pictures)
 
     def shown(self, queries: Sequence[int], caption: str) -> list[Html]:
         """Pictures of rank lists, where there are some, else a table of numbers."""
@@ -55,7 +70,7 @@ class Queries:
 
     def _item(self, query: int) -> Html:
         """A query with its rank list, or the way to it where it is on the page already."""
-        name = f"query-{self._number(query)}"
+        name = f"query-{query}"
         words = element("p", self._words(query))
         if query in self.drawn:
             return element("li", words, element("p", element("a", "Its rank list is shown above.", href=f"#{name}")))
@@ -102,7 +117,7 @@ def hardest_section(queries: Queries, num_hardest: int) -> Section:
     hardest = queries.results.hardest(num_hardest).tolist()
     said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
     shown = queries.shown(hardest, "Queries with the lowest average precision") if hardest else []
-    missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {_HOW}.")]
+    missing = [] if queries.lists is not None else [note(f"Candidates are not shown: {queries.missing}")]
     return Section("hardest", "Hardest queries", [note(said), *missing, *shown])
 
 
@@ -113,7 +128,7 @@ def mistakes_section(queries: Queries, num_mistakes: int) -> Section:
 
 def _mistakes(queries: Queries, num_mistakes: int) -> list[Html]:
     if queries.lists is None:
-        return [note(f"Not shown: {_HOW}.")]
+        return [note(f"Not shown: {queries.missing}")]
     mistakes = queries.lists.confident_mistakes(num_mistakes).tolist()
     if not mistakes:
         return [note("None: the best candidate of every query is right.")]
@@ -124,13 +139,14 @@ def _mistakes(queries: Queries, num_mistakes: int) -> list[Html]:
     return [note(said), *queries.shown(mistakes, "Queries whose best candidate is wrong, by falling margin")]
 
 
-def rank_lists_of(results: RetrievalResults) -> RankLists | None:
-    """The lists of all queries that results hold or can make; None where they do neither."""
-    lists = results.rank_lists
-    if lists is None:
-        try:
-            made = results.nearest(_NUM_CANDIDATES)
-        except ValueError:
-            return None
-        return made if isinstance(made, RankLists) else None
-    return lists.first(min(_NUM_CANDIDATES, lists.index.shape[1]))
+def _rank_lists(results: RetrievalResults) -> tuple[RankLists | None, str]:
+    """The lists of all queries that results hold or can make; None and the reason where they do neither."""
+    if results.rank_lists is not None:
+        return results.rank_lists.first(min(_NUM_CANDIDATES, results.rank_lists.index.shape[1])), ""
+    if results.problem is None:
+        return None, _HOW
+    try:
+        lists = results.nearest(_NUM_CANDIDATES)
+    except ValueError as error:
+        return None, str(error)
+    return (lists, "") if isinstance(lists, RankLists) else (None, _HOW)

@@ -14,7 +14,7 @@ from reid_torchmetrics.report.comparison_section import comparison_section
 from reid_torchmetrics.report.curve_sections import camera_pairs_section, curves_section
 from reid_torchmetrics.report.page import Page
 from reid_torchmetrics.report.provenance import provenance_section, versions
-from reid_torchmetrics.report.rank_list_sections import Queries, hardest_section, mistakes_section, rank_lists_of
+from reid_torchmetrics.report.rank_list_sections import Queries, hardest_section, mistakes_section
 from reid_torchmetrics.report.retrieval_sections import (
     cameras_section,
     identities_section,
@@ -47,7 +47,9 @@ class RetrievalOptions:
 
 def retrieval_page(results: RetrievalResults, options: RetrievalOptions) -> Page:
     """All sections about results of a retrieval."""
-    queries = Queries(results, rank_lists_of(results), options.names, options.pictures, options.gallery_pictures)
+    queries = Queries.of(
+        results, names=options.names, pictures=options.pictures, gallery_pictures=options.gallery_pictures
+    )
     data = {"versions": versions(), **results.to_dict()}
     sections = [numbers_section(results, options.generator), queries_section(results)]
     if options.comparison is not None:
