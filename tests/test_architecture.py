@@ -40,6 +40,7 @@ FACES = [
     *(f"{FUNCTIONAL}.detection.{room}" for room in (*DETECTION_ROOMS, "evaluators")),
     *(f"{PACKAGE}.metrics.{room}" for room in ("base", "reid", "detection")),
     f"{PACKAGE}.plot",
+    f"{PACKAGE}.report",
     f"{PACKAGE}.integrations",
 ]
 """rooms that others enter by what their `__init__` imports"""
@@ -53,6 +54,7 @@ RULES = [
     (FUNCTIONAL, "lightning"),
     (FUNCTIONAL, f"{PACKAGE}.metrics"),
     (FUNCTIONAL, f"{PACKAGE}.plot"),
+    (FUNCTIONAL, f"{PACKAGE}.report"),
     (FUNCTIONAL, f"{PACKAGE}.integrations"),
     (f"{FUNCTIONAL}.retrieval", f"{FUNCTIONAL}.detection"),
     (f"{FUNCTIONAL}.detection", f"{FUNCTIONAL}.retrieval"),
@@ -79,8 +81,17 @@ RULES = [
     (f"{PACKAGE}.plot", f"{PACKAGE}.metrics"),
     (f"{PACKAGE}.plot", "lightning"),
     (f"{PACKAGE}.plot", "matplotlib.pyplot"),
+    (f"{PACKAGE}.plot", f"{PACKAGE}.report"),
     (f"{PACKAGE}.plot", f"{PACKAGE}.integrations"),
+    (f"{PACKAGE}.report", "torchmetrics"),
+    (f"{PACKAGE}.report", "lightning"),
+    (f"{PACKAGE}.report", "torch.distributed"),
+    (f"{PACKAGE}.report", "matplotlib.pyplot"),
+    (f"{PACKAGE}.report", f"{PACKAGE}.metrics.base"),
+    (f"{PACKAGE}.report", f"{PACKAGE}.metrics.reid"),
+    (f"{PACKAGE}.report", f"{PACKAGE}.integrations"),
     (f"{PACKAGE}.metrics", "lightning"),
+    (f"{PACKAGE}.metrics", f"{PACKAGE}.report"),
     (f"{PACKAGE}.metrics", f"{PACKAGE}.integrations"),
     *(
         (f"{PACKAGE}.integrations.pictures", loggers)
@@ -89,9 +100,11 @@ RULES = [
     (f"{PACKAGE}.integrations.pictures", "matplotlib.pyplot"),
     (f"{PACKAGE}.integrations.pictures", FUNCTIONAL),
     (f"{PACKAGE}.integrations.pictures", f"{PACKAGE}.metrics"),
+    (f"{PACKAGE}.integrations.pictures", f"{PACKAGE}.report"),
     (f"{PACKAGE}._checks", FUNCTIONAL),
     (f"{PACKAGE}._checks", f"{PACKAGE}.metrics"),
     (f"{PACKAGE}._checks", f"{PACKAGE}.plot"),
+    (f"{PACKAGE}._checks", f"{PACKAGE}.report"),
     (f"{PACKAGE}._checks", f"{PACKAGE}.integrations"),
 ]
 

@@ -242,7 +242,8 @@ START = re.findall(r"```python\n(.*?)```", (DOCS / "getting_started.md").read_te
 
 
 @pytest.mark.parametrize("number", range(len(START)))
-def test_every_block_of_getting_started_runs_on_its_own_and_prints_what_it_says(number, capsys):
+def test_every_block_of_getting_started_runs_on_its_own_and_prints_what_it_says(number, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a report is written
     names: dict[str, object] = {}
     exec(compile(START[number], "getting_started.md", "exec"), names)  # noqa: S102 - our own text
     if "mean_ap" in names:

@@ -2,7 +2,7 @@
 
 from reid_torchmetrics.data import UnpaddedDistributedSampler
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.evaluation import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation import Protocol, compare
 from reid_torchmetrics.functional.retrieval.reranking import KReciprocal, QueryExpansion
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.detection import DetectionMAP
@@ -15,6 +15,7 @@ from reid_torchmetrics.metrics.reid import (
     ReIDMetrics,
     ReIDMINP,
 )
+from reid_torchmetrics.report import write_report
 
 __version__ = "0.1.0"
 
@@ -40,4 +41,6 @@ __all__ = [
     "ReIDMeasure",
     "ReIDMetrics",
     "UnpaddedDistributedSampler",
+    "compare",
+    "write_report",
 ]

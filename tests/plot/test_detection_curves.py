@@ -163,7 +163,7 @@ def test_of_more_than_ten_classes_only_the_mean_has_a_name(num_classes, num_name
 
 def test_a_long_legend_stands_beside_the_curves_of_a_figure_of_our_own():
     def covered(axes) -> bool:
-        axes.figure.canvas.draw()
+        axes.figure.draw_without_rendering()
         return axes.get_window_extent().overlaps(axes.get_legend().get_window_extent())
 
     many = evaluated([[True]] * 10, [2] * 10)

@@ -1,4 +1,4 @@
-"""New axes, in a figure that pyplot does not know."""
+"""New axes, in a figure that pyplot does not know, and axes in percent."""
 
 from __future__ import annotations
 
@@ -14,3 +14,20 @@ def new_axes() -> Axes:
 
     ax: Axes = Figure(figsize=(6.4, 4.2), layout="constrained").subplots()
     return ax
+
+
+def in_percent(ax: Axes, which: str) -> None:
+    """Let the axes that are named, "x", "y" or "xy", go from 0 to 100 %, with whole lines and markers at both ends."""
+    for axis in which:
+        ax.set(**{f"{axis}lim": (-1, 101), f"{axis}ticks": range(0, 101, 20)})
+
+
+def in_log_percent(ax: Axes, which: str, least: float) -> None:
+    """Let an axis, "x" or "y", go from `least` to 100 % by powers of ten, written as plain numbers."""
+    from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
+
+    ax.set(**{f"{which}scale": "log", f"{which}lim": (least, 100)})
+    axis = ax.xaxis if which == "x" else ax.yaxis
+    axis.set_major_locator(LogLocator(numticks=12))
+    axis.set_major_formatter(lambda value, _: f"{value:g}")
+    axis.set_minor_formatter(NullFormatter())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from reid_torchmetrics.plot.axes import new_axes
+from reid_torchmetrics.plot.labels import by_name, labeled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,12 +26,11 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
         ModuleNotFoundError: matplotlib is not installed.
     """
     ax = new_axes() if ax is None else ax
-    named = curves if isinstance(curves, Mapping) else {"": curves}
+    named = by_name(curves)
     for name, curve in named.items():
         percent = 100 * curve.detach().cpu().double().reshape(-1)
         said = "undefined: no query was evaluated" if percent[0].isnan() else f"rank-1 {percent[0]:.1f} %"
-        label = f"{name}  ({said})".strip()
-        ax.plot(range(1, len(percent) + 1), percent.numpy(), marker="o", markersize=3, label=label)
+        ax.plot(range(1, len(percent) + 1), percent.numpy(), marker="o", markersize=3, label=labeled(name, said))
     ax.set(xlabel="rank", ylabel="identification rate (%)", title="Cumulative matching characteristic")
     max_rank = max(len(curve.reshape(-1)) for curve in named.values())
     margin = max(0.5, 0.03 * max_rank)

@@ -9,14 +9,14 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults
-from reid_torchmetrics.plot.axes import new_axes
+from reid_torchmetrics.plot.axes import in_percent, new_axes
+from reid_torchmetrics.plot.labels import add_legend, labeled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
 _MOST_NAMED = 10  # so many curves have colors and names of their own
-_MOST_INSIDE = 5  # so many names leave room for the curves
 
 
 class Evaluated(Protocol):
@@ -59,7 +59,6 @@ def plot_precision_recall(
         ValueError: `iou_threshold` is not one of the evaluation's, or several have average precisions by different
             rules, which are not to be compared.
     """
-    room_beside = ax is None  # the legend may lie outside of axes that are our own
     listed = [*results.values()] if isinstance(results, Mapping) else [results]
     rules = [each.averages.rule for each in listed]
     _checks.alike("results", "interpolation", rules)
@@ -67,20 +66,15 @@ def plot_precision_recall(
         lines = [_mean_line(name, _Chosen.of(each, iou_threshold)) for name, each in results.items()]
     else:
         lines = _lines_of_classes(_Chosen.of(results, iou_threshold), names or {})
-    ax = new_axes() if ax is None else ax
+    is_own, ax = ax is None, new_axes() if ax is None else ax
     for line in lines:
-        label = f"{line.name}  (AP {line.average:.1f} %)" if line.name else None
+        label = labeled(line.name, f"AP {line.average:.1f} %") if line.name else None
         ax.plot(line.recalls, line.percent.numpy(), label=label, **line.style)
     at = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
     ax.set(xlabel="recall (%)", ylabel="precision (%)", title=f"Precision and recall, {at}")
-    ax.set(xlim=(-1, 101), ylim=(-1, 101))
+    in_percent(ax, "xy")
     ax.grid(alpha=0.3)
-    num_named = sum(line.name != "" for line in lines)
-    if num_named:
-        title = f"AP by interpolation {rules[0]!r}"
-        is_beside = room_beside and num_named > _MOST_INSIDE
-        beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1, 1)} if is_beside else {}
-        ax.legend(fontsize="small", title=title, title_fontsize="small", **beside)
+    add_legend(ax, is_own=is_own, title=f"AP by interpolation {rules[0]!r}" if rules else None)
     return ax.figure, ax
 
 

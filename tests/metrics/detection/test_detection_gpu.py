@@ -62,3 +62,12 @@ def test_results_are_those_of_the_cpu():
     results = [fed(DetectionMAP(), *given).results() for given in ((preds, target), (on_gpu(preds), on_gpu(target)))]
     for name, values in vars(results[1].detections()).items():
         assert not isinstance(values, Tensor) or torch.equal(values.cpu(), getattr(results[0].detections(), name))
+
+
+def test_errors_of_images_are_those_of_the_cpu():
+    preds, target = images(53, 20, with_ids=True)
+    found = fed(DetectionMAP().cuda(), on_gpu(preds), on_gpu(target)).results().worst_images(20)
+    expected = fed(DetectionMAP(), preds, target).results().worst_images(20)
+    assert {name: values.tolist() for name, values in vars(found).items()} == {
+        name: values.tolist() for name, values in vars(expected).items()
+    }

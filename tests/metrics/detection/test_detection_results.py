@@ -1,10 +1,14 @@
 """`DetectionMAP.results`: arrays in full, the list of matches, and operating points."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import pairwise_iou
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from reid_torchmetrics.metrics.detection.images import ImageNumbering
+from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
 from tests.metrics.detection.detection_samples import box, fed, images
 
 
@@ -124,6 +128,76 @@ def test_operating_points_are_read_off_the_matches():
         results.precision_recall_curve(3, iou_threshold=0.51)
 
 
+def test_the_worst_images_have_the_most_errors():
+    """Image 4 has a wrong label, which is a miss, too. In image 9, 0.7 is right, 0.6 is wrong and 0.9 is ignored."""
+    results = fed(DetectionMAP(), *two_images()).results()
+    assert results.num_positives.tolist() == [1, 1]
+    assert results.best_confidences() == pytest.approx({3: 0.7, 5: torch.inf})
+    best = results.image_errors()
+    assert best.image.tolist() == [4, 9]
+    assert best.num_true_positives.tolist() == [0, 1]
+    assert best.num_false_positives.tolist() == [0, 0]  # nothing of class 5 is right at any confidence
+    assert best.num_misses.tolist() == [1, 0]
+    assert results.worst_images(5).image.tolist() == [4]
+    worst = results.worst_images(5, confidence=0.5)
+    assert worst.image.tolist() == [4, 9]
+    assert worst.num_false_positives.tolist() == [1, 1]
+    assert worst.num_misses.tolist() == [1, 0]
+    # At an IoU of 0.85 the detection 0.6 overlaps too little as well; 0.7 is exact.
+    assert results.image_errors(iou_threshold=0.85, confidence=0.65).num_false_positives.tolist() == [1, 0]
+
+
+def test_under_micro_the_label_does_not_decide_what_is_an_error():
+    results = fed(DetectionMAP(average="micro"), *two_images()).results()
+    assert results.best_confidences() == pytest.approx({3: 0.7, 5: 0.7})
+    assert results.worst_images(5).image.tolist() == []
+    assert results.image_errors().num_true_positives.tolist() == [1, 1]
+
+
+def test_only_ground_truths_of_the_first_area_range_are_missed():
+    results = fed(DetectionMAP(area_ranges={"small": (0.0, 99.0)}), *two_images()).results()
+    assert results.num_positives.tolist() == [0, 0]  # both are 10 x 10
+    results = fed(DetectionMAP(area_ranges={"all": (0.0, 1e10), "small": (0.0, 99.0)}), *two_images()).results()
+    assert results.num_positives.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_errors_of_images_are_those_of_the_operating_points(average, with_ids):
+    preds, target = images(33, 20, with_ids=with_ids)
+    results = fed(DetectionMAP(average=average), preds, target).results()
+    assert results.num_positives.sum() == results.matches.num_positives[0].sum()
+    for threshold, iou_threshold in enumerate((0.5, 0.55, 0.6)):
+        counted, points = results.image_errors(iou_threshold=iou_threshold), results.best_f1()
+        num_right = points.num_true_positives[threshold].sum()
+        assert torch.equal(counted.image, results.images)
+        assert counted.num_true_positives.sum() == num_right
+        assert (
+            counted.num_errors.sum() == (points.num_detections[threshold] + points.num_positives).sum() - 2 * num_right
+        )
+
+
+def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have():
+    preds, target = images(34, 9, with_ids=True)
+    request = replace(DetectionMAP()._plain_request(), with_origins=True)
+    numberings = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
+    ids = torch.cat([held.image_ids for held in numberings])
+    numbering = ImageNumbering([len(held) for held in numberings], ids, lambda: ids)
+    parts = [request.run(numbering.number(held, process)) for process, held in enumerate(numberings)]
+    received = [LocalMatches.from_tensors(part.to_tensors(), request) for part in parts]
+    results = DetectionMAP()._results(numbering, received)
+    expected = fed(DetectionMAP(), preds, target).results()
+    assert torch.equal(results.num_positives, expected.num_positives)
+    assert torch.equal(results.worst_images(9).image, expected.worst_images(9).image)
+    assert torch.equal(results.worst_images(9).num_misses, expected.worst_images(9).num_misses)
+
+
+def test_what_compute_sends_has_no_ground_truths_of_images():
+    request = DetectionMAP()._match_request()
+    held = fed(DetectionMAP(), *two_images())._images()
+    assert request.run(ImageNumbering.alone(held).number(held, 0)).images_of_positives is None
+
+
 def test_detections_beyond_the_largest_limit_are_not_listed():
     preds, target = two_images()
     metric = DetectionMAP()
@@ -137,3 +211,5 @@ def test_results_of_no_images_are_empty():
     assert len(results.detections()) == 0
     assert results.detections().ground_truth.shape == (10, 0)
     assert results.summary()["map"] == -1
+    assert len(results.image_errors()) == len(results.worst_images(3)) == 0
+    assert results.best_confidences() == {}

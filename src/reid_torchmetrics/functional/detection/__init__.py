@@ -3,8 +3,8 @@
 The way through the modules: `images` (what comes in), `boxes` and `shapes`; `ordering` and `sorting` put them in
 order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` say which of
 them match, and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
-to `coco` on its `grid`, and `operating_points` to the use of a detector. `pascal_voc` and `yolo` judge detections in
-their own way (`true_positive_flags`) and share the curves.
+to `coco` on its `grid`, and `operating_points` and `image_errors` to the use of a detector. `pascal_voc` and `yolo`
+judge detections in their own way (`true_positive_flags`) and share the curves.
 
 Rows are taken by `index_select` where there may be many: on a CPU that needs a half (numbers) to a quarter (boxes) of
 the time of `[...]` with a tensor.
@@ -12,13 +12,17 @@ the time of `[...]` with a tensor.
 
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
+    ConfidenceCurve,
     Curves,
+    ImageErrors,
     OperatingPoints,
     PrecisionRecallCurve,
     at_confidence,
     average_precision,
     best_f1,
+    confidence_curve,
     curves_from_matches,
+    image_errors,
     precision_recall_curve,
 )
 from reid_torchmetrics.functional.detection.evaluators import (
@@ -66,9 +70,11 @@ __all__ = [
     "ClassAverages",
     "CocoGrid",
     "CocoResults",
+    "ConfidenceCurve",
     "Curves",
     "Detections",
     "GroundTruths",
+    "ImageErrors",
     "Matches",
     "OperatingPoints",
     "Pairs",
@@ -83,10 +89,12 @@ __all__ = [
     "best_f1",
     "box_areas",
     "coco_evaluate",
+    "confidence_curve",
     "curves_from_matches",
     "evaluate_matches",
     "find_pairs",
     "greedy_true_positives",
+    "image_errors",
     "match_images",
     "merge_matches",
     "pairwise_iou",

@@ -215,12 +215,15 @@ class DetectionMAP(BoxMetric):
         found, grid = merge_local_matches(parts), self._grid()
         matches = found.matches[0]
         assert found.labels_of_rows is not None  # noqa: S101 - they were requested
+        assert found.images_of_positives is not None  # noqa: S101 - these, too
+        images = numbering.ids_by_number.to(matches.rows.device)
         return DetectionResults(
             coco=evaluate_matches(matches, grid),
             averages=average_matches(matches, grid, rule=self.interpolation),
             matches=matches,
-            images=numbering.ids_by_number.to(matches.rows.device),
+            images=images,
             labels=found.labels_of_rows,
+            num_positives=found.images_of_positives.bincount(minlength=len(images)),
         )
 
     def _match_request(self) -> MatchRequest:

@@ -33,6 +33,8 @@ class LocalMatches:
     """of each process, if they are requested"""
     labels_of_rows: Tensor | None = None
     """labels of the detections of the first matches, if they are requested: their classes may be one for all"""
+    images_of_positives: Tensor | None = None
+    """number of the image of each ground truth that counts in the first area range, if origins are requested"""
 
     def to_tensors(self) -> list[Tensor]:
         """What the other processes need of this, and no more bytes than that."""
@@ -41,7 +43,7 @@ class LocalMatches:
             tensors += _sent(matches, _sent_fields(with_origins=self.labels_of_rows is not None))
         for overlaps in self.overlaps:
             tensors += [getattr(overlaps, each.name) for each in fields(Overlaps)]
-        return tensors if self.labels_of_rows is None else [*tensors, self.labels_of_rows]
+        return tensors + [each for each in (self.labels_of_rows, self.images_of_positives) if each is not None]
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], request: MatchRequest) -> LocalMatches:
@@ -52,6 +54,7 @@ class LocalMatches:
             matches=tuple(_received(left, names) for _ in request.micro),
             overlaps=(Overlaps(*islice(left, len(fields(Overlaps)))),) if request.with_overlaps else (),
             labels_of_rows=next(left) if request.with_origins else None,
+            images_of_positives=next(left) if request.with_origins else None,
         )
 
 
@@ -83,7 +86,8 @@ class MatchRequest:
     with_overlaps: bool = False
     """whether the overlaps of the first matches are wanted"""
     with_origins: bool = False
-    """whether to find out which ground truth each detection took, and where in their image both are"""
+    """whether to find out which ground truth each detection took, where in their image both are, and how many ground
+    truths each image has"""
 
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
@@ -101,7 +105,8 @@ class MatchRequest:
         if not self.with_origins:
             return LocalMatches(labels, matches, overlaps)
         labels_of_rows = held.detection_labels.index_select(0, matches[0].rows).long()
-        return LocalMatches(labels, tuple(_in_images(each, held) for each in matches), overlaps, labels_of_rows)
+        matches = tuple(_in_images(each, held) for each in matches)
+        return LocalMatches(labels, matches, overlaps, labels_of_rows, self._images_of_positives(numbered))
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
         return match_images(
@@ -112,6 +117,13 @@ class MatchRequest:
             keep_ground_truths=self.with_origins,
             max_bytes=self.max_bytes,
         )
+
+    def _images_of_positives(self, numbered: NumberedImages) -> Tensor:
+        least, most = next(iter(self.grid.area_ranges.values()))
+        held = numbered.images
+        is_inside = (held.ground_truth_areas >= least) & (held.ground_truth_areas <= most)
+        counts = is_inside & ~held.ground_truth_crowds
+        return numbered.numbers.repeat_interleave(held.ground_truth_counts)[counts]
 
     def _overlaps(self, numbered: NumberedImages) -> Overlaps:
         boxes = numbered.boxes(one_class=self.micro[0])
@@ -124,11 +136,13 @@ def merge_local_matches(parts: Sequence[LocalMatches]) -> LocalMatches:
         return parts[0]
     merged = [_merge(matches) for matches in zip(*(part.matches for part in parts), strict=True)]
     listed = [part.labels_of_rows for part in parts if part.labels_of_rows is not None]
+    positives = [part.images_of_positives for part in parts if part.images_of_positives is not None]
     return LocalMatches(
         labels=distinct_labels(*(part.labels for part in parts)),
         matches=tuple(matches for matches, _ in merged),
         overlaps=tuple(each for part in parts for each in part.overlaps),
         labels_of_rows=torch.cat(listed).index_select(0, merged[0][1]) if listed else None,
+        images_of_positives=torch.cat(positives) if positives else None,
     )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.curves import (
+    ImageErrors,
     OperatingPoints,
     PrecisionRecallCurve,
     at_confidence,
     best_f1,
+    image_errors,
     precision_recall_curve,
 )
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults
@@ -62,6 +64,8 @@ class DetectionResults:
     """the `image_id` of each image by its number, or the number itself where there are none"""
     labels: Tensor
     """of the detections of `matches`, also under "micro" """
+    num_positives: Tensor
+    """ground truths of each image that count in the first area range"""
 
     def summary(self) -> dict[str, Tensor]:
         """The numbers that `DetectionMAP.compute` gives in float32; see `ClassAverages.summary`."""
@@ -101,6 +105,47 @@ class DetectionResults:
     def best_f1(self) -> OperatingPoints:
         """The confidence with the highest F1 of every class at each IoU threshold, and what is reached there."""
         return best_f1(self.matches)
+
+    def best_confidences(self, *, iou_threshold: float = 0.5) -> dict[int, float]:
+        """The confidence with the highest F1 for each label that was detected: infinity where nothing is right.
+
+        Under "micro" it is the same for all labels.
+
+        Raises:
+            TypeError: `iou_threshold` is not a number.
+            ValueError: it is not one of the metric's.
+        """
+        confidence = self.best_f1().confidence[self.coco.grid.threshold_index(iou_threshold)]
+        of_rows = confidence[self.matches.class_index.long()]
+        return dict(zip(self.labels.tolist(), of_rows.tolist(), strict=True))
+
+    def image_errors(self, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
+        """Right and wrong detections and misses of each image, in the order of `images`, with detections that count.
+
+        Args:
+            iou_threshold: one of the metric's.
+            confidence: the least score that counts, for all classes; None for that with the highest F1 of each class.
+
+        Raises:
+            TypeError: an option of the wrong type.
+            ValueError: a threshold that is not one of the metric's.
+        """
+        threshold = self.coco.grid.threshold_index(iou_threshold)
+        points = self.best_f1() if confidence is None else self.at_confidence(confidence)
+        counted = image_errors(self.matches, self.num_positives, points.confidence[threshold], threshold=threshold)
+        return replace(counted, image=self.images)
+
+    def worst_images(self, n: int, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
+        """Up to `n` images with the most false positives and misses, the worst first: see `image_errors`.
+
+        Of images with as many errors those with more misses come first, then those with a lower number. Images without
+        errors are left out.
+
+        Raises:
+            TypeError: an argument of the wrong type.
+            ValueError: `n` is below 1, or a threshold that is not one of the metric's.
+        """
+        return self.image_errors(iou_threshold=iou_threshold, confidence=confidence).worst(n)
 
     def precision_recall_curve(self, label: int | Tensor, *, iou_threshold: float = 0.5) -> PrecisionRecallCurve:
         """Precision and recall of one class at each of its scores; under "micro" the only class is 0.

@@ -7,6 +7,8 @@ from reid_torchmetrics.functional.detection.curves.average_precision import (
     average_precision,
     trapezoids,
 )
+from reid_torchmetrics.functional.detection.curves.confidence_curve import ConfidenceCurve, confidence_curve
+from reid_torchmetrics.functional.detection.curves.image_errors import ImageErrors, image_errors
 from reid_torchmetrics.functional.detection.curves.operating_points import (
     OperatingPoints,
     PrecisionRecallCurve,

@@ -7,7 +7,7 @@ lower scores, never from those with higher ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.curves.tally import check_occurs, tally_matches
 from reid_torchmetrics.functional.detection.matching import Matches
 
 
@@ -71,7 +72,7 @@ def at_confidence(matches: Matches, confidence: float, *, area: int = 0, limit: 
         ValueError: an `area` that is not the number of an area range, or a negative `limit`.
     """
     _checks.number("confidence", confidence)
-    tally = _tally(matches, area, limit)
+    tally = tally_matches(matches, area, limit)
     scores, class_index = tally.matches.scores, tally.matches.class_index
     is_accepted = scores >= torch.tensor(confidence, dtype=scores.dtype, device=scores.device)
     classes = torch.arange(len(matches.classes), device=scores.device)
@@ -100,7 +101,7 @@ def best_f1(matches: Matches, *, area: int = 0, limit: int | None = None) -> Ope
         TypeError: an option of the wrong type.
         ValueError: an `area` that is not the number of an area range, or a negative `limit`.
     """
-    tally = _tally(matches, area, limit)
+    tally = tally_matches(matches, area, limit)
     columns, num_positives = tally.matches.columns, matches.num_positives[area]
     classes = tally.matches.class_index[columns].long()
     found, num_detections = tally.up_to(classes, tally.ends_of_ties(columns))
@@ -141,10 +142,8 @@ def precision_recall_curve(
             negative `limit`.
     """
     _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
-    _checks.integer("label", label)
-    if not bool((matches.classes == label).any()):
-        raise ValueError(f"`label` must be the label of a class that occurs; got {label}.")
-    tally = _tally(matches, area, limit).under(threshold)
+    check_occurs(matches, label)
+    tally = tally_matches(matches, area, limit).under(threshold)
     number = torch.searchsorted(matches.classes, label)
     first, last = tally.starts_of(torch.stack([number, number + 1])).tolist()
     places = torch.arange(first, last, device=matches.classes.device)
@@ -158,63 +157,3 @@ def precision_recall_curve(
         found.double() / matches.num_positives[area, number],
         tally.matches.scores[ends - 1].double(),
     )
-
-
-@dataclass(frozen=True)
-class _Tally:
-    """Running counts of one area range, from which the counts of any first detections of a class follow.
-
-    Detections that count are those inside the range, but for those that are matched to ignored ground truths, and true
-    positives outside it: what is to be corrected stands at the matched detections.
-    """
-
-    matches: Matches
-    inside: Int[Tensor, " places"]
-    """detections inside the area range before each place, and before the one behind the last"""
-    corrections: Int[Tensor, "thresholds columns"]
-    """what is to be added to that, before each of the columns, and before the one behind the last"""
-    true_positives: Int[Tensor, "thresholds columns"]
-    """before the same"""
-
-    def under(self, threshold: int) -> _Tally:
-        """Of one threshold of overlap alone."""
-        rows = slice(threshold, threshold + 1)
-        return replace(self, corrections=self.corrections[rows], true_positives=self.true_positives[rows])
-
-    def starts_of(self, classes: Int[Tensor, " _"]) -> Int[Tensor, " _"]:
-        """The place of the first detection of some classes."""
-        return torch.searchsorted(self.matches.class_index, classes.to(self.matches.class_index.dtype))
-
-    def ends_of_ties(self, places: Int[Tensor, " places"]) -> Int[Tensor, " places"]:
-        """The place behind the last detection with the class and score of each of some detections."""
-        scores, classes = self.matches.scores, self.matches.class_index
-        is_last = (scores[1:] != scores[:-1]) | (classes[1:] != classes[:-1])
-        ends = torch.cat([is_last, is_last.new_ones(1)]).nonzero()[:, 0] + 1
-        return ends[torch.searchsorted(ends, places, right=True)]
-
-    def up_to(
-        self, classes: Int[Tensor, " ends"], ends: Int[Tensor, " ends"]
-    ) -> tuple[Int[Tensor, "thresholds ends"], Int[Tensor, "thresholds ends"]]:
-        """True positives of each class, and detections of it that count, before some places."""
-        starts = self.starts_of(classes)
-        first, last = (torch.searchsorted(self.matches.columns, places) for places in (starts, ends))
-        found = self.true_positives[:, last] - self.true_positives[:, first]
-        corrected = self.corrections[:, last] - self.corrections[:, first]
-        return found, self.inside[ends] - self.inside[starts] + corrected
-
-
-def _tally(matches: Matches, area: int, limit: int | None) -> _Tally:
-    _checks.index("area", area, len(matches.matched), "area ranges")
-    if limit is not None:
-        _checks.positive_int("limit", limit, least=0, fits_int64=False)
-        matches = matches.within(limit)
-    inside = ((matches.area_bits >> area) & 1).to(torch.int8)
-    matched, true_positive = matches.matched[area].to(torch.int8), matches.true_positive[area].to(torch.int8)
-    corrections = true_positive - matched * inside[matches.columns]
-    return _Tally(matches, _before(inside[None])[0], _before(corrections), _before(true_positive))
-
-
-def _before(values: Int[Tensor, "rows places"]) -> Int[Tensor, "rows places+1"]:
-    """Sums of each row before each place."""
-    zero = torch.zeros((len(values), 1), dtype=torch.int64, device=values.device)
-    return torch.cat([zero, values.cumsum(1)], 1)

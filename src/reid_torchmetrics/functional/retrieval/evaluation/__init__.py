@@ -3,6 +3,7 @@
 from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import Interval, bootstrap_interval
 from reid_torchmetrics.functional.retrieval.evaluation.breakdown import Breakdown, mean_by
 from reid_torchmetrics.functional.retrieval.evaluation.camera_pairs import CameraPairs
+from reid_torchmetrics.functional.retrieval.evaluation.comparison import Comparison, Difference, compare
 from reid_torchmetrics.functional.retrieval.evaluation.evaluate import evaluate, evaluate_scores
 from reid_torchmetrics.functional.retrieval.evaluation.pooling import PooledQueries, pool_queries
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS, Protocol

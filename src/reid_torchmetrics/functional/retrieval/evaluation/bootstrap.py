@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Integer
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.evaluation.breakdown import sums_of_groups
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
 
@@ -58,28 +60,34 @@ def bootstrap_interval(
         TypeError: an argument of the wrong type or dtype.
         ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
     """
+    check_resampling(generator, confidence, repeats)
+    if identities is not None:
+        _checks.integer_labels("identities", identities, len(values), values.device)
+    # A query without positives is drawn only where it counts something: `terms` leaves the others out.
+    mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
+    if mean.isnan():
+        return Interval(mean, mean, confidence)
+    totals, sizes, counted = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
+    if identities is not None:
+        totals, sizes = terms_of_identities(identities[counted], totals, sizes)
+    blocks = (drawn.to(totals.device) for drawn in draws(len(totals), repeats, generator))
+    means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
+    return percentile_interval(means, confidence)
+
+
+def check_resampling(generator: torch.Generator, confidence: float, repeats: int) -> None:
+    """Raise unless these are options of a bootstrap."""
     if not isinstance(generator, torch.Generator):
         raise TypeError(f"`generator` must be a torch.Generator; got {type(generator).__name__}.")
     _checks.number("confidence", confidence)
     if not 0 < confidence < 1:
         raise ValueError(f"`confidence` must lie between 0 and 1; got {confidence}.")
     _checks.positive_int("repeats", repeats)
-    if identities is not None:
-        _checks.integer_labels("identities", identities, len(values), values.device)
-    # A query without positives is drawn only where it counts something: `_terms` leaves the others out.
-    mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
-    if mean.isnan():
-        return Interval(mean, mean, confidence)
-    totals, sizes, counted = _terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
-    if identities is not None:  # one term for each identity: the sums over its queries
-        distinct, group = identities[counted].unique(return_inverse=True)
-        totals, sizes = (sums_of_groups(terms, group, len(distinct)) for terms in (totals, sizes))
-    means = _means_of_draws(totals, sizes, repeats, generator)
-    low, high = means.quantile(means.new_tensor([(1 - confidence) / 2, (1 + confidence) / 2]))
-    return Interval(low, high, confidence)
 
 
-def _terms(values: Tensor, weight: Tensor | None, substitute: float | None) -> tuple[Tensor, Tensor, Tensor]:
+def terms(
+    values: Float[Tensor, " queries"], weight: Tensor | None, substitute: float | None
+) -> tuple[Float[Tensor, " counted"], Float[Tensor, " counted"], Bool[Tensor, " queries"]]:
     """Weighted value and weight of every query that counts, and which queries those are."""
     empty = values.isnan()
     counted = ~empty if substitute is None else torch.ones_like(empty)
@@ -89,14 +97,29 @@ def _terms(values: Tensor, weight: Tensor | None, substitute: float | None) -> t
     return totals[counted], weight[counted], counted
 
 
-def _means_of_draws(
-    totals: Float[Tensor, " drawable"], sizes: Float[Tensor, " drawable"], repeats: int, generator: torch.Generator
-) -> Float[Tensor, " repeats"]:
-    """Draw as many as there are, with replacement, and average; `repeats` times, a bounded number of them at once."""
-    step = max(1, _DRAWS_AT_A_TIME // len(totals))
-    means = []
-    for first in range(0, repeats, step):
-        shape = (min(step, repeats - first), len(totals))
-        drawn = torch.randint(len(totals), shape, generator=generator, device=generator.device).to(totals.device)
-        means.append(totals[drawn].sum(1) / sizes[drawn].sum(1))
-    return torch.cat(means)
+def terms_of_identities(
+    identities: Integer[Tensor, " counted"],
+    totals: Float[Tensor, "counted *numbers"],  # noqa: UP037 - two axes, not a product
+    sizes: Float[Tensor, " counted"],
+) -> tuple[Float[Tensor, "identities *numbers"], Float[Tensor, " identities"]]:  # noqa: UP037
+    """Sums of the terms of each identity's queries, which are drawn as a whole."""
+    distinct, group = identities.unique(return_inverse=True)
+    return sums_of_groups(totals, group, len(distinct)), sums_of_groups(sizes, group, len(distinct))
+
+
+def blocks_of_rows(num_rows: int, num_columns: int) -> list[slice]:
+    """Cover the rows of a matrix of random numbers by blocks of a bounded size."""
+    return segments.ranges(num_rows, max(1, _DRAWS_AT_A_TIME // num_columns))
+
+
+def draws(num_drawable: int, repeats: int, generator: torch.Generator) -> Iterator[Int[Tensor, "block drawable"]]:
+    """Draw as many as there are, with replacement, `repeats` times; a bounded number of them at once."""
+    for rows in blocks_of_rows(repeats, num_drawable):
+        shape = (rows.stop - rows.start, num_drawable)
+        yield torch.randint(num_drawable, shape, generator=generator, device=generator.device)
+
+
+def percentile_interval(means: Float[Tensor, " repeats"], confidence: float) -> Interval:
+    """The quantiles (1 -+ `confidence`) / 2 of the means of all draws."""
+    low, high = means.quantile(means.new_tensor([(1 - confidence) / 2, (1 + confidence) / 2]))
+    return Interval(low, high, confidence)

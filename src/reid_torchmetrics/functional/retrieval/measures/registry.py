@@ -87,6 +87,8 @@ class Measure:
     """the same over drawn galleries; None where it is not known"""
     words_if_drawn: str | None = None
     """the convention over drawn galleries; None where it is that of `words`"""
+    is_rank: bool = False
+    """whether a value is a rank, of which lower is better, and not a share of 1"""
 
     @property
     def pattern(self) -> str:
@@ -150,7 +152,7 @@ _ROWS = (
         "nDCG at {k}, binary gains, log2 discount",
         takes_k=True,
     ),
-    Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive"),
+    Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive", is_rank=True),
 )
 
 MEASURES: dict[str, Measure] = {row.name: row for row in _ROWS}

@@ -66,6 +66,21 @@ class ScoredPairs:
         _checks.no_nan(self._scores.argument, scores[-1:])  # NaN sorts to the end
         return scores
 
+    def impostor_range(self) -> tuple[float, float]:
+        """The lowest and the highest score of an impostor, in one pass; infinity and minus infinity without any.
+
+        Raises:
+            ValueError: the score of an impostor is NaN.
+        """
+        lowest = torch.full((), torch.inf, dtype=self.dtype, device=self.device)
+        highest = -lowest
+        for tile in self._tiles():
+            others = ~tile.impostor
+            highest = torch.maximum(highest, tile.scores.masked_fill_(others, -torch.inf).max())
+            lowest = torch.minimum(lowest, tile.scores.masked_fill_(others, torch.inf).min())
+        _checks.no_nan(self._scores.argument, highest)  # NaN is above all
+        return float(lowest), float(highest)
+
     def count_impostors(self, thresholds: Float[Tensor, " thresholds"]) -> ImpostorCounts:
         """Count the impostors at and above each threshold, in one pass over all pairs.
 

@@ -1,0 +1,83 @@
+"""Errors of each image: what a detector that is used at a confidence finds wrongly, and what it misses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.matching import Matches
+
+
+@dataclass(frozen=True)
+class ImageErrors:
+    """Counts of images, [images] each, of detections that score at least a confidence."""
+
+    image: Int[Tensor, " images"]
+    """which image this is"""
+    num_true_positives: Int[Tensor, " images"]
+    num_false_positives: Int[Tensor, " images"]
+    num_misses: Int[Tensor, " images"]
+    """ground truths that count and that none of these detections took"""
+
+    def __len__(self) -> int:
+        """Number of images."""
+        return len(self.image)
+
+    @property
+    def num_errors(self) -> Int[Tensor, " images"]:
+        """False positives and misses: a box with a wrong label or place is one of each."""
+        return self.num_false_positives + self.num_misses
+
+    def worst(self, n: int) -> ImageErrors:
+        """Up to `n` images with the most errors, those with the most misses first among equals, then in their order.
+
+        Images without errors are left out.
+
+        Raises:
+            TypeError: `n` is not an int.
+            ValueError: `n` is below 1.
+        """
+        _checks.positive_int("n", n)
+        order = self.num_misses.argsort(descending=True, stable=True)
+        order = order[self.num_errors[order].argsort(descending=True, stable=True)]
+        chosen = order[self.num_errors[order] > 0][:n]
+        return ImageErrors(*(values[chosen] for values in vars(self).values()))
+
+
+def image_errors(
+    matches: Matches,
+    num_positives: Int[Tensor, " images"],
+    confidence: Float[Tensor, " classes"],
+    *,
+    threshold: int = 0,
+) -> ImageErrors:
+    """Count right and wrong detections and misses of each image, in the first area range; ignored ones do not count.
+
+    Summed over images these are the counts of `at_confidence`, or of `best_f1`, whose confidences differ by class.
+
+    Args:
+        matches: of images that are numbered from 0.
+        num_positives: ground truths of each image that count.
+        confidence: the least score that is accepted, of each class; rounded to the dtype of the scores.
+        threshold: number of the threshold of overlap.
+
+    Raises:
+        TypeError: `threshold` is not an int.
+        ValueError: a `threshold` that does not exist.
+    """
+    _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
+    is_accepted = matches.scores >= confidence.to(matches.scores.dtype)[matches.class_index.long()]
+    # Where nothing is matched, a detection inside the range is wrong; columns overwrite that.
+    is_wrong = is_accepted & (matches.area_bits & 1).bool()
+    is_wrong[matches.columns] &= ~matches.matched[0, threshold]
+    is_right = is_accepted[matches.columns] & matches.true_positive[0, threshold]
+    right, wrong = (
+        images.long().bincount(minlength=len(num_positives))
+        for images in (matches.images[matches.columns[is_right]], matches.images[is_wrong])
+    )
+    image = torch.arange(len(num_positives), device=num_positives.device)
+    return ImageErrors(image, right, wrong, num_positives - right)

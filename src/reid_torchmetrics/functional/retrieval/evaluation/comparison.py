@@ -1,0 +1,271 @@
+"""Two models on the same queries: what they differ by, and whether that may be chance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import check_resampling
+from reid_torchmetrics.functional.retrieval.evaluation.pairing import Pairs, pair
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.resampling import (
+    ROUNDING,
+    UNDEFINED,
+    Chance,
+    Resampling,
+    chances,
+)
+from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
+from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How a number of one model differs from that of another; NaN where one of them has no valid query."""
+
+    mean_a: float
+    mean_b: float
+    difference: float
+    """b - a"""
+    low: float
+    """lower end of the confidence interval of the difference"""
+    high: float
+    p_value: float
+    """of the hypothesis that the models are interchangeable; two-sided"""
+    num_better: int
+    """queries that b does better, that is with a higher value, or with a lower one where `is_rank`"""
+    num_worse: int
+    num_equal: int
+    is_rank: bool
+    """whether it is a rank, of which lower is better, and not a share of 1"""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """What two models differ by on the same queries."""
+
+    differences: Mapping[str, Difference]
+    """of every number that both report"""
+    conventions: Mapping[str, str]
+    """how each number was computed, in words"""
+    gained: Int[Tensor, " gained"]
+    """queries whose first candidate is right in b and wrong in a, counted from 0 in the order of a; the gallery is the
+    whole one, also where the protocol draws galleries"""
+    lost: Int[Tensor, " lost"]
+    """the other way round"""
+    gained_index: Int[Tensor, " gained"]
+    """their numbers in the data set, where the evaluation was given `index`, else the same as `gained`"""
+    lost_index: Int[Tensor, " lost"]
+    num_queries: int
+    num_valid: int
+    """queries with a positive; 0 where those of one model were not ranked"""
+    confidence: float
+    repeats: int
+    permutations: int
+    per_identity: bool
+    protocol: Protocol
+    """that of a, from which that of b may differ in name, source and what it reports"""
+    setup_a: Setup
+    setup_b: Setup
+    """similarity and re-ranking may differ from those of a"""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, JSON-safe: undefined numbers are None."""
+        return {
+            "measures": {
+                name: {key: _json_safe(value) for key, value in asdict(difference).items()}
+                | {"convention": self.conventions[name]}
+                for name, difference in self.differences.items()
+            },
+            "gained": {"positions": self.gained.tolist(), "query_index": self.gained_index.tolist()},
+            "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
+            "num_queries": self.num_queries,
+            "num_valid": self.num_valid,
+            "confidence": self.confidence,
+            "repeats": self.repeats,
+            "permutations": self.permutations,
+            "per_identity": self.per_identity,
+            "protocol": self.protocol.to_dict(),
+            "setup_a": asdict(self.setup_a),
+            "setup_b": asdict(self.setup_b),
+        }
+
+    def __repr__(self) -> str:
+        """A table of the numbers, then how each was computed."""
+        drawn = "identities" if self.per_identity else "queries"
+        head = (
+            f"Comparison: b - a, protocol {self.protocol.name}, {self.num_valid} of {self.num_queries} queries valid\n"
+            f"  a: {self.setup_a}\n"
+            f"  b: {self.setup_b}\n"
+            f"  intervals: {self.repeats} bootstrap samples of {drawn}; p: {self.permutations} sign flips of {drawn}"
+        )
+        titles = ("", "a", "b", "b - a", f"{100 * self.confidence:g}% interval", "p", "better", "worse", "equal")
+        rows = [titles, *(_cells(name, difference) for name, difference in self.differences.items())]
+        name_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+        table = [
+            "  ".join(
+                ["", name.ljust(name_width), *(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))]
+            )
+            for name, *cells in rows
+        ]
+        first = f"  right at rank 1 in b only: {len(self.gained)} queries; in a only: {len(self.lost)}"
+        words = [f"  {name.ljust(name_width)}  {said}" for name, said in self.conventions.items()]
+        return "\n".join([head, *table, first, *words])
+
+
+def compare(
+    a: RetrievalResults,
+    b: RetrievalResults,
+    *,
+    generator: torch.Generator,
+    confidence: float = 0.95,
+    repeats: int = 10_000,
+    permutations: int = 10_000,
+    per_identity: bool = False,
+) -> Comparison:
+    """Compare two models, or one with and without re-ranking, on the same queries and gallery.
+
+    Every number that both report has the mean difference b - a over queries with two statements about chance:
+
+    - Its percentile bootstrap interval, as in `bootstrap_interval`: queries are resampled `repeats` times, the same
+      ones for both models. So it is much narrower than the intervals of the two means suggest.
+    - The p-value of Fisher's randomization test, two-sided: if the models were interchangeable, each query's
+      difference might as well have the other sign. It is (1 + permutations at least as extreme) / (1 + permutations)
+      over random signs, so never below 1 / (1 + `permutations`).
+
+    Both are about other queries, not about another gallery or another training run, and each number is tested for
+    itself. Queries of one identity are not independent of each other: with `per_identity`, whole identities are drawn
+    and flipped. A query without a positive has no difference; under `empty_target_action` "neg" and "pos" it counts the
+    same in both means, so 0. Differences by no more than rounding, 1e-12 of the values, are 0. Where no query of one
+    model is valid, as with embeddings that are not finite, differences, intervals and p-values are NaN. A single query
+    has an interval without width and a p-value of 1.
+
+    Queries are matched by `query_index`, so those of `b` may come in another order; where evaluations were not given
+    `index`, these are positions, and the order must be the same. Protocols may differ in their name, source and what
+    they report. Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 and 15; Fisher, "The Design of
+    Experiments", 1935, section 21; Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for
+    Information Retrieval Evaluation", CIKM 2007; Phipson and Smyth, "Permutation P-values Should Never Be Zero", 2010.
+
+    Args:
+        a: results of one model, from `evaluate` or from `results` of a metric.
+        b: results of the other.
+        generator: source of all randomness, on the CPU.
+        confidence: share of the resampled differences that lie inside of an interval.
+        repeats: how often queries are resampled.
+        permutations: how often signs are drawn.
+        per_identity: draw and flip identities with all their queries.
+
+    Raises:
+        TypeError: an argument of the wrong type.
+        ValueError: options out of range; results over other queries, of another gallery (as far as the numbers of
+            positives and candidates tell) or by other conventions; no number in common; `per_identity` without
+            identities.
+    """
+    for name, results in (("a", a), ("b", b)):
+        if not isinstance(results, RetrievalResults):
+            raise TypeError(f"`{name}` must be RetrievalResults; got {type(results).__name__}.")
+    _check_options(generator, confidence, repeats, permutations)
+    _checks.boolean("per_identity", per_identity)
+    if per_identity and a.query_identities is None:
+        raise ValueError("`per_identity` must come with results that know identities; got relevance from lists.")
+    pairs = pair(a, b)
+    resampling = Resampling(generator, confidence, repeats, permutations)
+    gained, lost = _changes_at_rank_1(*pairs.first_rank)
+    return Comparison(
+        differences=_differences(a, b, pairs, resampling, per_identity=per_identity),
+        conventions={name: a.conventions[name] for name in pairs.values},
+        gained=gained,
+        lost=lost,
+        gained_index=pairs.query_index[gained],
+        lost_index=pairs.query_index[lost],
+        num_queries=len(pairs.query_index),
+        num_valid=min(a.counts.valid, b.counts.valid),
+        confidence=confidence,
+        repeats=repeats,
+        permutations=permutations,
+        per_identity=per_identity,
+        protocol=a.protocol,
+        setup_a=a.setup,
+        setup_b=b.setup,
+    )
+
+
+def _check_options(generator: torch.Generator, confidence: float, repeats: int, permutations: int) -> None:
+    check_resampling(generator, confidence, repeats)
+    if generator.device.type != "cpu":
+        raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")
+    _checks.positive_int("permutations", permutations)
+
+
+def _differences(
+    a: RetrievalResults, b: RetrievalResults, pairs: Pairs, resampling: Resampling, *, per_identity: bool
+) -> dict[str, Difference]:
+    weight = None if a.weight is None else a.weight.cpu()
+    differences = {name: _without_rounding(*values) for name, values in pairs.values.items()}
+    found = chances(
+        {name: values for name, values in differences.items() if _has_mean(values, weight)},
+        resampling,
+        weight=weight,
+        identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
+        # What stands for a query without a value is the same in both means.
+        substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
+    )
+    of_a, of_b = a.means, b.means
+    return {
+        name: _difference(name, (of_a[name], of_b[name]), values, found.get(name, UNDEFINED))
+        for name, values in differences.items()
+    }
+
+
+def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
+    """Differences theirs - ours; 0 for values that only rounding tells apart, as on two devices."""
+    differences = theirs.double() - ours.double()
+    return differences.masked_fill(differences.abs() <= ROUNDING * torch.maximum(ours.abs(), theirs.abs()), 0.0)
+
+
+def _has_mean(values: Float[Tensor, " queries"], weight: Float[Tensor, " queries"] | None) -> bool:
+    valid = ~values.isnan()
+    return bool((valid if weight is None else valid & (weight > 0)).any())
+
+
+def _difference(
+    name: str, means: tuple[float, float], differences: Float[Tensor, " queries"], chance: Chance
+) -> Difference:
+    is_rank = parse_report(name)[0].is_rank
+    more, less = int((differences > 0).sum()), int((differences < 0).sum())
+    return Difference(
+        mean_a=means[0],
+        mean_b=means[1],
+        **chance._asdict(),
+        num_better=less if is_rank else more,
+        num_worse=more if is_rank else less,
+        num_equal=int((differences == 0).sum()),
+        is_rank=is_rank,
+    )
+
+
+def _changes_at_rank_1(
+    ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]
+) -> tuple[Int[Tensor, " gained"], Int[Tensor, " lost"]]:
+    """Queries whose first right answer came to rank 1, and those whose left it."""
+    gained, lost = (ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)
+    return gained.nonzero()[:, 0], lost.nonzero()[:, 0]
+
+
+def _cells(name: str, of: Difference) -> tuple[str, ...]:
+    numbers = f"{of.mean_a:.4f}", f"{of.mean_b:.4f}", f"{of.difference:+.4f}", f"[{of.low:+.4f}, {of.high:+.4f}]"
+    return name, *numbers, f"{of.p_value:.4f}", *map(str, (of.num_better, of.num_worse, of.num_equal))
+
+
+def _json_safe(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value

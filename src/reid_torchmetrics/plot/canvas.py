@@ -1,0 +1,173 @@
+"""A canvas for grids of pictures: lettering, frames, dashes and marks; Pillow is imported when something is drawn."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Color: TypeAlias = tuple[int, int, int]
+
+GREEN: Color = (26, 152, 80)
+RED: Color = (215, 48, 39)
+BLUE: Color = (33, 102, 230)
+GRAY: Color = (128, 128, 128)
+DARK: Color = (64, 64, 64)
+PALE: Color = (240, 240, 240)
+BLACK: Color = (0, 0, 0)
+WHITE: Color = (255, 255, 255)
+
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+# Corners of the lines of each mark, in a square of side 1.
+_STROKES = {
+    "check": ([(0.25, 0.52), (0.43, 0.70), (0.76, 0.32)],),
+    "cross": ([(0.30, 0.30), (0.70, 0.70)], [(0.70, 0.30), (0.30, 0.70)]),
+}
+_FINER = 4  # marks are drawn so much larger, to be smooth
+
+
+def pillow() -> Any:
+    """Pillow with its modules `Image`, `ImageDraw` and `ImageFont`.
+
+    Raises:
+        ModuleNotFoundError: it is not installed.
+    """
+    try:
+        import PIL.Image  # noqa: PLC0415 - not every evaluation has pictures
+        import PIL.ImageDraw  # noqa: PLC0415
+        import PIL.ImageFont  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("Grids of pictures need Pillow: pip install pillow.", name=error.name) from error
+    return PIL
+
+
+class Box(NamedTuple):
+    """A rectangle of whole pixels."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+    @property
+    def corners(self) -> tuple[int, int, int, int]:
+        """First and last pixel in each direction, as Pillow draws rectangles."""
+        return self.left, self.top, self.left + self.width - 1, self.top + self.height - 1
+
+    def inside(self, margin: int) -> Box:
+        """Without a margin at each side."""
+        return Box(self.left + margin, self.top + margin, self.width - 2 * margin, self.height - 2 * margin)
+
+    def meets(self, other: Box) -> bool:
+        """Whether they have a pixel in common."""
+        return (
+            self.left < other.left + other.width
+            and other.left < self.left + self.width
+            and self.top < other.top + other.height
+            and other.top < self.top + self.height
+        )
+
+
+class Lettering:
+    """Pillow's own font, which has the letters of Western languages, in one size."""
+
+    def __init__(self, size: int) -> None:
+        self.font = pillow().ImageFont.load_default(size=size)
+        ascent, descent = self.font.getmetrics()
+        self.height: int = ascent + descent
+
+    def width(self, text: str) -> int:
+        """Pixels from the beginning of a text to its end."""
+        length: float = self.font.getlength(text)
+        return math.ceil(length)
+
+    def cut(self, text: str, width: int) -> str:
+        """A text on one line, with an ellipsis for its end where it is too wide; empty if not even that has room."""
+        text = " ".join(text.splitlines())
+        if self.width(text) <= width:
+            return text
+        lengths = range(len(text))
+        fitting = bisect_right(lengths, width, key=lambda length: self.width(text[:length] + ELLIPSIS))
+        return text[: fitting - 1].rstrip() + ELLIPSIS if fitting else ""
+
+
+class Canvas:
+    """A white picture that is drawn on."""
+
+    def __init__(self, width: int, height: int) -> None:
+        self.image: Image = pillow().Image.new("RGB", (width, height), WHITE)
+        self._draw = pillow().ImageDraw.Draw(self.image)
+
+    def pixels(self) -> NDArray[np.uint8]:
+        """What was drawn, [height, width, 3]."""
+        return np.array(self.image)
+
+    def fill(self, box: Box, color: Color) -> None:
+        """Fill a rectangle."""
+        self._draw.rectangle(box.corners, fill=color)
+
+    def frame(self, box: Box, color: Color, thickness: int) -> None:
+        """Draw the edges of a rectangle, inside of it."""
+        self._draw.rectangle(box.corners, outline=color, width=thickness)
+
+    def dashed_frame(self, box: Box, color: Color, thickness: int, dash: int) -> None:
+        """The same with dashes of a length, and as much white between them."""
+        self.frame(box, WHITE, thickness)
+        left, top, right, bottom = box.corners
+        for start in range(left, right + 1, 2 * dash):
+            end = min(start + dash - 1, right)
+            self._draw.rectangle((start, top, end, min(top + thickness - 1, bottom)), fill=color)
+            self._draw.rectangle((start, max(bottom - thickness + 1, top), end, bottom), fill=color)
+        for start in range(top, bottom + 1, 2 * dash):
+            end = min(start + dash - 1, bottom)
+            self._draw.rectangle((left, start, min(left + thickness - 1, right), end), fill=color)
+            self._draw.rectangle((max(right - thickness + 1, left), start, right, end), fill=color)
+
+    def paste(self, image: Image, box: Box) -> None:
+        """Put a picture into the middle of a rectangle, as large as it fits."""
+        image = resized(image, box.width, box.height)
+        left, top = box.left + (box.width - image.width) // 2, box.top + (box.height - image.height) // 2
+        self.image.paste(image, (left, top))
+
+    def text(self, corner: tuple[int, int], text: str, lettering: Lettering, color: Color = BLACK) -> None:
+        """Write a line of text, from its upper left corner on."""
+        self._draw.text(corner, text, fill=color, font=lettering.font)
+
+    def centered(self, box: Box, text: str, lettering: Lettering, color: Color = BLACK) -> None:
+        """Write a line of text into the middle of a rectangle, cut where it is too wide."""
+        text = lettering.cut(text, box.width)
+        left = box.left + (box.width - lettering.width(text)) // 2
+        self.text((left, box.top + (box.height - lettering.height) // 2), text, lettering, color)
+
+    def mark(self, corner: tuple[int, int], size: int, mark: str, color: Color) -> None:
+        """Draw a white check mark or cross on a disc, from its upper left corner on."""
+        disc = _disc(size, mark, color)
+        self.image.paste(disc, corner, disc)
+
+
+def resized(image: Image, width: int, height: int) -> Image:
+    """A picture in its proportions, as large as it fits."""
+    scale = min(width / image.width, height / image.height)
+    size = max(1, round(scale * image.width)), max(1, round(scale * image.height))
+    return image if size == image.size else image.resize(size, pillow().Image.Resampling.BICUBIC)
+
+
+@lru_cache(maxsize=32)
+def _disc(size: int, mark: str, color: Color) -> Image:
+    side = _FINER * size
+    disc: Image = pillow().Image.new("RGBA", (side, side), (*WHITE, 0))
+    draw = pillow().ImageDraw.Draw(disc)
+    draw.ellipse((0, 0, side - 1, side - 1), fill=WHITE)
+    ring = side // 12
+    draw.ellipse((ring, ring, side - 1 - ring, side - 1 - ring), fill=color)
+    for stroke in _STROKES[mark]:
+        draw.line([(x * side, y * side) for x, y in stroke], fill=WHITE, width=side // 7, joint="curve")
+    return disc.resize((size, size), pillow().Image.Resampling.BOX)

@@ -1,0 +1,190 @@
+"""One image with its judged boxes, their labels, and a legend that counts them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from reid_torchmetrics.plot.box_outcomes import JudgedBox
+from reid_torchmetrics.plot.canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Color, Lettering, resized
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_WIDEST = 2  # of an image, as width over the height that it may have
+_LEAST_SIDE = 3  # pixels, so that every box is seen
+
+
+class _Style(NamedTuple):
+    """How boxes of an outcome are drawn."""
+
+    color: Color
+    mark: str | None = None
+    is_dashed: bool = False
+    is_always_counted: bool = True
+
+
+_STYLES = {
+    "right": _Style(GREEN, "check"),
+    "wrong": _Style(RED, "cross"),
+    "missed": _Style(BLUE, is_dashed=True),
+    "ignored": _Style(GRAY, is_always_counted=False),
+}
+"""by outcome, in the order of the legend"""
+
+
+class _Plate(NamedTuple):
+    """What is written beside a box, and where."""
+
+    style: _Style
+    text: str
+    box: Box
+
+
+def draw_judged(
+    image: Image, boxes: Sequence[JudgedBox], names: Mapping[int, str], height: int, title: str | None
+) -> Image:
+    """Draw boxes into an image that is scaled to a height, with a title above and a legend below."""
+    fitted = resized(image, _WIDEST * height, height)
+    small, large = Lettering(max(10, height // 36)), Lettering(max(12, height // 28))
+    scaled = Canvas(fitted.width, fitted.height)
+    scaled.paste(fitted, Box(0, 0, fitted.width, fitted.height))
+    _draw_boxes(scaled, boxes, (fitted.width / image.width, fitted.height / image.height), names, small)
+    legend = _legend_lines(boxes, small, fitted.width)
+    gap = small.height // 2
+    top = large.height + gap // 2 if title else 0
+    width = max(fitted.width, *(_legend_width(line, small) for line in legend))
+    canvas = Canvas(width, top + fitted.height + gap + len(legend) * (small.height + gap))
+    if title:
+        canvas.text((0, 0), large.cut(title, width), large)
+    canvas.paste(scaled.image, Box(0, top, fitted.width, fitted.height))
+    for number, line in enumerate(legend):
+        _draw_legend(canvas, top + fitted.height + gap + number * (small.height + gap), line, small)
+    return canvas.image
+
+
+def _draw_boxes(
+    canvas: Canvas,
+    boxes: Sequence[JudgedBox],
+    scale: tuple[float, float],
+    names: Mapping[int, str],
+    lettering: Lettering,
+) -> None:
+    size = canvas.image.size
+    thickness = max(2, round(size[1] / 110))
+    in_pixels = [_in_pixels(each.corners, scale, size) for each in boxes]
+    for judged, box in zip(boxes, in_pixels, strict=True):
+        _outline(canvas, box, _STYLES[judged.outcome], thickness)
+    # The last ones, which are errors, choose their places first and are written last, over the others.
+    plates = _Plates(size, lettering)
+    for judged, box in reversed([*zip(boxes, in_pixels, strict=True)]):
+        plates.add(_STYLES[judged.outcome], _text(judged, names), box, below=judged.score is None)
+    for plate in reversed(plates.placed):
+        _draw_plate(canvas, plate, lettering)
+
+
+def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:
+    """A box in the pixels of the scaled image, of which it does not go out."""
+    left, right = _span(scale[0] * corners[0], scale[0] * corners[2], size[0])
+    top, bottom = _span(scale[1] * corners[1], scale[1] * corners[3], size[1])
+    return Box(left, top, right - left, bottom - top)
+
+
+def _span(low: float, high: float, size: int) -> tuple[int, int]:
+    """First pixel and the one behind the last."""
+    first = min(max(round(low), 0), size - _LEAST_SIDE)
+    return first, max(min(round(high), size), first + _LEAST_SIDE)
+
+
+def _outline(canvas: Canvas, box: Box, style: _Style, thickness: int) -> None:
+    thickness = min(thickness, min(box.width, box.height) // 2)
+    if style.is_dashed:
+        canvas.dashed_frame(box, style.color, thickness, dash=3 * thickness)
+    else:  # seen on a ground of its own color, too
+        canvas.frame(box.inside(-1), WHITE, thickness + 2)
+        canvas.frame(box, style.color, thickness)
+
+
+def _text(judged: JudgedBox, names: Mapping[int, str]) -> str:
+    name = names.get(judged.label)
+    if judged.score is not None:
+        return f"{judged.label}: {judged.score:.2f}" if name is None else f"{name} {judged.score:.2f}"
+    said = str(judged.label) if name is None else name
+    return f"{said} (crowd)" if judged.outcome == "ignored" else said
+
+
+class _Plates:
+    """Plates in an image, each beside its box where there is room."""
+
+    def __init__(self, size: tuple[int, int], lettering: Lettering) -> None:
+        self.size = size
+        self.lettering = lettering
+        self.placed: list[_Plate] = []
+
+    def add(self, style: _Style, text: str, box: Box, *, below: bool) -> None:
+        """Put a plate at the first of its places where no other is, else at the first."""
+        margin = _room_for_mark(style, self.lettering) + _padding(self.lettering)
+        text = self.lettering.cut(text, self.size[0] - margin)
+        width = min(self.lettering.width(text) + margin, self.size[0])
+        places = [*self._places(box, width, below=below)]
+        free = (place for place in places if not any(place.meets(other.box) for other in self.placed))
+        self.placed.append(_Plate(style, text, next(free, places[0])))
+
+    def _places(self, box: Box, width: int, *, below: bool) -> Iterator[Box]:
+        """Outside of the box above and below, then inside, at its left edge and at its right one; all in the image."""
+        height, last_left, last_top = self.lettering.height, self.size[0] - width, self.size[1] - self.lettering.height
+        outside, inside = [box.top - height, box.top + box.height], [box.top, box.top + box.height - height]
+        order = -1 if below else 1
+        lefts = [min(max(left, 0), last_left) for left in (box.left, box.left + box.width - width)]
+        for top in (*outside[::order], *inside[::order]):
+            if 0 <= top <= last_top:
+                yield from (Box(left, top, width, height) for left in lefts)
+        yield Box(lefts[0], min(max(box.top, 0), last_top), width, height)
+
+
+def _padding(lettering: Lettering) -> int:
+    return lettering.height // 2
+
+
+def _room_for_mark(style: _Style, lettering: Lettering) -> int:
+    return 0 if style.mark is None else lettering.height
+
+
+def _draw_plate(canvas: Canvas, plate: _Plate, lettering: Lettering) -> None:
+    box, style = plate.box, plate.style
+    canvas.fill(box, style.color)
+    if style.mark is not None:
+        canvas.mark((box.left + 1, box.top + 1), lettering.height - 2, style.mark, style.color)
+    left = box.left + _room_for_mark(style, lettering) + _padding(lettering) // 2
+    canvas.text((left, box.top), plate.text, lettering, WHITE)
+
+
+def _legend_lines(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[list[tuple[str, str]]]:
+    """Outcomes with their counts, in as many lines as they need."""
+    counts = Counter(judged.outcome for judged in boxes)
+    lines: list[list[tuple[str, str]]] = [[]]
+    for outcome, style in _STYLES.items():
+        if style.is_always_counted or counts[outcome]:
+            entry = (outcome, f"{counts[outcome]} {outcome}")
+            if lines[-1] and _legend_width([*lines[-1], entry], lettering) > width:
+                lines.append([])
+            lines[-1].append(entry)
+    return lines
+
+
+def _legend_width(entries: Sequence[tuple[str, str]], lettering: Lettering) -> int:
+    apart = lettering.height
+    return sum(2 * apart + lettering.width(text) for _, text in entries) + apart * (len(entries) - 1)
+
+
+def _draw_legend(canvas: Canvas, top: int, entries: Sequence[tuple[str, str]], lettering: Lettering) -> None:
+    left, side = 0, lettering.height
+    for outcome, text in entries:
+        style = _STYLES[outcome]
+        if style.mark is None:
+            _outline(canvas, Box(left, top + 1, 3 * side // 2, side - 2), style, 2)
+        else:
+            canvas.mark((left + side // 4, top), side, style.mark, style.color)
+        canvas.text((left + 2 * side, top), text, lettering)
+        left += 3 * side + lettering.width(text)

@@ -1,0 +1,122 @@
+"""Pictures as users have them: of Pillow, NumPy or torch, alone or in an item of a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from reid_torchmetrics.plot.canvas import pillow
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_CHANNELS = (1, 3, 4)  # gray, RGB, RGB with opacity
+_ROUNDING = 1e-3  # what resizing may leave outside of [0, 1]
+_WANTED = "an image of Pillow, an array or a tensor, or an item of a data set that has one first or as 'image'"
+
+
+class Indexed(Protocol):
+    """A sequence, a mapping, a data set or a batch of pictures."""
+
+    def __getitem__(self, number: Any, /) -> Any:
+        """The picture with a number."""
+
+
+Pictures: TypeAlias = Callable[[int], Any] | Indexed
+"""what gives the picture with a number: a function, or what is indexed by it"""
+
+
+def picture_at(argument: str, pictures: Pictures, number: int) -> Image:
+    """The picture with a number, in RGB.
+
+    Raises:
+        TypeError: `pictures` is neither a function nor indexed, or what it gives is no picture.
+        ValueError: there is none with this number, or its shape or values are not those of a picture.
+    """
+    if callable(pictures):
+        return as_image(f"{argument}({number})", pictures(number))
+    if not hasattr(pictures, "__getitem__"):
+        raise TypeError(
+            f"`{argument}` must be a function of a number or be indexed by it; got {type(pictures).__name__}."
+        )
+    try:
+        item = pictures[number]
+    except (IndexError, KeyError) as error:
+        raise ValueError(f"`{argument}` must have a picture for each number; got none for {number}.") from error
+    return as_image(f"{argument}[{number}]", item)
+
+
+def as_image(name: str, item: object) -> Image:
+    """A picture or an item of a data set as an image of Pillow in RGB, on white where it is transparent.
+
+    Raises:
+        TypeError: no picture, or one of a dtype that pictures do not have.
+        ValueError: another shape, no pixels, or values outside of [0, 1].
+    """
+    image_of = pillow().Image
+    item = _picture_in(name, item)
+    if isinstance(item, image_of.Image):
+        image = item
+    elif isinstance(item, Tensor):
+        image = image_of.fromarray(_pixels(name, *_of_tensor(name, item), "[3, H, W]"))
+    elif isinstance(item, np.ndarray):
+        if item.dtype != np.uint8:
+            raise TypeError(f"`{name}` must have the dtype uint8 as an array; got {item.dtype}.")
+        image = image_of.fromarray(_pixels(name, item, list(item.shape), "[H, W, 3]"))
+    else:
+        raise TypeError(f"`{name}` must be {_WANTED}; got {type(item).__name__}.")
+    if 0 in image.size:
+        raise ValueError(f"`{name}` must have at least one pixel; got {image.width} x {image.height}.")
+    return _on_white(image)
+
+
+def _picture_in(name: str, item: object) -> object:
+    """What is the picture in an item of a data set."""
+    if isinstance(item, Mapping):
+        if "image" not in item:
+            keys = ", ".join(map(repr, item)) or "an empty dict"
+            raise ValueError(f"`{name}` must have the key 'image'; got {keys}.")
+        return item["image"]
+    if isinstance(item, (tuple, list)) and item:
+        return item[0]
+    return item
+
+
+def _of_tensor(name: str, picture: Tensor) -> tuple[NDArray[np.uint8], list[int]]:
+    """A tensor with channels first as an array with channels last, and the shape that it came with."""
+    shape = list(picture.shape)
+    picture = picture.detach().cpu()
+    if picture.is_floating_point():
+        picture = _as_bytes(name, picture.double())
+    elif picture.dtype != torch.uint8:
+        raise TypeError(f"`{name}` must have the dtype uint8 or a floating point dtype; got {picture.dtype}.")
+    return (picture.permute(1, 2, 0) if picture.ndim == 3 else picture).numpy(), shape
+
+
+def _as_bytes(name: str, picture: Tensor) -> Tensor:
+    low, high = (float(bound) for bound in picture.aminmax()) if picture.numel() else (0.0, 0.0)
+    if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:  # also where one of them is NaN
+        raise ValueError(f"`{name}` must lie in [0, 1] as floats; got values from {low:.3g} to {high:.3g}.")
+    return (255 * picture.clamp(0, 1)).round().byte()
+
+
+def _pixels(name: str, pixels: NDArray[np.uint8], shape: list[int], wanted: str) -> NDArray[np.uint8]:
+    """An array [H, W] or [H, W, 3 or 4], as Pillow takes it."""
+    if pixels.ndim != 2 and (pixels.ndim != 3 or pixels.shape[2] not in _CHANNELS):
+        raise ValueError(f"`{name}` must have shape {wanted}, or 1 or 4 channels, or [H, W]; got {shape}.")
+    if 0 in pixels.shape:
+        raise ValueError(f"`{name}` must have at least one pixel; got {shape}.")
+    return np.ascontiguousarray(pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
+
+
+def _on_white(image: Image) -> Image:
+    if image.mode in {"RGBA", "LA", "PA"} or "transparency" in image.info:
+        above = image.convert("RGBA")
+        white = pillow().Image.new("RGBA", above.size, "white")
+        image = pillow().Image.alpha_composite(white, above)
+    return image.convert("RGB")

@@ -1,0 +1,126 @@
+"""Error rates of verification over each other: ROC and DET."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from reid_torchmetrics.functional.retrieval.verification import Verification
+from reid_torchmetrics.plot.axes import in_log_percent, in_percent, new_axes
+from reid_torchmetrics.plot.labels import add_legend_below, by_name, labeled
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+Percent = NDArray[np.float64]
+
+_STEPS = 200  # at which what is straight between two rates is drawn over their logarithms
+_LEAST = 1e-3  # axes go down to it however few pairs there are
+_FAINT: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "linestyle": "dotted"}
+
+
+def plot_roc(
+    verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None
+) -> tuple[Figure | SubFigure, Axes]:
+    """Draw TAR over FAR, of one verification or of several by name: the ROC curve, exact at all its corners.
+
+    In percent, with a logarithmic axis of FAR. It begins at a power of ten below the share of one impostor, 0.1 % at
+    most, so pictures of several epochs can be compared. The legend has the area under the curve (AUC), or says which
+    pairs there are none of. Drawn into `ax` if given. Returns the figure and its axes.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    named, is_own = by_name(verification), ax is None
+    ax = new_axes() if ax is None else ax
+    least = _least(each.num_impostors for each in named.values())
+    for name, each in named.items():
+        far, tar = _line(each, least, _LEAST)
+        ax.plot(far, tar, label=labeled(name, _said("AUC", each, Verification.area_under_curve)))
+    chance = np.geomspace(least, 100, _STEPS)
+    ax.plot(chance, chance, label="chance", **_FAINT)
+    ax.set(xlabel="false accept rate (%)", ylabel="true accept rate (%)", title="Receiver operating characteristic")
+    in_percent(ax, "y")
+    in_log_percent(ax, "x", least)
+    ax.grid(alpha=0.3)
+    add_legend_below(ax, is_own=is_own, loc="lower right")
+    return ax.figure, ax
+
+
+def plot_det(
+    verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None
+) -> tuple[Figure | SubFigure, Axes]:
+    """Draw FRR over FAR, of one verification or of several by name: the detection error tradeoff.
+
+    In percent, with two logarithmic axes. Each begins at a power of ten below the share of one pair, 0.1 % at most, so
+    pictures of several epochs can be compared; an FRR of 0 is drawn on the border. A point marks the equal error rate
+    (EER), which the legend has; or it says which pairs there are none of. Drawn into `ax` if given. Returns the figure
+    and its axes.
+
+    Source: Martin et al., "The DET Curve in Assessment of Detection Task Performance", Eurospeech 1997, where the axes
+    are normal deviates.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    named, is_own = by_name(verification), ax is None
+    ax = new_axes() if ax is None else ax
+    least_far = _least(each.num_impostors for each in named.values())
+    least_frr = _least(each.num_genuine for each in named.values())
+    for name, each in named.items():
+        far, tar = _line(each, least_far, least_frr)
+        label = labeled(name, _said("EER", each, lambda one: one.equal_error_rate().rate))
+        (line,) = ax.plot(far, np.maximum(100 - tar, least_frr), label=label)
+        rate = 100 * float(each.equal_error_rate().rate)
+        if rate >= max(least_far, least_frr):
+            ax.plot(rate, rate, marker="o", color=line.get_color())
+    ends = max(least_far, least_frr), 100
+    ax.plot(ends, ends, label="FAR = FRR", **_FAINT)
+    ax.set(xlabel="false accept rate (%)", ylabel="false reject rate (%)", title="Detection error tradeoff")
+    in_log_percent(ax, "x", least_far)
+    in_log_percent(ax, "y", least_frr)
+    ax.grid(alpha=0.3)
+    add_legend_below(ax, is_own=is_own, loc="lower left")
+    return ax.figure, ax
+
+
+def _least(numbers: Iterable[int]) -> float:
+    """Where a logarithmic axis begins, in percent, for rates of so many pairs; half a pair is still on it."""
+    most = max(numbers, default=0)
+    return min(_LEAST, 10.0 ** math.floor(math.log10(0.5 / most))) * 100 if most else _LEAST * 100
+
+
+def _said(what: str, verification: Verification, rate: Callable[[Verification], Any]) -> str:
+    if not verification.num_genuine:
+        return "undefined: no genuine pair"
+    return f"{what} {100 * float(rate(verification)):.2f} %" if verification.num_impostors else "undefined: no impostor"
+
+
+def _line(verification: Verification, least_far: float, least_frr: float) -> tuple[Percent, Percent]:
+    """FAR and TAR along the curve in percent, from the FAR `least_far` on, with points between distant corners."""
+    roc = verification.roc()
+    far, tar = (100 * rates.cpu().numpy() for rates in (roc.false_accept_rate, roc.true_accept_rate))
+    if np.isnan(far).any() or np.isnan(tar).any():
+        return far[:0], tar[:0]
+    far, tar = _without_middles(far, tar)
+    far_between = np.geomspace(least_far, 100, _STEPS)
+    tar_between = 100 - np.geomspace(least_frr, 100, _STEPS)[::-1]
+    all_far = np.concatenate([far, far_between, np.interp(tar_between, tar, far)])
+    all_tar = np.concatenate([tar, np.interp(far_between, far, tar), tar_between])
+    order = np.lexsort((all_tar, all_far))  # the curve rises
+    order = order[all_far[order] >= least_far]
+    return all_far[order], all_tar[order]
+
+
+def _without_middles(far: Percent, tar: Percent) -> tuple[Percent, Percent]:
+    """The same line without the corners inside its steps."""
+    is_level, is_upright = (
+        np.pad((values[1:-1] == values[:-2]) & (values[1:-1] == values[2:]), 1) for values in (tar, far)
+    )
+    kept = ~(is_level | is_upright)
+    return far[kept], tar[kept]

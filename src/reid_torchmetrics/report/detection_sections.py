@@ -1,0 +1,138 @@
+"""What a report says of a detection: COCO's numbers, classes and curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from torch import Tensor
+
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
+from reid_torchmetrics.metrics.detection import DetectionResults
+from reid_torchmetrics.plot import plot_confidence, plot_precision_recall
+from reid_torchmetrics.report.elements import details, element, note, table
+from reid_torchmetrics.report.figures import figure
+from reid_torchmetrics.report.numbers_in_words import percent, thousands
+from reid_torchmetrics.report.page import Section
+
+Detected: TypeAlias = DetectionResults | CocoResults
+HOW_MATCHED = "these are results of coco_evaluate(...); those of DetectionMAP(...).results() hold which boxes are right"
+_MOST_OPEN = 20  # so many classes are seen at once
+
+
+def detection_numbers(results: Detected) -> dict[str, dict[str, Any]]:
+    """COCO's numbers by name, undefined ones None, and the convention of each in words."""
+    averages = results.averages
+    return {
+        name: {"value": None if float(value) < 0 else float(value), "convention": _convention(name, averages)}
+        for name, value in averages.summary().items()
+    }
+
+
+def _convention(name: str, averages: ClassAverages) -> str:
+    """How a number of `ClassAverages.summary` is computed."""
+    grid = averages.grid
+    thresholds = grid.iou_thresholds
+    kind, _, which = name.partition("_")
+    is_precision = kind == "map"
+    words = f"average precision, rule {averages.rule}" if is_precision else "largest recall"
+    at = f"at IoU {int(which) / 100:g}" if is_precision and which.isdigit() else _thresholds_in_words(thresholds)
+    limit = grid.max_detections[grid.official_limit if name == "map" else -1]
+    limit = int(which) if not is_precision and which.isdigit() else limit
+    area = which if which in grid.area_ranges else next(iter(grid.area_ranges))
+    counted = f"at most {limit} detections of an image and class"
+    return f"{words}, {at}, mean over classes; {_area_in_words(area, grid)}; {counted}"
+
+
+def _thresholds_in_words(thresholds: Any) -> str:
+    low, high = min(thresholds), max(thresholds)
+    if len(thresholds) == 1:
+        return f"at IoU {low:g}"
+    return f"mean over {len(thresholds)} IoU thresholds from {low:g} to {high:g}"
+
+
+def _area_in_words(area: str, grid: CocoGrid) -> str:
+    low, high = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
+    return f"area range {area}, {low} to {high} pixels"
+
+
+def detection_numbers_section(results: Detected) -> Section:
+    """COCO's numbers, each with its convention."""
+    rows = [
+        [name, percent(math.nan if number["value"] is None else number["value"]), number["convention"]]
+        for name, number in detection_numbers(results).items()
+    ]
+    shown = table("COCO's numbers", ("measure", "value (%)", "convention"), rows, words=["convention"])
+    return Section("numbers", "Numbers", [shown])
+
+
+def classes_section(results: Detected, names: Mapping[int, str]) -> Section:
+    """Average precision and recall of each class."""
+    columns = _class_columns(results, names)
+    rows = [*zip(*columns.values(), strict=True)]
+    filter_by = "class beginning with" if len(rows) > _MOST_OPEN else None
+    shown = table("Means over IoU thresholds, if no threshold is named", [*columns], rows, filter_by=filter_by)
+    folded = details(f"All {len(rows)} classes", shown) if filter_by else shown
+    return Section("classes", "Classes", [folded if rows else note("None: there are no boxes.")])
+
+
+def _class_columns(results: Detected, names: Mapping[int, str]) -> dict[str, list[str]]:
+    averages = results.averages
+    grid = averages.grid
+    precision = averages.average_precision[grid.official_limit][0]  # [thresholds, classes]
+    columns = {"class": class_names(results, names)}
+    if isinstance(results, DetectionResults):
+        columns |= _counts_of_classes(results)
+    columns["AP (%)"] = _percents(precision.mean(0))
+    columns |= {
+        f"AP at IoU {wanted:g} (%)": _percents(precision[place])
+        for wanted in (0.5, 0.75)
+        for place in [place for place, each in enumerate(grid.iou_thresholds) if each == wanted][:1]
+    }
+    columns["recall (%)"] = _percents(averages.recall[-1, 0].mean(0))
+    return columns
+
+
+def _counts_of_classes(results: DetectionResults) -> dict[str, list[str]]:
+    matches = results.matches
+    detections = matches.class_index.bincount(minlength=len(matches.classes))
+    return {
+        "ground truths": [thousands(number) for number in matches.num_positives[0].tolist()],
+        "detections": [thousands(number) for number in detections.tolist()],
+    }
+
+
+def _percents(values: Tensor) -> list[str]:
+    return [percent(value) for value in values.tolist()]
+
+
+def class_names(results: Detected, names: Mapping[int, str]) -> list[str]:
+    """Names of the classes of an evaluation, in its order."""
+    labels = results.averages.classes.tolist()
+    if isinstance(results, DetectionResults) and is_micro(results):
+        return ["all classes together"]
+    return [str(names.get(label, f"class {label}")) for label in labels]
+
+
+def is_micro(results: DetectionResults) -> bool:
+    """Whether one class stands for all."""
+    return results.averages.classes.tolist() == [0] and bool((results.labels != 0).any())
+
+
+def detection_curves_section(results: Detected, names: Mapping[int, str]) -> Section:
+    """Precision over recall, and what is reached at each confidence."""
+    at: dict[str, Any] = {"iou_threshold": nearest_to_half(results), "names": names}
+    drawn = [figure(plot_precision_recall(results, **at)[0], "precision-recall", "Precision over recall.")]
+    if isinstance(results, CocoResults):
+        drawn.append(note(f"Precision over confidence is not shown: {HOW_MATCHED}."))
+    else:
+        said = "Precision, recall and F1 of the detections that score at least so much."
+        drawn.append(figure(plot_confidence(results, **at)[0], "confidence", said))
+    return Section("curves", "Curves", [element("div", *drawn, class_="figures")])
+
+
+def nearest_to_half(results: Detected) -> float:
+    """The threshold of overlap that is the nearest to the usual one."""
+    return min(results.averages.grid.iou_thresholds, key=lambda threshold: abs(threshold - 0.5))

@@ -1,0 +1,137 @@
+"""The one call: results become a page, and the page a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import torch
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.evaluators import CocoResults
+from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
+from reid_torchmetrics.metrics.detection import DetectionResults
+from reid_torchmetrics.plot import Pictures
+from reid_torchmetrics.report.detection_page import DetectionOptions, detection_page
+from reid_torchmetrics.report.page import Page, written
+from reid_torchmetrics.report.retrieval_page import RetrievalOptions, retrieval_page
+from reid_torchmetrics.report.worst_images_section import Boxes
+
+
+def write_report(
+    results: RetrievalResults | DetectionResults | CocoResults,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    pictures: Pictures | None = None,
+    names: Mapping[int, str] | None = None,
+    gallery_pictures: Pictures | None = None,
+    num_hardest: int | None = None,
+    num_mistakes: int | None = None,
+    comparison: Comparison | None = None,
+    generator: torch.Generator | None = None,
+    num_worst: int | None = None,
+    detections: Boxes | None = None,
+    ground_truths: Boxes | None = None,
+    box_format: str | None = None,
+) -> Path:
+    """Write one page of HTML about the results of an evaluation, and return its path.
+
+    The page holds all that it shows: it loads nothing, and can be sent as one file. The same results and options give
+    the same bytes, with the same versions of Matplotlib and Pillow. The file takes its place when it is complete, over
+    an older one; folders that do not exist are made. Among several processes only one should call this.
+
+    Of a retrieval it shows the numbers with their intervals and conventions, why queries were left out, curves, the
+    hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection it shows COCO's
+    numbers, the classes, curves and the images with the most errors. What the results do not hold has a sentence in its
+    place. Rank lists and pairs of cameras that results of `evaluate` do not hold are computed for the page, which ranks
+    the gallery once more, and once for its cameras.
+
+    Args:
+        results: from `evaluate`, `coco_evaluate` or from `results` of a metric.
+        path: of the file.
+        title: None for one that names the protocol.
+        pictures: as in `plot.draw_rank_lists`, for the rank lists; of a detection the images by their `image_id`, with
+            `detections` and `ground_truths`. None for tables alone.
+        names: of identities or of classes, by label; without a name the label is shown.
+        gallery_pictures: of a retrieval: as in `plot.draw_rank_lists`.
+        num_hardest: of a retrieval: how many of the hardest queries are shown; None for 60.
+        num_mistakes: of a retrieval: how many confident mistakes; None for 20.
+        comparison: of a retrieval: what `compare` says of these results and of others; None for no such section.
+        generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
+        num_worst: of a detection: how many of the images with the most errors; None for 20.
+        detections: of a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a
+            function of the number, or what is indexed by it.
+        ground_truths: of a detection: likewise.
+        box_format: of a detection: that of these boxes; None for "xyxy".
+
+    Raises:
+        ModuleNotFoundError: Matplotlib is not installed, or Pillow for pictures.
+        TypeError: an argument of the wrong type.
+        ValueError: an option out of range, or one that does not fit the kind of results.
+    """
+    _checks.instance("title", title, (str,))
+    if names is not None and not isinstance(names, Mapping):
+        raise TypeError(f"`names` must be a mapping of labels to names; got {type(names).__name__}.")
+    options = {
+        "pictures": pictures,
+        "names": names,
+        "gallery_pictures": gallery_pictures,
+        "num_hardest": num_hardest,
+        "num_mistakes": num_mistakes,
+        "comparison": comparison,
+        "generator": generator,
+        "num_worst": num_worst,
+        "detections": detections,
+        "ground_truths": ground_truths,
+        "box_format": box_format,
+    }
+    made = _page(results, {name: value for name, value in options.items() if value is not None})
+    path = Path(path)
+    _replace(path, written(made, title))
+    return path
+
+
+def _page(results: object, options: dict[str, Any]) -> Page:
+    if isinstance(results, RetrievalResults):
+        _check_fit(options, RetrievalOptions, "a retrieval")
+        return retrieval_page(results, RetrievalOptions(**options))
+    if isinstance(results, (DetectionResults, CocoResults)):
+        _check_fit(options, DetectionOptions, "a detection")
+        if isinstance(results, CocoResults):
+            _refuse_images(options)
+        return detection_page(results, DetectionOptions(**options))
+    raise TypeError(
+        "`results` must be those of `evaluate`, `coco_evaluate` or a metric's `results()`; got"
+        f" {type(results).__name__}."
+    )
+
+
+def _check_fit(options: dict[str, Any], kind: type[RetrievalOptions | DetectionOptions], words: str) -> None:
+    """Raise if an option is for the other kind of results."""
+    known = {each.name for each in fields(kind)}
+    for name, value in options.items():
+        if name not in known:
+            raise ValueError(f"`{name}` must be left out for results of {words}; got {type(value).__name__}.")
+
+
+def _refuse_images(options: dict[str, Any]) -> None:
+    """Raise if an option is about images, of which results of `coco_evaluate` know nothing."""
+    for name in options:
+        if name != "names":
+            raise ValueError(f"`{name}` must come with results of `DetectionMAP`; got CocoResults.")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file that is seen when it is complete."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        beside.write_bytes(text.encode("utf-8", errors="replace"))
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,154 @@
+"""Macro averages over the confidence: counted class by class and score by score."""
+
+import math
+import re
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.detection import (
+    ConfidenceCurve,
+    Detections,
+    GroundTruths,
+    Matches,
+    best_f1,
+    confidence_curve,
+    match_images,
+)
+from tests.detection_strategies import Problem, problems
+from tests.reference import detection_curves as reference
+
+NAN = math.nan
+
+
+def matches_of(*classes: tuple[list[tuple[float, bool]], int]) -> Matches:
+    """Classes 0, 1, ... with scores of right and wrong detections, and so many ground truths, the first ones found."""
+    boxes, truths = [], []
+    for label, (found, num_positives) in enumerate(classes):
+        places = [100.0 * place for place in range(num_positives)]
+        truths += [(place, 0.0, 40.0, 40.0, label) for place in places]
+        right = iter(places)
+        boxes += [
+            (next(right) if hit else 0.0, 0.0 if hit else 500.0, 40.0, 40.0, label, score) for score, hit in found
+        ]
+    rows, owners = torch.tensor(boxes, dtype=torch.float64).view(-1, 6), torch.tensor(truths).view(-1, 5).double()
+    labels, true_labels = rows[:, 4].long(), owners[:, 4].long()
+    return match_images(
+        Detections(rows[:, :4], rows[:, 5], labels, torch.zeros_like(labels)),
+        GroundTruths(owners[:, :4], true_labels, torch.zeros_like(true_labels)),
+        classes=torch.arange(len(classes)),
+    )
+
+
+def contents(curve: ConfidenceCurve) -> list[list[float]]:
+    return [values.tolist() for values in curve[:4]]
+
+
+# The first class finds 1 of 2, then errs; the second errs, then finds its only one.
+EXAMPLE = matches_of(([(0.9, True), (0.5, False)], 2), ([(0.7, False), (0.5, True)], 1))
+
+
+def test_the_example_has_its_means():
+    confidence, precision, recall, f1 = contents(confidence_curve(EXAMPLE))
+    assert confidence == [0.9, 0.7, 0.5]
+    # At 0.9 the second class has no detection, and no precision.
+    assert precision == pytest.approx([1, (1 + 0) / 2, (1 / 2 + 1 / 2) / 2])
+    assert recall == pytest.approx([(1 / 2 + 0) / 2, (1 / 2 + 0) / 2, (1 / 2 + 1) / 2])
+    assert f1 == pytest.approx([(2 / 3 + 0) / 2, (2 / 3 + 0) / 2, (2 / 4 + 2 / 3) / 2])
+    assert confidence_curve(EXAMPLE).best() == 2
+
+
+def test_one_class_has_its_own_curve():
+    confidence, precision, recall, f1 = contents(confidence_curve(EXAMPLE, 1))
+    assert (confidence, precision, recall) == ([0.7, 0.5], [0, 1 / 2], [0, 1])
+    assert f1 == pytest.approx([0, 2 / 3])
+    assert confidence_curve(EXAMPLE, 1).num_classes == 1
+
+
+def test_a_class_without_ground_truths_is_left_out_unless_it_is_asked_for():
+    matches = matches_of(([(0.9, True)], 1), ([(0.95, False)], 0))
+    assert contents(confidence_curve(matches)) == [[0.9], [1], [1], [1]]
+    assert contents(confidence_curve(matches, 1)) == [[0.95], [0], [pytest.approx(NAN, nan_ok=True)], [0]]
+
+
+def test_of_equal_f1_the_highest_confidence_is_the_best():
+    # 2 * 1 / (1 + 3) with the best score, 2 * 2 / (5 + 3) with all.
+    found = [(0.9, True), (0.8, False), (0.8, False), (0.8, False), (0.7, True)]
+    assert confidence_curve(matches_of((found, 3))).best() == 0
+
+
+def test_without_a_true_positive_no_confidence_is_the_best():
+    assert confidence_curve(matches_of(([(0.9, False)], 2))).best() is None
+    nothing = confidence_curve(matches_of(([], 2)))
+    assert contents(nothing) == [[], [], [], []]
+    assert nothing.best() is None
+
+
+def verdicts(problem: Problem, label: int, threshold: float, limit: int):
+    """Detections of a class with their verdicts in the first area range, and how many ground truths it has."""
+    setting = problem.setting
+    return reference.coco_verdicts(
+        problem.detections,
+        problem.ground_truths,
+        label=label,
+        threshold=threshold,
+        area_range=next(iter(setting.areas.values())),
+        max_detections=(setting.max_detections[-1], setting.max_detections[limit]),
+    )
+
+
+def mean(values: list[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+@settings(max_examples=50)
+@given(problems(), st.integers(0, 2), st.integers(0, 20))
+def test_means_are_those_of_loops_over_classes_and_scores(problem, limit, threshold):
+    limit = min(limit, len(problem.setting.max_detections) - 1)
+    threshold %= len(problem.setting.iou_thresholds)
+    iou = problem.setting.iou_thresholds[threshold]
+    classes = [verdicts(problem, label, iou, limit) for label in problem.setting.classes]
+    classes = [(found, num_positives) for found, num_positives in classes if num_positives]
+    scores = sorted({row.score for found, _ in classes for row in found if row.verdict is not None}, reverse=True)
+    curve = confidence_curve(problem.matched(), threshold=threshold, limit=limit)
+    assert curve.confidence.tolist() == scores
+    for place, score in enumerate(scores):
+        counts = [(reference.counts_at(found, score), number) for found, number in classes]
+        precision = [each.num_true_positives / each.num_detections for each, _ in counts if each.num_detections]
+        assert float(curve.precision[place]) == pytest.approx(mean(precision), abs=1e-12)
+        recall = mean([each.num_true_positives / number for each, number in counts])
+        assert float(curve.recall[place]) == pytest.approx(recall, abs=1e-12)
+        f1 = mean([reference.f1(each, number) for each, number in counts])
+        assert float(curve.f1[place]) == pytest.approx(f1, abs=1e-12)
+
+
+@settings(max_examples=50)
+@given(problems(default_setting=True))
+def test_the_best_f1_of_one_class_is_that_of_best_f1(problem):
+    matches = problem.matched()
+    points = best_f1(matches)
+    for number, label in enumerate(matches.classes.tolist()):
+        curve = confidence_curve(matches, label, threshold=3)
+        place = curve.best()
+        confidence = math.inf if place is None else float(curve.confidence[place])
+        assert confidence == float(points.confidence[3, number])
+        if place is not None:
+            assert float(curve.f1[place]) == pytest.approx(float(points.f1[3, number]), abs=1e-12)
+
+
+BAD = [
+    ({"label": 5}, ValueError, "`label` must be the label of a class that occurs; got 5."),
+    ({"label": "cat"}, TypeError, "`label` must be an int; got str."),
+    ({"threshold": 10}, ValueError, "`threshold` must be the number of one of 10 thresholds; got 10."),
+    ({"area": 4}, ValueError, "`area` must be the number of one of 4 area ranges; got 4."),
+    ({"limit": -1}, ValueError, "`limit` must be at least 0; got -1."),
+]
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(("options", "error", "message"), BAD)
+def test_bad_options_are_refused(options, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        confidence_curve(EXAMPLE, **options)

@@ -1,0 +1,209 @@
+"""Two models on the same queries: what they differ by is arithmetic, whatever the order of their queries."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+import reid_torchmetrics
+from reid_torchmetrics import KReciprocal, ReIDMeanAP
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, Difference, compare
+from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, samples, seeded
+
+NAN = math.nan
+
+
+A, B = ranked(1, 2, 4, None), ranked(1, 1, 2, None)
+
+
+def test_the_difference_is_that_of_the_means_and_queries_are_counted():
+    found = compared(A, B)
+    assert list(found.differences) == ["map", "minp", "rank_1", "rank_5", "rank_10"]
+    average_precision, first = found.differences["map"], found.differences["rank_1"]
+    # The means of 1, 1/2, 1/4 and of 1, 1, 1/2.
+    assert average_precision.mean_a == pytest.approx(7 / 12)
+    assert average_precision.mean_b == pytest.approx(5 / 6)
+    assert average_precision.difference == pytest.approx(1 / 4)
+    assert (average_precision.num_better, average_precision.num_worse, average_precision.num_equal) == (2, 0, 1)
+    assert first.difference == pytest.approx(1 / 3)
+    assert (first.num_better, first.num_worse, first.num_equal) == (1, 0, 2)
+    assert (found.num_valid, found.num_queries) == (3, 4)
+
+
+def test_queries_that_are_gained_and_lost_at_rank_1_are_listed():
+    a, b = ranked(1, 2, 1, 4, None, 3), ranked(2, 1, 1, 3, None, 1)
+    index = torch.arange(100, 106)
+    found = compared(replace(a, query_index=index), replace(b, query_index=index))
+    assert found.gained.tolist() == [1, 5]
+    assert found.gained_index.tolist() == [101, 105]
+    assert found.lost.tolist() == [0]
+    assert found.lost_index.tolist() == [100]
+
+
+def test_it_is_public_in_two_places():
+    assert reid_torchmetrics.compare is compare
+
+
+@pytest.mark.parametrize("per_identity", [False, True])
+def test_swapped_models_mirror_everything(per_identity):
+    ranks = torch.randint(1, 12, (2, 30), generator=seeded(1)).tolist()
+    identities = torch.randint(0, 9, (30,), generator=seeded(2)).tolist()
+    a, b = (ranked(*each, identities=identities, reports=("map", "mean_rank", "rank_1")) for each in ranks)
+    forth, back = (compared(*pair, per_identity=per_identity) for pair in ((a, b), (b, a)))
+    assert forth.gained.tolist() == back.lost.tolist() != forth.lost.tolist() == back.gained.tolist()
+    for name, one in forth.differences.items():
+        other = back.differences[name]
+        assert (one.mean_a, one.mean_b, one.p_value) == (other.mean_b, other.mean_a, other.p_value)
+        ends = [one.difference, one.low, one.high]
+        assert ends == pytest.approx([-other.difference, -other.high, -other.low], abs=1e-12)
+        assert (one.num_better, one.num_worse, one.num_equal) == (other.num_worse, other.num_better, other.num_equal)
+
+
+@pytest.mark.parametrize("per_identity", [False, True])
+def test_a_model_does_not_differ_from_itself(per_identity):
+    found = compared(A, A, per_identity=per_identity)
+    for difference in found.differences.values():
+        assert [difference.difference, difference.low, difference.high, difference.p_value] == [0, 0, 0, 1]
+        assert (difference.num_better, difference.num_worse, difference.num_equal) == (0, 0, 3)
+    assert len(found.gained) == len(found.lost) == 0
+
+
+def test_values_that_only_rounding_tells_apart_are_equal():
+    values = {name: each + 1e-16 * torch.tensor([1, 2, -1, 0]) for name, each in A.values.items()}
+    difference = compared(A, replace(A, values=values)).differences["map"]
+    assert (difference.difference, difference.p_value, difference.num_equal) == (0, 1, 3)
+
+
+def test_of_ranks_the_lower_is_better():
+    found = compared(*(ranked(*ranks, reports=("mean_rank",)) for ranks in ((5, 2, 3), (1, 4, 2))))
+    difference = found.differences["mean_rank"]
+    assert difference.difference == pytest.approx(-1)  # (-4 + 2 - 1) / 3
+    assert (difference.num_better, difference.num_worse, difference.is_rank) == (2, 1, True)
+    assert not compared(A, B).differences["map"].is_rank
+
+
+@pytest.mark.parametrize("protocol", [name for name, each in PROTOCOLS.items() if not each.needs_lists])
+def test_under_every_protocol_the_difference_is_that_of_the_reported_means(protocol):
+    a, b = evaluated(1, protocol), evaluated(2, protocol)
+    found = compared(a, b)
+    for name, difference in found.differences.items():
+        assert (difference.mean_a, difference.mean_b) == (a.means[name], b.means[name])
+        assert difference.difference == pytest.approx(b.means[name] - a.means[name], abs=1e-12)
+        assert difference.low <= difference.difference <= difference.high
+    assert found.conventions == a.conventions
+
+
+def _without(values: Mapping[str, Tensor], queries: Tensor) -> dict[str, Tensor]:
+    return {name: each.masked_fill(queries & (name != "map"), NAN) for name, each in values.items()}
+
+
+def test_numbers_over_other_queries_are_compared_over_these():
+    # The CMC of this protocol has a camera rule of its own, by which another query may lose all positives.
+    a, b = (evaluated(seed, "cuhk03_openreid") for seed in (1, 2))
+    blind = torch.arange(30) == int(a.values["map"].isfinite().nonzero()[0])
+    a, b = (replace(each, values=_without(each.values, blind)) for each in (a, b))
+    found = compared(a, b).differences
+    num_valid = [each.num_better + each.num_worse + each.num_equal for each in found.values()]
+    assert num_valid[1:] == [num_valid[0] - 1] * 4
+    for name, difference in found.items():
+        assert difference.difference == pytest.approx(b.means[name] - a.means[name], abs=1e-12)
+
+
+def test_queries_in_another_order_are_matched_by_their_number():
+    index, order = torch.tensor([40, 10, 30, 20, 50]), torch.tensor([3, 1, 4, 0, 2])
+    ranks_a, ranks_b, identities = [2, 1, 4, 2, None], [1, 2, 2, 3, None], [1, 2, 1, 3, 9]
+    a, b = (replace(ranked(*ranks, identities=identities), query_index=index) for ranks in (ranks_a, ranks_b))
+    shuffled = ranked(*(ranks_b[place] for place in order), identities=[identities[place] for place in order])
+    shuffled = replace(shuffled, query_index=index[order])
+    expected, found = compared(a, b), compared(a, shuffled)
+    for name, difference in expected.differences.items():
+        assert numbers_of(found.differences[name]) == pytest.approx(numbers_of(difference), abs=1e-12)
+    assert found.gained_index.tolist() == [40]
+    assert found.lost.tolist() == [1]
+
+
+def test_results_without_numbers_of_queries_are_matched_by_position():
+    assert compared(replace(A, query_index=None), B).to_dict() == compared(A, B).to_dict()
+
+
+def test_results_of_metrics_are_compared_and_models_may_differ_in_similarity_and_re_ranking():
+    data = samples(1)
+    found = []
+    for options in ({}, {"similarity": "euclidean", "rerank": KReciprocal(k1=4, k2=2)}):
+        metric = ReIDMeanAP(**options)
+        for side in ("query", "gallery"):
+            labels = data[f"{side}_identities"], data[f"{side}_cameras"]
+            metric.update(data[side], *labels, is_query=side == "query")
+        found.append(metric.results())
+    comparison = compared(*found)
+    assert (comparison.setup_a.similarity, comparison.setup_b.similarity) == ("cosine", "euclidean")
+    assert "b: similarity: euclidean; ties: pessimistic; re-ranked by KReciprocal(k1=4" in repr(comparison)
+
+
+def test_the_protocol_may_have_another_name():
+    found = compared(evaluated(1), evaluated(2, "dukemtmc"))
+    assert found.protocol.name == "market1501"
+
+
+def test_a_model_with_embeddings_that_are_not_finite_has_differences_of_nan():
+    good, bad = ReIDMeanAP(), ReIDMeanAP()
+    for metric, scale in ((good, 1), (bad, NAN)):
+        for is_query in (True, False):
+            metric.update(scale * torch.eye(3), torch.tensor([1, 2, 1]), is_query=is_query)
+    with pytest.warns(UserWarning, match="NaN"):
+        results = good.results(), bad.results()
+    for pair in (results, results[::-1]):
+        found = compared(*pair)
+        difference = found.differences["map"]
+        assert numbers_of(difference)[2:] == pytest.approx([NAN] * 4 + [0, 0, 0, False], nan_ok=True)
+        assert (found.num_valid, found.num_queries) == (0, 3)
+        assert len(found.gained) == len(found.lost) == 0
+    # Each is itself at rank 1; the two of one identity have the other one behind a tied negative, at rank 3.
+    assert compared(*results).differences["map"].mean_a == pytest.approx((5 / 6 + 1 + 5 / 6) / 3)
+
+
+@pytest.mark.parametrize("action", ["skip", "neg", "error"])
+@pytest.mark.parametrize("ranks", [(), (None, None)])
+def test_without_a_valid_query_everything_is_nan_and_none_in_json(ranks, action):
+    found = compared(ranked(*ranks, empty_target_action=action), ranked(*ranks, empty_target_action=action))
+    assert numbers_of(found.differences["map"]) == pytest.approx([NAN] * 6 + [0, 0, 0, False], nan_ok=True)
+    written = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert written["measures"]["map"]["p_value"] is None
+    assert "nan" in repr(found)
+
+
+def test_the_dict_is_json_and_holds_everything():
+    written = json.loads(json.dumps(compared(A, B).to_dict(), allow_nan=False))
+    assert list(written) == [
+        "measures", "gained", "lost", "num_queries", "num_valid", "confidence", "repeats", "permutations",
+        "per_identity", "protocol", "setup_a", "setup_b",
+    ]  # fmt: skip
+    assert written["measures"]["map"]["difference"] == pytest.approx(1 / 4)
+    assert written["measures"]["rank_1"]["convention"] == A.conventions["rank_1"]
+    assert written["gained"] == {"positions": [1], "query_index": [1]}
+
+
+def test_the_repr_is_a_table_with_conventions():
+    same = Difference(0.5, 0.75, 0.25, -0.125, 0.5, 0.0625, 12, 3, 0, is_rank=False)
+    undefined = Difference(0.5, NAN, NAN, NAN, NAN, NAN, 0, 0, 0, is_rank=False)
+    found = replace(
+        compared(A, B, per_identity=True),
+        differences={"map": same, "rank_1": undefined},
+        conventions={"map": "of all", "rank_1": "of one"},
+    )
+    assert repr(found).splitlines() == [
+        "Comparison: b - a, protocol market1501, 3 of 4 queries valid",
+        "  a: similarity: given scores; ties: pessimistic",
+        "  b: similarity: given scores; ties: pessimistic",
+        "  intervals: 50 bootstrap samples of identities; p: 50 sign flips of identities",
+        "               a       b    b - a        95% interval       p  better  worse  equal",
+        "  map     0.5000  0.7500  +0.2500  [-0.1250, +0.5000]  0.0625      12      3      0",
+        "  rank_1  0.5000     nan     +nan        [+nan, +nan]     nan       0      0      0",
+        "  right at rank 1 in b only: 1 queries; in a only: 0",
+        "  map     of all",
+        "  rank_1  of one",
+    ]

@@ -1,0 +1,164 @@
+"""The chance of a difference between two models: what the definitions say, and SciPy."""
+
+import math
+from collections import defaultdict
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from reid_torchmetrics.functional.retrieval import bootstrap_interval
+from reid_torchmetrics.functional.retrieval.evaluation import bootstrap
+from reid_torchmetrics.functional.retrieval.evaluation.resampling import bootstrap_means, sign_flip_p_values
+from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, seeded
+from tests.reference import averages, comparisons
+
+NAN = math.nan
+
+ROWS = st.lists(
+    st.tuples(st.one_of(st.none(), st.integers(1, 6)), st.integers(1, 6), st.integers(0, 3)), min_size=1, max_size=9
+)
+
+
+@settings(max_examples=50)
+@given(ROWS, st.booleans(), st.sampled_from(["skip", "neg", "pos"]), st.sampled_from([0.5, 0.9]))
+def test_chance_is_what_the_slow_reference_says_of_the_same_draws(rows, per_identity, action, confidence):
+    # An identity with a rank is in the gallery: queries without a rank have identities of their own.
+    identities = [own if rank else 10 + place for place, (rank, _, own) in enumerate(rows)]
+    a = ranked(*(rank for rank, _, _ in rows), identities=identities, empty_target_action=action)
+    ranks_b = [other if rank else None for rank, other, _ in rows]
+    b = ranked(*ranks_b, identities=identities, empty_target_action=action)
+    found = compared(a, b, confidence=confidence, repeats=20, permutations=30, per_identity=per_identity)
+    difference = found.differences["map"]
+    clusters = defaultdict(list)
+    for place, (rank, other, _) in enumerate(rows):
+        if rank is not None or action != "skip":
+            clusters[identities[place] if per_identity else place].append(1 / other - 1 / rank if rank else 0.0)
+    if all(rank is None for rank, _, _ in rows):
+        assert numbers_of(difference) == pytest.approx([NAN] * 6 + [0, 0, 0, False], nan_ok=True)
+        return
+    ordered = [clusters[own] for own in sorted(clusters)]
+    values = [value for cluster in ordered for value in cluster]
+    generator = seeded()
+    draws = torch.randint(len(ordered), (20, len(ordered)), generator=generator).tolist()
+    kept = torch.randint(2, (30, len(ordered)), generator=generator, dtype=torch.float64).tolist()
+    assert difference.difference == pytest.approx(sum(values) / len(values), abs=1e-12)
+    interval = averages.percentile_interval(ordered, draws, confidence)
+    assert (difference.low, difference.high) == pytest.approx(interval, abs=1e-12)
+    assert difference.p_value == pytest.approx(comparisons.p_value([sum(each) for each in ordered], kept))
+
+
+@pytest.mark.parametrize("values", [[0.5, 0.25, 0, 0.1, -0.3], [1, 1, -1, 0, 1, 1, 1, -1], [0.4] * 9 + [-0.1], [0.2]])
+def test_p_values_approach_those_of_all_flips(values):
+    exact = comparisons.share_of_flips(values)
+    found = float(sign_flip_p_values(torch.tensor(values)[:, None].double(), 20_000, seeded()))
+    assert found == pytest.approx(exact, abs=0.015)  # four standard errors of 1/2
+
+
+def test_sums_that_differ_by_rounding_are_as_far_from_0():
+    # No choice of signs brings 6, 3, 5 and 6 closer to 0 than 2, but in floats some are closer than the first by 1e-17.
+    values = torch.tensor([[-0.6], [-0.3], [0.5], [0.6]], dtype=torch.float64)
+    assert float(sign_flip_p_values(values, 100, seeded())) == 1
+
+
+@pytest.mark.parametrize("values", [[0.5, 0.25, 0, 0.1, -0.3], [1, 1, -1, 0, 1, 1, 1, -1], [0.3, -0.3]])
+def test_all_flips_are_scipy_s_paired_permutations(values):
+    of_scipy = stats.permutation_test(
+        (np.array(values), np.zeros(len(values))),
+        lambda one, other: np.mean(one - other),
+        permutation_type="samples",
+        n_resamples=np.inf,
+    )
+    assert of_scipy.pvalue == pytest.approx(comparisons.share_of_flips(values))
+
+
+def test_intervals_are_those_of_scipy():
+    values = torch.randn(200, generator=seeded(3)).double()
+    means = bootstrap_means(values[:, None], torch.ones(200).double(), 10_000, seeded())[:, 0]
+    interval = bootstrap.percentile_interval(means, 0.95)
+    expected = stats.bootstrap((values.numpy(),), np.mean, method="percentile", rng=np.random.default_rng(0))
+    low, high = expected.confidence_interval
+    assert [float(interval.low), float(interval.high)] == pytest.approx([low, high], abs=0.03 * (high - low))
+
+
+def test_p_values_by_hand():
+    # Differences 0, 1/2 and 1/4: as far from 0 as 3/4 are only those with equal signs, 2 of 4.
+    difference = compared(ranked(1, 2, 4), ranked(1, 1, 2), permutations=10_000).differences["map"]
+    assert difference.p_value == pytest.approx(1 / 2, abs=0.02)
+
+
+def test_queries_of_one_identity_are_flipped_together():
+    a, b = (ranked(*ranks, identities=[7, 7, 8]) for ranks in ((2, 2, 4), (1, 1, 2)))
+    by_query, by_identity = (
+        compared(a, b, per_identity=each, permutations=10_000).differences["map"].p_value for each in (False, True)
+    )
+    assert by_query == pytest.approx(2 / 8, abs=0.02)  # all signs of three queries are equal
+    assert by_identity == pytest.approx(2 / 4, abs=0.02)  # both signs of two identities
+
+
+def test_intervals_of_several_queries_of_one_identity_are_wider():
+    ranks = torch.randint(1, 9, (2, 10), generator=seeded(4)).repeat_interleave(8, dim=1).tolist()
+    identities = torch.arange(10).repeat_interleave(8).tolist()
+    a, b = (ranked(*each, identities=identities) for each in ranks)
+    by_query, by_identity = (
+        compared(a, b, per_identity=each, repeats=2000).differences["map"] for each in (False, True)
+    )
+    assert by_identity.high - by_identity.low > 2 * (by_query.high - by_query.low)  # about sqrt(8) of it
+
+
+def test_p_values_of_equal_models_are_uniform_and_intervals_hold_0_as_often_as_they_say():
+    differences = torch.randn(100, 400, generator=seeded(5)).double()
+    p_values = sign_flip_p_values(differences, 999, seeded())
+    assert stats.kstest(p_values.numpy(), "uniform").pvalue > 0.05
+    means = bootstrap_means(differences, torch.ones(100).double(), 999, seeded())
+    low, high = means.quantile(torch.tensor([0.05, 0.95]).double(), dim=0)
+    assert float(((low <= 0) & (high >= 0)).double().mean()) == pytest.approx(0.9, abs=0.04)  # under three errors
+
+
+def test_a_single_query_has_an_interval_without_width_and_tells_nothing():
+    difference = compared(ranked(2), ranked(1)).differences["map"]
+    assert (difference.low, difference.difference, difference.high, difference.p_value) == (0.5, 0.5, 0.5, 1)
+
+
+@pytest.mark.parametrize("per_identity", [False, True])
+@pytest.mark.parametrize("protocol", ["market1501_official", "vehicleid"])
+def test_the_interval_is_the_bootstrap_of_the_differences(protocol, per_identity):
+    a, b = evaluated(1, protocol), evaluated(2, protocol)
+    # In the official protocol a query without a value counts 0 in both means, so 0 in their difference.
+    expected = bootstrap_interval(
+        b.values["map"] - a.values["map"],
+        generator=seeded(),
+        repeats=50,
+        identities=a.query_identities if per_identity else None,
+        empty_target_action=a.protocol.empty_target_action,
+        weight=a.weight,
+    )
+    difference = compared(a, b, per_identity=per_identity).differences["map"]
+    assert (difference.low, difference.high) == pytest.approx((float(expected.low), float(expected.high)))
+
+
+def test_what_else_is_reported_changes_nothing():
+    whole = compared(evaluated(1), evaluated(2)).differences
+    alone = compared(evaluated(1, reports=("rank_5",)), evaluated(2)).differences
+    assert list(alone) == ["rank_5"]
+    assert numbers_of(alone["rank_5"]) == pytest.approx(numbers_of(whole["rank_5"]))
+
+
+def test_only_the_generator_that_is_given_decides_and_no_other_is_touched():
+    before = torch.get_rng_state()
+    first, again, other = (compared(evaluated(1), evaluated(2), seed=seed).to_dict() for seed in (1, 1, 2))
+    assert first == again != other
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_number_of_draws_at_a_time_changes_nothing():
+    pair = evaluated(1), evaluated(2)
+    whole = compared(*pair).differences
+    with mock.patch.object(bootstrap, "_DRAWS_AT_A_TIME", 120):
+        parts = compared(*pair).differences
+    for name, difference in whole.items():
+        assert numbers_of(parts[name]) == pytest.approx(numbers_of(difference), abs=1e-12)

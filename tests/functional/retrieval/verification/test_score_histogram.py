@@ -1,0 +1,205 @@
+"""The histogram of scores: equal to a plain loop over all pairs, in tiles of any size, exact at the edges."""
+
+import math
+import re
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval import (
+    Relevance,
+    ScoreHistogram,
+    find_listed_relevance,
+    find_relevance,
+    given_scores,
+    score_embeddings,
+    score_histogram,
+)
+from reid_torchmetrics.functional.retrieval.scores.scores import GivenScores
+from tests.reference.retrieval import candidates
+from tests.strategies import Problem, problems
+
+
+def row(genuine: list[float], impostors: list[float], dtype=torch.float64) -> tuple[GivenScores, Relevance]:
+    """One query whose positives come first."""
+    relevance = find_listed_relevance([torch.arange(len(genuine))], num_gallery=len(genuine) + len(impostors))
+    return given_scores(torch.tensor([[*genuine, *impostors]], dtype=dtype), relevance), relevance
+
+
+def contents(found: ScoreHistogram) -> tuple[list[float], list[int], list[int]]:
+    return found.edges.tolist(), found.num_genuine.tolist(), found.num_impostors.tolist()
+
+
+def histogram_of(problem: Problem, *, max_bytes: int = 10**6, **options: object) -> ScoreHistogram:
+    names = ("same_camera", "junk_identities", "self_index")
+    relevance = find_relevance(*problem.labels, **{name: getattr(problem, name) for name in names})
+    return score_histogram(given_scores(problem.scores, relevance, max_bytes=max_bytes), relevance, **options)
+
+
+def pairs_of(problem: Problem) -> tuple[list[float], list[float]]:
+    """Scores of genuine pairs and of impostors, by the slow reference."""
+    gallery = [None if labels is None else labels.tolist() for labels in (problem.labels[1], problem.labels[3])]
+    genuine, impostors = [], []
+    for q, scores in enumerate(problem.scores.tolist()):
+        found = candidates(
+            int(problem.query_identities[q]),
+            gallery[0],
+            None if problem.query_cameras is None else int(problem.query_cameras[q]),
+            gallery[1],
+            same_camera=problem.same_camera,
+            junk_identities=problem.junk_identities,
+            self_position=-1 if problem.self_index is None else int(problem.self_index[q]),
+        )
+        genuine += [scores[place] for place in found.positive]
+        impostors += [scores[place] for place in found.negative]
+    return genuine, impostors
+
+
+def counted(values: list[float], edges: list[float]) -> list[int]:
+    """How many values there are in each bin; those outside are in the outermost."""
+    counts = [0] * (len(edges) - 1)
+    for value in values:
+        place = 0
+        while place < len(counts) - 1 and value >= edges[place + 1]:
+            place += 1
+        counts[place] += 1
+    return counts
+
+
+def test_the_example_has_its_bins():
+    # A score at an edge is in the bin above it, the highest one in the last bin.
+    edges, genuine, impostors = contents(score_histogram(*row([9, 6, 4], [8, 5, 3, 1]), bins=4))
+    assert edges == [1, 3, 5, 7, 9]
+    assert genuine == [0, 1, 1, 1]
+    assert impostors == [1, 1, 1, 1]
+
+
+def test_scores_beyond_the_limits_are_in_the_outermost_bins():
+    scores = row([9, 6, 4, math.inf], [8, 5, 3, -math.inf])
+    edges, genuine, impostors = contents(score_histogram(*scores, bins=2, limits=(5.0, 8.0)))
+    assert edges == [5, 6.5, 8]
+    assert genuine == [2, 2]
+    assert impostors == [3, 1]
+
+
+def test_junk_is_in_no_bin():
+    relevance = find_listed_relevance([torch.tensor([0])], [torch.tensor([2, 3])], num_gallery=4)
+    scores = given_scores(torch.tensor([[1.0, 0.0, 50.0, torch.nan]]), relevance)
+    assert contents(score_histogram(scores, relevance, bins=1)) == ([0, 1], [1], [1])
+
+
+@settings(max_examples=80)
+@given(problems(), st.integers(1, 7), st.sampled_from([None, (0.0, 2.0), (-0.5, 0.25)]))
+def test_counts_are_those_of_a_loop_over_all_pairs(problem, bins, limits):
+    genuine, impostors = pairs_of(problem)
+    edges, num_genuine, num_impostors = contents(histogram_of(problem, bins=bins, limits=limits))
+    assert num_genuine == counted(genuine, edges)
+    assert num_impostors == counted(impostors, edges)
+    assert len(edges) == bins + 1
+    if limits is not None:
+        assert (edges[0], edges[-1]) == limits
+    elif len({*genuine, *impostors}) > 1:
+        assert (edges[0], edges[-1]) == (min(genuine + impostors), max(genuine + impostors))
+
+
+@settings(max_examples=40)
+@given(problems(), st.sampled_from([64, 200, 1000]))
+def test_the_memory_bound_changes_nothing(problem, max_bytes):
+    found, bounded = histogram_of(problem, bins=5), histogram_of(problem, bins=5, max_bytes=max_bytes)
+    assert contents(found) == contents(bounded)
+
+
+@settings(max_examples=40)
+@given(problems(), st.randoms(use_true_random=False))
+def test_the_order_of_queries_and_gallery_changes_nothing(problem, random):
+    queries, gallery = (torch.tensor(random.sample(range(n), n), dtype=torch.int64) for n in problem.scores.shape)
+    shuffled = problem.with_queries(queries).with_gallery_order(gallery)
+    assert contents(histogram_of(shuffled, bins=5)) == contents(histogram_of(problem, bins=5))
+
+
+@pytest.mark.parametrize("max_bytes", [1000, 40000])
+def test_no_more_scores_are_held_than_the_memory_bound_allows(max_bytes):
+    identities = torch.arange(300) % 40
+    relevance = find_relevance(identities[:50], identities)
+    scores = given_scores(torch.randn(50, 300), relevance, max_bytes=max_bytes)
+    with mock.patch.object(scores, "fill_comparable", wraps=scores.fill_comparable) as fill:
+        score_histogram(scores, relevance)
+    sizes = [call.args[0].numel() * 4 for call in fill.call_args_list]
+    assert sum(sizes) >= 3 * 4 * 50 * 300
+    assert max(sizes) <= max_bytes
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_edges_between_two_scores_that_a_dtype_can_hold_are_kept_to(dtype):
+    # 0.1 of float32 is above, 0.7 of float32 below the number that is written so, and the inner edges are float64.
+    values = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    edges, _, impostors = contents(score_histogram(*row([], values, dtype), bins=10))
+    assert impostors == counted(torch.tensor(values, dtype=dtype).tolist(), edges)
+
+
+def test_equal_scores_are_in_the_middle():
+    assert contents(score_histogram(*row([3], [3, 3]), bins=3)) == ([1.5, 2.5, 3.5, 4.5], [0, 1, 0], [0, 2, 0])
+    assert contents(score_histogram(*row([0.5], []), bins=1)) == ([0, 1], [1], [0])
+
+
+def test_neighbors_among_floats_have_bins_without_width():
+    above = math.nextafter(1.0, 2.0)
+    edges, genuine, impostors = contents(score_histogram(*row([above], [1.0]), bins=3))
+    assert edges == sorted(edges)
+    assert (edges[0], edges[-1]) == (1.0, above)
+    assert (genuine, impostors) == (counted([above], edges), counted([1.0], edges))
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
+def test_no_pairs_give_empty_bins_from_0_to_1(shape):
+    relevance = find_relevance(*(torch.zeros(size, dtype=torch.int64) for size in shape))
+    found = score_histogram(given_scores(torch.empty(shape), relevance), relevance, bins=2)
+    assert contents(found) == ([0, 0.5, 1], [0, 0], [0, 0])
+
+
+def test_embeddings_have_the_histogram_of_their_distances():
+    query, gallery = torch.randint(-3, 4, (9, 5)).double(), torch.randint(-3, 4, (30, 5)).double()
+    relevance = find_relevance(torch.arange(9) % 4, torch.arange(30) % 4)
+    scores = score_embeddings(query, gallery, relevance, similarity="euclidean")
+    distances = (query[:, None] - gallery).square().sum(-1).sqrt()
+    is_genuine = torch.arange(9)[:, None] % 4 == torch.arange(30) % 4
+    edges, genuine, impostors = contents(score_histogram(scores, relevance, bins=7, limits=(-15.5, 0.5)))
+    assert genuine == counted((-distances[is_genuine]).tolist(), edges)
+    assert impostors == counted((-distances[~is_genuine]).tolist(), edges)
+
+
+@pytest.mark.parametrize("values", [([math.nan], [0, 0]), ([0], [math.nan, 0])])
+@pytest.mark.parametrize("limits", [None, (0.0, 1.0)])
+def test_nan_is_refused(values, limits):
+    with pytest.raises(ValueError, match=r"^`scores` must give scores that can be ordered; got NaN\.$"):
+        score_histogram(*row(*values), limits=limits)
+
+
+BAD = [
+    ({"bins": 0}, ValueError, "`bins` must be at least 1; got 0."),
+    ({"bins": 2.0}, TypeError, "`bins` must be an int; got float."),
+    ({"limits": 1.0}, TypeError, "`limits` must be a tuple or list of two numbers, or None; got float."),
+    ({"limits": ("0", 1)}, TypeError, "`limits` must be a number; got str."),
+    ({"limits": (0.0,)}, ValueError, "`limits` must be two finite numbers, the lower one first; got (0.0,)."),
+    ({"limits": (1, 1)}, ValueError, "`limits` must be two finite numbers, the lower one first; got (1, 1)."),
+    ({"limits": (0, math.inf)}, ValueError, "`limits` must be two finite numbers, the lower one first; got (0, inf)."),
+    ({"limits": (0, math.nan)}, ValueError, "`limits` must be two finite numbers, the lower one first; got (0, nan)."),
+]
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(("options", "error", "message"), BAD)
+def test_bad_options_are_refused(options, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        score_histogram(*row([1.0], [0.0]), **options)
+
+
+@pytest.mark.parametrize("infinite", [math.inf, -math.inf])
+def test_infinite_scores_need_limits(infinite):
+    low, high = sorted((infinite, 0.5))
+    message = f"`scores` must give finite scores unless there are `limits`; got scores from {low} to {high}."
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        score_histogram(*row([0.5], [infinite]))

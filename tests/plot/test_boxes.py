@@ -1,0 +1,332 @@
+"""Boxes in images: what each is, which pixels show it, and what it all adds up to."""
+
+import re
+import sys
+from collections import Counter
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.plot import canvas, draw_box_grid, draw_boxes
+from reid_torchmetrics.plot.box_outcomes import JudgedBox, Judgment
+from tests.metrics.detection.detection_samples import fed, images
+
+GREEN, RED, BLUE, GRAY, WHITE = (26, 152, 80), (215, 48, 39), (33, 102, 230), (128,) * 3, (255,) * 3
+SIDE = 220  # also the height of pictures, which are not scaled then: lines are 2 pixels thick
+PICTURE = torch.full((3, SIDE, SIDE), 90, dtype=torch.uint8)
+
+RIGHT, WRONG, MISSED, CROWD, IN_CROWD = (
+    [20.0, 20.0, 100.0, 70.0],
+    [120.0, 20.0, 200.0, 70.0],
+    [20.0, 110.0, 100.0, 160.0],
+    [120.0, 110.0, 200.0, 160.0],
+    [130.0, 120.0, 180.0, 150.0],
+)
+
+
+def detections(**given) -> dict[str, torch.Tensor]:
+    boxes = torch.tensor([RIGHT, WRONG, IN_CROWD])
+    return {"boxes": boxes, "scores": torch.tensor([0.9, 0.6, 0.75]), "labels": torch.tensor([1, 1, 2])} | given
+
+
+def ground_truths(**given) -> dict[str, torch.Tensor]:
+    crowds = torch.tensor([0, 0, 1])
+    return {
+        "boxes": torch.tensor([RIGHT, MISSED, CROWD]),
+        "labels": torch.tensor([1, 2, 2]),
+        "iscrowd": crowds,
+    } | given
+
+
+def nothing(**given) -> dict[str, torch.Tensor]:
+    return {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64), "scores": torch.zeros(0)} | given
+
+
+def judge(
+    found=None, true=None, *, min_score=0.0, iou_threshold=0.5, box_format="xyxy", class_agnostic=False
+) -> list[JudgedBox]:
+    judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic)
+    return judgment.judge(detections() if found is None else found, ground_truths() if true is None else true)
+
+
+def outcomes(boxes: list[JudgedBox]) -> list[tuple[str, int, float | None]]:
+    return [(box.outcome, box.label, None if box.score is None else round(box.score, 4)) for box in boxes]
+
+
+@pytest.fixture
+def written(monkeypatch) -> list[str]:
+    """The texts that are written."""
+    texts: list[str] = []
+    write = canvas.Canvas.text
+
+    def text(self, corner, text, *rest) -> None:
+        texts.append(text)
+        write(self, corner, text, *rest)
+
+    monkeypatch.setattr(canvas.Canvas, "text", text)
+    return texts
+
+
+EXPECTED = [("ignored", 2, None), ("ignored", 2, 0.75), ("right", 1, 0.9), ("missed", 2, None), ("wrong", 1, 0.6)]
+
+
+def test_boxes_are_right_wrong_missed_or_ignored():
+    boxes = judge()
+    assert outcomes(boxes) == EXPECTED
+    assert [list(box.corners) for box in boxes] == [CROWD, IN_CROWD, RIGHT, MISSED, WRONG]
+
+
+@pytest.mark.parametrize("min_score", [0.95, {1: 0.95, 2: 0.0}])
+def test_what_a_detection_took_that_scores_too_little_is_missed(min_score):
+    boxes = judge(min_score=min_score)
+    assert [box.outcome for box in boxes if box.label == 1] == ["missed"]
+
+
+def test_a_float32_score_reaches_the_same_number_in_float64():
+    assert ("right", 1, 0.9) in outcomes(judge(min_score=0.9))
+    assert ("missed", 1, None) in outcomes(judge(min_score=0.9000001))
+
+
+def test_a_label_decides_unless_matching_is_class_agnostic():
+    other = detections(labels=torch.tensor([3, 1, 2]))
+    assert outcomes(judge(other))[2:4] == [("missed", 1, None), ("missed", 2, None)]
+    assert outcomes(judge(other))[4:] == [("wrong", 3, 0.9), ("wrong", 1, 0.6)]
+    assert ("right", 3, 0.9) in outcomes(judge(other, class_agnostic=True))
+
+
+def test_the_overlap_decides():
+    """20 of 80 columns are beside: IoU 60 / 100."""
+    moved = detections(boxes=torch.tensor([RIGHT, WRONG, IN_CROWD]) + torch.tensor([20.0, 0, 20, 0]))
+    assert ("right", 1, 0.9) in outcomes(judge(moved, iou_threshold=0.6))
+    assert ("wrong", 1, 0.9) in outcomes(judge(moved, iou_threshold=0.61))
+
+
+@pytest.mark.parametrize("box_format", ["xywh", "cxcywh"])
+def test_boxes_may_have_another_format(box_format):
+    def converted(given: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        first, last = given["boxes"][:, :2], given["boxes"][:, 2:]
+        corner = first if box_format == "xywh" else (first + last) / 2
+        return given | {"boxes": torch.cat([corner, last - first], 1)}
+
+    assert judge(converted(detections()), converted(ground_truths()), box_format=box_format) == judge()
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float16, torch.float64])
+def test_boxes_may_have_any_dtype(dtype):
+    found, true = (given | {"boxes": given["boxes"].to(dtype)} for given in (detections(), ground_truths()))
+    assert judge(found, true) == judge()
+    expected = draw_boxes(PICTURE, detections(), ground_truths(), height=SIDE)
+    assert np.array_equal(draw_boxes(PICTURE, found, true, height=SIDE), expected)
+
+
+def test_an_image_may_have_no_boxes_of_either_kind():
+    without_shape = {"boxes": torch.zeros(0), "labels": torch.zeros(0), "scores": torch.zeros(0)}
+    assert judge(without_shape, nothing()) == judge(nothing(), without_shape) == []
+    assert [box.outcome for box in judge(nothing(), ground_truths())] == ["ignored", "missed", "missed"]
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_the_outcomes_are_those_of_the_metric(average):
+    preds, target = images(41, 15)
+    results = fed(DetectionMAP(average=average), preds, target).results()
+    counted = results.image_errors(iou_threshold=0.75)
+    scores = results.best_confidences(iou_threshold=0.75)
+    for image, (found, true) in enumerate(zip(preds, target, strict=True)):
+        boxes = judge(found, true, min_score=scores, iou_threshold=0.75, class_agnostic=average == "micro")
+        counts = Counter(box.outcome for box in boxes)
+        assert counts["right"] == counted.num_true_positives[image]
+        assert counts["wrong"] == counted.num_false_positives[image]
+        assert counts["missed"] == counted.num_misses[image]
+
+
+def edge(image: np.ndarray, box: list[float], inset: int = 0) -> set[tuple[int, ...]]:
+    """The colors of the lower half of the left edge of a box, so many pixels inside, where no label is."""
+    left, top, _, bottom = map(int, box)
+    return {tuple(pixel) for pixel in image[(top + bottom) // 2 : bottom - 8, left + inset].tolist()}
+
+
+def test_every_outcome_has_its_line():
+    image = draw_boxes(PICTURE, detections(), ground_truths(), height=SIDE)
+    assert image.dtype == np.uint8
+    assert image.shape[1:] == (SIDE, 3)
+    for box, color in ((RIGHT, GREEN), (WRONG, RED), (CROWD, GRAY), (IN_CROWD, GRAY)):
+        assert [edge(image, box, inset) for inset in range(-2, 4)] == [
+            *({(90,) * 3}, {WHITE}, {color}, {color}, {WHITE}, {(90,) * 3})
+        ]
+    assert [edge(image, MISSED, inset) for inset in range(-1, 3)] == [
+        *({(90,) * 3}, {BLUE, WHITE}, {BLUE, WHITE}, {(90,) * 3})
+    ]
+
+
+def test_lines_are_at_the_edges_of_the_box_in_a_scaled_picture():
+    image = draw_boxes(PICTURE, detections(), nothing(), height=2 * SIDE)
+    assert image.shape[1] == 2 * SIDE
+    left, top, right, bottom = (2 * int(edge) for edge in WRONG)
+    middle = (top + bottom) // 2
+    assert tuple(image[middle, left]) == tuple(image[middle, right - 1]) == RED
+    assert tuple(image[middle, left - 1]) == tuple(image[middle, right]) == WHITE
+    assert tuple(image[bottom - 1, (left + right) // 2]) == RED
+
+
+def test_the_legend_counts(written):
+    draw_boxes(PICTURE, detections(), ground_truths(), height=320)
+    assert written[-4:] == ["1 right", "1 wrong", "1 missed", "2 ignored"]
+    draw_boxes(PICTURE, nothing(), nothing(), height=320)
+    assert written[-3:] == ["0 right", "0 wrong", "0 missed"]
+
+
+def test_labels_have_names_and_scores(written):
+    draw_boxes(PICTURE, detections(), ground_truths(), height=320)
+    assert written[:5] == ["2 (crowd)", "2: 0.75", "1: 0.90", "2", "1: 0.60"]
+    written.clear()
+    draw_boxes(PICTURE, detections(), ground_truths(), height=320, names={1: "dog", 2: "cat"}, title="a title")
+    assert written[:6] == ["cat (crowd)", "cat 0.75", "dog 0.90", "cat", "dog 0.60", "a title"]
+
+
+@pytest.mark.parametrize("name", ["dog", "a very long name of a class that has no room in the picture"])
+def test_plates_do_not_leave_the_picture_and_are_apart_where_there_is_room(monkeypatch, name):
+    plates: list[canvas.Box] = []
+    monkeypatch.setattr(canvas.Canvas, "fill", lambda self, box, color: plates.append(box))
+    corners = [[-30.0, -30, 10, 10], [200, -9, 300, 9], [-9, 200, 20, 300], [190, 190, 230, 230], [0, 90, 220, 110]]
+    found = detections(boxes=torch.tensor(corners), scores=torch.rand(5), labels=torch.ones(5, dtype=torch.int64))
+    draw_boxes(PICTURE, found, nothing(), height=SIDE, names={1: name})
+    assert len(plates) == 5
+    for number, box in enumerate(plates):
+        assert 0 <= box.left <= box.left + box.width <= SIDE
+        assert 0 <= box.top <= box.top + box.height <= SIDE
+        assert name != "dog" or not any(box.meets(other) for other in plates[:number])
+
+
+@pytest.mark.parametrize("corners", [[50.0, 50, 50, 50], [400, 400, 500, 500], [-50, 3, -40, 3], [0, 0, 1e6, 1e6]])
+def test_a_box_is_seen_however_small_and_wherever(corners):
+    found = detections(boxes=torch.tensor([corners]), scores=torch.ones(1), labels=torch.ones(1, dtype=torch.int64))
+    image = draw_boxes(PICTURE, found, nothing(), height=SIDE)
+    expected = draw_boxes(PICTURE, nothing(), nothing(), height=SIDE)
+    assert (image[:SIDE] != expected[:SIDE]).any()
+    assert image.shape == expected.shape
+
+
+def test_a_wide_picture_is_scaled_to_a_width_of_two_heights():
+    image = draw_boxes(torch.zeros(3, 100, 400, dtype=torch.uint8), nothing(), nothing(), height=300)
+    assert image.shape[1] == 600
+    assert (image[:150] == 0).all()
+    assert (image[150] == 255).all()
+
+
+def test_a_legend_without_room_in_one_line_has_several(written):
+    narrow, wide = (
+        draw_boxes(torch.zeros(3, 200, width, dtype=torch.uint8), nothing(), nothing(), height=200)
+        for width in (20, 400)
+    )
+    assert len(narrow) - 200 > 2 * (len(wide) - 200)
+    assert written == ["0 right", "0 wrong", "0 missed"] * 2
+    assert narrow.shape[1] > 20
+
+
+def one() -> np.ndarray:
+    return draw_boxes(PICTURE, detections(), ground_truths(), height=SIDE)
+
+
+def test_a_grid_has_the_images_row_by_row():
+    grid = draw_box_grid([PICTURE] * 3, [detections()] * 3, [ground_truths()] * 3, height=SIDE)
+    height, gap = len(one()), 12
+    assert grid.shape == (2 * height + 3 * gap, 2 * SIDE + 3 * gap, 3)
+    tops, lefts = [gap, 2 * gap + height], [gap, 2 * gap + SIDE]
+    for top, left in ((tops[0], lefts[0]), (tops[0], lefts[1]), (tops[1], lefts[0])):
+        assert np.array_equal(grid[top : top + height, left : left + SIDE], one())
+    assert (grid[tops[1] :, lefts[1] :] == 255).all()
+
+
+@pytest.mark.parametrize(("columns", "shape"), [(1, (3, 1)), (3, (1, 3)), (5, (1, 3))])
+def test_a_grid_has_as_many_columns_as_were_asked_for(columns, shape):
+    grid = draw_box_grid([PICTURE] * 3, [nothing()] * 3, [nothing()] * 3, columns=columns, height=SIDE)
+    height = len(draw_boxes(PICTURE, nothing(), nothing(), height=SIDE))
+    assert grid.shape[:2] == (shape[0] * (height + 12) + 12, shape[1] * (SIDE + 12) + 12)
+
+
+def test_an_image_of_a_grid_is_named_by_its_id_or_its_title(written):
+    ids = [nothing(image_id=57), nothing(image_id=torch.tensor([9]))]
+    draw_box_grid([PICTURE] * 2, [nothing()] * 2, ids)
+    assert [text for text in written if "image" in text] == ["image 57", "image 9"]
+    written.clear()
+    draw_box_grid([PICTURE] * 2, [nothing()] * 2, ids, titles=["first", "second"])
+    assert [text for text in written if text[0] not in "0123456789"] == ["first", "second"]
+
+
+def test_a_grid_passes_its_options_on():
+    options = {"names": {1: "dog"}, "min_score": {1: 0.7, 2: 0.0}, "iou_threshold": 0.75, "class_agnostic": True}
+    grid = draw_box_grid([PICTURE], [detections()], [ground_truths()], height=SIDE, box_format="xyxy", **options)
+    image = draw_boxes(PICTURE, detections(), ground_truths(), height=SIDE, **options)
+    assert np.array_equal(grid[12:-12, 12:-12], image)
+
+
+def test_a_grid_takes_a_batch():
+    batch = torch.stack([PICTURE, PICTURE]) / 255
+    grid = draw_box_grid(batch, [nothing()] * 2, [nothing()] * 2)
+    assert np.array_equal(grid, draw_box_grid([PICTURE] * 2, [nothing()] * 2, [nothing()] * 2))
+
+
+def test_a_grid_of_no_images_says_so(written):
+    assert draw_box_grid([], [], []).shape[2] == 3
+    assert written == ["no images"]
+
+
+BOXES = torch.tensor([RIGHT, WRONG, IN_CROWD])
+FORMATS = "'xyxy', 'xywh', 'cxcywh'"
+
+
+def grid(found=None, **options) -> np.ndarray:
+    return draw_box_grid([PICTURE], [nothing()] if found is None else found, [nothing()], **options)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: judge([1]), TypeError, "`detections` must be a dict of tensors; got list."),
+        (lambda: judge({"boxes": BOXES}), TypeError, "`detections` must have a tensor of scores; got none."),
+        (lambda: judge(true=nothing(labels=[1])), TypeError, "`ground_truths` must have a tensor of labels; got list."),
+        (lambda: grid([{}]), TypeError, "`detections[0]` must have a tensor of boxes; got none."),
+        (lambda: grid([]), ValueError, "`detections` must have one entry for each picture; got 0 of 1."),
+        (lambda: grid(titles=["a", "b"]), ValueError, "`titles` must have one entry for each picture; got 2 of 1."),
+        (lambda: grid(columns=0), ValueError, "`columns` must be at least 1; got 0."),
+        (lambda: grid(height=63), ValueError, "`height` must be at least 64; got 63."),
+        (lambda: draw_boxes(PICTURE, {}, {}, height=63), ValueError, "`height` must be at least 64; got 63."),
+        (lambda: judge(min_score={1: 1}), ValueError, "`min_score` must have a score for each label; got none for 2."),
+        (lambda: judge(min_score="0.5"), TypeError, "`min_score` must be a number; got str."),
+        (lambda: judge(iou_threshold=50), ValueError, "`iou_threshold` must lie in [0, 1]; got 50."),
+        (lambda: judge(box_format="yolo"), ValueError, f"`box_format` must be one of {FORMATS}; got 'yolo'."),
+        (lambda: judge(class_agnostic=1), TypeError, "`class_agnostic` must be True or False; got int."),
+        (lambda: judge(nothing(boxes=BOXES)), ValueError, "`scores` must have one value for each of 3 boxes; got 0."),
+    ],
+)
+@pytest.mark.usefixtures("unannotated")
+def test_a_wrong_argument_is_named(call, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: draw_boxes(7, nothing(), nothing()), "picture"),
+        (lambda: draw_box_grid([PICTURE, 7], [nothing()] * 2, [nothing()] * 2), "pictures[1]"),
+    ],
+)
+def test_what_is_no_picture_is_named(call, name):
+    with pytest.raises(TypeError, match=f"^`{re.escape(name)}` must be an image of Pillow, .*; got int"):
+        call()
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_picture_does_not_depend_on_the_device():
+    found, true = ({key: value.cuda() for key, value in each.items()} for each in (detections(), ground_truths()))
+    assert np.array_equal(draw_boxes(PICTURE.cuda(), found, true, height=SIDE), one())
+
+
+def test_without_pillow_the_error_says_how_to_install_it(monkeypatch):
+    for module in ("PIL", "PIL.Image"):
+        monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ModuleNotFoundError, match=r"^Grids of pictures need Pillow: pip install pillow\.$"):
+        one()

@@ -1,0 +1,139 @@
+"""Pictures of precision, recall and F1 over the confidence."""
+
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, coco_evaluate, match_images
+from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from reid_torchmetrics.plot import plot_confidence
+
+
+def results_of(*classes: tuple[list[tuple[float, bool]], int]) -> SimpleNamespace:
+    """Classes 0, 1, ... with scores of right and wrong detections, and so many ground truths, the first ones found."""
+    boxes, truths = [], []
+    for label, (found, num_positives) in enumerate(classes):
+        places = [100.0 * place for place in range(num_positives)]
+        truths += [(place, 0.0, 40.0, 40.0, label) for place in places]
+        right = iter(places)
+        boxes += [
+            (next(right) if hit else 0.0, 0.0 if hit else 500.0, 40.0, 40.0, label, score) for score, hit in found
+        ]
+    rows, owners = torch.tensor(boxes, dtype=torch.float64).view(-1, 6), torch.tensor(truths).view(-1, 5).double()
+    labels, true_labels = rows[:, 4].long(), owners[:, 4].long()
+    both = (
+        Detections(rows[:, :4], rows[:, 5], labels, torch.zeros_like(labels)),
+        GroundTruths(owners[:, :4], true_labels, torch.zeros_like(true_labels)),
+    )
+    return SimpleNamespace(matches=match_images(*both), coco=coco_evaluate(*both))
+
+
+# The first class finds 1 of 2, then errs; the second errs, then finds its only one.
+EXAMPLE = results_of(([(0.75, True), (0.25, False)], 2), ([(0.5, False), (0.25, True)], 1))
+
+
+def legend(axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def title(axes) -> str:
+    return axes.get_legend().get_title().get_text()
+
+
+def at(line, confidence: float) -> float:
+    """Height of a step at a confidence: that of the first point from there on."""
+    x, y = line.get_data()
+    assert line.get_drawstyle() == "steps-pre"
+    return float(y[np.searchsorted(x, confidence)])
+
+
+def test_means_over_classes_are_drawn_in_percent_over_the_confidence():
+    figure, axes = plot_confidence(EXAMPLE)
+    precision, recall, f1 = axes.lines[:3]
+    for confidence in (0.51, 0.75):
+        assert [at(line, confidence) for line in axes.lines[:3]] == pytest.approx([100, 25, 100 / 3])
+    for confidence in (0.26, 0.5):
+        assert [at(line, confidence) for line in axes.lines[:3]] == pytest.approx([50, 25, 100 / 3])
+    for confidence in (0.0, 0.25):
+        assert at(precision, confidence) == pytest.approx(50)
+        assert at(recall, confidence) == pytest.approx(75)
+        assert at(f1, confidence) == pytest.approx(100 * (2 / 4 + 2 / 3) / 2)
+    assert (at(recall, 0.76), at(f1, 1)) == (0, 0)
+    assert math.isnan(at(precision, 0.76))
+    assert axes.get_title() == "mean of 2 classes, IoU 0.5"
+    assert figure is axes.figure
+
+
+def test_the_confidence_with_the_best_f1_is_marked_and_written():
+    _, axes = plot_confidence(EXAMPLE)
+    assert list(axes.lines[3].get_xdata()) == [0.25, 0.25]
+    assert title(axes) == "best F1, at confidence 0.250"
+    assert legend(axes) == ["precision  50.0 %", "recall  75.0 %", "F1  58.3 %"]
+
+
+def test_one_class_can_be_drawn_under_its_name():
+    _, axes = plot_confidence(EXAMPLE, label=0, names={0: "cat"})
+    assert axes.get_title() == "cat, IoU 0.5"
+    assert legend(axes) == ["precision  100.0 %", "recall  50.0 %", "F1  66.7 %"]
+    assert plot_confidence(EXAMPLE, label=1, names={0: "cat"})[1].get_title() == "class 1, IoU 0.5"
+
+
+def test_the_results_of_a_metric_are_drawn():
+    box = torch.tensor([[0.0, 0.0, 40.0, 40.0]])
+    metric = DetectionMAP()
+    metric.update(
+        [{"boxes": box * torch.tensor([1, 1, 1, 0.75]), "scores": torch.tensor([0.5]), "labels": torch.tensor([0])}],
+        [{"boxes": box, "labels": torch.tensor([0])}],
+    )
+    assert legend(plot_confidence(metric.results(), iou_threshold=0.75)[1])[2] == "F1  100.0 %"
+    assert title(plot_confidence(metric.results(), iou_threshold=0.8)[1]) == "no detection is right"
+
+
+@pytest.mark.parametrize(
+    "results", [EXAMPLE, results_of(([(0.01, True)], 1)), results_of(([], 1)), results_of(([], 0))]
+)
+def test_the_axes_are_the_same_in_every_epoch(results):
+    _, axes = plot_confidence(results)
+    assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (-1, 101))
+    assert axes.get_yticks().tolist() == [0, 20, 40, 60, 80, 100]
+
+
+def test_the_axis_is_wider_for_scores_that_are_no_probabilities():
+    assert plot_confidence(results_of(([(-2.5, True), (8.0, False)], 1)))[1].get_xlim() == (-2.5, 8)
+
+
+def test_the_legend_says_that_nothing_is_right():
+    _, axes = plot_confidence(results_of(([(0.5, False)], 1)))
+    assert title(axes) == "no detection is right"
+    assert legend(axes) == ["precision", "recall", "F1"]
+    assert at(axes.lines[0], 0.5) == 0
+
+
+@pytest.mark.parametrize("options", [{}, {"label": 0}])
+def test_the_legend_says_that_nothing_is_defined_without_ground_truths(options):
+    _, axes = plot_confidence(results_of(([(0.5, False)], 0)), **options)
+    assert title(axes) == "undefined: no ground truth"
+    assert all(len(line.get_xdata()) == 0 for line in axes.lines)
+
+
+def test_many_scores_are_drawn_at_so_many_confidences_as_can_be_seen():
+    # One image each, found with the scores 0, 1/4999, ... and 1: at a confidence c the share 1 - c of them is found.
+    num = torch.arange(5000)
+    boxes, label = torch.tensor([[0.0, 0.0, 40.0, 40.0]]).expand(5000, 4), torch.zeros_like(num)
+    matches = match_images(Detections(boxes, num.double() / 4999, label, num), GroundTruths(boxes, label, num))
+    _, axes = plot_confidence(SimpleNamespace(matches=matches, coco=EXAMPLE.coco))
+    for line in axes.lines[:3]:
+        assert len(line.get_xdata()) == 2000
+    for confidence in (0.0, 0.1, 0.5, 1.0):
+        assert at(axes.lines[1], confidence) == pytest.approx(100 * (1 - confidence), abs=0.1)
+
+
+@pytest.mark.usefixtures("unannotated")
+def test_bad_options_are_refused():
+    with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0\.5, 0\.55, .*; got 0\.52\."):
+        plot_confidence(EXAMPLE, iou_threshold=0.52)
+    with pytest.raises(ValueError, match=r"^`label` must be the label of a class that occurs; got 7\.$"):
+        plot_confidence(EXAMPLE, label=7)

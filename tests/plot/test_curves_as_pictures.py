@@ -1,0 +1,135 @@
+"""What holds for every picture."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import matplotlib as mpl
+import pytest
+import torch
+
+mpl.use("Agg")
+
+from matplotlib import pyplot as plt
+
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, coco_evaluate, match_images
+from reid_torchmetrics.functional.retrieval import (
+    evaluate,
+    find_relevance,
+    score_embeddings,
+    score_histogram,
+    verify,
+)
+from reid_torchmetrics.plot import (
+    plot_camera_pairs,
+    plot_cmc,
+    plot_confidence,
+    plot_det,
+    plot_first_ranks,
+    plot_precision_recall,
+    plot_retrieval_precision_recall,
+    plot_roc,
+    plot_scores,
+)
+from reid_torchmetrics.plot.labels import labeled, shown
+
+LABELS = torch.arange(24) % 4, torch.arange(24) % 8, torch.arange(24) // 4 % 3, torch.arange(24) // 8 + 3
+X = torch.randn(24, 8, generator=torch.Generator().manual_seed(1))
+RESULTS = evaluate(X, X.flip(0), *LABELS)
+RELEVANCE = find_relevance(*LABELS)
+SCORES = score_embeddings(X, X.flip(0), RELEVANCE)
+VERIFICATION, HISTOGRAM = verify(SCORES, RELEVANCE), score_histogram(SCORES, RELEVANCE)
+BOXES = torch.tensor([[0.0, 0.0, 9.0, 9.0], [20.0, 0.0, 9.0, 9.0]])
+FOUND = (
+    Detections(BOXES, torch.tensor([0.9, 0.6]), torch.tensor([0, 1]), torch.zeros(2).long()),
+    GroundTruths(BOXES, torch.tensor([0, 1]), torch.zeros(2).long()),
+)
+DETECTION = SimpleNamespace(matches=match_images(*FOUND), coco=coco_evaluate(*FOUND))
+
+LONG = "experiments/2024-11-03/resnet50_ibn_a_circle_loss_lr_$0.00035$_{batch}_128_seed"
+NAMES = ["baseline", f"{LONG}_1", f"_{LONG}_2", "two\nlines", "a", "b", "c"]
+PICTURES = {
+    "cmc": lambda names, **options: plot_cmc(dict.fromkeys(names, RESULTS.cmc), **options),
+    "retrieval precision and recall": lambda names, **options: plot_retrieval_precision_recall(
+        dict.fromkeys(names, RESULTS), **options
+    ),
+    "queries": lambda names, **options: plot_retrieval_precision_recall(RESULTS, queries=range(len(names)), **options),
+    "camera pairs": lambda names, **options: plot_camera_pairs(
+        RESULTS.by_camera_pair("map"), name=names[-1], camera_names=dict(enumerate(names)), **options
+    ),
+    "scores": lambda names, **options: plot_scores(HISTOGRAM, VERIFICATION, **options),
+    "roc": lambda names, **options: plot_roc(dict.fromkeys(names, VERIFICATION), **options),
+    "det": lambda names, **options: plot_det(dict.fromkeys(names, VERIFICATION), **options),
+    "first ranks": lambda names, **options: plot_first_ranks(dict.fromkeys(names, RESULTS), **options),
+    "precision and recall": lambda names, **options: plot_precision_recall(
+        dict.fromkeys(names, DETECTION.coco), **options
+    ),
+    "confidence": lambda names, **options: plot_confidence(
+        DETECTION, label=0, names=dict(enumerate(names[1:])), **options
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    plt.close("all")
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_no_figure_is_left_open_in_pyplot(picture):
+    figure, axes = PICTURES[picture](NAMES[:1])
+    assert plt.get_fignums() == []
+    assert axes.figure is figure
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+def test_a_picture_is_drawn_into_given_axes(picture):
+    figure, (_, axes) = plt.subplots(1, 2)
+    assert PICTURES[picture](NAMES[:2], ax=axes) == (figure, axes)
+
+
+@pytest.mark.parametrize("picture", PICTURES)
+@pytest.mark.parametrize("num_names", [1, 3, 7])
+def test_what_is_drawn_is_inside_the_figure_and_leaves_room_for_the_axes_whatever_the_names(picture, num_names):
+    figure, axes = PICTURES[picture]([*reversed(NAMES[:num_names])])
+    figure.draw_without_rendering()
+    whole, own, all_of_it = figure.bbox, axes.get_window_extent(), axes.get_tightbbox()
+    assert whole.x0 <= all_of_it.x0 < all_of_it.x1 <= whole.x1
+    assert whole.y0 <= all_of_it.y0 < all_of_it.y1 <= whole.y1
+    assert own.width >= 0.35 * whole.width
+    assert own.height >= 0.35 * whole.height
+
+
+@pytest.mark.parametrize("picture", ["roc", "det", "scores", "confidence"])
+@pytest.mark.parametrize("num_names", [3, 7])
+def test_a_legend_of_curves_that_may_be_anywhere_covers_neither_them_nor_the_names_of_the_axes(picture, num_names):
+    figure, axes = PICTURES[picture](NAMES[:num_names])
+    figure.draw_without_rendering()
+    legend = axes.get_legend().get_window_extent()
+    assert not legend.overlaps(axes.get_window_extent())
+    assert not legend.overlaps(axes.xaxis.label.get_window_extent())
+
+
+@pytest.mark.parametrize("picture", ["cmc", "roc", "det", "first ranks", "precision and recall"])
+def test_every_name_is_in_the_legend(picture):
+    _, axes = PICTURES[picture](NAMES)
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert len([text for text in texts if "  (" in text]) == len(NAMES)
+
+
+def test_of_a_long_name_both_ends_are_shown():
+    assert shown("a" * 20 + "b" * 20) == "a" * 14 + "…" + "b" * 13
+    assert shown("abcdefgh", 5) == "ab…gh"
+    assert shown("x" * 28) == "x" * 28
+    assert shown(3) == "3"
+
+
+def test_a_name_is_no_formula_and_has_one_line():
+    assert shown("$x$") == r"\$x\$"
+    assert shown("two\nlines") == "two lines"
+
+
+def test_a_label_is_what_is_said_behind_the_name():
+    assert labeled("name", "said") == "name  (said)"
+    assert labeled("", "said") == "(said)"
+    assert labeled("_name", "said") == " _name  (said)"  # matplotlib leaves out what begins with an underscore

@@ -1,0 +1,93 @@
+"""Pictures of the ranks of first right answers."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_scores
+from reid_torchmetrics.plot import plot_first_ranks
+
+pytestmark = pytest.mark.usefixtures("unannotated")  # results that no evaluation has
+
+NAN = float("nan")
+ONE_QUERY = evaluate_scores(torch.tensor([[2.0, 1.0]]), torch.tensor([1]), torch.tensor([1, 2]))
+
+
+def results_of(ranks: list[float], num_candidates: int, weight: list[float] | None = None) -> RetrievalResults:
+    """Results with these first ranks; all else is that of another evaluation."""
+    return replace(
+        ONE_QUERY,
+        first_rank=torch.tensor(ranks, dtype=torch.float64),
+        num_candidates=torch.full((len(ranks),), num_candidates),
+        weight=None if weight is None else torch.tensor(weight, dtype=torch.float64),
+    )
+
+
+def heights(axes) -> list[list[float]]:
+    return [[bar.get_height() for bar in bars] for bars in axes.containers]
+
+
+def legend(axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+def bins(axes) -> list[str]:
+    return [label.get_text() for label in axes.get_xticklabels()]
+
+
+def test_the_share_of_the_valid_queries_in_each_bin_is_drawn_in_percent():
+    figure, axes = plot_first_ranks(results_of([1, 1, 2, 3, 5, 6, 10, 11, NAN, NAN], 20))
+    assert bins(axes) == ["1", "2", "3-5", "6-10", "11-20"]
+    assert heights(axes) == [[25, 12.5, 25, 25, 12.5]]
+    assert legend(axes) == ["(2 of 10)"]
+    assert axes.get_legend().get_title().get_text() == "queries without a right answer"
+    assert figure is axes.figure
+
+
+@pytest.mark.parametrize(
+    ("num_candidates", "last"),
+    [(0, "1"), (1, "1"), (2, "2"), (3, "3-5"), (1000, "501-1000"), (1001, "> 1000"), (10**6, "> 1000")],
+)
+def test_bins_go_up_to_the_last_candidate(num_candidates, last):
+    assert bins(plot_first_ranks(results_of([1], num_candidates))[1])[-1] == last
+
+
+def test_ranks_beyond_1000_share_a_bin():
+    _, axes = plot_first_ranks(results_of([1000, 1001, 50_000, 2], 60_000))
+    assert heights(axes)[0][-2:] == [25, 50]
+
+
+def test_a_rank_between_two_is_in_the_bin_of_the_higher_one():
+    assert heights(plot_first_ranks(results_of([1.5, 2.5], 4))[1]) == [[0, 50, 50]]
+
+
+def test_queries_count_with_their_weights():
+    assert heights(plot_first_ranks(results_of([1, 2, NAN], 2, weight=[3, 1, 5]))[1]) == [[75, 25]]
+
+
+def test_several_results_are_side_by_side_under_their_names():
+    _, axes = plot_first_ranks({"before": results_of([2, 2], 4), "after": results_of([1, NAN], 2)})
+    assert heights(axes) == [[0, 100, 0], [100, 0, 0]]
+    assert legend(axes) == ["before  (0 of 2)", "after  (1 of 2)"]
+    before, after = (bars[0] for bars in axes.containers)
+    assert before.get_x() + before.get_width() == pytest.approx(after.get_x())
+    assert not axes.texts
+
+
+def test_bars_of_a_single_result_have_their_numbers():
+    _, axes = plot_first_ranks(results_of([1, 1, 2], 2))
+    assert [text.get_text() for text in axes.texts] == ["66.7", "33.3"]
+
+
+def test_the_axis_is_the_same_in_every_epoch_and_its_ticks_end_at_100_percent():
+    for ranks in ([1.0], [3.0], [NAN]):
+        _, axes = plot_first_ranks(results_of(ranks, 4))
+        assert axes.get_ylim() == (0, 108)
+        assert axes.get_yticks().tolist() == [0, 20, 40, 60, 80, 100]
+
+
+def test_the_legend_says_that_nothing_is_defined():
+    _, axes = plot_first_ranks({"all": results_of([NAN, NAN], 4), "none": results_of([], 4)})
+    assert legend(axes) == ["all  (undefined: all 2)", "none  (undefined: no query was evaluated)"]
+    assert heights(axes) == [[0, 0, 0]] * 2

@@ -1,0 +1,109 @@
+"""Pictures of what two models differ by: what is drawn is what was compared."""
+
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import matplotlib as mpl
+import pytest
+import torch
+
+mpl.use("Agg")
+
+from matplotlib.figure import Figure
+
+from reid_torchmetrics.functional.retrieval import Comparison, Difference, compare, evaluate_scores
+from reid_torchmetrics.plot import plot_comparison
+
+NAN = math.nan
+UNDEFINED = Difference(0.5, NAN, NAN, NAN, NAN, NAN, 0, 0, 0, is_rank=False)
+
+
+def difference(low: float, middle: float, high: float, p_value: float, *, is_rank: bool = False) -> Difference:
+    return Difference(0.5, 0.5 + middle, middle, low, high, p_value, 3, 2, 1, is_rank)
+
+
+def comparison_of(differences: dict[str, Difference], **changes: object) -> Comparison:
+    results = evaluate_scores(torch.tensor([[0.5, 0.4]]), torch.tensor([1]), torch.tensor([1, 2]))
+    found = compare(results, results, generator=torch.Generator().manual_seed(0), repeats=1, permutations=1)
+    return replace(found, differences=differences, **changes)
+
+
+TWO = comparison_of({"map": difference(-0.01, 0.02, 0.05, 0.25), "rank_1": difference(0.01, 0.03, 0.06, 0.0101)})
+
+
+def written(axes) -> list[str]:
+    return [text.get_text() for text in axes.texts]
+
+
+def test_differences_are_drawn_in_percentage_points_with_their_intervals_the_first_on_top():
+    figure, axes = plot_comparison(TWO)
+    zero, first, first_point, second, second_point = axes.lines
+    assert list(zero.get_xdata()) == [0, 0]
+    assert list(first.get_xdata()) == pytest.approx([-1, 5])
+    assert list(first_point.get_xdata()) == pytest.approx([2])
+    assert list(second.get_xdata()) == pytest.approx([1, 6])
+    assert list(second_point.get_xdata()) == pytest.approx([3])
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["map", "rank_1"]
+    assert list(first.get_ydata()) == [0, 0]
+    bottom, top = axes.get_ylim()
+    assert bottom > top
+    assert figure is axes.figure
+
+
+def test_differences_and_p_values_are_written_at_the_right():
+    figure, axes = plot_comparison(TWO)
+    assert written(axes) == ["+2.00  p = 0.2500", "+3.00  p = 0.0101"]
+    figure.draw_without_rendering()
+    for text in axes.texts:
+        assert axes.get_window_extent().x1 < text.get_window_extent().x0
+        assert text.get_window_extent().x1 <= figure.bbox.x1
+
+
+def test_a_point_is_filled_where_p_is_small_enough():
+    for confidence, filled in ((0.95, [False, True]), (0.99, [False, False]), (0.5, [True, True])):
+        _, axes = plot_comparison(replace(TWO, confidence=confidence))
+        points = [line for line in axes.lines if line.get_marker() == "o"]
+        assert [point.get_markerfacecolor() != "white" for point in points] == filled
+
+
+def test_the_title_says_of_how_many_queries_and_what_was_drawn():
+    two = replace(TWO, num_valid=9, num_queries=10, confidence=0.9)
+    assert plot_comparison(two)[1].get_title() == "9 of 10 queries, 90 % intervals"
+    assert plot_comparison(replace(two, per_identity=True))[1].get_title().endswith(" intervals, identities drawn")
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [(UNDEFINED, "undefined"), (difference(-3.0, -1.5, 0.5, 0.5, is_rank=True), "-1.50 ranks  p = 0.5000")],
+)
+def test_what_is_undefined_or_no_share_is_written_and_not_drawn(number, words):
+    _, axes = plot_comparison(comparison_of({"some": number}))
+    assert len(axes.lines) == 1
+    assert written(axes) == [words]
+    assert axes.get_xlim() == (-1, 1)
+
+
+def test_equal_models_are_drawn_at_0_in_the_middle():
+    _, axes = plot_comparison(comparison_of({"map": difference(0.0, 0.0, 0.0, 1.0)}))
+    assert axes.get_xlim() == (-1, 1)
+
+
+@pytest.mark.parametrize("high", [0.02, 0.2])
+def test_an_interval_that_begins_at_0_is_inside_of_the_axes(high):
+    _, axes = plot_comparison(comparison_of({"map": difference(0.0, 0.0, high, 1.0)}))
+    assert axes.get_xlim()[1] > 100 * high
+
+
+def test_many_numbers_make_a_higher_figure_and_do_not_overlap():
+    many = {f"rank_{k}": difference(0.0, 0.01, 0.02, 0.1) for k in range(1, 31)}
+    (few, _), (figure, axes) = plot_comparison(TWO), plot_comparison(comparison_of(many))
+    assert figure.get_figheight() > few.get_figheight()
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert not any(one.overlaps(other) for one, other in pairwise(boxes))
+
+
+def test_a_comparison_is_drawn_into_given_axes():
+    given = Figure().subplots()
+    assert plot_comparison(TWO, ax=given)[1] is given

@@ -1,0 +1,62 @@
+"""Two models in a report: the numbers are those of the comparison, which must be of the results."""
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import compare, evaluate_scores
+from reid_torchmetrics.report import write_report
+from tests.report import problems
+from tests.report.pages import data, parse, read, section
+
+# Query 0 is no longer right at first, its average precision is (1/2 + 2/3) / 2 = 7/12; query 1 is: (1 + 2/3) / 2 = 5/6.
+OTHER_SCORES = torch.tensor([[0.8, 0.7, 0.9, 0.1], [0.5, 0.4, 0.9, 0.45], [0.2, 0.4, 0.3, 0.1]])
+
+
+@pytest.fixture(scope="module")
+def models():
+    a = problems.retrieval(reports=("map", "rank_1", "mean_rank"))
+    b = evaluate_scores(OTHER_SCORES, *problems.LABELS, reports=("map", "rank_1", "mean_rank"))
+    comparison = compare(a, b, generator=torch.Generator().manual_seed(0), repeats=100, permutations=100)
+    return a, b, comparison
+
+
+def test_the_differences_are_those_of_the_comparison(models, tmp_path):
+    _, b, comparison = models
+    page = read(write_report(b, tmp_path / "r.html", comparison=comparison))
+    shown = section(page, "comparison")
+    rows = {row["measure"]: row for row in shown.rows("Numbers of a and b, and their differences")}
+    precision, first = rows["map (%)"], rows["mean_rank"]
+    # (7/12 + 5/6) / 2 = 17/24 = 70.83 %, and 17/24 - 2/3 = 1/24
+    assert [precision[key] for key in ("a", "b", "b - a")] == ["66.67", "70.83", "+4.17"]
+    assert [precision[key] for key in ("b better", "b worse", "equal")] == ["1", "1", "0"]
+    assert precision["p"] == f"{comparison.differences['map'].p_value:.4f}"
+    assert [first[key] for key in ("a", "b", "b - a")] == ["1.50", "1.50", "0"]
+    assert "This page is about b." in shown.text
+    assert len(shown.all("figure")) == 1
+    assert data(page)["comparison"]["measures"]["map"]["num_better"] == 1
+
+
+def test_the_queries_that_were_gained_and_lost_are_listed(models, tmp_path):
+    a, _, comparison = models
+    shown = section(read(write_report(a, tmp_path / "r.html", comparison=comparison)), "comparison")
+    assert "This page is about a." in shown.text
+    listed = {each.one("summary").text: each.one("p").text for each in shown.all("details")}
+    assert listed == {
+        "Queries whose first candidate is right in b alone: 1": "1",
+        "Queries whose first candidate is right in a alone: 1": "0",
+    }
+
+
+def test_a_comparison_of_others_is_refused(models, tmp_path):
+    _, _, comparison = models
+    other = evaluate_scores(-OTHER_SCORES, *problems.LABELS, reports=("map", "rank_1", "mean_rank"))
+    with pytest.raises(
+        ValueError, match=r"^`comparison` must be of `results` and of others; got one of other numbers\.$"
+    ):
+        write_report(other, tmp_path / "r.html", comparison=comparison)
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_without_a_comparison_there_is_no_such_section(tmp_path):
+    page = parse(write_report(problems.retrieval(), tmp_path / "r.html").read_text(encoding="utf-8"))
+    assert page.all("section", id="comparison") == []

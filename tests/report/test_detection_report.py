@@ -1,0 +1,159 @@
+"""The report of a detection: what it says is what the results say."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.report import write_report
+from tests.report import problems
+from tests.report.pages import data, read, section
+
+NUMBERS = "COCO's numbers"
+CLASSES = "Means over IoU thresholds, if no threshold is named"
+NASTY = "</script><script>alert('x')</script>"
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    """Of the metric with names and of the function, by their kind."""
+    folder = tmp_path_factory.mktemp("reports")
+    return {
+        "metric": read(write_report(problems.detection(), folder / "metric.html", names={3: "cat", 7: NASTY})),
+        "function": read(write_report(problems.coco(), folder / "function.html")),
+    }
+
+
+@pytest.mark.parametrize("kind", ["metric", "function"])
+def test_the_twelve_numbers_are_those_of_the_results(pages, kind):
+    rows = section(pages[kind], "numbers").rows(NUMBERS)
+    numbers = {row["measure"]: row["value (%)"] for row in rows}
+    # Class 3 has 51/101 and class 7 has 1: the mean is 75.25 %. Of class 3 a half is found, of class 7 all.
+    assert numbers == {
+        "map": "75.25",
+        "map_50": "75.25",
+        "map_75": "75.25",
+        "map_small": "undefined",
+        "map_medium": "75.25",
+        "map_large": "undefined",
+        "mar_1": "75.00",
+        "mar_10": "75.00",
+        "mar_100": "75.00",
+        "mar_small": "undefined",
+        "mar_medium": "75.00",
+        "mar_large": "undefined",
+    }
+
+
+def test_every_number_has_its_convention(pages):
+    said = {row["measure"]: row["convention"] for row in section(pages["metric"], "numbers").rows(NUMBERS)}
+    everything = "area range all, 0 to 100000² pixels; at most 100 detections of an image and class"
+    thresholds = "mean over 10 IoU thresholds from 0.5 to 0.95, mean over classes"
+    assert said["map"] == f"average precision, rule coco, {thresholds}; {everything}"
+    assert said["map_75"] == f"average precision, rule coco, at IoU 0.75, mean over classes; {everything}"
+    assert said["map_medium"] == said["map"].replace("all, 0 to 100000²", "medium, 32² to 96²")
+    assert said["mar_10"] == f"largest recall, {thresholds}; {everything}".replace("most 100", "most 10")
+    assert said["mar_small"] == f"largest recall, {thresholds}; {everything}".replace(
+        "all, 0 to 100000²", "small, 0 to 32²"
+    )
+
+
+def test_the_classes_have_their_names_counts_and_values(pages):
+    cat, other = section(pages["metric"], "classes").rows(CLASSES)
+    assert cat == {
+        "class": "cat",
+        "ground truths": "2",
+        "detections": "2",
+        "AP (%)": "50.50",
+        "AP at IoU 0.5 (%)": "50.50",
+        "AP at IoU 0.75 (%)": "50.50",
+        "recall (%)": "50.00",
+    }
+    assert other["class"] == NASTY
+    assert len(pages["metric"].all("script")) == 2
+    plain = section(pages["function"], "classes").rows(CLASSES)
+    assert [(row["class"], row["AP (%)"]) for row in plain] == [("class 3", "50.50"), ("class 7", "100.00")]
+
+
+def test_the_images_with_the_most_errors_are_listed(pages):
+    (row,) = section(pages["metric"], "images").rows("Boxes of each image")
+    assert row == {"image": "1", "right": "0", "wrong": "0", "missed": "1"}
+
+
+@pytest.mark.parametrize("is_function", [True, False])
+def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
+    asked = []
+
+    def image(number):
+        asked.append(number)
+        return np.zeros((300, 300, 3), dtype=np.uint8)
+
+    boxes = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
+    if is_function:
+        boxes = {name: values.__getitem__ for name, values in boxes.items()}
+    page = read(write_report(problems.detection(), tmp_path / "r.html", pictures=image, **boxes))
+    assert asked == [1]
+    (item,) = section(page, "images").one("ul").all("li")
+    assert item.one("img").attributes["alt"] == "image 1 with its boxes"
+
+
+def test_of_many_images_the_worst_are_seen_at_once(tmp_path):
+    metric = DetectionMAP()
+    truth = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([0])}
+    nothing = {"boxes": torch.zeros(0, 4), "scores": torch.zeros(0), "labels": torch.zeros(0, dtype=torch.int64)}
+    metric.update([nothing] * 6, [truth] * 6)
+    options = {
+        "pictures": lambda _: np.zeros((64, 64, 3), dtype=np.uint8),
+        "detections": lambda _: nothing,
+        "ground_truths": lambda _: truth,
+    }
+    page = read(write_report(metric.results(), tmp_path / "r.html", num_worst=5, **options))
+    images = section(page, "images")
+    assert len(images.all("img")) == 5
+    assert images.one("details").one("summary").text == "1 more"
+
+
+def test_what_the_function_does_not_give_has_a_sentence_in_its_place(pages):
+    for name in ("curves", "images"):
+        assert "DetectionMAP(...).results()" in section(pages["function"], name).text
+    assert [len(section(pages[kind], "curves").all("figure")) for kind in ("metric", "function")] == [2, 1]
+
+
+def test_the_page_has_the_numbers_for_programs(pages):
+    found = data(pages["metric"])
+    assert found["measures"]["map"]["value"] == pytest.approx((51 / 101 + 1) / 2)
+    assert found["measures"]["map_small"]["value"] is None
+    assert found["classes"][0] == {"label": 3, "name": "cat", "average_precision": pytest.approx(51 / 101)}
+    assert json.loads(section(pages["metric"], "provenance").one("pre").text) == found
+
+
+def test_an_area_without_an_end_is_json(tmp_path):
+    metric = DetectionMAP(area_ranges={"all": (0.0, float("inf"))})
+    boxes = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([0])}
+    metric.update([boxes | {"scores": torch.tensor([0.5])}], [boxes])
+    found = data(read(write_report(metric.results(), tmp_path / "r.html")))
+    assert found["area_ranges"] == {"all": [0.0, None]}
+
+
+def test_all_classes_together_are_called_so(tmp_path):
+    metric = DetectionMAP(average="micro")
+    boxes = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([3])}
+    metric.update([boxes | {"scores": torch.tensor([0.5])}], [boxes])
+    (row,) = section(read(write_report(metric.results(), tmp_path / "r.html", names={0: "no"})), "classes").rows(
+        CLASSES
+    )
+    assert row["class"] == "all classes together"
+
+
+def test_many_classes_are_folded_and_have_a_filter(tmp_path):
+    metric = DetectionMAP()
+    labels = torch.arange(21)
+    boxes = {"boxes": torch.tensor([problems.BOX]).repeat(21, 1), "labels": labels}
+    metric.update([boxes | {"scores": torch.full((21,), 0.5)}], [boxes])
+    page = read(write_report(metric.results(), tmp_path / "r.html"))
+    (folded,) = section(page, "classes").all("details")
+    assert folded.one("summary").text == "All 21 classes"
+    assert folded.one("label").text == "class beginning with "
+    assert section(page, "images").all("table") == []

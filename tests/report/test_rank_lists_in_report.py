@@ -1,0 +1,144 @@
+"""Single queries in a report: the hardest ones and confident mistakes, with pictures or without."""
+
+from dataclasses import replace
+
+import torch
+
+from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_scores
+from tests.report import problems
+from tests.report.pages import section
+
+HARDEST = "Queries with the lowest average precision"
+MISTAKES = "Queries whose best candidate is wrong, by falling margin"
+
+
+def test_the_hardest_queries_are_in_a_table_where_there_are_no_pictures(report, with_lists):
+    hardest = section(report(with_lists), "hardest")
+    assert hardest.rows(HARDEST) == [
+        {
+            "query": "1",
+            "identity": "2",
+            "camera": "0",
+            "average precision (%)": "50.00",
+            "first right answer at rank": "2",
+            "first 3 candidates": "2 wrong, right at 2",
+        },
+        {
+            "query": "0",
+            "identity": "1",
+            "camera": "0",
+            "average precision (%)": "83.33",
+            "first right answer at rank": "1",
+            "first 3 candidates": "1 wrong, right at 1, 3",
+        },
+    ]
+
+
+def test_a_mistake_is_a_query_whose_best_candidate_is_wrong(report, with_lists):
+    assert [row["query"] for row in section(report(with_lists), "mistakes").rows(MISTAKES)] == ["1"]
+
+
+def test_only_so_many_queries_are_shown_as_are_asked_for(report, with_lists):
+    page = report(with_lists, num_hardest=1, num_mistakes=1)
+    assert [row["query"] for row in section(page, "hardest").rows(HARDEST)] == ["1"]
+
+
+def test_more_queries_than_ten_are_folded(report):
+    scores, identities = torch.eye(25).flip(0), torch.arange(25)
+    page = report(evaluate_scores(scores, identities, identities, reports=("map",)))
+    (folded,) = section(page, "hardest").all("details")
+    assert folded.one("summary").text == "15 more"
+    assert len(folded.rows(f"{HARDEST}, continued")) == 15
+
+
+def test_pictures_of_a_rank_list_are_in_its_order_with_words_for_all_that_is_seen(report, with_lists):
+    asked = []
+
+    def picture(number):
+        asked.append(number)
+        return problems.picture(number)
+
+    page = report(with_lists, pictures=picture, gallery_pictures=lambda number: problems.picture(10 + number))
+    first, second = section(page, "hardest").one("ul").all("li")
+    assert (
+        first.one("p").text == "query 1, identity 2, camera 0, average precision 50.00 %, first right answer at rank 2"
+    )
+    assert [each.attributes["alt"] for each in first.all("img")] == ["query", "wrong", "right", "wrong"]
+    assert [each.text for each in first.all("figcaption")] == [
+        "queryid\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}0",
+        "1. 0.900id\N{NO-BREAK SPACE}1 cam\N{NO-BREAK SPACE}1",
+        "2. 0.500id\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}1",
+        "3. 0.400id\N{NO-BREAK SPACE}1 cam\N{NO-BREAK SPACE}2",
+    ]
+    assert asked == [1, 0]
+    assert second.attributes["id"] == "query-0"
+
+
+def test_a_first_right_answer_behind_the_list_is_shown_behind_it(report):
+    short = problems.rank_lists().first(1)
+    page = report(problems.of_metric(rank_lists=short), pictures=problems.picture)
+    cells = section(page, "hardest").one("li", id="query-1").all("figure")
+    assert [each.attributes["class"] for each in cells] == ["query", "wrong", "right first"]
+    assert cells[-1].one("figcaption").text == "2. 0.500id\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}1"
+
+
+def test_padding_is_not_shown(report):
+    lists = problems.rank_lists()
+    padded = replace(lists, index=torch.tensor([[0, 2, 1], [0, 2, -1], [1, 2, 0]]))
+    page = report(problems.of_metric(rank_lists=padded), pictures=problems.picture)
+    cells = section(page, "hardest").one("li", id="query-1").all("figure")
+    assert [each.attributes["class"] for each in cells] == ["query", "wrong", "right"]
+
+
+def test_a_rank_list_is_on_the_page_once_and_led_to(report, with_lists):
+    page = report(with_lists, pictures=problems.picture)
+    mistakes = section(page, "mistakes")
+    assert mistakes.all("img") == []
+    assert mistakes.one("a").attributes["href"] == "#query-1"
+
+
+def test_labels_that_are_not_known_are_left_out(report):
+    lists = replace(problems.rank_lists(), query_identities=None, query_cameras=None, identities=None, cameras=None)
+    lists = replace(lists, first_positive_camera=None)
+    results = problems.of_metric(rank_lists=lists, query_identities=None, query_cameras=None)
+    page = report(results, pictures=problems.picture)
+    item = section(page, "hardest").one("li", id="query-1")
+    assert item.one("p").text == "query 1, average precision 50.00 %, first right answer at rank 2"
+    assert [each.text for each in item.all("figcaption")][:2] == ["query", "1. 0.900"]
+    plain = section(report(results), "hardest").rows(HARDEST)[0]
+    assert [*plain][:2] == ["query", "average precision (%)"]
+
+
+def test_results_that_can_make_rank_lists_are_asked_for_ten_candidates(report, monkeypatch):
+    asked = []
+
+    def nearest(_, k):
+        asked.append(k)
+        return problems.rank_lists()
+
+    monkeypatch.setattr(RetrievalResults, "nearest", nearest)
+    rows = section(report(), "hardest").rows(HARDEST)
+    assert asked == [10]
+    assert rows[0]["first 3 candidates"] == "2 wrong, right at 2"
+
+
+def test_why_rank_lists_cannot_be_made_is_said(report, monkeypatch):
+    def nearest(*_):
+        raise ValueError("`scores` must <fit>.")
+
+    monkeypatch.setattr(RetrievalResults, "nearest", nearest)
+    assert "Not shown: `scores` must <fit>." in section(report(), "mistakes").text
+
+
+def test_where_rank_lists_are_missing_the_page_says_how_to_get_them(report):
+    page = report(problems.of_metric(), pictures=problems.picture)
+    for name in ("hardest", "mistakes"):
+        assert "metric.results(nearest=10)" in section(page, name).text
+        assert section(page, name).all("img") == []
+    assert [row["query"] for row in section(page, "hardest").rows(HARDEST)] == ["1", "0"]
+
+
+def test_queries_are_called_by_their_numbers_in_the_data_set(report):
+    lists = replace(problems.rank_lists(), query_index=torch.tensor([70, 71, 72]))
+    results = problems.of_metric(rank_lists=lists, query_index=torch.tensor([70, 71, 72]))
+    assert [row["query"] for row in section(report(results), "hardest").rows(HARDEST)] == ["71", "70"]

@@ -1,0 +1,150 @@
+"""The report of a retrieval: what it says is what the results say."""
+
+import json
+import math
+
+import torch
+
+from reid_torchmetrics.functional.retrieval import CameraPairs, evaluate_scores
+from reid_torchmetrics.report import write_report
+from tests.report import problems
+from tests.report.pages import data, read, section
+
+
+def test_the_numbers_are_those_of_the_results_with_their_conventions_in_words(report):
+    results = problems.retrieval()
+    rows = section(report(results), "numbers").rows("Means over queries")
+    assert [row["measure"] for row in rows] == ["map (%)", "rank_1 (%)"]
+    assert [row["value"] for row in rows] == ["66.67", "50.00"]
+    assert [row["convention"] for row in rows] == [*results.conventions.values()]
+
+
+def test_the_intervals_are_those_of_the_seed_0_or_of_a_given_generator(report):
+    results = problems.retrieval()
+    for options, seed in (({}, 0), ({"generator": torch.Generator().manual_seed(3)}, 3)):
+        rows = section(report(results, **options), "numbers").rows("Means over queries")
+        generator = torch.Generator().manual_seed(seed)
+        for name, row in zip(results.values, rows, strict=True):
+            interval = results.interval(name, generator=generator)
+            assert row["95 % interval"] == f"{100 * float(interval.low):.2f} to {100 * float(interval.high):.2f}"
+
+
+def test_a_rank_is_not_a_percentage(report):
+    rows = section(report(problems.retrieval(reports=("mean_rank",))), "numbers").rows("Means over queries")
+    assert (rows[0]["measure"], rows[0]["value"]) == ("mean_rank", "1.50")
+
+
+def test_queries_are_counted_with_the_reasons_why_some_have_no_value(report):
+    queries = section(report(), "queries")
+    rows = queries.rows("Queries; those without a positive are left out of the means")
+    assert [(row["queries"], row["number"]) for row in rows] == [
+        ("evaluated", "2"),
+        ("without a positive", "1"),
+        ("all", "3"),
+    ]
+    assert rows[1]["why"] == "no other gallery item has its identity"
+    medians = {row["per query"]: row["median"] for row in queries.rows("Median over evaluated queries")}
+    assert medians == {"positives": "2", "candidates": "4"}
+
+
+def test_queries_that_count_as_0_are_said_to(report):
+    page = report(problems.retrieval(empty_target_action="neg"))
+    assert section(page, "queries").rows("Queries; those without a positive count as 0 in the means")
+    assert section(page, "numbers").rows("Means over queries")[1]["value"] == "33.33"
+
+
+def test_the_curves_are_drawn(tmp_path):
+    page = read(write_report(problems.retrieval(), tmp_path / "r.html"))
+    figures = section(page, "curves").all("figure")
+    assert [each.one("svg").attributes["aria-labelledby"] for each in figures] == [
+        "cmc-caption",
+        "precision-recall-caption",
+        "first-ranks-caption",
+    ]
+
+
+def test_a_curve_that_is_not_defined_has_its_reason(tmp_path):
+    page = read(write_report(problems.retrieval(ties="expected"), tmp_path / "r.html"))
+    curves = section(page, "curves")
+    assert "Not shown: " in curves.text
+    assert len(curves.all("figure")) == 2
+
+
+def test_where_pairs_of_cameras_are_missing_the_page_says_how_to_get_them(report):
+    pairs = section(report(problems.of_metric()), "camera-pairs")
+    assert "metric.results(camera_pairs=True)" in pairs.text
+    assert pairs.all("figure") == []
+
+
+def test_pairs_of_cameras_are_drawn_and_listed(report):
+    # Of camera 1 query 0 finds its item first, of camera 2, too; query 1 finds its item second in both.
+    pairs = section(report(), "camera-pairs")
+    assert len(pairs.all("figure")) == 1
+    rows = pairs.rows("map (%)")
+    assert rows == [
+        {"query camera": "0", "gallery camera 1": "75.00", "gallery camera 2": "75.00"},
+        {"query camera": "5", "gallery camera 1": "undefined", "gallery camera 2": "undefined"},
+    ]
+
+
+def test_without_cameras_there_are_neither_cameras_nor_pairs_and_the_page_says_why(report):
+    page = report(evaluate_scores(problems.SCORES, *problems.LABELS[:2], reports=("map",)))
+    for name in ("camera-pairs", "cameras"):
+        assert "Not shown: `" in section(page, name).text
+        assert section(page, name).all("table") == []
+
+
+def test_cameras_and_identities_have_the_means_of_their_queries(report):
+    page = report()
+    assert section(page, "cameras").rows("Means over the queries of each camera") == [
+        {"camera": "0", "queries": "2", "with a value": "2", "map (%)": "66.67", "rank_1 (%)": "50.00"},
+        {"camera": "5", "queries": "1", "with a value": "0", "map (%)": "undefined", "rank_1 (%)": "undefined"},
+    ]
+    rows = section(page, "identities").rows("Means over the queries of each identity")
+    assert [(row["identity"], row["map (%)"]) for row in rows] == [("2", "50.00"), ("1", "83.33"), ("3", "undefined")]
+
+
+def test_identities_have_names_that_are_escaped(report, with_lists):
+    nasty = '</script><script>alert("x")</script>'
+    page = report(with_lists, names={2: nasty}, pictures=problems.picture, title=nasty)
+    assert len(page.all("script")) == 2
+    assert nasty in section(page, "identities").text
+    assert nasty in section(page, "hardest").text
+    assert page.one("h1").text == page.one("title").text == nasty
+
+
+def test_the_page_has_the_results_for_programs_and_for_readers(report):
+    results = problems.retrieval()
+    page = report(results)
+    assert {name: value for name, value in data(page).items() if name != "versions"} == results.to_dict() | {
+        "protocol": json.loads(json.dumps(results.protocol.to_dict()))
+    }
+    assert json.loads(section(page, "provenance").one("pre").text) == data(page)
+    assert section(page, "provenance").rows("Versions")[1] == {"package": "torch", "version": str(torch.__version__)}
+
+
+def test_a_page_without_a_valid_query_says_undefined(report):
+    scores = torch.rand(2, 2)
+    results = evaluate_scores(scores, torch.tensor([1, 2]), torch.tensor([3, 4]), reports=("map", "rank_1"))
+    page = report(results)
+    rows = section(page, "numbers").rows("Means over queries")
+    assert [(row["value"], row["95 % interval"]) for row in rows] == [("undefined", "undefined")] * 2
+    assert math.isnan(results.means["map"])
+    assert data(page)["measures"]["map"]["value"] is None
+
+
+def test_all_pairs_of_cameras_that_are_held_are_drawn(report):
+    def pairs(value):
+        one = torch.tensor([1])
+        return CameraPairs(one, one, torch.tensor([[value]], dtype=torch.float64), torch.tensor([[1]]))
+
+    held = {"map": pairs(0.5), "rank_1": pairs(0.25), "mean_rank": pairs(3.0)}
+    results = problems.of_metric(camera_pairs=held)
+    object.__setattr__(results, "by_camera_pair", held.__getitem__)
+    shown = section(report(results), "camera-pairs")
+    assert len(shown.all("figure")) == 2
+    assert [shown.rows(name)[0]["gallery camera 1"] for name in ("map (%)", "rank_1 (%)", "mean_rank")] == [
+        "50.00",
+        "25.00",
+        "3",
+    ]

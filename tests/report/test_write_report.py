@@ -1,0 +1,218 @@
+"""The file: one page that holds all that it shows, written as a whole or not at all, and the same every time."""
+
+import re
+from itertools import pairwise
+
+import pytest
+import torch
+
+import reid_torchmetrics
+from reid_torchmetrics.functional.retrieval import evaluate_scores
+from reid_torchmetrics.report import write, write_report
+from tests.report import problems
+from tests.report.pages import parse
+
+KINDS = {
+    "retrieval": (
+        problems.retrieval,
+        lambda: {"names": {1: "one"}, "title": "A title"},
+    ),
+    "metric": (
+        lambda: problems.of_metric(rank_lists=problems.rank_lists()),
+        lambda: {"pictures": problems.picture},
+    ),
+    "empty": (lambda: evaluate_scores(torch.rand(0, 2), torch.arange(0), torch.arange(2)), dict),
+    "detection": (problems.detection, lambda: {"names": {3: "three"}}),
+    "coco": (problems.coco, dict),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kind(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def html(kind, tmp_path_factory):
+    return written(kind, tmp_path_factory.mktemp("reports") / "report.html").decode("utf-8")
+
+
+def written(kind, path):
+    results, options = KINDS[kind]
+    return write_report(results(), path, **options()).read_bytes()
+
+
+def test_the_page_is_well_formed_and_says_what_it_is(html):
+    page = parse(html)
+    assert html.startswith('<!DOCTYPE html>\n<html lang="en">')
+    assert page.one("html").one("head").one("meta", name="viewport")
+    assert page.one("title").text == page.one("h1").text != ""
+
+
+def test_all_ids_are_unique_and_all_links_lead_to_one(html):
+    page = parse(html)
+    ids = [each.attributes["id"] for each in page.all() if "id" in each.attributes]
+    assert len(set(ids)) == len(ids)
+    assert {each.attributes["href"][1:] for each in page.all("a")} <= set(ids)
+    named = [each.attributes["aria-labelledby"] for each in page.all() if "aria-labelledby" in each.attributes]
+    assert {*named} <= {*ids}
+
+
+def test_nothing_is_loaded_from_elsewhere(html):
+    page = parse(html)
+    loaded = [each.attributes.get(key) for each in page.all() for key in ("src", "href", "srcset", "data", "action")]
+    assert all(each.startswith(("#", "data:")) for each in loaded if each is not None)
+    style = page.one("style").text + "".join(each.attributes.get("style") or "" for each in page.all())
+    assert "@import" not in style
+    assert re.findall(r"url\((?!#)", html) == []
+
+
+def test_headings_are_in_order_and_every_section_is_in_the_contents(html):
+    page = parse(html)
+    levels = [int(each.name[1]) for each in page.all() if re.fullmatch(r"h[1-6]", each.name)]
+    assert levels[0] == 1
+    assert all(second - first <= 1 for first, second in pairwise(levels))
+    contents = [each.attributes["href"] for each in page.one("nav").all("a")]
+    assert contents == [f"#{each.attributes['id']}" for each in page.all("section")]
+
+
+def test_every_picture_has_words_and_every_table_a_caption(html):
+    page = parse(html)
+    assert all(each.attributes["alt"] for each in page.all("img"))
+    assert all(each.one("caption").text for each in page.all("table"))
+    assert all("aria-labelledby" in each.attributes for each in page.all("svg"))
+
+
+def test_every_section_shows_something(html):
+    for each in parse(html).all("section"):
+        assert each.all("table") or each.all("figure") or each.all("p")
+
+
+def test_the_script_is_short(html):
+    *_, script = parse(html).all("script")
+    assert script.attributes == {}
+    assert len(script.text.strip().splitlines()) <= 30
+
+
+def test_the_same_results_give_the_same_bytes(kind, html, tmp_path):
+    assert written(kind, tmp_path / "another name.html") == html.encode("utf-8")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_results_on_a_gpu_give_the_same_page(tmp_path):
+    labels = [each.cuda() for each in problems.LABELS]
+    on_gpu = evaluate_scores(problems.SCORES.cuda(), *labels, protocol="market1501", reports=("map", "rank_1"))
+    first, second = (
+        write_report(results, tmp_path / name).read_bytes()
+        for name, results in (("cpu", problems.retrieval()), ("gpu", on_gpu))
+    )
+    assert first == second
+
+
+def test_folders_are_made_an_older_file_is_replaced_and_nothing_else_is_left(tmp_path):
+    path = tmp_path / "new" / "folder" / "report.html"
+    path.parent.mkdir(parents=True)
+    path.write_text("older")
+    assert reid_torchmetrics.write_report(problems.coco(), str(path)) == path
+    assert path.read_text(encoding="utf-8").endswith("</html>\n")
+    assert [*path.parent.iterdir()] == [path]
+    assert write_report(problems.coco(), tmp_path / "other" / "r.html").exists()
+
+
+def test_a_file_that_cannot_take_its_place_leaves_nothing(tmp_path):
+    (tmp_path / "report.html").mkdir()
+    with pytest.raises(OSError, match=r"report\.html"):
+        write_report(problems.coco(), tmp_path / "report.html")
+    assert [*tmp_path.iterdir()] == [tmp_path / "report.html"]
+
+
+def test_a_page_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    path.write_text("older")
+
+    def fail(*_):
+        raise RuntimeError
+
+    monkeypatch.setattr(write, "detection_page", fail)
+    with pytest.raises(RuntimeError):
+        write_report(problems.coco(), path)
+    assert path.read_text() == "older"
+    assert [*tmp_path.iterdir()] == [path]
+
+
+OF_RETRIEVAL = {
+    "gallery_pictures": problems.picture,
+    "num_hardest": 3,
+    "num_mistakes": 3,
+    "comparison": "any",
+    "generator": torch.Generator(),
+}
+
+
+@pytest.mark.parametrize("name", OF_RETRIEVAL)
+def test_an_option_of_a_retrieval_is_refused_for_a_detection(name, tmp_path):
+    value = OF_RETRIEVAL[name]
+    message = rf"^`{name}` must be left out for results of a detection; got {type(value).__name__}\.$"
+    with pytest.raises(ValueError, match=message):
+        write_report(problems.coco(), tmp_path / "r.html", **{name: value})
+
+
+OF_DETECTION = {"num_worst": 3, "detections": [], "ground_truths": [], "box_format": "xyxy"}
+
+
+@pytest.mark.parametrize("name", OF_DETECTION)
+def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
+    value = OF_DETECTION[name]
+    message = rf"^`{name}` must be left out for results of a retrieval; got {type(value).__name__}\.$"
+    with pytest.raises(ValueError, match=message):
+        write_report(problems.retrieval(), tmp_path / "r.html", **{name: value})
+
+
+@pytest.mark.parametrize("name", [*OF_DETECTION, "pictures"])
+def test_an_option_of_images_is_refused_for_results_without_images(name, tmp_path):
+    message = rf"^`{name}` must come with results of `DetectionMAP`; got CocoResults\.$"
+    with pytest.raises(ValueError, match=message):
+        write_report(problems.coco(), tmp_path / "r.html", **{name: (OF_DETECTION | {"pictures": []})[name]})
+
+
+@pytest.mark.parametrize(
+    ("results", "options", "error", "message"),
+    [
+        (
+            dict,
+            {},
+            TypeError,
+            "`results` must be those of `evaluate`, `coco_evaluate` or a metric's `results()`; got dict.",
+        ),
+        (problems.retrieval, {"num_hardest": 0}, ValueError, "`num_hardest` must be at least 1; got 0."),
+        (problems.retrieval, {"num_mistakes": 1.5}, TypeError, "`num_mistakes` must be an int; got float."),
+        (problems.retrieval, {"comparison": 1}, TypeError, "`comparison` must be one of Comparison or None; got int."),
+        (problems.retrieval, {"generator": 1}, TypeError, "`generator` must be one of Generator or None; got int."),
+        (problems.retrieval, {"names": ["a"]}, TypeError, "`names` must be a mapping of labels to names; got list."),
+        (problems.retrieval, {"title": 1}, TypeError, "`title` must be one of str or None; got int."),
+        (problems.coco, {"names": ["a"]}, TypeError, "`names` must be a mapping of labels to names; got list."),
+        (problems.detection, {"num_worst": 0}, ValueError, "`num_worst` must be at least 1; got 0."),
+        (
+            problems.detection,
+            {"box_format": "yxyx"},
+            ValueError,
+            "`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'.",
+        ),
+        (
+            problems.detection,
+            {"pictures": [], "detections": []},
+            ValueError,
+            "`pictures`, `detections` and `ground_truths` must be given together; got `pictures`, `detections` alone.",
+        ),
+        (
+            problems.retrieval,
+            {"gallery_pictures": problems.picture},
+            ValueError,
+            "`gallery_pictures` must come with `pictures`, those of the queries; got None for them.",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(results, options, error, message, tmp_path):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        write_report(results(), tmp_path / "r.html", **options)
+    assert [*tmp_path.iterdir()] == []
