@@ -8,6 +8,7 @@ collectives.
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from operator import methodcaller
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -92,13 +93,24 @@ def detection(process: int, size: int) -> DetectionMAP:
     return detection_samples.fed(DetectionMAP(), *(side[process::size] for side in given))
 
 
-CASES: dict[str, tuple[Callable, str]] = {
-    "mean AP in two tiles": (lambda *of: re_identification(*of, ReIDMeanAP(max_bytes=200), index=False), "compute"),
-    "mean AP with index": (lambda *of: re_identification(*of, ReIDMeanAP(), index=True), "compute"),
-    "mean AP of stable ties": (lambda *of: re_identification(*of, ReIDMeanAP(ties="stable"), index=True), "compute"),
-    "results of mean AP": (lambda *of: re_identification(*of, ReIDMeanAP(), index=True), "results"),
-    "detection": (detection, "compute"),
-    "results of detection": (detection, "results"),
+COMPUTE, RESULTS, NEAREST = methodcaller("compute"), methodcaller("results"), methodcaller("nearest", 2)
+CASES: dict[str, tuple[Callable, Callable]] = {
+    "mean AP in two tiles": (
+        lambda *of: re_identification(*of, ReIDMeanAP(max_bytes=200), index=False),
+        COMPUTE,
+    ),
+    "mean AP with index": (lambda *of: re_identification(*of, ReIDMeanAP(), index=True), COMPUTE),
+    "mean AP of stable ties": (
+        lambda *of: re_identification(*of, ReIDMeanAP(ties="stable"), index=True),
+        COMPUTE,
+    ),
+    "results of mean AP": (lambda *of: re_identification(*of, ReIDMeanAP(), index=True), RESULTS),
+    "rank lists": (
+        lambda *of: re_identification(*of, ReIDMeanAP(max_bytes=600), index=True),
+        NEAREST,
+    ),
+    "detection": (detection, COMPUTE),
+    "results of detection": (detection, RESULTS),
 }
 
 
@@ -114,23 +126,23 @@ class Outcome(NamedTuple):
 
 def fail(process: int, size: int, case: str, failing: int, every: bool) -> list[Outcome]:
     """What becomes of a call while one allocation after the other fails on the process `failing`, and at last none."""
-    make, method = CASES[case]
+    make, ask = CASES[case]
     metric, survey = make(process, size), Allocations()
-    seen = [call(metric, method, survey)]
+    seen = [call(metric, ask, survey)]
     numbers = iter(survey.numbers(every=every))
     while len(seen) == 1 or seen[-1].num_failed:
-        seen.append(call(metric, method, Allocations(next(numbers)) if process == failing else nullcontext()))
+        seen.append(call(metric, ask, Allocations(next(numbers)) if process == failing else nullcontext()))
     return seen[1:]
 
 
-def call(metric: ReIDMeanAP | DetectionMAP, method: str, allocations: Allocations | nullcontext) -> Outcome:
+def call(metric: ReIDMeanAP | DetectionMAP, ask: Callable, allocations: Allocations | nullcontext) -> Outcome:
     """Ask a metric as if for the first time in this group; all processes are in step afterwards."""
     ranking_cache.rankings = ranking_cache.RankingCache()
     messages._of_groups.clear()
     metric._computed, message = None, ""
     try:
         with allocations:
-            getattr(metric, method)()
+            ask(metric)
     except (RuntimeError, ValueError) as error:
         message = f"{type(error).__name__}: {error}"
     assert not metric._is_synced
