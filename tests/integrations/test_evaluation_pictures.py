@@ -188,3 +188,18 @@ def test_a_detector_without_the_usual_overlap_is_drawn_at_its_first(monkeypatch)
         module, loader(), verbose=False
     )
     assert seen == [0.6]
+
+
+@pytest.mark.filterwarnings("ignore")  # of the client's dependencies
+def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="wandb is not installed")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    logger = loggers.WandbLogger(save_dir=tmp_path, offline=True)
+    trainer(EvaluationPictures(pictures=picture), logger).fit(PicturedModule(), loader(), loader())
+    summary = dict(logger.experiment.summary)
+    wandb.finish()
+    (media,) = tmp_path.glob("wandb/offline-run-*/files/media/images/val")
+    written = sorted(path.name.rpartition("_")[0].rpartition("_")[0] for path in media.iterdir())
+    assert written == sorted([*CURVES, "hardest_queries"] * 2)  # two epochs
+    assert summary["val/map"] == pytest.approx(MAP)
+    assert (summary["val/cmc"]["count"], summary["val/cmc"]["width"], summary["val/cmc"]["height"]) == (1, 640, 420)
