@@ -13,7 +13,7 @@ import torch
 from lightning.pytorch.loggers import CSVLogger
 from lightning.pytorch.strategies import DDPStrategy
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, ReIDMeanAP
 from reid_torchmetrics.integrations import EvaluationPictures
 from tests.distributed.lightning_run import COLLECTIVE_TIMEOUT
 from tests.integrations.pictured_module import PicturedModule, image, loader, picture
@@ -25,6 +25,7 @@ class BothModule(PicturedModule):
     def __init__(self) -> None:
         super().__init__()
         self.val_boxes = DetectionMAP(metric="map")
+        self.unused = ReIDMeanAP()
 
     def on_validation_epoch_start(self):
         for number in (self.global_rank, 1 + self.global_rank):
@@ -46,7 +47,7 @@ def main(folder: Path) -> None:
     callbacks = [
         EvaluationPictures("val_metrics", pictures=recorded),
         EvaluationPictures("val_boxes", pictures=lambda number: recorded(number // 10)),
-        EvaluationPictures(["val_map", "other"], pictures=failing),
+        EvaluationPictures(["val_map", "other", "unused"], pictures=failing),
     ]
     trainer = lightning.Trainer(
         accelerator="cpu",

@@ -43,3 +43,4 @@ def test_pictures_are_logged_once_and_what_fails_in_one_process_leaves_none_wait
     detection = ["val/confidence", "val/worst_images", "val/hardest_queries"]
     assert files(tmp_path) == named(retrieval + detection, 0)
     assert finished.stderr.count("OSError: the picture is gone") == 2  # of two metrics, in one process
+    assert finished.stderr.count("No picture of `unused` was logged") == 1
