@@ -53,6 +53,7 @@ def test_two_epochs_and_a_test_are_in_the_events_of_tensorboard_once_each(tmp_pa
         assert np.asarray(decoded).std() > 1
     logged = {name: [event.value for event in events.Scalars(name)] for name in ("val/map", "logged_in_step")}
     assert logged == {name: pytest.approx([MAP] * len(values)) for name, values in logged.items()}
+    assert [event.step for event in events.Scalars("val/map")] == [1, 3, 4]  # Lightning's, as the docstring says
     assert plt.get_fignums() == []
 
 

@@ -34,7 +34,8 @@ class EvaluationPictures(Callback):
     detections they are precision over recall, precision and recall over the confidence, and the images with the most
     errors: "val/precision_recall", "val/confidence", "val/worst_images". After a test they are "test/cmc" and so on.
     With several metrics the attribute's name is put between, as in "val/val_market/cmc". The step is
-    `trainer.global_step`. Loggers that take no pictures get files; see `log_picture`.
+    `trainer.global_step`; after an epoch of training Lightning gives its numbers the step before. Loggers that take no
+    pictures get files; see `log_picture`.
 
     The metrics must still hold their samples when callbacks are called at the end of the epoch. They do unless the user
     resets them before, and whether the module logs them in `validation_step` or in `on_validation_epoch_end`. They are
