@@ -97,10 +97,15 @@ RULES = [
         (f"{PACKAGE}.integrations.pictures", loggers)
         for loggers in ("lightning", "pytorch_lightning", "wandb", "mlflow")
     ),
-    (f"{PACKAGE}.integrations.pictures", "matplotlib.pyplot"),
+    *(
+        (f"{PACKAGE}.integrations.{module}", trainers)
+        for module in ("drawings", "evaluated_metrics")
+        for trainers in ("lightning", "pytorch_lightning")
+    ),
+    (f"{PACKAGE}.integrations", "matplotlib.pyplot"),
+    (f"{PACKAGE}.integrations", f"{PACKAGE}.report"),
     (f"{PACKAGE}.integrations.pictures", FUNCTIONAL),
     (f"{PACKAGE}.integrations.pictures", f"{PACKAGE}.metrics"),
-    (f"{PACKAGE}.integrations.pictures", f"{PACKAGE}.report"),
     (f"{PACKAGE}._checks", FUNCTIONAL),
     (f"{PACKAGE}._checks", f"{PACKAGE}.metrics"),
     (f"{PACKAGE}._checks", f"{PACKAGE}.plot"),

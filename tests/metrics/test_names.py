@@ -40,7 +40,7 @@ OF_BOXES = {
     *("extended_summary", "average", "area_ranges", "interpolation", "metric", "max_bytes", "warn_on_many_detections"),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts", "image_ids"),
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
-    *("results", "tm_to_coco", "coco_to_tm"),
+    *("boxes_of", "results", "tm_to_coco", "coco_to_tm"),
 }
 NAMES = [
     (ReIDMeanAP, OF_EMBEDDINGS),
