@@ -43,6 +43,9 @@ def check_table(printed: str) -> None:
         line = re.search(rf"^{name}((?: +\d+\.\d){{5}})$", printed, re.MULTILINE)
         assert line, printed
         assert all(0 <= float(value) <= 100 for value in line[1].split())
+    number = r"[+-]\d+\.\d"
+    outcome = rf"^Training changed mAP by {number} points, 95% interval {number} to {number}, p = [\d.e-]+: \d+ queries"
+    assert re.search(outcome, printed, re.MULTILINE), printed
 
 
 def check_files(folder: Path) -> None:
@@ -50,6 +53,8 @@ def check_files(folder: Path) -> None:
     for name in ("cmc.png", "samples.png"):
         with Image.open(folder / "written" / name) as image:
             assert min(image.size) > 100
+    report = (folder / "written" / "report.html").read_text(encoding="utf-8")
+    assert "Two models" in report
     logs = [event_accumulator.EventAccumulator(str(file)) for file in folder.glob("written/tensorboard/*/events.*")]
     tags = [log.Reload().Tags() for log in logs]
     assert LOGGED.issubset(tag for tag_lists in tags for tag in tag_lists["scalars"])
