@@ -86,7 +86,7 @@ def test_an_evaluation_is_that_of_the_cpu(options):
     found = evaluate(*(values.cuda() for values in embeddings + labels), **options)
     expected = evaluate(*embeddings, *labels, **options)
     assert found.means == pytest.approx(expected.means, abs=1e-9)
-    assert torch.equal(found.nearest(5).positions.cpu(), expected.nearest(5).positions)
+    assert torch.equal(found.nearest(5).index.cpu(), expected.nearest(5).index)
     assert found.cmc.is_cuda
 
 

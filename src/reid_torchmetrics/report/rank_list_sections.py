@@ -149,4 +149,4 @@ def _rank_lists(results: RetrievalResults) -> tuple[RankLists | None, str]:
         lists = results.nearest(_NUM_CANDIDATES)
     except ValueError as error:
         return None, str(error)
-    return (lists, "") if isinstance(lists, RankLists) else (None, _HOW)
+    return lists, ""

@@ -14,31 +14,28 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES, DrawnResults, GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation import (
     PROTOCOL_FIELDS,
+    CameraPairs,
     Protocol,
     Ranking,
     RankingOptions,
+    RankLists,
     RetrievalResults,
+    find_camera_pairs,
     find_protocol,
+    list_samples,
     summarize,
 )
-from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
+from reid_torchmetrics.functional.retrieval.measures import mean_over_queries, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of, shared_copy, show_arguments
-from reid_torchmetrics.metrics.reid.batches import (
-    check_against_earlier,
-    check_batch,
-    copied,
-    roles,
-    warn_of_mixed_roles,
-)
-from reid_torchmetrics.metrics.reid.ranking import describe_settings, rank_once
-from reid_torchmetrics.metrics.reid.ranking_cache import last_update_time, record_update
+from reid_torchmetrics.metrics.base import Settings, arguments_of, show_arguments
+from reid_torchmetrics.metrics.reid.ranking import describe_settings, meet_samples, rank_once
+from reid_torchmetrics.metrics.reid.sample_states import SampleStates
 
 
-class EmbeddingMetric(GrowingStates):
+class EmbeddingMetric(SampleStates):
     """Base of the metrics over query and gallery embeddings; a measure of one's own is a subclass with `summarize`.
 
     `update` checks a batch and stores it, nothing else; `compute` ranks all samples, once for all metrics that hold
@@ -76,7 +73,7 @@ class EmbeddingMetric(GrowingStates):
         ValueError: an unknown option or value.
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [*GrowingStates.__jit_unused_properties__, "empty_target_action"]
+    __jit_unused_properties__: ClassVar[list[str]] = [*SampleStates.__jit_unused_properties__, "empty_target_action"]
     is_differentiable = False
     higher_is_better = True
     full_state_update = False
@@ -92,11 +89,6 @@ class EmbeddingMetric(GrowingStates):
 
     if TYPE_CHECKING:  # `torch.jit` does not know these types
         _reported: tuple[str, ...]
-        embeddings: list[Tensor]
-        identities: list[Tensor]
-        roles: list[Tensor]
-        cameras: list[Tensor]
-        index: list[Tensor]
 
     _reported = ()
     """what `results` holds besides what the protocol reports"""
@@ -137,11 +129,6 @@ class EmbeddingMetric(GrowingStates):
             draw=draw,
             empty_target_action=empty_target_action,
         )
-        self._add_growing_state("embeddings", torch.empty((0, 0)))
-        self._add_growing_state("roles", torch.empty(0, dtype=torch.int8))
-        for name in ("identities", "cameras", "index"):
-            self._add_growing_state(name, torch.empty(0, dtype=torch.int64))
-        self._roles_given: set[str] = set()
 
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
@@ -165,52 +152,6 @@ class EmbeddingMetric(GrowingStates):
         """The metric's value, given the expectations over drawn galleries; only where the protocol draws them."""
         raise NotImplementedError
 
-    def update(
-        self,
-        embeddings: Tensor,
-        identities: Tensor,
-        cameras: Tensor | None = None,
-        *,
-        is_query: bool | Tensor | None = None,
-        index: Tensor | None = None,
-    ) -> None:
-        """Check and store a batch.
-
-        Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned: do not
-        write to them before `compute`; clone what lies in a buffer that will be filled anew.
-
-        Args:
-            embeddings: float [N, D].
-            identities: int [N].
-            cameras: int [N], in every batch or in none.
-            is_query: True for a batch of queries, False for a batch of gallery items, a bool mask [N] for a mixed
-                batch; None (leave-one-out): every sample is a query and, for all others, a gallery item.
-            index: int [N], the sample's number in its data set, in every batch or in none. Of samples with the same
-                number the first counts, among queries and among gallery items of all processes, so that repetitions by
-                a distributed sampler do not.
-
-        Raises:
-            TypeError: an argument of the wrong type or dtype.
-            ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
-        """
-        with self._deferring_errors():
-            check_batch(embeddings, identities, cameras, is_query, index)
-            check_against_earlier(self._held(), embeddings, cameras, index)
-            labels = {"identities": identities, "cameras": cameras, "index": index}
-            batch = {name: copied(values) for name, values in labels.items() if values is not None}
-            batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
-            batch["embeddings"] = shared_copy(embeddings)
-            warn_of_mixed_roles(self._roles_given, is_query)
-        record_update(batch["roles"])
-        for name, values in batch.items():
-            getattr(self, name).append(values)
-
-    def reset(self) -> None:
-        """Forget all samples."""
-        if self._states_before_forward is None:  # `forward` resets, too
-            self._roles_given = set()
-        super().reset()
-
     def compute(self) -> Tensor:
         """Rank all samples and summarize the ranks; NaN and one warning where no query can be evaluated.
 
@@ -229,16 +170,72 @@ class EmbeddingMetric(GrowingStates):
         shape = self.summarize(one_hit).shape  # `summarize` need not cope with no ranks at all
         return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
 
-    def results(self) -> RetrievalResults:
-        """One value per query, with the reasons where there is none; the same on all processes.
+    def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> RetrievalResults:
+        """One value per query, with the reasons where there is none; the same on all processes, which all must ask.
 
         The queries are in the order of `index` where it is given, else in that in which they came, process by process.
+        What the results can be asked for later is decided here, because they hold no embeddings.
+
+        Args:
+            nearest: length of the rank lists that the results hold, for `results.nearest(k)` and
+                `results.confident_mistakes(n)`; 0 for none. They cost another pass over the gallery.
+            camera_pairs: whether the results hold `results.by_camera_pair(name)`, which costs another one or two.
+
+        Raises:
+            DistributedMetricError: as `compute`.
+            TypeError: an argument of the wrong type.
+            ValueError: `nearest` is negative; lists or camera pairs of embeddings that are not finite, or camera pairs
+                without cameras or under a protocol that draws galleries.
         """
+        asked = {"nearest": repr(nearest), "camera_pairs": repr(camera_pairs)}
         with self._synced():
-            ranking, of_cmc = (self._ranking("results", of_cmc=of_cmc) for of_cmc in (False, True))
+            ranking, of_cmc = (self._ranking("results", of_cmc=of_cmc, asked=asked) for of_cmc in (False, True))
+            _checks.positive_int("nearest", nearest, least=0)
+            _checks.boolean("camera_pairs", camera_pairs)
             protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
             setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.query_cameras is not None)
-            return summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
+            results = summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
+            lists = self._rank_lists(nearest, None) if nearest else None
+            pairs = self._camera_pairs(protocol) if camera_pairs else None
+            return replace(results, rank_lists=lists, camera_pairs=pairs)
+
+    def nearest(self, k: int = 10, queries: Tensor | None = None) -> RankLists:
+        """The first k candidates of every query, or of chosen ones, and the first right answer of each.
+
+        The same on all processes, which all must ask for the same. Candidates, their order and what is right are those
+        of the ranking. The gallery does not move: each process gives the best of its part, and they are merged.
+
+        Args:
+            k: how many; a query with fewer candidates is padded.
+            queries: int, which queries, counted from 0 in the order of `results()`, such as `results.hardest(20)`.
+
+        Raises:
+            DistributedMetricError: as `compute`, or if the processes do not ask for the same.
+            TypeError: `k` is not an int, or `queries` not an integer tensor.
+            ValueError: `k` is below 1, `queries` has a number that no query has, or embeddings that are not finite.
+        """
+        with self._synced():
+            return self._rank_lists(k, queries)
+
+    def _rank_lists(self, k: int, queries: Tensor | None) -> RankLists:
+        options = self._ranks_by(of_cmc=False)
+        asked = {"k": repr(k), "queries": repr(queries.tolist() if isinstance(queries, Tensor) else queries)}
+
+        def collect() -> tuple[Samples, int]:
+            _checks.positive_int("k", k)
+            if queries is not None:
+                _checks.integer_labels("queries", queries)
+            return self._accepted_samples()
+
+        samples = meet_samples(self._world, collect=collect, describe=lambda: self._settings("nearest", asked))
+        return list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
+
+    def _camera_pairs(self, protocol: Protocol) -> dict[str, CameraPairs]:
+        names = {name: self._ranks_by(of_cmc=parse_report(name)[0].is_cmc) for name in protocol.reports}
+        samples = meet_samples(
+            self._world, collect=self._accepted_samples, describe=lambda: self._settings("results", {})
+        )
+        return find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
@@ -252,41 +249,27 @@ class EmbeddingMetric(GrowingStates):
         chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank}
         return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
-    def _ranking(self, method: str, *, of_cmc: bool) -> Ranking:
+    def _ranking(self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None) -> Ranking:
         """The ranking that `method` needs, which the processes compare."""
         return rank_once(
             self._world,
             self._ranks_by(of_cmc=of_cmc),
             collect=self._accepted_samples,
-            describe=lambda: self._settings(method),
+            describe=lambda: self._settings(method, asked or {}),
             max_bytes=self.max_bytes,
             warn=self._states_before_forward is None,
         )
-
-    def _accepted_samples(self) -> tuple[Samples, int]:
-        if self._world.size > 1:  # on one process `update` has raised it
-            self._raise_deferred_error()
-        return self._samples(), last_update_time(self.roles)
 
     def _sync_compute(self) -> None:
         """Rank the samples with the other processes."""
         self._ranking("compute", of_cmc=self._of_cmc)
 
-    def _samples(self) -> Samples:
-        states = {name: getattr(self, name) for name in self._defaults}
-        return Samples.joined(states, self._samples_device())
-
-    def _settings(self, method: str) -> Settings:
-        """The class, the method that was called, and the options that decide the value."""
-        return describe_settings(type(self).__name__, method, vars(self), self._ranks_by(of_cmc=self._of_cmc))
+    def _settings(self, method: str, asked: Mapping[str, str]) -> Settings:
+        """The class, the method that was called with some arguments, and the options that decide the value."""
+        return describe_settings(type(self).__name__, method, vars(self), self._ranks_by(of_cmc=self._of_cmc), asked)
 
     def extra_repr(self) -> str:
         """The options that decide the value, and others that were chosen; those of the protocol are in its name."""
         shown: dict[str, Any] = {name: getattr(self, name) for name in self._shown}
         shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
         return show_arguments(self, shown, {"rerank": None, "max_bytes": DEFAULT_MAX_BYTES})
-
-    def _samples_device(self) -> torch.device:
-        """Where samples are ranked: where they are, but for MPS, which has no float64."""
-        device = self.embeddings[-1].device if self.embeddings else self.device
-        return torch.device("cpu") if device.type == "mps" else device

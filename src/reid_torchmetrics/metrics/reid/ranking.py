@@ -74,8 +74,28 @@ def rank_once(
     return found.ranking
 
 
-def describe_settings(metric: str, method: str, attributes: Mapping[str, Any], options: RankingOptions) -> Settings:
-    """What was asked of a metric of the class `metric`, and what of its attributes decides the answer."""
+def meet_samples(
+    world: DistributedWorld | Alone,
+    *,
+    collect: Callable[[], tuple[Samples, int]],
+    describe: Callable[[], Settings],
+) -> Samples:
+    """This process's samples, once all processes are known to ask for the same; `collect` and `describe` as above.
+
+    Raises:
+        DistributedMetricError: an error on some process, or metrics that differ between processes.
+    """
+    (samples, _), _ = meet(world, lambda: (collect(), ()), describe)
+    return samples
+
+
+def describe_settings(
+    metric: str, method: str, attributes: Mapping[str, Any], options: RankingOptions, asked: Mapping[str, str]
+) -> Settings:
+    """What was asked of a metric of the class `metric`, and what of its attributes decides the answer.
+
+    `asked` are the arguments of the method, as texts.
+    """
     public = {key: value for key, value in attributes.items() if not key.startswith("_") and key not in _NEUTRAL}
     decisive = {key: value for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
     ranked = options.describe()
@@ -84,4 +104,5 @@ def describe_settings(metric: str, method: str, attributes: Mapping[str, Any], o
     protocol = attributes["protocol"]
     chosen |= {field.name: repr(getattr(protocol, field.name)) for field in fields(protocol) if field.name != "name"}
     chosen["protocol"] = repr(protocol.name.partition(" with ")[0])  # what was changed has a name of its own
+    chosen |= asked  # an argument goes before an option of its name: the `k` of rank lists before that of AP
     return Settings(metric, method, chosen, ranked)

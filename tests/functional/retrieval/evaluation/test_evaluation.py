@@ -245,7 +245,7 @@ def test_a_query_with_lists_does_not_meet_itself():
     lists = [{"ok": torch.tensor([(place + 1) % 80])} for place in range(80)]
     results = evaluate(GALLERY, ground_truth=lists, protocol="oxford5k")
     assert results.num_candidates.tolist() == [79] * 80
-    assert (results.nearest(1).positions[:, 0] != torch.arange(80)).all()
+    assert (results.nearest(1).index[:, 0] != torch.arange(80)).all()
 
 
 def test_an_option_may_switch_off_what_a_protocol_has():
@@ -331,8 +331,8 @@ def test_results_between_pairs_of_cameras_are_those_of_each_pair_alone():
 
 def test_results_give_the_nearest_gallery_items():
     found = evaluate(QUERY, GALLERY, *LABELS, same_camera="keep", junk_identities=()).nearest(3)
-    assert found.positions.tolist() == SCORES.argsort(dim=1, descending=True)[:, :3].tolist()
-    assert (found.positive == (GALLERY_ID[found.positions] == QUERY_ID[:, None])).all()
+    assert found.index.tolist() == SCORES.argsort(dim=1, descending=True)[:, :3].tolist()
+    assert (found.is_positive == (GALLERY_ID[found.index] == QUERY_ID[:, None])).all()
 
 
 def test_results_have_a_confidence_interval_around_the_mean():

@@ -12,5 +12,10 @@ from reid_torchmetrics.functional.retrieval.evaluation.rank_lists import RankLis
 from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking
 from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
-from reid_torchmetrics.functional.retrieval.evaluation.sample_ranking import NO_SAMPLE, rank_samples
+from reid_torchmetrics.functional.retrieval.evaluation.sample_ranking import (
+    NO_SAMPLE,
+    find_camera_pairs,
+    list_samples,
+    rank_samples,
+)
 from reid_torchmetrics.functional.retrieval.evaluation.summary import summarize

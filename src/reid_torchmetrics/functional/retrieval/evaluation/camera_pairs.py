@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.evaluation.breakdown import mean_by
+from reid_torchmetrics.functional.retrieval.evaluation.breakdown import Breakdown, mean_by
 from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.measures import measure, parse_report
-from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.functional.retrieval.evaluation.ranking import rank_problem
+from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
+from reid_torchmetrics.functional.retrieval.measures import measure
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from reid_torchmetrics.functional.world import ALONE, World, all_gather_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +30,18 @@ class CameraPairs:
     num_valid: Int[Tensor, "query_cameras gallery_cameras"]
 
 
-def mean_by_camera_pair(problem: RetrievalProblem, protocol: Protocol, name: str, *, ties: str) -> CameraPairs:
-    """Evaluate every gallery camera by itself, under the CMC's camera rule where the measure is the CMC.
+def mean_by_camera_pair(
+    problem: RetrievalProblem, names: Mapping[str, RankingOptions], protocol: Protocol, *, world: World = ALONE
+) -> dict[str, CameraPairs]:
+    """Evaluate every gallery camera by itself, for the numbers `names` and the options that each is ranked under.
 
-    Every pair of query and gallery item is scored once; re-ranking is done anew for each camera.
+    Every pair of query and gallery item is scored once for each of these options; re-ranking is done anew for each
+    camera.
 
     Source: Zheng et al., "Scalable Person Re-identification: A Benchmark", ICCV 2015, figure 9.
 
     Raises:
+        DistributedMetricError: an error on some process.
         ValueError: no cameras, a protocol that draws galleries, or what cannot be measured.
     """
     query_cameras, gallery_cameras = problem.labels.query_cameras, problem.labels.gallery_cameras
@@ -41,17 +49,23 @@ def mean_by_camera_pair(problem: RetrievalProblem, protocol: Protocol, name: str
         raise ValueError("`by_camera_pair` must come with cameras; got no `gallery_cameras`.")
     if protocol.draw is not None:
         raise ValueError(f"`by_camera_pair` must come with a protocol that draws no gallery; got {protocol.draw!r}.")
-    protocol = protocol.for_cmc if parse_report(name)[0].is_cmc else protocol
-    cameras = gallery_cameras.long().unique()
+    cameras = _cameras_of_all(world, gallery_cameras.long())
     if protocol.search_cameras is not None:
         cameras = cameras[torch.isin(cameras, torch.tensor(protocol.search_cameras, device=cameras.device))]
-    # One column of the table for each gallery camera, which is searched alone.
-    columns = []
+    # One column of each table for each gallery camera, which is searched alone.
+    columns: dict[str, list[Breakdown]] = {name: [] for name in names}
     for camera in cameras.tolist():
-        searched = replace(protocol, search_cameras=(camera,))
-        ranks = count_ranks(*problem.prepare(searched), ties=ties)
-        columns.append(mean_by(measure(name, ranks, searched), query_cameras.long()))
+        ranks: dict[RankingOptions, PositiveRanks] = {}
+        for name, options in names.items():
+            if options not in ranks:
+                searched = replace(options, protocol=replace(options.protocol, search_cameras=(camera,)))
+                ranks[options] = rank_problem(problem, searched, world).ranks
+            columns[name].append(mean_by(measure(name, ranks[options], protocol), query_cameras.long()))
     rows = query_cameras.long().unique()
+    return {name: _table(rows, cameras, columns[name]) for name in names}
+
+
+def _table(rows: Tensor, cameras: Tensor, columns: Sequence[Breakdown]) -> CameraPairs:
     none = torch.empty((len(rows), 0), device=cameras.device)
     return CameraPairs(
         rows,
@@ -59,3 +73,25 @@ def mean_by_camera_pair(problem: RetrievalProblem, protocol: Protocol, name: str
         torch.cat([none.double(), *(column.mean[:, None] for column in columns)], dim=1),
         torch.cat([none.long(), *(column.num_valid[:, None] for column in columns)], dim=1),
     )
+
+
+def _cameras_of_all(world: World, cameras: Int[Tensor, " gallery"]) -> Int[Tensor, " distinct"]:
+    """The cameras of the galleries of all processes."""
+
+    def look() -> tuple[Tensor, list[int]]:
+        distinct: Tensor = cameras.unique()
+        return distinct, [len(distinct)]
+
+    own, table = world.guarded_all_gather(look)
+    sizes = [size for (size,) in table]
+    first = sum(sizes[: world.process])
+
+    def prepare() -> Tensor:
+        rows = torch.zeros(sum(sizes), dtype=torch.int64, device=world.device)
+        rows[first : first + len(own)] = own
+        return rows
+
+    rows = world.guarded(prepare)
+    all_gather_rows(world, rows, sizes)
+    distinct: Tensor = rows.to(cameras.device).unique()
+    return distinct

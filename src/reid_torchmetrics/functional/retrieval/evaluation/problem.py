@@ -139,7 +139,8 @@ class RetrievalProblem:
     source: Embeddings | Matrix
     labels: Labels
     places: Int[Tensor, " gallery"] | None = None
-    """of the gallery items in the whole gallery, ascending, where they are a part of it and ties need them"""
+    """of the gallery items in the whole gallery, ascending: their numbers in the data set, else their positions; None
+    if they are the whole gallery, or if nothing asks for places"""
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set, where they are known"""
 
@@ -154,6 +155,10 @@ class RetrievalProblem:
         """Scores and relevance under a protocol."""
         relevance = world.guarded(lambda: self.labels.relevance(protocol))
         return self.source.scores(relevance, world), relevance
+
+    def kept_places(self, relevance: Relevance) -> Int[Tensor, " kept"] | None:
+        """Places of the gallery items that a relevance keeps."""
+        return self.places if self.places is None or relevance.kept is None else self.places[relevance.kept]
 
     def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
         """What decides the numbers besides the protocol."""

@@ -46,7 +46,9 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         ValueError: options that do not fit the problem, scores that are NaN.
     """
     scores, relevance = problem.prepare(options.protocol, world)
-    ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=_places(problem, relevance))
+    ranks, counts = count_sharded_ranks(
+        world, scores, relevance, ties=options.ties, places=problem.kept_places(relevance)
+    )
     return Ranking(
         ranks,
         counts,
@@ -55,13 +57,6 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         problem.numbers_of_queries,
         _expected(scores, relevance, options),
     )
-
-
-def _places(problem: RetrievalProblem, relevance: Relevance) -> Int[Tensor, " kept"] | None:
-    """Where the kept gallery items stand in the whole gallery, if this is a part of one."""
-    if problem.places is None or relevance.kept is None:
-        return problem.places
-    return problem.places[relevance.kept]
 
 
 def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -18,15 +18,18 @@ from reid_torchmetrics.functional.retrieval.evaluation.camera_pairs import Camer
 from reid_torchmetrics.functional.retrieval.evaluation.conventions import describe
 from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.rank_list_search import find_rank_lists
 from reid_torchmetrics.functional.retrieval.evaluation.rank_lists import RankLists
+from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
 from reid_torchmetrics.functional.retrieval.measures import (
     mean_over_identities,
     mean_over_queries,
     mean_precision_recall_curve,
+    parse_report,
     precision_recall_curve,
 )
-from reid_torchmetrics.functional.retrieval.ranking import Nearest, PositiveRanks, nearest
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 
@@ -106,13 +109,18 @@ class RetrievalResults:
         return self._mean_by("query_identities", name, "by_identity")
 
     def by_camera_pair(self, name: str | None = None) -> CameraPairs:
-        """Mean of a reported number for each query camera against each gallery camera alone, computed when asked for.
+        """Mean of a reported number for each query camera against each gallery camera alone.
+
+        Results of `evaluate` compute it when asked; those of a metric hold it, `metric.results(camera_pairs=True)`.
 
         Raises:
-            ValueError: no cameras, a name that is not reported, drawn galleries, or results of a metric.
+            ValueError: no cameras, a name that is not reported, drawn galleries, or results that do not hold it.
         """
         name = self._name(name)
-        return mean_by_camera_pair(self._problem("by_camera_pair"), self.protocol, name, ties=self.setup.ties)
+        if self.camera_pairs is not None:
+            return self.camera_pairs[name]
+        problem, protocol = self._problem("by_camera_pair", "metric.results(camera_pairs=True)"), self.protocol
+        return mean_by_camera_pair(problem, {name: self._options(name)}, protocol)[name]
 
     def interval(
         self,
@@ -177,14 +185,34 @@ class RetrievalResults:
         """
         return precision_recall_curve(self.ranks, query)
 
-    def nearest(self, k: int, *, queries: Int[Tensor, " chosen"] | None = None) -> Nearest:
-        """The first k candidates of each query, or of chosen ones, computed when asked for; see `nearest`.
+    def nearest(self, k: int, queries: Integer[Tensor, " chosen"] | None = None) -> RankLists:
+        """The first k candidates of each query, or of chosen ones, counted from 0, and the first right answer of each.
+
+        Results of `evaluate` search when asked; those of a metric hold lists of some length that was asked for,
+        `metric.results(nearest=10)`.
 
         Raises:
-            ValueError: these are results of a metric.
+            TypeError: `k` is not an int, or `queries` not an integer tensor.
+            ValueError: `k` is below 1 or more than what is held, `queries` has a number that no query has, or results
+                that hold no lists.
         """
-        scores, relevance = self._problem("nearest").prepare(self.protocol)
-        return nearest(scores, relevance, k, queries)
+        if self.rank_lists is not None:
+            lists = self.rank_lists.first(k)
+            return lists if queries is None else lists.select(queries)
+        problem = self._problem("nearest", f"metric.nearest({k})` or `metric.results(nearest={k})")
+        return find_rank_lists(problem, self.protocol, k, queries, ties=self.setup.ties)
+
+    def confident_mistakes(self, n: int) -> Int[Tensor, " mistakes"]:
+        """Up to `n` queries, counted from 0, whose best candidate is wrong, by falling margin.
+
+        The margin is how much that candidate scores above the first right answer; many such queries are errors of
+        labels. See `RankLists.confident_mistakes`; lists come from where `nearest` takes them.
+
+        Raises:
+            TypeError: `n` is not an int.
+            ValueError: `n` is below 1, or results that hold no lists.
+        """
+        return self.nearest(1).confident_mistakes(n)
 
     def to_dict(self) -> dict[str, Any]:
         """Numbers, conventions and counts, JSON-safe: undefined numbers are None."""
@@ -223,13 +251,19 @@ class RetrievalResults:
     def _reported(self, name: str | None) -> Tensor:
         return self.values[self._name(name)]
 
-    def _problem(self, method: str) -> RetrievalProblem:
+    def _problem(self, method: str, instead: str) -> RetrievalProblem:
         if self.problem is None:
             raise ValueError(
-                f"`{method}` must be asked of results of `functional.retrieval.evaluate`, which is given the"
-                " embeddings; got results of a metric, which hold none."
+                f"`{method}` must be asked of results that hold what it needs; got results of a metric without:"
+                f" write `{instead}`."
             )
         return self.problem
+
+    def _options(self, name: str) -> RankingOptions:
+        """How a number is ranked, in results of `evaluate`."""
+        source = self._problem("by_camera_pair", "metric.results(camera_pairs=True)").source
+        chosen = {"similarity": source.similarity, "rerank": source.rerank, "ties": self.setup.ties}
+        return RankingOptions.of(self.protocol, of_cmc=parse_report(name)[0].is_cmc, longest=1, **chosen)
 
     def _mean_by(self, label: str, name: str | None, method: str) -> Breakdown:
         if self.weight is not None:

@@ -7,14 +7,19 @@ process would find with all samples.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Int, Integer
 from torch import Tensor
 
+from reid_torchmetrics.functional.retrieval.evaluation.camera_pairs import CameraPairs, mean_by_camera_pair
 from reid_torchmetrics.functional.retrieval.evaluation.problem import Embeddings, Labels, RetrievalProblem
+from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
+from reid_torchmetrics.functional.retrieval.evaluation.rank_list_search import find_rank_lists
+from reid_torchmetrics.functional.retrieval.evaluation.rank_lists import RankLists
 from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking, rank_problem
 from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
@@ -32,8 +37,6 @@ from reid_torchmetrics.functional.retrieval.sharding import (
 )
 from reid_torchmetrics.functional.world import ALONE, World
 
-_PLACES_OF_A_PROCESS = 1 << 40  # more than it has samples: without `index` the gallery is in order process by process
-
 
 @torch.no_grad()
 def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE, *, max_bytes: int) -> Ranking:
@@ -45,29 +48,50 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
         DistributedMetricError: an error on some process, or samples that differ between processes.
         ValueError: scores that are NaN, samples that are queries only where each is searched among the others.
     """
-    # What all hold together: one dimension and dtype, the same labels, finite embeddings.
-    held = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
-    samples = held.samples
-    if world.size > 1 and samples.index is None:
-        warn_if_padded(world, samples)
-    # Which samples of this process count: of those that share `index`, the first of the lowest process.
-    query, gallery = (counted_positions(world, samples, role) for role in (QUERY, GALLERY))
-    _, table = world.guarded_all_gather(lambda: (None, _Sizes(len(query), len(gallery))))
-    sizes = [_Sizes._make(row) for row in table]
-    if held.non_finite.found:
-        queries = share_queries(world, held, query, gallery, [size.queries for size in sizes])
-        return _unranked(queries, held.non_finite.reason())
-    if world.size > 1 and options.needs_all_samples:
-        # Every process gets all samples, and goes on by itself.
-        return rank_samples(gather_samples(world, held), options, max_bytes=max_bytes)
-    # All queries against this process's part of the gallery.
-    gallery = samples.in_order(gallery) if _needs_order(options) else gallery
-    queries = share_queries(world, held, query, gallery, [size.queries for size in sizes])
-    problem = world.guarded(lambda: _problem(world, samples, queries, gallery, options, max_bytes))
-    ranking = rank_problem(problem, options, world)
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=_needs_order(options))
+    if shared.problem is None:
+        return _unranked(shared)
+    ranking = rank_problem(shared.problem, options, shared.world)
     if ranking.counts.valid:
         return ranking
-    return replace(ranking, undefined=no_query_reason(ranking.counts, sum(size.gallery for size in sizes)))
+    return replace(ranking, undefined=no_query_reason(ranking.counts, shared.num_gallery))
+
+
+@torch.no_grad()
+def list_samples(
+    samples: Samples,
+    options: RankingOptions,
+    world: World = ALONE,
+    *,
+    k: int,
+    queries: Integer[Tensor, " chosen"] | None = None,
+    max_bytes: int,
+) -> RankLists:
+    """The first k candidates of all queries of all processes, or of chosen ones; see `find_rank_lists`.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        TypeError: as `find_rank_lists`.
+        ValueError: as both, and embeddings that are not finite.
+    """
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
+    problem, ties = _defined(shared), options.ties
+    queries = None if queries is None else queries.to(problem.source.device)
+    return find_rank_lists(problem, options.protocol, k, queries, ties=ties, world=shared.world)
+
+
+@torch.no_grad()
+def find_camera_pairs(
+    samples: Samples, names: Mapping[str, RankingOptions], protocol: Protocol, world: World = ALONE, *, max_bytes: int
+) -> dict[str, CameraPairs]:
+    """Means of some numbers for each query camera against each gallery camera alone, by the options that rank them.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
+    """
+    shared = _share(samples, next(iter(names.values())), world, max_bytes=max_bytes, in_order=True)
+    return mean_by_camera_pair(_defined(shared), names, protocol, world=shared.world)
 
 
 class _Sizes(NamedTuple):
@@ -77,24 +101,75 @@ class _Sizes(NamedTuple):
     gallery: int
 
 
+class _Shared(NamedTuple):
+    """The problem that processes share."""
+
+    queries: Queries
+    num_gallery: int
+    """on all processes"""
+    world: World
+    """the processes that go on together"""
+    problem: RetrievalProblem | None
+    """all queries against this process's part of the gallery; None where nothing can be ranked"""
+    undefined: str | None = None
+    """why there is no problem"""
+
+
+def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
+    """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
+    # What all hold together: one dimension and dtype, the same labels, finite embeddings.
+    held = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
+    samples = held.samples
+    if world.size > 1 and samples.index is None:
+        warn_if_padded(world, samples)
+    # Which samples of this process count: of those that share `index`, the first of the lowest process.
+    query, gallery = (counted_positions(world, samples, role) for role in (QUERY, GALLERY))
+    _, table = world.guarded_all_gather(lambda: (None, _Sizes(len(query), len(gallery))))
+    sizes = [_Sizes._make(row) for row in table]
+    if world.size > 1 and options.needs_all_samples and not held.non_finite.found:
+        # Every process gets all samples, and goes on by itself.
+        return _share(gather_samples(world, held), options, ALONE, max_bytes=max_bytes, in_order=in_order)
+    # All queries against this process's part of the gallery.
+    gallery = samples.in_order(gallery) if in_order else gallery
+    queries = share_queries(world, held, query, gallery, [size.queries for size in sizes])
+    num_gallery = sum(size.gallery for size in sizes)
+    if held.non_finite.found:
+        return _Shared(queries, num_gallery, world, None, held.non_finite.reason())
+
+    def build() -> RetrievalProblem:
+        first = sum(size.gallery for size in sizes[: world.process])
+        places = _places(samples, gallery, first) if in_order else None
+        return _problem(samples, queries, gallery, places, options, max_bytes)
+
+    return _Shared(queries, num_gallery, world, world.guarded(build))
+
+
+def _places(samples: Samples, gallery: Int[Tensor, " gallery"], first: int) -> Int[Tensor, " gallery"]:
+    """Of gallery items in the whole gallery: their `index`, else their positions, process by process."""
+    if samples.index is not None:
+        return samples.index[gallery]
+    return torch.arange(first, first + len(gallery), device=gallery.device)
+
+
+def _defined(shared: _Shared) -> RetrievalProblem:
+    if shared.problem is None:
+        raise ValueError(f"`embeddings` must be finite; got some that are not. {shared.undefined}")
+    return shared.problem
+
+
 def _needs_order(options: RankingOptions) -> bool:
     """Whether the order of the gallery decides anything."""
     return TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
 
 
 def _problem(
-    world: World,
     samples: Samples,
     queries: Queries,
     gallery: Int[Tensor, " gallery"],
+    places: Int[Tensor, " gallery"] | None,
     options: RankingOptions,
     max_bytes: int,
 ) -> RetrievalProblem:
-    """All queries against this process's part of the gallery."""
-    places = None
-    if world.size > 1 and _needs_order(options):
-        first = world.process * _PLACES_OF_A_PROCESS
-        places = gallery + first if samples.index is None else samples.index[gallery]
     cameras = None if samples.cameras is None else samples.cameras[gallery]
     return RetrievalProblem(
         Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
@@ -106,14 +181,15 @@ def _problem(
     )
 
 
-def _unranked(queries: Queries, reason: str) -> Ranking:
+def _unranked(shared: _Shared) -> Ranking:
     """No query has a rank, so that every measure is NaN."""
+    queries = shared.queries
     nothing = torch.zeros_like(queries.identities)
     num_queries = len(nothing)
     index = torch.arange(num_queries, device=nothing.device) if queries.numbers is None else queries.numbers
     counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
     ranks = PositiveRanks(nothing[:0], nothing, nothing)
-    return Ranking(ranks, counts, queries.identities, queries.cameras, index, undefined=reason)
+    return Ranking(ranks, counts, queries.identities, queries.cameras, index, undefined=shared.undefined)
 
 
 def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:

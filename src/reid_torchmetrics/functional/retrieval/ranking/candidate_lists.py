@@ -53,8 +53,8 @@ class CandidateLists(NamedTuple):
         num_queries, listed = self.scores.shape
         return self.beside(CandidateLists.padding(num_queries, length - listed, self.scores))
 
-    def of_all(self, world: World, ties: TiePolicy) -> CandidateLists:
-        """The lists of the parts of all processes, merged; all are of one length, and so is the outcome."""
+    def of_all(self, world: World, ties: TiePolicy, k: int) -> CandidateLists:
+        """The first `k` of the lists of all processes, which are of one length."""
         if world.size == 1:
             return self
         length = self.scores.shape[1]
@@ -65,7 +65,7 @@ class CandidateLists(NamedTuple):
         def merge() -> CandidateLists:
             columns = torch.full_like(places, -1)
             columns[:, own] = self.columns
-            return CandidateLists(scores, places, columns, flags > 1, flags > 0).first(length, ties)
+            return CandidateLists(scores, places, columns, flags > 1, flags > 0).first(k, ties)
 
         return world.guarded(merge)
 

@@ -63,15 +63,19 @@ class Listing:
         fitting = queries_per_tile(part.scores, part.relevance.longest_run, ties=part.ties)
         _, table = world.guarded_all_gather(lambda: (None, _Size(fitting, part.relevance.num_kept)))
         sizes = [_Size._make(row) for row in table]
-        length = min(k, max(size.num_kept for size in sizes))  # no part has a longer list to give
-        of_lists = part.scores.max_bytes // (_BYTES_PER_LISTED * world.size * max(1, length))
+        of_part = min(k, max(size.num_kept for size in sizes))  # no part has a longer list to give
+        of_all = min(k, sum(size.num_kept for size in sizes))
+        of_lists = part.scores.max_bytes // (_BYTES_PER_LISTED * world.size * max(1, of_part))
         _, table = world.guarded_all_gather(lambda: (None, [max(1, min(fitting, of_lists))]))
         num_rows = min(rows for (rows,) in table)
-        return world.guarded(lambda: cls(world, part, (num_wanted, k, length), num_rows))
+        return world.guarded(lambda: cls(world, part, (num_wanted, k), (of_part, of_all), num_rows))
 
-    def __init__(self, world: World, part: Part, shape: tuple[int, int, int], num_rows: int) -> None:
-        """Reserve what is needed, so that memory runs out here if it does."""
-        num_wanted, k, self._length = shape
+    def __init__(
+        self, world: World, part: Part, shape: tuple[int, int], lengths: tuple[int, int], num_rows: int
+    ) -> None:
+        """Reserve what is needed, so that memory runs out here if it does; `lengths` are those that `agree` finds."""
+        num_wanted, k = shape
+        self._length, self._length_of_all = lengths
         self._world, self._part, self.num_rows = world, part, num_rows
         self._tiles = Tiles(part.scores, part.relevance, ties=part.ties, num_rows=num_rows)
         like = torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)
@@ -89,7 +93,7 @@ class Listing:
         own = world.guarded(
             lambda: positives.beside(negatives).of(inside).first(self._length, ties).widened(self._length)
         )
-        lists = own.of_all(world, ties)
+        lists = own.of_all(world, ties, self._length_of_all)
         num_before = self._summed(num_before)
         world.guarded(lambda: self._store(rows, inside, out, (lists, best, num_before)))
 
@@ -186,13 +190,13 @@ class Listing:
         lists, best, num_before = found
         best = BestPositives(*(values[inside] for values in best))
         # In the rows of the tile, as the similarity knows them: the lists, and behind them the best positive.
-        both = lists.scores.new_zeros((rows.stop - rows.start, self._length + 1))
+        both = lists.scores.new_zeros((rows.stop - rows.start, self._length_of_all + 1))
         both[inside] = torch.cat([lists.scores, best.scores[:, None]], dim=1)
         self._part.scores.to_comparable(both, rows)
         lists = lists._replace(scores=both[inside, :-1])
         best = best._replace(scores=both[inside, -1])
         for whole, part in zip(self._lists, lists, strict=True):
-            whole[out, : self._length] = part
+            whole[out, : self._length_of_all] = part
         for whole, part in zip(self._best, best, strict=True):
             whole[out] = part
         self._num_before[out] = num_before[inside]

@@ -1,0 +1,172 @@
+"""Rank lists of any number of processes are those of a plain loop over all pairs."""
+
+import warnings
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from reid_torchmetrics import DistributedMetricError, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.functional.retrieval import RankLists
+from reid_torchmetrics.functional.retrieval.evaluation import list_samples
+from reid_torchmetrics.functional.world import ALONE
+from tests.distributed import threads
+from tests.distributed.problems import Problem, problem
+from tests.distributed.test_laws import spread
+from tests.reference import nearest as reference
+from tests.reference.retrieval import candidates
+
+pytestmark = pytest.mark.usefixtures("without_shapes")
+
+LISTED = ("index", "is_positive", "first_positive_rank", "first_positive_index")
+
+
+def as_lists(found: RankLists, names=None) -> dict[str, list | None]:
+    """Values by name; NaN is None, so that lists can be compared."""
+    names = names or [field.name for field in fields(RankLists)]
+    values = {name: getattr(found, name) for name in names}
+    return {name: None if each is None else _plain(each.tolist()) for name, each in values.items()}
+
+
+def _plain(value):
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return None if value != value else value  # noqa: PLR0124 - NaN
+
+
+def listed(given: Problem, world, k=3, queries=None) -> dict[str, list | None]:
+    """What the metric of a process lists with the others."""
+    metric = given.together(world.process) if world.size > 1 else given.alone()
+    options = metric._ranks_by(of_cmc=False)
+    found = list_samples(metric._samples(), options, world, k=k, queries=queries, max_bytes=metric.max_bytes)
+    return as_lists(found)
+
+
+def listed_by_processes(process, size, problems, k):
+    """The same of metrics over gloo."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return [as_lists(given.together(process).nearest(k)) for given in problems]
+
+
+def expected(given: Problem, k: int) -> dict[str, list]:
+    """A loop over all pairs of the samples that some process saw, in the order of `index`."""
+    seen = torch.tensor(sorted(set(sum(given.seen, []))), dtype=torch.int64)
+    every = torch.ones(len(seen), dtype=torch.bool)
+    query, gallery = (seen[every if given.is_query is None else given.is_query[seen] == role] for role in (True, False))
+    scores = given._scores(query, gallery)
+    cameras = None if given.cameras is None else given.cameras[gallery].tolist()
+    rows = []
+    for row, position in enumerate(query.tolist()):
+        found = candidates(
+            int(given.identities[position]),
+            given.identities[gallery].tolist(),
+            None if given.cameras is None else int(given.cameras[position]),
+            cameras,
+            same_camera=given.options["same_camera"],
+            junk_identities=given.options["junk_identities"],
+            self_position=row if given.is_query is None else -1,
+        )
+        rows.append(reference.nearest(scores[row].tolist(), found, k, given.options["ties"]))
+    numbers = given.index[gallery].tolist()
+    padding = [[-1] * (k - len(row.listed)) for row in rows]
+    return {
+        "index": [[numbers[at] for at, *_ in row.listed] + rest for row, rest in zip(rows, padding, strict=True)],
+        "is_positive": [
+            [hit for *_, hit in row.listed] + [False] * len(rest) for row, rest in zip(rows, padding, strict=True)
+        ],
+        "first_positive_rank": [row.first_rank for row in rows],
+        "first_positive_index": [numbers[row.first_position] if row.first_rank else -1 for row in rows],
+    }
+
+
+@pytest.mark.parametrize(("size", "k"), [(1, 3), (2, 4), (3, 2), (3, 40)])
+def test_lists_are_those_of_a_loop_over_all_pairs(size, k):
+    for seed in range(12):
+        given = problem(5000 * size + seed, size)
+        wanted, alone = expected(given, k), listed(given, ALONE, k)
+        assert {name: alone[name] for name in LISTED} == wanted, seed
+        if size > 1:
+            assert threads.run(size, lambda world, given=given: listed(given, world, k)) == [alone] * size, seed
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_metrics_on_processes_of_their_own_list_the_same(processes, size):
+    problems = [problem(7000 * size + seed, size) for seed in range(3)]
+    wanted = [listed(given, ALONE, 4) for given in problems]
+    assert processes.run(size, listed_by_processes, problems, 4) == [wanted] * size
+
+
+def test_without_index_numbers_are_positions_process_by_process():
+    for seed in range(8):
+        given = replace(problem(seed, 3), index=None)
+        found = threads.run(3, lambda world, given=given: listed(given, world))
+        assert found == [listed(given, ALONE)] * 3
+
+
+def test_chosen_queries_have_the_lists_that_they_have_among_all():
+    for seed in range(8):
+        given = problem(9000 + seed, 2)
+        metric = given.alone()
+        every = metric.nearest(3)
+        rows = torch.randint(0, max(1, len(every)), (4 if len(every) else 0,))
+        chosen = as_lists(every.select(rows))
+        assert as_lists(metric.nearest(3, rows)) == chosen
+        assert threads.run(2, lambda world, given=given, rows=rows: listed(given, world, 3, rows)) == [chosen] * 2
+
+
+def test_large_galleries_of_ties_are_listed_alike():
+    rows = torch.randn(12, 37, generator=torch.Generator().manual_seed(0))
+    embeddings = rows[torch.randint(0, 12, (100,), generator=torch.Generator().manual_seed(1))]
+    for ties in ("pessimistic", "optimistic", "stable"):
+        given = spread(embeddings, [50, 49, 1], "cosine", ties, leave_one_out=True, max_bytes=(1 << 20, 3000))
+        assert threads.run(3, lambda world, given=given: listed(given, world, 20)) == [listed(given, ALONE, 20)] * 3
+
+
+def _asks_for_other_things(process, size):
+    metric = ReIDMeanAP()
+    metric.update(torch.eye(3), torch.tensor([1, 1, 2]))
+    messages = []
+    for call in (
+        lambda: metric.nearest(2 + process),
+        lambda: metric.nearest(2) if process else metric.compute(),
+        lambda: metric.nearest(2, torch.tensor([process])),
+        lambda: metric.nearest(0 if process else 1),
+        lambda: metric.results(nearest=process),
+    ):
+        with pytest.raises(DistributedMetricError) as raised:
+            call()
+        messages.append(str(raised.value))
+    return messages
+
+
+def test_processes_that_ask_for_other_things_all_learn_of_it(processes):
+    first, second = processes.run(2, _asks_for_other_things)
+    assert first == second
+    assert first == [
+        "All processes must have the same `k`; got process 0: 2; process 1: 3.",
+        (
+            "All processes must call the same method of the same class; got process 0: `ReIDMeanAP.compute`;"
+            " process 1: `ReIDMeanAP.nearest`."
+        ),
+        "All processes must have the same `queries`; got process 0: [0]; process 1: [1].",
+        "process 1: ValueError: `k` must be at least 1; got 0.",
+        "All processes must have the same `nearest`; got process 0: 0; process 1: 1.",
+    ]
+
+
+def _results_of(process, size, given):
+    metrics = ReIDMetrics()
+    for positions in given.seen if size == 1 else [given.seen[process]]:
+        part = torch.tensor(positions, dtype=torch.int64)
+        labels = given.identities[part], given.cameras[part]
+        metrics.update(given.embeddings[part], *labels, is_query=given.is_query[part], index=part)
+    results = metrics.results(nearest=4, camera_pairs=True)
+    pairs = {name: (_plain(each.mean.tolist()), each.num_valid.tolist()) for name, each in results.camera_pairs.items()}
+    return as_lists(results.nearest(2)), pairs, results.query_index.tolist(), results.confident_mistakes(3).tolist()
+
+
+def test_results_hold_what_they_were_asked_to_hold(processes):
+    given = replace(spread(torch.randn(40, 8), [13, 13, 14], "cosine"), cameras=torch.arange(40) % 3)
+    alone = processes.run(1, _results_of, given)
+    assert processes.run(3, _results_of, given) == alone * 3
