@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
@@ -15,7 +16,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
-from reid_torchmetrics.metrics.detection.gathering import match_sharded_images
+from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
 from reid_torchmetrics.metrics.detection.images import STATES, ImageNumbering, Images
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
 from reid_torchmetrics.metrics.detection.packing import pack
@@ -135,6 +136,32 @@ class BoxMetric(GrowingStates):
         """
         return match_sharded_images(self._world, self._accepted_images, request, lambda: self._settings(request))
 
+    def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
+        """The detections and the ground truths of some images, whichever process holds them, to be drawn.
+
+        The same on all processes; all must ask, for the same images. Boxes are in the metric's `box_format`, and the
+        dicts are those that `draw_box_grid` takes.
+
+        Args:
+            image: int [N], the `image_id` of each, or its number where there are none, such as
+                `results().worst_images(9).image`.
+
+        Raises:
+            DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
+                the same metric or ask for other images.
+            TypeError: `image` is not an integer tensor.
+            ValueError: an image that is not among those of `update`.
+        """
+        _checks.integer_labels("image", image)
+        chosen = image.tolist()
+        settings = Settings(type(self).__name__, "boxes_of", self._option_texts(), {"image": repr(chosen)})
+        with self._synced():
+            found = gather_images(self._world, self._images_as_given, image, lambda: settings)
+        for number in chosen:
+            if number not in found:
+                raise ValueError(f"`image` must hold images that were given to `update`; got {number}.")
+        return [found[number].detections for number in chosen], [found[number].ground_truths for number in chosen]
+
     def _settings(self, request: MatchRequest) -> Settings:
         method = "results" if request.with_origins else "compute"
         return Settings(type(self).__name__, method, self._option_texts(), request.describe())
@@ -144,12 +171,18 @@ class BoxMetric(GrowingStates):
             self._raise_deferred_error()
         return self._images()
 
-    def _images(self) -> Images:
+    def _images_as_given(self) -> Images:
+        if self._world.size > 1:
+            self._raise_deferred_error()
+        return self._images(box_format="xywh")  # which is not converted
+
+    def _images(self, box_format: str | None = None) -> Images:
         states = {name: getattr(self, name) for name in STATES}
         counts = states["detection_counts"]
         # Images are evaluated where they are, but for MPS, which has no float64.
         device = counts[-1].device if counts else self.device
-        return Images.joined(states, self.box_format, torch.device("cpu") if device.type == "mps" else device)
+        box_format = self.box_format if box_format is None else box_format
+        return Images.joined(states, box_format, torch.device("cpu") if device.type == "mps" else device)
 
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
         """Write the images that this process holds to `{name}_preds.json` and `{name}_target.json`, in COCO's format.

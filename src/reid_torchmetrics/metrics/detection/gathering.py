@@ -1,5 +1,7 @@
 """Images that are sharded over processes: each process matches its own, and tells the others its matches.
 
+Boxes stay where they are, but for those of a few images that are to be shown.
+
 The number of collectives depends on the number of processes alone, not on the images: three, and one with image ids, to
 agree on what follows, and one for each process to send its ids with fingerprints, and one to send its matches.
 
@@ -16,7 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.world import Alone, World, all_gather_rows, differing
 from reid_torchmetrics.metrics.base import DistributedWorld, Settings, meet
-from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
+from reid_torchmetrics.metrics.detection.images import ImageBoxes, ImageNumbering, Images
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
 from reid_torchmetrics.metrics.detection.sampler_padding import ends, warn_if_padded
 from reid_torchmetrics.metrics.detection.tensor_exchange import exchange_tensors
@@ -43,6 +45,31 @@ def match_sharded_images(
         return numbering, [matches]
     received = exchange_tensors(world, [tensor.to(world.device).contiguous() for tensor in matches.to_tensors()])
     return numbering, [_local_matches(each, request, images.device) for each in received]
+
+
+@torch.no_grad()
+def gather_images(
+    world: DistributedWorld | Alone,
+    collect: Callable[[], Images],
+    image: Tensor,
+    describe: Callable[[], Settings],
+) -> dict[int, ImageBoxes]:
+    """The boxes of some images of all processes, by their `image_id`, or their numbers where there are none.
+
+    Images that no process has are left out. The other arguments and errors are those of `match_sharded_images`.
+    """
+    images, numbering = _meet(world, collect, describe)
+    numbered = numbering.number(images, world.process)
+    own_ids = numbering.ids_by_number.to(images.device)[numbered.numbers.long()]
+    is_chosen = torch.isin(own_ids, image.to(images.device))
+    parts = ImageBoxes.listed(own_ids[is_chosen], numbered.images.at(is_chosen))
+    if world.size == 1:
+        return ImageBoxes.by_image(parts)
+    received = exchange_tensors(world, [part.to(world.device).contiguous() for part in parts])
+    found: dict[int, ImageBoxes] = {}
+    for each in received:
+        found |= ImageBoxes.by_image([tensor.to(images.device) for tensor in each])
+    return found
 
 
 class _Status(NamedTuple):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -163,6 +163,41 @@ class NumberedImages:
                 areas=held.ground_truth_areas,
             ),
         )
+
+
+class ImageBoxes(NamedTuple):
+    """The boxes of one image, as `update` takes them."""
+
+    detections: dict[str, Tensor]
+    ground_truths: dict[str, Tensor]
+
+    @classmethod
+    def listed(cls, ids: Tensor, images: Images) -> list[Tensor]:
+        """The tensors of images with these ids, that `by_image` takes."""
+        columns = [getattr(images, f"detection_{name}") for name in _OF_DETECTIONS]
+        columns += [getattr(images, f"ground_truth_{name}") for name in _OF_GROUND_TRUTHS]
+        return [ids, images.detection_counts, images.ground_truth_counts, *columns]
+
+    @classmethod
+    def by_image(cls, listed: Sequence[Tensor]) -> dict[int, ImageBoxes]:
+        """The boxes of each image, by its id."""
+        ids, detection_counts, ground_truth_counts, *columns = listed
+        num = len(_OF_DETECTIONS)
+        found = _split(("boxes", "scores", "labels"), columns[:num], detection_counts)
+        true = _split(("boxes", "labels", "iscrowd"), columns[num:], ground_truth_counts)
+        for each, image in zip(true, ids, strict=True):
+            each["image_id"] = image
+        return dict(zip(ids.tolist(), map(cls, found, true), strict=True))
+
+
+_OF_DETECTIONS = ("boxes", "scores", "labels")
+_OF_GROUND_TRUTHS = ("boxes", "labels", "crowds")
+
+
+def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Tensor]]:
+    """The rows of each image."""
+    parts = zip(*(column.split(counts.tolist()) for column in columns), strict=True)
+    return [dict(zip(keys, each, strict=True)) for each in parts]
 
 
 def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:

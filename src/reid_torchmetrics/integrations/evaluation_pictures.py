@@ -1,0 +1,195 @@
+"""A callback of Lightning that draws each evaluation and logs the pictures."""
+
+from __future__ import annotations
+
+import importlib.util
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.integrations.drawings import Shown, drawings_of
+from reid_torchmetrics.integrations.evaluated_metrics import EvaluatedMetric, evaluated_metrics, holds_nothing
+from reid_torchmetrics.integrations.pictures import log_picture
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Callback, LightningModule, Trainer
+
+    from reid_torchmetrics.plot import Pictures
+else:
+    # Trainers of Lightning's two names only take callbacks of their own; where one is imported, the other costs little.
+    _NAMES = [name for name in ("lightning", "pytorch_lightning") if importlib.util.find_spec(name)]
+    if not _NAMES:
+        raise ModuleNotFoundError("EvaluationPictures needs Lightning: pip install lightning.", name="lightning")
+    Callback = type("Callback", tuple(importlib.import_module(name).Callback for name in _NAMES), {})
+
+
+class EvaluationPictures(Callback):
+    """Log curves and failures of each validation and test, to every logger of the trainer.
+
+    Of embeddings they are the CMC, precision over recall, the ranks of the first right answers and the hardest queries
+    with their first candidates: "val/cmc", "val/precision_recall", "val/first_ranks", "val/hardest_queries". Of
+    detections they are precision over recall, precision and recall over the confidence, and the images with the most
+    errors: "val/precision_recall", "val/confidence", "val/worst_images". After a test they are "test/cmc" and so on.
+    With several metrics the attribute's name is put between, as in "val/val_market/cmc". The step is
+    `trainer.global_step`. Loggers that take no pictures get files; see `log_picture`.
+
+    The metrics must still hold their samples when callbacks are called at the end of the epoch. They do unless the user
+    resets them before, and whether the module logs them in `validation_step` or in `on_validation_epoch_end`. They are
+    ranked once for the pictures and for the numbers. The sanity check has no pictures.
+
+    All processes evaluate, so the callback must be the same in all; only the first one draws and logs. If it cannot
+    draw or log a picture, or `pictures` fails, it warns once of each kind, and the run goes on. An error of the metric
+    itself is raised as by `compute`.
+
+    Args:
+        metrics: attribute of the LightningModule, or several, with dots where it is within another. It holds an
+            `EmbeddingMetric`, `ReIDMetrics`, a `DetectionMAP`, a `MetricCollection`, of which the first such member is
+            taken, or a `ModuleDict` of any of these.
+        pictures: of the queries by `query_index`, and of the gallery by `index`, or of the images by `image_id`: a
+            function of the number, or what is indexed by it, such as a data set; see `draw_rank_lists`. None for the
+            curves alone.
+        gallery_pictures: of the gallery, if it is another data set than that of the queries.
+        names: of the identities, or of the classes by label; without a name the number is shown.
+        num_queries: how many of the hardest queries are shown.
+        k: how many candidates of each.
+        num_images: how many of the images with the most errors are shown.
+        every_n_epochs: in training only the pictures of each n-th epoch are logged.
+        test_metrics: attributes with the metrics of the test; None for those of `metrics`.
+
+    Raises:
+        ModuleNotFoundError: Lightning or Matplotlib is not installed.
+        TypeError: an argument of the wrong type; when the trainer starts, an attribute without a metric.
+        ValueError: a number below 1, no attribute or one twice, or `gallery_pictures` alone; when the trainer starts,
+            an attribute that the module lacks.
+
+    Example:
+        >>> from reid_torchmetrics.integrations import EvaluationPictures
+        >>> callback = EvaluationPictures("val_metrics")  # Trainer(callbacks=[callback])
+    """
+
+    def __init__(
+        self,
+        metrics: str | Sequence[str] = "val_metrics",
+        *,
+        pictures: Pictures | None = None,
+        gallery_pictures: Pictures | None = None,
+        names: Mapping[int, str] | None = None,
+        num_queries: int = 10,
+        k: int = 10,
+        num_images: int = 9,
+        every_n_epochs: int = 1,
+        test_metrics: str | Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if importlib.util.find_spec("matplotlib") is None:
+            raise ModuleNotFoundError("EvaluationPictures needs Matplotlib: pip install matplotlib.", name="matplotlib")
+        counts = {"num_queries": num_queries, "k": k, "num_images": num_images, "every_n_epochs": every_n_epochs}
+        for argument, count in counts.items():
+            _checks.positive_int(argument, count)
+        _checks.instance("names", names, (Mapping,))
+        _check_pictures(pictures, gallery_pictures)
+        self._attributes = {"metrics": _listed("metrics", metrics)}
+        if test_metrics is not None:
+            self._attributes["test_metrics"] = _listed("test_metrics", test_metrics)
+        self._shown = Shown(pictures, gallery_pictures, names, num_queries, k, num_images)
+        self._every_n_epochs = every_n_epochs
+        self._warned: set[tuple[str, ...]] = set()
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Look for the metrics."""
+        self._metrics(pl_module, "val")
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Look for the metrics."""
+        self._metrics(pl_module, "val")
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Look for the metrics."""
+        self._metrics(pl_module, "test")
+
+    def on_validation_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Draw and log, before the module logs its numbers and the metrics are reset."""
+        is_between = trainer.state.fn == "fit" and (trainer.current_epoch + 1) % self._every_n_epochs != 0
+        if not (trainer.sanity_checking or is_between):
+            self._log_all(trainer, pl_module, "val")
+
+    def on_test_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Draw and log, before the module logs its numbers and the metrics are reset."""
+        self._log_all(trainer, pl_module, "test")
+
+    def _metrics(self, module: LightningModule, stage: str) -> dict[str, EvaluatedMetric]:
+        argument = "test_metrics" if stage == "test" and "test_metrics" in self._attributes else "metrics"
+        return evaluated_metrics(argument, module, self._attributes[argument])
+
+    def _log_all(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
+        metrics = self._metrics(module, stage)
+        for attribute, metric in metrics.items():
+            # Where others may have samples all take part; alone one need not ask, which would warn, too.
+            drawings = {} if trainer.world_size == 1 and holds_nothing(metric) else drawings_of(metric, self._shown)
+            if not trainer.is_global_zero:
+                continue
+            if not drawings:
+                self._warn_once((attribute,), _without_samples(attribute, stage))
+            folder = stage if len(metrics) == 1 else f"{stage}/{attribute}"
+            for name, draw in drawings.items():
+                self._log(trainer, f"{folder}/{name}", draw)
+
+    def _log(self, trainer: Trainer, name: str, draw: Any) -> None:
+        """Draw a picture and hand it to each logger; what fails keeps none of the others from it."""
+        picture = None
+        with self._warning_instead(name, "drawn"):
+            picture = draw()
+        if picture is None:
+            return
+        nobody = [] if getattr(trainer, "fast_dev_run", False) else [None]
+        for logger in trainer.loggers or nobody:
+            with self._warning_instead(name, f"logged to {type(logger).__name__}"):
+                log_picture(logger, name, picture, trainer.global_step, default_root_dir=trainer.default_root_dir)
+
+    @contextmanager
+    def _warning_instead(self, name: str, what: str) -> Iterator[None]:
+        """Warn, once of each kind, where an error would end the run."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - the user's functions and loggers
+            told = "".join(traceback.format_exception(error))
+            text = f"The picture {name!r} could not be {what}. The run goes on, and this is said once.\n{told}"
+            self._warn_once((name, what, type(error).__name__), text)
+
+    def _warn_once(self, kind: tuple[str, ...], text: str) -> None:
+        if kind not in self._warned:
+            self._warned.add(kind)
+            warnings.warn(text, stacklevel=2)
+
+
+def _without_samples(attribute: str, stage: str) -> str:
+    step, hook = ("validation_step", "validation") if stage == "val" else ("test_step", "test")
+    return (
+        f"No picture of `{attribute}` was logged, for it holds no samples when callbacks are called at the end of the"
+        f" {hook} epoch: update it in `{step}`, and reset it not before `on_{hook}_epoch_end` of the module."
+    )
+
+
+def _listed(argument: str, attributes: str | Sequence[str]) -> list[str]:
+    if not isinstance(attributes, (str, tuple, list)):
+        raise TypeError(f"`{argument}` must be a str or a list of them; got {type(attributes).__name__}.")
+    listed = [attributes] if isinstance(attributes, str) else [*attributes]
+    for each in listed:
+        if not isinstance(each, str):
+            raise TypeError(f"`{argument}` must hold names of attributes only; got {each!r}.")
+    if not (all(listed) and listed) or len(set(listed)) < len(listed):
+        raise ValueError(f"`{argument}` must hold at least one name and none twice; got {attributes!r}.")
+    return listed
+
+
+def _check_pictures(pictures: object, gallery_pictures: object) -> None:
+    for argument, given in (("pictures", pictures), ("gallery_pictures", gallery_pictures)):
+        if given is not None and not callable(given) and not hasattr(given, "__getitem__"):
+            raise TypeError(
+                f"`{argument}` must be a function of a number or be indexed by it; got {type(given).__name__}."
+            )
+    if gallery_pictures is not None and pictures is None:
+        raise ValueError("`pictures` must be given with `gallery_pictures`; got None.")

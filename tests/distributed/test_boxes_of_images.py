@@ -1,0 +1,41 @@
+"""Boxes of chosen images, which several processes hold."""
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP
+from tests.distributed.shards import SHARDINGS
+from tests.distributed.test_errors import message_of
+from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.test_boxes_of_images import numbers_of
+
+NUM_IMAGES = 7
+
+
+def given() -> tuple[list[dict], list[dict]]:
+    return images(5, NUM_IMAGES, with_ids=True)
+
+
+def chosen() -> torch.Tensor:
+    return torch.tensor([given()[1][place]["image_id"] for place in (6, 0, 3)])
+
+
+def asks(process: int, size: int, sharding: str) -> object:
+    own = SHARDINGS[sharding](NUM_IMAGES, size)[process]
+    return numbers_of(fed(DetectionMAP(), *([side[place] for place in own] for side in given())).boxes_of(chosen()))
+
+
+@pytest.mark.parametrize("sharding", ["round_robin", "empty_first"])
+def test_all_processes_get_the_boxes_of_all(processes, sharding):
+    expected = numbers_of(fed(DetectionMAP(), *given()).boxes_of(chosen()))
+    assert processes.run(2, asks, sharding) == [expected] * 2
+
+
+def asks_for_others(process: int, size: int) -> str:
+    return message_of(lambda: fed(DetectionMAP(), *given()).boxes_of(chosen()[process : process + 1]))
+
+
+def test_processes_that_ask_for_other_images_are_told(processes):
+    numbers = chosen().tolist()
+    text = f"All processes must have the same `image`; got process 0: [{numbers[0]}]; process 1: [{numbers[1]}]."
+    assert processes.run(2, asks_for_others) == [text] * 2

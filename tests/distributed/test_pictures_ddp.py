@@ -1,0 +1,45 @@
+"""Pictures of an evaluation on two processes: the first one logs them, once, and both have the same numbers."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import reid_torchmetrics
+from tests.distributed import pictures_run
+from tests.integrations.pictured_module import CURVES, MAP, files, named
+
+TIMEOUT = 90
+
+
+def test_pictures_are_logged_once_and_what_fails_in_one_process_leaves_none_waiting(tmp_path):
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(reid_torchmetrics.__file__).parents[1]),
+        "OMP_NUM_THREADS": "1",
+    }
+    command = [sys.executable, "-m", pictures_run.__name__, str(tmp_path)]
+    finished = subprocess.run(
+        command,
+        cwd=Path(__file__).parents[2],
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    first, second = (torch.load(tmp_path / f"process_{process}.pt") for process in range(2))
+    assert first["values"] == second["values"]
+    assert first["values"]["val/map"] == pytest.approx(MAP)
+    assert first["values"]["logged_in_step"] == pytest.approx(MAP)
+
+    # Two rows of a query and its three candidates, and of the images 0 and 10.
+    assert first["drawn"] == sorted([0, 1, 2, 3, 4, 2, 3, 4, 0, 1])
+    assert second["drawn"] == []
+    retrieval = [f"{folder}/{name}" for folder in ("val", "val/val_map", "val/other.here") for name in CURVES]
+    detection = ["val/confidence", "val/worst_images", "val/hardest_queries"]
+    assert files(tmp_path) == named(retrieval + detection, 0)
+    assert finished.stderr.count("OSError: the picture is gone") == 2  # of two metrics, in one process

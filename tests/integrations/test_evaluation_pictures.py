@@ -1,0 +1,190 @@
+"""The callback that logs pictures of each evaluation: which, when, once, and never at the cost of the run."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lightning.pytorch import loggers
+from matplotlib import pyplot as plt
+from PIL import Image
+from torchmetrics import MetricCollection, SumMetric
+
+from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
+from reid_torchmetrics.functional.retrieval.evaluation import ranking
+from reid_torchmetrics.integrations import EvaluationPictures, drawings
+from tests.integrations.pictured_module import (
+    CURVES,
+    HARDEST,
+    MAP,
+    DetectingModule,
+    PicturedModule,
+    files,
+    fit,
+    loader,
+    named,
+    picture,
+    tags,
+    trainer,
+)
+
+pytestmark = pytest.mark.usefixtures("quiet_folder")
+
+
+# What is logged
+
+
+def test_two_epochs_and_a_test_are_in_the_events_of_tensorboard_once_each(tmp_path):
+    event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    callback = EvaluationPictures(pictures=picture)
+    run = trainer(callback, loggers.TensorBoardLogger(tmp_path, name="", version=""))
+    module = PicturedModule()
+    run.fit(module, loader(), loader())
+    run.test(module, loader(), verbose=False)
+
+    events = event_accumulator.EventAccumulator(str(tmp_path), {"images": 0, "scalars": 0}).Reload()
+    steps = {tag: [event.step for event in events.Images(tag)] for tag in events.Tags()["images"]}
+    expected = {tag: [2, 4] for tag in tags("val", "hardest_queries")}
+    assert steps == expected | {tag: [4] for tag in tags("test", "hardest_queries")}
+    (first, _) = events.Images("val/cmc")
+    assert (first.width, first.height) == (640, 420)
+    Path("cmc.png").write_bytes(first.encoded_image_string)
+    with Image.open("cmc.png") as decoded:
+        assert decoded.size == (640, 420)
+        assert np.asarray(decoded).std() > 1
+    logged = {name: [event.value for event in events.Scalars(name)] for name in ("val/map", "logged_in_step")}
+    assert logged == {name: pytest.approx([MAP] * len(values)) for name, values in logged.items()}
+    assert plt.get_fignums() == []
+
+
+def test_a_logger_that_takes_no_pictures_has_files():
+    fit(EvaluationPictures())
+    assert files() == named(tags("val"), 2, 4)
+
+
+def test_without_a_logger_the_files_are_in_the_default_folder(tmp_path):
+    trainer(EvaluationPictures(), False, default_root_dir=tmp_path / "root").validate(PicturedModule(), loader())
+    assert files("root") == named(tags("val"), 0)
+
+
+def test_the_hardest_queries_are_shown_with_their_candidates(monkeypatch):
+    seen = []
+    monkeypatch.setattr(drawings, "draw_rank_lists", lambda *args, **options: seen.append((args, options)) or pixels())
+    options = {"gallery_pictures": [picture(0)] * 5, "names": {7: "seven"}}
+    fit(EvaluationPictures(pictures=picture, num_queries=2, k=3, **options), max_epochs=1)
+    ((lists, pictures), given) = seen[0]
+    assert lists.query_index.tolist() == HARDEST
+    assert lists.index.tolist() == [[4, 3, 2], [2, 3, 4]]
+    assert lists.is_positive.tolist() == [[False, True, False], [True, False, True]]
+    assert (pictures, given) == (picture, options)
+
+
+def pixels() -> np.ndarray:
+    return np.zeros((2, 2, 3), np.uint8)
+
+
+def test_the_numbers_and_the_pictures_come_of_one_ranking(monkeypatch):
+    calls, count_ranks = [], ranking.count_sharded_ranks
+    monkeypatch.setattr(ranking, "count_sharded_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))
+    fit(EvaluationPictures(["val_metrics", "val_map", "other"]), num_sanity_val_steps=0)
+    assert len(calls) == 2  # epochs
+
+
+def test_several_metrics_are_named_by_their_attributes():
+    fit(EvaluationPictures(["val_metrics", "other.here"]), max_epochs=1)
+    folders = ("val/val_metrics", "val/other.here")
+    assert files() == named([f"{folder}/{name}" for folder in folders for name in CURVES], 2)
+
+
+@pytest.mark.parametrize("attribute", ["val_map", "other", "other.here", "collection"])
+def test_a_metric_is_found_wherever_it_is_held(attribute):
+    class WithCollection(PicturedModule):
+        def __init__(self):
+            super().__init__()
+            self.collection = MetricCollection({"map": ReIDMeanAP(), "rank_1": ReIDCMC(), "sum": SumMetric()})
+
+        def validation_step(self, batch, batch_idx):
+            super().validation_step(batch, batch_idx)
+            embeddings, identities, is_query, index = batch
+            for each in (self.collection["map"], self.collection["rank_1"]):
+                each.update(embeddings, identities, is_query=is_query, index=index)
+
+    fit(EvaluationPictures(attribute), module=WithCollection(), max_epochs=1)
+    assert files() == named(tags("val"), 2)
+
+
+@pytest.mark.parametrize("stage", ["val", "test"])
+def test_a_test_may_have_metrics_of_its_own(stage):
+    run = trainer(EvaluationPictures("val_map", test_metrics=["val_metrics", "other"]), False)
+    call = run.validate if stage == "val" else run.test
+    call(PicturedModule(), loader(), verbose=False)
+    folders = ["val"] if stage == "val" else ["test/val_metrics", "test/other.here"]
+    assert files() == named([f"{folder}/{name}" for folder in folders for name in CURVES], 0)
+
+
+def test_only_each_nth_epoch_of_training_has_pictures_but_every_other_evaluation():
+    callback = EvaluationPictures(every_n_epochs=2)
+    run = fit(callback, max_epochs=3)
+    assert files() == named(tags("val"), 4)
+    run.validate(PicturedModule(), loader(), verbose=False)
+    assert files() == named(tags("val"), 4, 6)
+
+
+def test_a_metric_that_is_logged_before_the_last_loader_still_has_its_samples():
+    run = trainer(EvaluationPictures("val_map"), False)
+    run.validate(PicturedModule(), [loader(), loader()], verbose=False)
+    assert files() == named(tags("val"), 0)
+
+
+def test_a_fast_run_for_development_draws_but_logs_nothing():
+    drawn = []
+    run = trainer(EvaluationPictures(pictures=lambda n: drawn.append(n) or picture(n)), True, fast_dev_run=True)
+    run.fit(PicturedModule(), loader(), loader(5))
+    assert drawn
+    trainer(EvaluationPictures(), False, fast_dev_run=True).fit(PicturedModule(), loader(), loader(5))
+    assert [*Path().rglob("*.png")] == []
+
+
+def test_where_ties_have_no_order_there_is_no_curve_of_precision():
+    class Expected(PicturedModule):
+        def __init__(self):
+            super().__init__()
+            self.val_map = ReIDMeanAP(ties="expected")
+
+    fit(EvaluationPictures("val_map"), module=Expected(), max_epochs=1)
+    assert files() == named(["val/cmc", "val/first_ranks"], 2)
+
+
+# Detection
+
+
+def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
+    seen = []
+    monkeypatch.setattr(drawings, "draw_box_grid", lambda *args, **options: seen.append((args, options)) or pixels())
+    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), names={1: "cat"})
+    fit(callback, module=DetectingModule(), max_epochs=1)
+    assert files() == named(["val/confidence", "val/precision_recall", "val/worst_images"], 2)
+    (((pictures, found, true), options),) = seen
+    assert [np.asarray(each)[0, 0, 0] for each in pictures] == [0, 50]  # of the images 0 and 10
+    assert [len(each["boxes"]) for each in found] == [0, 1]
+    assert [int(each["image_id"]) for each in true] == [0, 10]
+    assert true[1]["boxes"].tolist() == [[0, 0, 4, 4], [10, 10, 14, 16]]
+    assert options["min_score"] == pytest.approx({1: 0.9, 2: 0.9})
+    assert (options["box_format"], options["class_agnostic"], options["names"]) == ("xyxy", False, {1: "cat"})
+
+
+def test_the_worst_images_are_drawn():
+    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), num_images=1)
+    trainer(callback, False).validate(DetectingModule(), loader(), verbose=False)
+    with Image.open("pictures/val/worst_images_step_000000.png") as drawn:
+        assert min(drawn.size) > 100
+
+
+def test_a_detector_without_the_usual_overlap_is_drawn_at_its_first(monkeypatch):
+    seen, plot = [], drawings.plot_confidence
+    monkeypatch.setattr(drawings, "plot_confidence", lambda *a, **k: seen.append(k["iou_threshold"]) or plot(*a, **k))
+    module = DetectingModule()
+    module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.6, 0.7])
+    trainer(EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10)), False).validate(
+        module, loader(), verbose=False
+    )
+    assert seen == [0.6]

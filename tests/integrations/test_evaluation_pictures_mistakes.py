@@ -1,0 +1,204 @@
+"""Mistakes, and what fails on the way: the callback says so, once, and the run goes on."""
+
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+import lightning
+import pytest
+from lightning.pytorch import loggers
+
+from reid_torchmetrics import ReIDMeanAP, integrations
+from reid_torchmetrics.integrations import EvaluationPictures, drawings, evaluation_pictures
+from tests.integrations.pictured_module import CURVES, PicturedModule, files, fit, loader, named, picture, tags, trainer
+
+pytestmark = pytest.mark.usefixtures("quiet_folder")
+
+
+# Never at the cost of the run
+
+
+def ours(said) -> list[str]:
+    """The texts of the callback's warnings; Lightning has some of its own."""
+    texts = [str(each.message) for each in said]
+    return [text for text in texts if text.startswith(("The picture", "No picture"))]
+
+
+def failing(number):
+    raise OSError(f"the picture {number} is gone")
+
+
+def test_pictures_that_fail_are_said_once_and_the_run_goes_on():
+    with pytest.warns(UserWarning, match="could not be drawn") as said:
+        run = fit(EvaluationPictures(pictures=failing))
+    (text,) = ours(said)
+    assert text.startswith(
+        "The picture 'val/hardest_queries' could not be drawn. The run goes on, and this is said once.\nTraceback"
+    )
+    assert text.endswith("OSError: the picture 1 is gone\n")
+    assert run.current_epoch == 2
+    assert files() == named(tags("val"), 2, 4)
+
+
+def test_a_logger_that_fails_keeps_no_other_from_its_pictures(monkeypatch):
+    class Full(loggers.CSVLogger):
+        """On a disk that is full."""
+
+    def log_picture(logger, *args, **options):
+        if isinstance(logger, Full):
+            raise OSError("no space left")
+        return integrations.log_picture(logger, *args, **options)
+
+    monkeypatch.setattr(evaluation_pictures, "log_picture", log_picture)
+    both = [Full("full", name="", version=""), loggers.CSVLogger("whole", name="", version="")]
+    with pytest.warns(UserWarning, match="(?s)could not be logged to Full.*no space left") as said:
+        trainer(EvaluationPictures(), both).validate(PicturedModule(), loader(), verbose=False)
+    assert len(ours(said)) == len(CURVES)
+    assert files("whole") == named(tags("val"), 0)
+
+
+def test_a_figure_that_fails_leaves_the_others(monkeypatch):
+    monkeypatch.setattr(drawings, "plot_first_ranks", lambda results: 1 / 0)
+    with pytest.warns(UserWarning, match="(?s)'val/first_ranks' could not be drawn.*ZeroDivisionError") as said:
+        fit(EvaluationPictures())
+    assert len(ours(said)) == 1
+    assert files() == named(["val/cmc", "val/precision_recall"], 2, 4)
+
+
+def test_candidates_that_cannot_be_listed_are_said_by_the_process_that_draws(monkeypatch):
+    def nearest(self, k, queries=None):
+        raise ValueError("no lists")
+
+    monkeypatch.setattr(ReIDMeanAP, "nearest", nearest, raising=False)
+    with pytest.warns(UserWarning, match="(?s)'val/hardest_queries' could not be drawn.*ValueError: no lists"):
+        fit(EvaluationPictures("val_map", pictures=picture))
+    assert files() == named(tags("val"), 2, 4)
+
+
+@pytest.mark.parametrize("stage", ["val", "test"])
+def test_a_metric_without_samples_is_said_once_with_what_to_do(stage):
+    class Early(PicturedModule):
+        def __init__(self):
+            super().__init__()
+            self.unused = ReIDMeanAP()
+
+    run = trainer(EvaluationPictures("unused"), False)
+    call, step, hook = {
+        "val": (run.validate, "validation_step", "validation"),
+        "test": (run.test, "test_step", "test"),
+    }[stage]
+    message = (
+        "No picture of `unused` was logged, for it holds no samples when callbacks are called at the end of the"
+        f" {hook} epoch: update it in `{step}`, and reset it not before `on_{hook}_epoch_end` of the module."
+    )
+    with pytest.warns(UserWarning, match=f"^{re.escape(message)}$") as said:
+        _ = [call(Early(), loader(), verbose=False) for _ in range(2)]
+    assert len(ours(said)) == 1
+    assert [*Path().rglob("*.png")] == []
+
+
+# Mistakes
+
+
+BAD = [
+    (lambda: EvaluationPictures(3), TypeError, "`metrics` must be a str or a list of them; got int."),
+    (lambda: EvaluationPictures([3]), TypeError, "`metrics` must hold names of attributes only; got 3."),
+    (lambda: EvaluationPictures([]), ValueError, "`metrics` must hold at least one name and none twice; got []."),
+    (lambda: EvaluationPictures(""), ValueError, "`metrics` must hold at least one name and none twice; got ''."),
+    (
+        lambda: EvaluationPictures(["a", "a"]),
+        ValueError,
+        "`metrics` must hold at least one name and none twice; got ['a', 'a'].",
+    ),
+    (
+        lambda: EvaluationPictures(test_metrics=3),
+        TypeError,
+        "`test_metrics` must be a str or a list of them; got int.",
+    ),
+    (
+        lambda: EvaluationPictures(pictures=3),
+        TypeError,
+        "`pictures` must be a function of a number or be indexed by it; got int.",
+    ),
+    (
+        lambda: EvaluationPictures(gallery_pictures=[]),
+        ValueError,
+        "`pictures` must be given with `gallery_pictures`; got None.",
+    ),
+    (lambda: EvaluationPictures(names=["a"]), TypeError, "`names` must be one of Mapping or None; got list."),
+    *[
+        (lambda option=option: EvaluationPictures(**{option: 0}), ValueError, f"`{option}` must be at least 1; got 0.")
+        for option in ("num_queries", "k", "num_images", "every_n_epochs")
+    ],
+]
+
+
+@pytest.mark.parametrize(("make", "kind", "message"), BAD, ids=[message for _, _, message in BAD])
+def test_a_bad_argument_is_refused(make, kind, message):
+    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+        make()
+
+
+@pytest.mark.parametrize("hook", ["fit", "validate", "test"])
+@pytest.mark.parametrize(
+    ("attribute", "kind", "came"),
+    [
+        (
+            "x",
+            ValueError,
+            "` must name an attribute of PicturedModule, whose metrics are 'val_metrics', 'val_map', 'other'; got 'x'.",
+        ),
+        (
+            "same",
+            TypeError,
+            "` must name a metric of embeddings, a DetectionMAP, or what holds some; got 'same', which is a Identity.",
+        ),
+    ],
+)
+def test_an_attribute_that_is_no_metric_is_an_error_before_the_run_begins(hook, attribute, kind, came):
+    argument = "test_metrics" if hook == "test" else "metrics"
+    run = trainer(EvaluationPictures(**{argument: attribute}), False, num_sanity_val_steps=0)
+    calls = {
+        "fit": lambda: run.fit(PicturedModule(), loader(), loader()),
+        "validate": lambda: run.validate(PicturedModule(), loader(), verbose=False),
+        "test": lambda: run.test(PicturedModule(), loader(), verbose=False),
+    }
+    with pytest.raises(kind, match=f"^`{argument}{re.escape(came)}$"):
+        calls[hook]()
+    assert run.global_step == 0
+
+
+def test_without_matplotlib_the_error_says_how_to_install_it(monkeypatch):
+    find_spec = evaluation_pictures.importlib.util.find_spec
+    monkeypatch.setattr(
+        evaluation_pictures.importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find_spec(name)
+    )
+    with pytest.raises(ModuleNotFoundError, match=r"^EvaluationPictures needs Matplotlib: pip install matplotlib\.$"):
+        EvaluationPictures()
+
+
+# Imports
+
+
+def test_what_the_package_does_not_have_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="has no attribute 'EvaluationPicture'"):
+        _ = integrations.EvaluationPicture
+
+
+def test_both_names_of_lightning_take_the_callback():
+    twin = pytest.importorskip("pytorch_lightning")
+    callback = EvaluationPictures()
+    for package in (lightning.pytorch, twin):
+        assert isinstance(callback, package.Callback)
+        run = package.Trainer(callbacks=callback, logger=False, accelerator="cpu", enable_checkpointing=False)
+        assert Counter(run.callbacks)[callback] == 1
+
+
+def test_without_lightning_the_error_says_how_to_install_it(monkeypatch):
+    for name in ("lightning", "pytorch_lightning"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, evaluation_pictures.__name__)
+    monkeypatch.delattr(integrations, "evaluation_pictures")
+    with pytest.raises(ModuleNotFoundError, match=r"^EvaluationPictures needs Lightning: pip install lightning\.$"):
+        _ = integrations.EvaluationPictures

@@ -1,0 +1,70 @@
+"""Boxes of chosen images, as they were given, whichever process holds them."""
+
+import re
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP
+from tests.metrics.detection.detection_samples import fed, images
+
+KEYS = (("boxes", "scores", "labels"), ("boxes", "labels", "iscrowd"))
+
+
+def numbers_of(sides) -> list[list[dict]]:
+    """Both sides as Python's numbers."""
+    return [
+        [{key: each[key].tolist() for key in keys} for each in side] for keys, side in zip(KEYS, sides, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+def test_boxes_of_images_are_as_they_were_given(box_format):
+    preds, target = images(3, with_ids=True)
+    metric = fed(DetectionMAP(box_format=box_format), preds, target)
+    chosen = [5, 0, 7]
+    image = torch.tensor([target[place]["image_id"] for place in chosen])
+    found, true = metric.boxes_of(image)
+    expected = [preds[place] for place in chosen], [{"iscrowd": no_crowds(each)} | each for each in at(target, chosen)]
+    assert numbers_of((found, true)) == numbers_of(expected)
+    assert [int(each["image_id"]) for each in true] == image.tolist()
+
+
+def at(side, places) -> list[dict]:
+    return [side[place] for place in places]
+
+
+def no_crowds(each):
+    return torch.zeros(len(each["labels"]), dtype=torch.bool)
+
+
+def test_without_ids_images_are_asked_for_by_their_numbers():
+    preds, target = images(3)
+    found, _ = fed(DetectionMAP(), preds, target).boxes_of(torch.tensor([2]))
+    assert found[0]["boxes"].tolist() == preds[2]["boxes"].tolist()
+
+
+def test_of_images_with_the_same_id_the_first_is_given():
+    preds, target = images(3, with_ids=True)
+    metric = fed(DetectionMAP(), [preds[0], preds[1], preds[2]], [target[0], target[1], target[0] | {}])
+    found, true = metric.boxes_of(torch.tensor([target[0]["image_id"]]))
+    assert found[0]["scores"].tolist() == preds[0]["scores"].tolist()
+    assert len(true) == 1
+
+
+def test_no_images_have_no_boxes():
+    assert DetectionMAP().boxes_of(torch.zeros(0, dtype=torch.int64)) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("image", "kind", "message"),
+    [
+        (torch.tensor([99]), ValueError, "`image` must hold images that were given to `update`; got 99."),
+        (torch.tensor([0.0]), TypeError, "`image` must have an integer dtype; got torch.float32."),
+        ([0], TypeError, "`image` must be a tensor; got list."),
+    ],
+)
+def test_a_bad_image_is_refused(image, kind, message):
+    metric = fed(DetectionMAP(), *images(3))
+    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+        metric.boxes_of(image)
