@@ -7,8 +7,8 @@
 
 All that concerns the metrics is in three methods of `DetectionModule`: `__init__` makes them, `validation_step` fills
 them and `on_validation_epoch_end` logs what is more than one number and keeps the results, of which `show` makes a
-report. A target carries the `image_id` of its scene, so
-that on several devices, whose sampler may repeat scenes, the numbers are those of one.
+report. The callback that `main` makes logs the pictures: curves, and the images with the most errors. A target carries
+the `image_id` of its scene, so that on several devices, whose sampler may repeat scenes, the numbers are those of one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from torch.utils.data import DataLoader
 from detection.drawn_shapes import CLASSES, SIDE, Scene, Target, collate, draw_scene
 from loggers import WANDB_HELP, how_to_look, make_logger
 from reid_torchmetrics import DetectionMAP, write_report
-from reid_torchmetrics.integrations import log_picture
+from reid_torchmetrics.integrations import EvaluationPictures
 from reid_torchmetrics.plot import draw_box_grid, plot_precision_recall
 
 if TYPE_CHECKING:
@@ -66,14 +66,11 @@ class DetectionModule(lightning.LightningModule):
         self.log("val/map", self.val_map, prog_bar=True)  # which Lightning computes and resets
 
     def on_validation_epoch_end(self) -> None:
-        """Log the numbers of a dict, and the curves, which are a picture and no number."""
+        """Log the numbers of a dict, and keep what a report tells of every class and image."""
         numbers = self.val_metrics.compute()  # in all processes, as all that follows
         self.results = self.val_metrics.results()
         self.val_metrics.reset()
         self.log_dict({f"val/{name}": numbers[name] for name in LOGGED}, sync_dist=True)  # the same in all processes
-        if self.trainer.is_global_zero:
-            figure, _ = plot_precision_recall(self.results, names=CLASSES)
-            log_picture(self.logger, "val/precision_recall", figure, self.global_step)
 
     def training_step(self, batch: tuple[Tensor, list[Target]], batch_idx: int) -> Tensor:
         """Teach every cell how near the center of a shape it is, and those near one what box it has."""
@@ -179,7 +176,13 @@ def main() -> None:
     train_loader = DataLoader(train, 8, shuffle=True, collate_fn=collate, num_workers=options.workers)
     test_loader = DataLoader(test, 50, collate_fn=collate, num_workers=options.workers)
     model = DetectionModule()
-    trainer = make_trainer(options)
+    pictures = EvaluationPictures(
+        "val_metrics",
+        pictures=lambda image_id: scenes[image_id][0],
+        names=CLASSES,
+        every_n_epochs=max(1, options.epochs // 3),  # to draw takes longer than to evaluate
+    )
+    trainer = make_trainer(options, pictures)
 
     trainer.validate(model, test_loader, verbose=False)
     results = {"before training": dict(trainer.callback_metrics)}
@@ -223,7 +226,7 @@ def quieten_lightning() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
 
 
-def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
+def make_trainer(options: argparse.Namespace, pictures: EvaluationPictures) -> lightning.Trainer:
     """Make a trainer that writes into `options.output` only."""
     return lightning.Trainer(
         max_epochs=options.epochs,
@@ -232,6 +235,7 @@ def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
         strategy="ddp" if options.devices > 1 else "auto",
         default_root_dir=options.output,
         logger=make_logger(options),
+        callbacks=[pictures],
         log_every_n_steps=1,
         num_sanity_val_steps=0,
         enable_checkpointing=False,

@@ -7,9 +7,10 @@
     tensorboard --logdir reid_example_output
 
 All that concerns the metrics is in three methods of `ReIDModule`: `__init__` makes them, `validation_step` fills them
-and `on_validation_epoch_end` logs them and keeps the results, of which `show` makes a report. The data set gives two
-validation loaders, first queries and then gallery, whose samples are numbered apart. On several devices the metrics
-are the same code and the same numbers: they rank the samples of all processes.
+and `on_validation_epoch_end` logs them and keeps the results, of which `show` makes a report. The callback that `main`
+makes logs the pictures: curves, and the hardest queries with what was found for them. The data set gives two validation
+loaders, first queries and then gallery, whose samples are numbered apart. On several devices the metrics are the same
+code and the same numbers: they rank the samples of all processes.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import lightning
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler
@@ -33,8 +35,8 @@ from reid.market1501 import read_market1501
 from reid.pedestrians import draw_pedestrians
 from reid.person_dataset import IdentitySampler, PersonDataset, Sample, Splits
 from reid_torchmetrics import ReIDMetrics, compare, write_report
-from reid_torchmetrics.integrations import log_picture
-from reid_torchmetrics.plot import plot_cmc
+from reid_torchmetrics.integrations import EvaluationPictures
+from reid_torchmetrics.plot import draw_rank_lists, plot_cmc
 
 if TYPE_CHECKING:
     from lightning.pytorch.utilities.types import OptimizerLRScheduler
@@ -68,10 +70,7 @@ class ReIDModule(lightning.LightningModule):
     def on_validation_epoch_end(self) -> None:
         """Log the numbers, which Lightning computes and resets, and keep what a report tells of every query."""
         self.log_dict(self.val_metrics, prog_bar=True)
-        self.results = self.val_metrics.results()  # in all processes, which wait for each other here
-        if self.trainer.is_global_zero:
-            figure, _ = plot_cmc({f"after {self.global_step} steps": self.results.cmc[:20]})
-            log_picture(self.logger, "val/cmc", figure, self.global_step)
+        self.results = self.val_metrics.results(nearest=10, camera_pairs=True)  # in all processes together
 
     def on_fit_start(self) -> None:
         """Augment differently on every device: all were seeded alike, to start from the same weights."""
@@ -137,7 +136,13 @@ def main() -> None:
         splits = draw_pedestrians(options.train_identities, options.test_identities, seed=options.seed)
     data = ReIDData(splits, seed=options.seed, num_workers=options.workers)
     model = ReIDModule(splits.train.identities.unique())
-    trainer = make_trainer(options)
+    pictures = EvaluationPictures(
+        "val_metrics",
+        pictures=splits.query,
+        gallery_pictures=splits.gallery,  # numbered apart from the queries
+        every_n_epochs=max(1, options.epochs // 3),  # to draw takes longer than to evaluate
+    )
+    trainer = make_trainer(options, pictures)
 
     trainer.validate(model, data, verbose=False)
     before = model.results
@@ -152,6 +157,9 @@ def show(splits: Splits, before: RetrievalResults, after: RetrievalResults, opti
     comparison = compare(before, after, generator=torch.Generator().manual_seed(options.seed))
     contact_sheet(splits).save(output / "samples.png")
     plot_cmc({name: results.cmc[:20] for name, results in named.items()})[0].savefig(output / "cmc.png", dpi=150)
+    hardest = after.nearest(8, queries=after.hardest(5))
+    drawn = draw_rank_lists(hardest, splits.query, gallery_pictures=splits.gallery)
+    Image.fromarray(drawn).save(output / "hardest_queries.png")
     write_report(
         after,
         output / "report.html",
@@ -175,7 +183,7 @@ def quieten_lightning() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
 
 
-def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
+def make_trainer(options: argparse.Namespace, pictures: EvaluationPictures) -> lightning.Trainer:
     """Make a trainer that writes into `options.output` only."""
     return lightning.Trainer(
         max_epochs=options.epochs,
@@ -185,6 +193,7 @@ def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
         use_distributed_sampler=False,  # `ReIDData` does it: Lightning cannot share out the batches of IdentitySampler
         default_root_dir=options.output,
         logger=make_logger(options),
+        callbacks=[pictures],
         log_every_n_steps=1,
         num_sanity_val_steps=0,
         enable_checkpointing=False,
@@ -211,11 +220,12 @@ def outcome(comparison: Comparison) -> str:
 
 def print_files(options: argparse.Namespace) -> None:
     """Say where the report, the pictures and the logs are."""
-    files = {"Report": "report.html", "CMC curves": "cmc.png", "Samples": "samples.png"}
+    files = {"Report": "report.html", "CMC curves": "cmc.png", "Hardest queries": "hardest_queries.png"}
+    files |= {"Samples": "samples.png"}
     print()
     for name, file in files.items():
-        print(f"{name + ':':<16}{options.output / file}")
-    print(f"{'Logs:':<16}{how_to_look(options)}")
+        print(f"{name + ':':<17}{options.output / file}")
+    print(f"{'Logs:':<17}{how_to_look(options)}")
 
 
 def parse_options() -> argparse.Namespace:

@@ -88,4 +88,5 @@ def test_the_script_learns_and_logs_and_writes_only_where_it_was_told(tmp_path):
     tags = [log.Reload().Tags() for log in logs]
     logged = {tag for tag_lists in tags for tag in tag_lists["scalars"]}
     assert {"val/map", *(f"val/{name}" for name in example.LOGGED)} <= logged
-    assert "val/precision_recall" in {tag for tag_lists in tags for tag in tag_lists["images"]}
+    pictures = {tag for tag_lists in tags for tag in tag_lists["images"]}
+    assert pictures == {"val/precision_recall", "val/confidence", "val/worst_images"}

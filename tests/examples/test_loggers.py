@@ -69,4 +69,5 @@ def test_weights_and_biases_gets_numbers_and_pictures_without_an_account(home: P
     assert not list(home.rglob("events.*"))
     (run,) = home.glob("written/wandb/offline-run-*")
     assert list(run.glob("*.wandb"))
-    assert len(list(run.glob("files/media/images/val/cmc_*.png"))) == 2  # before training and after an epoch
+    for name in ("cmc", "hardest_queries"):
+        assert len(list(run.glob(f"files/media/images/val/{name}_*.png"))) == 2  # before training and after an epoch
