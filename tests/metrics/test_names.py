@@ -34,7 +34,7 @@ class Own(EmbeddingMetric):
 
 OPTIONS = {"protocol", "similarity", "ties", "rerank", "max_bytes", "empty_target_action"}
 STATES = {"embeddings", "identities", "cameras", "roles", "index"}
-OF_EMBEDDINGS = OPTIONS | STATES | {"results", "summarize", "summarize_drawn"}
+OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
     *("extended_summary", "average", "area_ranges", "interpolation", "metric", "max_bytes", "warn_on_many_detections"),
@@ -62,9 +62,9 @@ def test_a_metric_has_no_names_besides_those_of_torchmetrics_but_for_what_users_
     assert public(make()) - public(Plain()) == names
 
 
-def test_a_collection_has_results_besides_the_names_of_torchmetrics():
+def test_a_collection_has_rank_lists_and_results_besides_the_names_of_torchmetrics():
     metrics = ReIDMetrics()
-    assert public(metrics) - public(MetricCollection([])) == {"results", *metrics}
+    assert public(metrics) - public(MetricCollection([])) == {"nearest", "results", *metrics}
 
 
 IN_EVERY_REPR = "protocol='market1501', similarity='cosine', ties='pessimistic'"

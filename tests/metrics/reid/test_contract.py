@@ -211,3 +211,8 @@ def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(n
     for use in (lambda: None, lambda: fed(module.held, given), module.held.compute, module.held.reset):
         use()
         assert torch.equal(torch.jit.script(module)(values), module(values))
+
+
+def test_a_rank_is_better_if_it_is_lower():
+    assert not ReIDMeasure("mean_rank").higher_is_better
+    assert ReIDMeasure("precision_10").higher_is_better

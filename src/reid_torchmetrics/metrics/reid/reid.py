@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -188,6 +188,7 @@ class ReIDMeasure(EmbeddingMetric):
         tensor(0.5000)
     """
 
+    __jit_unused_properties__: ClassVar[list[str]] = [*EmbeddingMetric.__jit_unused_properties__, "higher_is_better"]
     plot_upper_bound = None
     _shown = ("name",)
 
@@ -201,6 +202,11 @@ class ReIDMeasure(EmbeddingMetric):
             raise ValueError(f"`protocol` must not draw galleries for the report {name!r}; got {draw!r}.")
         self.name = name
         self._reported = (name,)
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]
+        """Whether it is no rank."""
+        return not parse_report(self.name)[0].is_rank
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
         """Mean over queries of the number."""

@@ -119,8 +119,9 @@ class BestPositives(NamedTuple):
             return self
 
         def pack() -> Tensor:
-            # One message: the score, as the 64 bits that it has, the place, and whether there is one.
-            return torch.stack([self.scores.double().view(torch.int64), self.places, self.exists.long()])
+            # One message: the score, as the 64 bits that it has, NaN where there is none, and the place.
+            scores = self.scores.double().masked_fill(~self.exists, torch.nan)
+            return torch.stack([scores.view(torch.int64), self.places])
 
         gathered = _gathered(world, world.guarded(pack))
 
@@ -129,7 +130,8 @@ class BestPositives(NamedTuple):
             for process, packed in enumerate(gathered.chunk(world.size, dim=1)):
                 columns = self.columns if process == world.process else torch.full_like(self.columns, -1)
                 scores = packed[0].contiguous().view(torch.float64).to(self.scores.dtype)
-                part = BestPositives(scores, packed[1], columns, packed[2].bool())
+                exists = ~scores.isnan()
+                part = BestPositives(scores.masked_fill(~exists, -torch.inf), packed[1], columns, exists)
                 best = part if best is None else best.or_better(part)
             assert best is not None  # noqa: S101 - there is one process at least
             return best
