@@ -157,8 +157,8 @@ def show(splits: Splits, before: RetrievalResults, after: RetrievalResults, opti
     comparison = compare(before, after, generator=torch.Generator().manual_seed(options.seed))
     contact_sheet(splits).save(output / "samples.png")
     plot_cmc({name: results.cmc[:20] for name, results in named.items()})[0].savefig(output / "cmc.png", dpi=150)
-    hardest = after.nearest(8, queries=after.hardest(5))
-    drawn = draw_rank_lists(hardest, splits.query, gallery_pictures=splits.gallery)
+    hardest = after.nearest(6, queries=after.hardest(4))
+    drawn = draw_rank_lists(hardest, splits.query, gallery_pictures=splits.gallery, height=128)
     Image.fromarray(drawn).save(output / "hardest_queries.png")
     write_report(
         after,
