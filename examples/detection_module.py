@@ -1,12 +1,14 @@
-"""Object detection with Lightning from end to end: train a small detector, log COCO's numbers, print and plot them.
+"""Object detection with Lightning from end to end: train a small detector, log numbers and pictures, write a report.
 
-    python examples/detection_module.py               # drawn shapes: nothing to download, under a minute
+    python examples/detection_module.py               # drawn shapes: nothing to download, about a minute
     python examples/detection_module.py --devices 2   # on two GPUs; with --accelerator cpu in two processes
+    python examples/detection_module.py --wandb       # log to Weights & Biases; without an account into files
     tensorboard --logdir detection_example_output
 
 All that concerns the metrics is in three methods of `DetectionModule`: `__init__` makes them, `validation_step` fills
-them and `on_validation_epoch_end` logs what is more than one number. A target carries the `image_id` of its scene, so
-that on several devices, whose sampler may repeat scenes, the numbers are those of one.
+them and `on_validation_epoch_end` logs what is more than one number and keeps the results, of which `show` makes a
+report. The callback that `main` makes logs the pictures: curves, and the images with the most errors. A target carries
+the `image_id` of its scene, so that on several devices, whose sampler may repeat scenes, the numbers are those of one.
 """
 
 from __future__ import annotations
@@ -19,23 +21,23 @@ from typing import TYPE_CHECKING
 
 import lightning
 import torch
-from lightning.pytorch.loggers import TensorBoardLogger
-from PIL import Image, ImageDraw
+from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from detection.drawn_shapes import CLASSES, SIDE, Scene, Target, collate, draw_scene
-from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.integrations import log_picture
-from reid_torchmetrics.plot import plot_precision_recall
+from loggers import WANDB_HELP, how_to_look, make_logger
+from reid_torchmetrics import DetectionMAP, write_report
+from reid_torchmetrics.integrations import EvaluationPictures
+from reid_torchmetrics.plot import draw_box_grid, plot_precision_recall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lightning.pytorch.utilities.types import OptimizerLRScheduler
 
-    from reid_torchmetrics.plot import Evaluated
+    from reid_torchmetrics.metrics.detection import DetectionResults
 
 STRIDE = 4  # pixels of a cell of the network's output
 LOGGED = ("map_50", "map_75", "map_small", "map_medium", "mar_100")
@@ -44,7 +46,7 @@ LOGGED = ("map_50", "map_75", "map_small", "map_medium", "mar_100")
 class DetectionModule(lightning.LightningModule):
     """A detector of drawn shapes."""
 
-    curves: Evaluated
+    results: DetectionResults
 
     def __init__(self, *, learning_rate: float = 4e-3) -> None:
         """Make the network and the metrics."""
@@ -64,14 +66,11 @@ class DetectionModule(lightning.LightningModule):
         self.log("val/map", self.val_map, prog_bar=True)  # which Lightning computes and resets
 
     def on_validation_epoch_end(self) -> None:
-        """Log the numbers of a dict, and the curves, which are a picture and no number."""
+        """Log the numbers of a dict, and keep what a report tells of every class and image."""
         numbers = self.val_metrics.compute()  # in all processes, as all that follows
-        self.curves = self.val_metrics.results()
+        self.results = self.val_metrics.results()
         self.val_metrics.reset()
         self.log_dict({f"val/{name}": numbers[name] for name in LOGGED}, sync_dist=True)  # the same in all processes
-        if self.trainer.is_global_zero:
-            figure, _ = plot_precision_recall(self.curves, names=CLASSES)
-            log_picture(self.logger, "val/precision_recall", figure, self.global_step)
 
     def training_step(self, batch: tuple[Tensor, list[Target]], batch_idx: int) -> Tensor:
         """Teach every cell how near the center of a shape it is, and those near one what box it has."""
@@ -177,34 +176,42 @@ def main() -> None:
     train_loader = DataLoader(train, 8, shuffle=True, collate_fn=collate, num_workers=options.workers)
     test_loader = DataLoader(test, 50, collate_fn=collate, num_workers=options.workers)
     model = DetectionModule()
-    trainer = make_trainer(options)
+    pictures = EvaluationPictures(
+        "val_metrics",
+        pictures=lambda image_id: scenes[image_id][0],
+        names=CLASSES,
+        every_n_epochs=max(1, options.epochs // 3),  # to draw takes longer than to evaluate
+    )
+    trainer = make_trainer(options, pictures)
 
     trainer.validate(model, test_loader, verbose=False)
     results = {"before training": dict(trainer.callback_metrics)}
     trainer.fit(model, train_loader, test_loader)
     results["after training"] = dict(trainer.callback_metrics)
     if trainer.is_global_zero:
-        plot_precision_recall(model.curves, names=CLASSES)[0].savefig(options.output / "precision_recall.png", dpi=150)
-        show_detections(model, test[:12]).save(options.output / "detections.png")
-        print_results(results, options.output)
+        print_numbers(results)
+        show(model, test, options)
 
 
-def show_detections(model: DetectionModule, scenes: Sequence[Scene], *, enlargement: int = 3) -> Image.Image:
-    """Draw what was found with a score of at least 0.5 into scenes, four in a row."""
-    images = collate(scenes)[0]
-    found = model.eval().network.detect(images.to(model.device))
-    side = enlargement * SIDE
-    sheet = Image.new("RGB", (4 * side, -(-len(scenes) // 4) * side), "white")
-    for number, (image, detections) in enumerate(zip(images, found, strict=True)):
-        picture = Image.fromarray(image.permute(1, 2, 0).numpy()).resize((side, side))
-        draw = ImageDraw.Draw(picture)
-        for box, score, label in zip(*detections.values(), strict=True):
-            if score >= 0.5:
-                corners, text = (enlargement * box).tolist(), f"{CLASSES[int(label)]} {score:.2f}"
-                draw.rectangle(corners, outline="white", width=2)
-                draw.text(corners[:2], text, fill="black", stroke_width=2, stroke_fill="white")
-        sheet.paste(picture, (number % 4 * side, number // 4 * side))
-    return sheet
+def show(model: DetectionModule, scenes: Sequence[Scene], options: argparse.Namespace) -> None:
+    """Save the pictures and the report, and say where they are."""
+    output, results = options.output, model.results
+    plot_precision_recall(results, names=CLASSES)[0].savefig(output / "precision_recall.png", dpi=150)
+    images, targets = zip(*scenes, strict=True)
+    found = model.eval().network.detect(torch.stack(images).to(model.device))
+    confidences = results.best_confidences()
+    sheet = draw_box_grid(images[:12], found[:12], targets[:12], columns=4, names=CLASSES, min_score=confidences)
+    Image.fromarray(sheet).save(output / "detections.png")
+    numbers = [int(target["image_id"]) for target in targets]
+    write_report(
+        results,
+        output / "report.html",
+        names=CLASSES,
+        pictures=dict(zip(numbers, images, strict=True)),
+        detections=dict(zip(numbers, found, strict=True)),
+        ground_truths=dict(zip(numbers, targets, strict=True)),
+    )
+    print_files(options)
 
 
 def quieten_lightning() -> None:
@@ -219,7 +226,7 @@ def quieten_lightning() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
 
 
-def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
+def make_trainer(options: argparse.Namespace, pictures: EvaluationPictures) -> lightning.Trainer:
     """Make a trainer that writes into `options.output` only."""
     return lightning.Trainer(
         max_epochs=options.epochs,
@@ -227,7 +234,8 @@ def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
         devices=options.devices,
         strategy="ddp" if options.devices > 1 else "auto",
         default_root_dir=options.output,
-        logger=TensorBoardLogger(options.output, name="tensorboard"),
+        logger=make_logger(options),
+        callbacks=[pictures],
         log_every_n_steps=1,
         num_sanity_val_steps=0,
         enable_checkpointing=False,
@@ -235,15 +243,22 @@ def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
     )
 
 
-def print_results(results: dict[str, dict[str, Tensor]], output: Path) -> None:
-    """Print a line per validation, in per cent, and say where the pictures are."""
+def print_numbers(results: dict[str, dict[str, Tensor]]) -> None:
+    """Print a line per validation, in per cent."""
     titles = {"map": "mAP", "map_50": "AP50", "map_75": "AP75", "map_small": "small", "map_medium": "medium"}
     titles |= {"mar_100": "recall"}
     print(f"\n{'per cent':<16}" + "".join(f"{title:>9}" for title in titles.values()))
     for name, values in results.items():
         print(f"{name:<16}" + "".join(f"{100 * values[f'val/{key}'].item():>9.1f}" for key in titles))
-    print(f"\nCurves:      {output / 'precision_recall.png'}\nDetections:  {output / 'detections.png'}")
-    print(f"Logs:        tensorboard --logdir {output}")
+
+
+def print_files(options: argparse.Namespace) -> None:
+    """Say where the report, the pictures and the logs are."""
+    files = {"Report": "report.html", "Curves": "precision_recall.png", "Detections": "detections.png"}
+    print()
+    for name, file in files.items():
+        print(f"{name + ':':<16}{options.output / file}")
+    print(f"{'Logs:':<16}{how_to_look(options)}")
 
 
 def parse_options() -> argparse.Namespace:
@@ -254,6 +269,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=8, metavar="N", help="default 8")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="default 0")
     parser.add_argument("--output", type=Path, default=Path("detection_example_output"), metavar="DIR")
+    parser.add_argument("--wandb", action="store_true", help=WANDB_HELP)
     parser.add_argument("--accelerator", default="auto", help="as for lightning.Trainer")
     parser.add_argument("--devices", type=int, default=1, metavar="N", help="train and validate on N at once (1)")
     parser.add_argument("--workers", type=int, default=0, metavar="N", help="processes that read scenes")

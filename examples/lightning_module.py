@@ -1,13 +1,16 @@
-"""Person re-identification with Lightning from end to end: train a network, log mAP and CMC, print and plot them.
+"""Person re-identification with Lightning from end to end: train a network, log numbers and pictures, write a report.
 
-    python examples/lightning_module.py                      # drawn pedestrians: nothing to download, under a minute
+    python examples/lightning_module.py                      # drawn pedestrians: nothing to download, about a minute
     python examples/lightning_module.py --market1501 DIR     # the same on a Market-1501 folder
     python examples/lightning_module.py --devices 2          # on two GPUs; with --accelerator cpu in two processes
+    python examples/lightning_module.py --wandb              # log to Weights & Biases; without an account into files
     tensorboard --logdir reid_example_output
 
 All that concerns the metrics is in three methods of `ReIDModule`: `__init__` makes them, `validation_step` fills them
-and `on_validation_epoch_end` logs them. The data set gives two validation loaders, first queries and then gallery. On
-several devices the metrics are the same code and the same numbers: `compute` ranks the samples of all processes.
+and `on_validation_epoch_end` logs them and keeps the results, of which `show` makes a report. The callback that `main`
+makes logs the pictures: curves, and the hardest queries with what was found for them. The data set gives two validation
+loaders, first queries and then gallery, whose samples are numbered apart. On several devices the metrics are the same
+code and the same numbers: they rank the samples of all processes.
 """
 
 from __future__ import annotations
@@ -20,22 +23,25 @@ from typing import TYPE_CHECKING
 
 import lightning
 import torch
-from lightning.pytorch.loggers import TensorBoardLogger
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler
 
+from loggers import WANDB_HELP, how_to_look, make_logger
 from reid.contact_sheet import contact_sheet
 from reid.embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
 from reid.market1501 import read_market1501
 from reid.pedestrians import draw_pedestrians
 from reid.person_dataset import IdentitySampler, PersonDataset, Sample, Splits
-from reid_torchmetrics import ReIDCMCCurve, ReIDMetrics
-from reid_torchmetrics.integrations import log_picture
-from reid_torchmetrics.plot import plot_cmc
+from reid_torchmetrics import ReIDMetrics, compare, write_report
+from reid_torchmetrics.integrations import EvaluationPictures
+from reid_torchmetrics.plot import draw_rank_lists, plot_cmc
 
 if TYPE_CHECKING:
     from lightning.pytorch.utilities.types import OptimizerLRScheduler
+
+    from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
 
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]  # pictures, identities, cameras, numbers in the data set
 
@@ -44,7 +50,7 @@ class ReIDModule(lightning.LightningModule):
     """Trained as a classifier of the people in the training set, validated as a search for people it never saw."""
 
     train_identities: Tensor
-    cmc: Tensor
+    results: RetrievalResults
 
     def __init__(self, train_identities: Tensor, *, learning_rate: float = 2e-3) -> None:
         """Make the network and the metrics; `train_identities` are the people to classify, sorted."""
@@ -54,25 +60,17 @@ class ReIDModule(lightning.LightningModule):
         self.register_buffer("train_identities", train_identities)
 
         self.val_metrics = ReIDMetrics(ranks=(1, 5, 10), prefix="val/")
-        self.val_cmc = ReIDCMCCurve(max_rank=20)
 
     def validation_step(self, batch: Batch, batch_idx: int, dataloader_idx: int = 0) -> None:
         """Embed a batch and hand it to the metrics; loader 0 gives the queries and loader 1 the gallery."""
         images, identities, cameras, index = batch
         embeddings = self.network(images)
-        is_query = dataloader_idx == 0
-        self.val_metrics.update(embeddings, identities, cameras, is_query=is_query, index=index)
-        self.val_cmc.update(embeddings, identities, cameras, is_query=is_query, index=index)
+        self.val_metrics.update(embeddings, identities, cameras, is_query=dataloader_idx == 0, index=index)
 
     def on_validation_epoch_end(self) -> None:
-        """Log the numbers, which Lightning computes and resets, and the curve, which is a picture and no number."""
+        """Log the numbers, which Lightning computes and resets, and keep what a report tells of every query."""
         self.log_dict(self.val_metrics, prog_bar=True)
-
-        self.cmc = self.val_cmc.compute().cpu()  # in all processes, which wait for each other here
-        self.val_cmc.reset()
-        if self.trainer.is_global_zero:
-            figure, _ = plot_cmc({f"after {self.global_step} steps": self.cmc})
-            log_picture(self.logger, "val/cmc", figure, self.global_step)
+        self.results = self.val_metrics.results(nearest=10, camera_pairs=True)  # in all processes together
 
     def on_fit_start(self) -> None:
         """Augment differently on every device: all were seeded alike, to start from the same weights."""
@@ -138,22 +136,41 @@ def main() -> None:
         splits = draw_pedestrians(options.train_identities, options.test_identities, seed=options.seed)
     data = ReIDData(splits, seed=options.seed, num_workers=options.workers)
     model = ReIDModule(splits.train.identities.unique())
-    trainer = make_trainer(options)
+    pictures = EvaluationPictures(
+        "val_metrics",
+        pictures=splits.query,
+        gallery_pictures=splits.gallery,  # numbered apart from the queries
+        every_n_epochs=max(1, options.epochs // 3),  # to draw takes longer than to evaluate
+    )
+    trainer = make_trainer(options, pictures)
 
-    results, curves = {}, {}
     trainer.validate(model, data, verbose=False)
-    results["before training"], curves["before training"] = dict(trainer.callback_metrics), model.cmc
+    before = model.results
     trainer.fit(model, data)
-    results["after training"], curves["after training"] = dict(trainer.callback_metrics), model.cmc
     if trainer.is_global_zero:
-        show(splits, results, curves, options.output)
+        show(splits, before, model.results, options)
 
 
-def show(splits: Splits, results: dict[str, dict[str, Tensor]], curves: dict[str, Tensor], output: Path) -> None:
-    """Save the pictures and print the numbers."""
+def show(splits: Splits, before: RetrievalResults, after: RetrievalResults, options: argparse.Namespace) -> None:
+    """Save the pictures and the report, and print the numbers."""
+    output, named = options.output, {"before training": before, "after training": after}
+    comparison = compare(before, after, generator=torch.Generator().manual_seed(options.seed))
     contact_sheet(splits).save(output / "samples.png")
-    plot_cmc(curves)[0].savefig(output / "cmc.png", dpi=150)
-    print_results(results, output)
+    plot_cmc({name: results.cmc[:20] for name, results in named.items()})[0].savefig(output / "cmc.png", dpi=150)
+    hardest = after.nearest(6, queries=after.hardest(4))
+    drawn = draw_rank_lists(hardest, splits.query, gallery_pictures=splits.gallery, height=128)
+    Image.fromarray(drawn).save(output / "hardest_queries.png")
+    write_report(
+        after,
+        output / "report.html",
+        title="After training, and what training changed",
+        pictures=splits.query,
+        gallery_pictures=splits.gallery,
+        comparison=comparison,
+    )
+    print_numbers(named)
+    print(outcome(comparison))
+    print_files(options)
 
 
 def quieten_lightning() -> None:
@@ -166,7 +183,7 @@ def quieten_lightning() -> None:
     warnings.filterwarnings("ignore", message=".*LeafSpec.* is deprecated")
 
 
-def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
+def make_trainer(options: argparse.Namespace, pictures: EvaluationPictures) -> lightning.Trainer:
     """Make a trainer that writes into `options.output` only."""
     return lightning.Trainer(
         max_epochs=options.epochs,
@@ -175,7 +192,8 @@ def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
         strategy="ddp" if options.devices > 1 else "auto",
         use_distributed_sampler=False,  # `ReIDData` does it: Lightning cannot share out the batches of IdentitySampler
         default_root_dir=options.output,
-        logger=TensorBoardLogger(options.output, name="tensorboard"),
+        logger=make_logger(options),
+        callbacks=[pictures],
         log_every_n_steps=1,
         num_sanity_val_steps=0,
         enable_checkpointing=False,
@@ -183,20 +201,31 @@ def make_trainer(options: argparse.Namespace) -> lightning.Trainer:
     )
 
 
-def print_results(results: dict[str, dict[str, Tensor]], output: Path) -> None:
-    """Print a line per validation, in per cent, and say where the pictures are."""
-    titles = {
-        "val/map": "mAP",
-        "val/minp": "mINP",
-        "val/rank_1": "rank-1",
-        "val/rank_5": "rank-5",
-        "val/rank_10": "rank-10",
-    }
+def print_numbers(named: dict[str, RetrievalResults]) -> None:
+    """Print a line per validation, in per cent."""
+    titles = {"map": "mAP", "minp": "mINP", "rank_1": "rank-1", "rank_5": "rank-5", "rank_10": "rank-10"}
     print(f"\n{'per cent':<16}" + "".join(f"{title:>9}" for title in titles.values()))
-    for name, values in results.items():
-        print(f"{name:<16}" + "".join(f"{100 * values[key].item():>9.1f}" for key in titles))
-    print(f"\nCMC curves:  {output / 'cmc.png'}\nSamples:     {output / 'samples.png'}")
-    print(f"Logs:        tensorboard --logdir {output}")
+    for name, results in named.items():
+        print(f"{name:<16}" + "".join(f"{100 * results.means[key]:>9.1f}" for key in titles))
+
+
+def outcome(comparison: Comparison) -> str:
+    """Say in a line what training changed, and whether that may be chance."""
+    by, confidence = comparison.differences["map"], 100 * comparison.confidence
+    return (
+        f"\nTraining changed mAP by {100 * by.difference:+.1f} points, {confidence:g}% interval {100 * by.low:+.1f} to"
+        f" {100 * by.high:+.1f}, p = {by.p_value:.2g}: {by.num_better} queries better, {by.num_worse} worse."
+    )
+
+
+def print_files(options: argparse.Namespace) -> None:
+    """Say where the report, the pictures and the logs are."""
+    files = {"Report": "report.html", "CMC curves": "cmc.png", "Hardest queries": "hardest_queries.png"}
+    files |= {"Samples": "samples.png"}
+    print()
+    for name, file in files.items():
+        print(f"{name + ':':<17}{options.output / file}")
+    print(f"{'Logs:':<17}{how_to_look(options)}")
 
 
 def parse_options() -> argparse.Namespace:
@@ -212,6 +241,7 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument(
         "--output", type=Path, default=Path("reid_example_output"), metavar="DIR", help="default %(default)s"
     )
+    parser.add_argument("--wandb", action="store_true", help=WANDB_HELP)
     parser.add_argument("--accelerator", default="auto", help="as for lightning.Trainer")
     parser.add_argument("--devices", type=int, default=1, metavar="N", help="train and validate on N at once (1)")
     parser.add_argument(

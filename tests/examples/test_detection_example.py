@@ -81,8 +81,12 @@ def test_the_script_learns_and_logs_and_writes_only_where_it_was_told(tmp_path):
     for name in ("precision_recall.png", "detections.png"):
         with Image.open(tmp_path / "written" / name) as image:
             assert min(image.size) > 100
+    report = (tmp_path / "written" / "report.html").read_text(encoding="utf-8")
+    assert "Images with the most errors" in report
+    assert "with its boxes" in report
     logs = [event_accumulator.EventAccumulator(str(file)) for file in tmp_path.glob("written/tensorboard/*/events.*")]
     tags = [log.Reload().Tags() for log in logs]
     logged = {tag for tag_lists in tags for tag in tag_lists["scalars"]}
     assert {"val/map", *(f"val/{name}" for name in example.LOGGED)} <= logged
-    assert "val/precision_recall" in {tag for tag_lists in tags for tag in tag_lists["images"]}
+    pictures = {tag for tag_lists in tags for tag in tag_lists["images"]}
+    assert pictures == {"val/precision_recall", "val/confidence", "val/worst_images"}

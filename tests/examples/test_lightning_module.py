@@ -16,6 +16,7 @@ event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.ev
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "lightning_module.py"
 LOGGED = {"val/map", "val/minp", "val/rank_1", "val/rank_5", "val/rank_10"}
+PICTURES = {"val/cmc", "val/precision_recall", "val/first_ranks", "val/hardest_queries"}
 
 
 def run_script(folder: Path, *options: str) -> str:
@@ -43,17 +44,24 @@ def check_table(printed: str) -> None:
         line = re.search(rf"^{name}((?: +\d+\.\d){{5}})$", printed, re.MULTILINE)
         assert line, printed
         assert all(0 <= float(value) <= 100 for value in line[1].split())
+    number = r"[+-]\d+\.\d"
+    outcome = rf"^Training changed mAP by {number} points, 95% interval {number} to {number}, p = [\d.e-]+: \d+ queries"
+    assert re.search(outcome, printed, re.MULTILINE), printed
 
 
 def check_files(folder: Path) -> None:
     """Look for the pictures and the logs, and for anything written where it was not asked for."""
-    for name in ("cmc.png", "samples.png"):
+    for name in ("cmc.png", "hardest_queries.png", "samples.png"):
         with Image.open(folder / "written" / name) as image:
             assert min(image.size) > 100
+    report = (folder / "written" / "report.html").read_text(encoding="utf-8")
+    assert "Two models" in report
+    assert "data:image" in report
+    assert "Not shown" not in report
     logs = [event_accumulator.EventAccumulator(str(file)) for file in folder.glob("written/tensorboard/*/events.*")]
     tags = [log.Reload().Tags() for log in logs]
     assert LOGGED.issubset(tag for tag_lists in tags for tag in tag_lists["scalars"])
-    assert "val/cmc" in {tag for tag_lists in tags for tag in tag_lists["images"]}
+    assert {tag for tag_lists in tags for tag in tag_lists["images"]} == PICTURES
 
 
 def test_the_script_runs_on_drawn_pedestrians(tmp_path: Path) -> None:
