@@ -14,7 +14,7 @@ and all merge the lists of all. One query on two processes, its identity's items
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -22,6 +22,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking.candidate_lists import BestPositives, CandidateLists, goes_by_place
 from reid_torchmetrics.functional.retrieval.ranking.counting import count_true
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Negatives, TiePolicy
@@ -153,11 +154,11 @@ class Listing:
         open_rows = (num_before == k).nonzero()[:, 0] if k < width else num_before[:0]
         places = torch.arange(width, device=place.device) + panel.columns.start
         places = places if self._part.places is None else self._part.places[panel.columns]
-        for some in open_rows.split(max(1, _SCORES_AT_A_TIME // width)):
+        for some in _rows_at_a_time(open_rows, len(num_before), max(1, _SCORES_AT_A_TIME // width)):
             before = self._is_before(negatives.scores[some], places, score[some], place[some])
-            if bool(score[some].isneginf().any()):  # which what was taken out scores, too
+            if bool((best.scores[some].isneginf() & best.exists[some]).any()):  # which what was taken out scores, too
                 before &= ~removed()[some]
-            num_before[some] = count_true(before)
+            num_before[some] = count_true(before).where(best.exists[some], 0)
         return num_before
 
     def _is_before(self, scores: Tensor, places: Tensor, score: Tensor, place: Tensor) -> Bool[Tensor, "queries items"]:
@@ -205,3 +206,8 @@ class Listing:
         """The lists, the best positives and the number of negatives before those, in an order of the queries."""
         best = BestPositives(*(values[order] for values in self._best))
         return self._lists.of(order), best, self._num_before[order]
+
+
+def _rows_at_a_time(rows: Int[Tensor, " rows"], num_all: int, step: int) -> Sequence[slice | Tensor]:
+    """Some rows, a few at a time; all rows, as slices that need no copy, where that is not twice as many."""
+    return segments.ranges(num_all, step) if 2 * len(rows) > num_all else rows.split(step)
