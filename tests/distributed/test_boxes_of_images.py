@@ -39,3 +39,12 @@ def test_processes_that_ask_for_other_images_are_told(processes):
     numbers = chosen().tolist()
     text = f"All processes must have the same `image`; got process 0: [{numbers[0]}]; process 1: [{numbers[1]}]."
     assert processes.run(2, asks_for_others) == [text] * 2
+
+
+def asks_for_no_tensor(process: int, size: int) -> str:
+    return message_of(lambda: fed(DetectionMAP(), *given()).boxes_of([1] if process else chosen()))
+
+
+def test_a_wrong_argument_on_one_process_is_an_error_on_all(processes):
+    text = "process 1: TypeError: `image` must be a tensor; got list."
+    assert processes.run(2, asks_for_no_tensor) == [text] * 2

@@ -152,11 +152,17 @@ class BoxMetric(GrowingStates):
             TypeError: `image` is not an integer tensor.
             ValueError: an image that is not among those of `update`.
         """
-        _checks.integer_labels("image", image)
-        chosen = image.tolist()
-        settings = Settings(type(self).__name__, "boxes_of", self._option_texts(), {"image": repr(chosen)})
+
+        def collect() -> Images:
+            _checks.integer_labels("image", image)
+            return self._images_as_given()
+
+        def describe() -> Settings:
+            return Settings(type(self).__name__, "boxes_of", self._option_texts(), {"image": repr(image.tolist())})
+
         with self._synced():
-            found = gather_images(self._world, self._images_as_given, image, lambda: settings)
+            found = gather_images(self._world, collect, image, describe)
+        chosen = image.tolist()
         for number in chosen:
             if number not in found:
                 raise ValueError(f"`image` must hold images that were given to `update`; got {number}.")
