@@ -48,9 +48,14 @@ class Part(NamedTuple):
 class _Size(NamedTuple):
     """What the processes must know of a part of the gallery."""
 
-    num_rows: int
-    """queries that fit in a tile"""
+    fitting: int
+    """queries whose scores and positives fit in a tile"""
     num_kept: int
+    max_bytes: int
+
+    def num_rows(self, num_listed: int) -> int:
+        """Queries that fit in a tile with so many items listed for each, on all processes."""
+        return max(1, min(self.fitting, self.max_bytes // (_BYTES_PER_LISTED * max(1, num_listed))))
 
 
 class Listing:
@@ -61,14 +66,13 @@ class Listing:
     @classmethod
     def agree(cls, world: World, part: Part, k: int, num_wanted: int) -> Listing:
         """Choose tiles of the same queries on all processes: as many as fit on the one with the least memory."""
-        fitting = queries_per_tile(part.scores, part.relevance.longest_run, ties=part.ties)
-        _, table = world.guarded_all_gather(lambda: (None, _Size(fitting, part.relevance.num_kept)))
+        scores, relevance = part.scores, part.relevance
+        fitting = queries_per_tile(scores, relevance.longest_run, ties=part.ties)
+        _, table = world.guarded_all_gather(lambda: (None, _Size(fitting, relevance.num_kept, scores.max_bytes)))
         sizes = [_Size._make(row) for row in table]
         of_part = min(k, max(size.num_kept for size in sizes))  # no part has a longer list to give
         of_all = min(k, sum(size.num_kept for size in sizes))
-        of_lists = part.scores.max_bytes // (_BYTES_PER_LISTED * world.size * max(1, of_part))
-        _, table = world.guarded_all_gather(lambda: (None, [max(1, min(fitting, of_lists))]))
-        num_rows = min(rows for (rows,) in table)
+        num_rows = min(size.num_rows(world.size * of_part) for size in sizes)
         return world.guarded(lambda: cls(world, part, (num_wanted, k), (of_part, of_all), num_rows))
 
     def __init__(
@@ -87,35 +91,35 @@ class Listing:
     def list(self, rows: slice, inside: Int[Tensor, " inside"], out: slice) -> None:
         """List the candidates of the queries `inside` of a tile."""
         world, ties = self._world, self._part.ties
-        positives = world.guarded(lambda: self._read(rows))
-        best = world.guarded(lambda: BestPositives.of(positives)).of_all(world)
+        positives, own_best = world.guarded(lambda: self._read(rows))
+        best = own_best.of_all(world)
         # The rest of one pass over the scores: the best negatives, and how many come before the best positive of all.
-        negatives, num_before = world.guarded(lambda: self._list_negatives(rows, best))
-        own = world.guarded(
-            lambda: positives.beside(negatives).of(inside).first(self._length, ties).widened(self._length)
-        )
+        own, num_before = world.guarded(lambda: self._add_negatives(rows, inside, positives, best))
         lists = own.of_all(world, ties, self._length_of_all)
         num_before = self._summed(num_before)
         world.guarded(lambda: self._store(rows, inside, out, (lists, best, num_before)))
 
-    def _read(self, rows: slice) -> CandidateLists:
-        """The best positives of this part; their scores are checked, and left in the buffer."""
+    def _read(self, rows: slice) -> tuple[CandidateLists, BestPositives]:
+        """The positives of this part, the best first; the scores are left in the buffer."""
         self._tile = tile = self._part.relevance.tile(rows)
         scores = self._tiles.read(rows, tile).masked_fill_(~tile.positive, -torch.inf)
         # In a run columns ascend, so that equal scores keep the order of the gallery.
         best, items = stable_top_k(scores, min(self._length, scores.shape[1]), tile.positive)
         columns = tile.columns.gather(1, items.clamp(min=0)).masked_fill(items < 0, -1)
-        return self._named(best, columns, positive=True)
+        positives = self._named(best, columns, positive=True)
+        return positives, BestPositives.of(positives)
 
-    def _list_negatives(self, rows: slice, best: BestPositives) -> tuple[CandidateLists, Int[Tensor, " queries"]]:
-        lists = CandidateLists.padding(rows.stop - rows.start, 0, best.scores)
-        num_before = torch.zeros_like(best.places)
+    def _add_negatives(
+        self, rows: slice, inside: Int[Tensor, " inside"], positives: CandidateLists, best: BestPositives
+    ) -> tuple[CandidateLists, Int[Tensor, " queries"]]:
+        """The lists of this part for the queries `inside`, and for all the negatives before the best positive."""
+        lists, num_before = positives, torch.zeros_like(best.places)
         for panel, negatives in self._tiles.negatives(rows, self._tile):
             removed = functools.partial(self._removed, rows, panel, negatives)
             of_panel = self._list_panel(negatives, panel, removed)
             num_before += self._count_before(negatives, panel, of_panel, best, removed)
             lists = lists.beside(of_panel).first(self._length, self._part.ties)
-        return lists, num_before
+        return lists.of(inside).widened(self._length), num_before
 
     def _removed(self, rows: slice, panel: Panel, negatives: Negatives) -> Bool[Tensor, "queries columns"]:
         """What is no negative, which is known or is looked up again: few have to know."""
