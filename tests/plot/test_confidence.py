@@ -10,24 +10,11 @@ import torch
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, coco_evaluate, match_images
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.plot import plot_confidence
+from tests.found_classes import Found, images_of
 
 
-def results_of(*classes: tuple[list[tuple[float, bool]], int]) -> SimpleNamespace:
-    """Classes 0, 1, ... with scores of right and wrong detections, and so many ground truths, the first ones found."""
-    boxes, truths = [], []
-    for label, (found, num_positives) in enumerate(classes):
-        places = [100.0 * place for place in range(num_positives)]
-        truths += [(place, 0.0, 40.0, 40.0, label) for place in places]
-        right = iter(places)
-        boxes += [
-            (next(right) if hit else 0.0, 0.0 if hit else 500.0, 40.0, 40.0, label, score) for score, hit in found
-        ]
-    rows, owners = torch.tensor(boxes, dtype=torch.float64).view(-1, 6), torch.tensor(truths).view(-1, 5).double()
-    labels, true_labels = rows[:, 4].long(), owners[:, 4].long()
-    both = (
-        Detections(rows[:, :4], rows[:, 5], labels, torch.zeros_like(labels)),
-        GroundTruths(owners[:, :4], true_labels, torch.zeros_like(true_labels)),
-    )
+def results_of(*classes: Found) -> SimpleNamespace:
+    both = images_of(*classes)
     return SimpleNamespace(matches=match_images(*both), coco=coco_evaluate(*both))
 
 

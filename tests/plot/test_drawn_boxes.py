@@ -55,20 +55,6 @@ def outcomes(boxes: list[JudgedBox]) -> list[tuple[str, int, float | None]]:
     return [(box.outcome, box.label, None if box.score is None else round(box.score, 4)) for box in boxes]
 
 
-@pytest.fixture
-def written(monkeypatch) -> list[str]:
-    """The texts that are written."""
-    texts: list[str] = []
-    write = canvas.Canvas.text
-
-    def text(self, corner, text, *rest) -> None:
-        texts.append(text)
-        write(self, corner, text, *rest)
-
-    monkeypatch.setattr(canvas.Canvas, "text", text)
-    return texts
-
-
 EXPECTED = [("ignored", 2, None), ("ignored", 2, 0.75), ("right", 1, 0.9), ("missed", 2, None), ("wrong", 1, 0.6)]
 
 

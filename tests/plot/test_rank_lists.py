@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
-from reid_torchmetrics.plot import canvas, draw_rank_lists
+from reid_torchmetrics.plot import draw_rank_lists
 
 WHITE, GREEN, RED, DARK, PALE = (255,) * 3, (26, 152, 80), (215, 48, 39), (64,) * 3, (240,) * 3
 
@@ -60,20 +60,6 @@ def frame(image: np.ndarray, left: int, top: int = GAP) -> set[tuple[int, ...]]:
     cell = image[top : top + HEIGHT + 2 * FRAME, left : left + WIDTH + 2 * FRAME].copy()
     cell[FRAME:-FRAME, FRAME:-FRAME] = cell[0, 0]
     return {tuple(pixel) for pixel in cell.reshape(-1, 3).tolist()}
-
-
-@pytest.fixture
-def written(monkeypatch) -> list[str]:
-    """The texts that are written."""
-    texts: list[str] = []
-    write = canvas.Canvas.text
-
-    def text(self, corner, text, *rest) -> None:
-        texts.append(text)
-        write(self, corner, text, *rest)
-
-    monkeypatch.setattr(canvas.Canvas, "text", text)
-    return texts
 
 
 def test_the_query_is_apart_from_its_candidates_in_the_order_of_the_list():

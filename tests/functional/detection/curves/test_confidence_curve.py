@@ -10,36 +10,20 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import (
     ConfidenceCurve,
-    Detections,
-    GroundTruths,
     Matches,
     best_f1,
     confidence_curve,
     match_images,
 )
 from tests.detection_strategies import Problem, problems
+from tests.found_classes import Found, images_of
 from tests.reference import detection_curves as reference
 
 NAN = math.nan
 
 
-def matches_of(*classes: tuple[list[tuple[float, bool]], int]) -> Matches:
-    """Classes 0, 1, ... with scores of right and wrong detections, and so many ground truths, the first ones found."""
-    boxes, truths = [], []
-    for label, (found, num_positives) in enumerate(classes):
-        places = [100.0 * place for place in range(num_positives)]
-        truths += [(place, 0.0, 40.0, 40.0, label) for place in places]
-        right = iter(places)
-        boxes += [
-            (next(right) if hit else 0.0, 0.0 if hit else 500.0, 40.0, 40.0, label, score) for score, hit in found
-        ]
-    rows, owners = torch.tensor(boxes, dtype=torch.float64).view(-1, 6), torch.tensor(truths).view(-1, 5).double()
-    labels, true_labels = rows[:, 4].long(), owners[:, 4].long()
-    return match_images(
-        Detections(rows[:, :4], rows[:, 5], labels, torch.zeros_like(labels)),
-        GroundTruths(owners[:, :4], true_labels, torch.zeros_like(true_labels)),
-        classes=torch.arange(len(classes)),
-    )
+def matches_of(*classes: Found) -> Matches:
+    return match_images(*images_of(*classes), classes=torch.arange(len(classes)))
 
 
 def contents(curve: ConfidenceCurve) -> list[list[float]]:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import (
-    Relevance,
     ScoreHistogram,
     find_listed_relevance,
     find_relevance,
@@ -18,15 +17,8 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
     score_histogram,
 )
-from reid_torchmetrics.functional.retrieval.scores.scores import GivenScores
-from tests.reference.retrieval import candidates
+from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
 from tests.strategies import Problem, problems
-
-
-def row(genuine: list[float], impostors: list[float], dtype=torch.float64) -> tuple[GivenScores, Relevance]:
-    """One query whose positives come first."""
-    relevance = find_listed_relevance([torch.arange(len(genuine))], num_gallery=len(genuine) + len(impostors))
-    return given_scores(torch.tensor([[*genuine, *impostors]], dtype=dtype), relevance), relevance
 
 
 def contents(found: ScoreHistogram) -> tuple[list[float], list[int], list[int]]:
@@ -34,28 +26,8 @@ def contents(found: ScoreHistogram) -> tuple[list[float], list[int], list[int]]:
 
 
 def histogram_of(problem: Problem, *, max_bytes: int = 10**6, **options: object) -> ScoreHistogram:
-    names = ("same_camera", "junk_identities", "self_index")
-    relevance = find_relevance(*problem.labels, **{name: getattr(problem, name) for name in names})
+    relevance = relevance_of(problem)
     return score_histogram(given_scores(problem.scores, relevance, max_bytes=max_bytes), relevance, **options)
-
-
-def pairs_of(problem: Problem) -> tuple[list[float], list[float]]:
-    """Scores of genuine pairs and of impostors, by the slow reference."""
-    gallery = [None if labels is None else labels.tolist() for labels in (problem.labels[1], problem.labels[3])]
-    genuine, impostors = [], []
-    for q, scores in enumerate(problem.scores.tolist()):
-        found = candidates(
-            int(problem.query_identities[q]),
-            gallery[0],
-            None if problem.query_cameras is None else int(problem.query_cameras[q]),
-            gallery[1],
-            same_camera=problem.same_camera,
-            junk_identities=problem.junk_identities,
-            self_position=-1 if problem.self_index is None else int(problem.self_index[q]),
-        )
-        genuine += [scores[place] for place in found.positive]
-        impostors += [scores[place] for place in found.negative]
-    return genuine, impostors
 
 
 def counted(values: list[float], edges: list[float]) -> list[int]:

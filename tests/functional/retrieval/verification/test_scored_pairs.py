@@ -9,23 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import (
-    Relevance,
-    find_listed_relevance,
     find_relevance,
     given_scores,
     score_embeddings,
 )
-from reid_torchmetrics.functional.retrieval.scores.scores import GivenScores
 from reid_torchmetrics.functional.retrieval.verification import order_statistics
 from reid_torchmetrics.functional.retrieval.verification.order_statistics import impostor_scores_at
 from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs
 from reid_torchmetrics.functional.retrieval.verification.verify import fnmr_at_fmr, verify
-
-
-def row(genuine: list[float], impostors: list[float], dtype=torch.float64) -> tuple[GivenScores, Relevance]:
-    """One query whose positives come first."""
-    relevance = find_listed_relevance([torch.arange(len(genuine))], num_gallery=len(genuine) + len(impostors))
-    return given_scores(torch.tensor([[*genuine, *impostors]], dtype=dtype), relevance), relevance
+from tests.functional.retrieval.verification.pairs import row
 
 
 @pytest.mark.parametrize("max_bytes", [1000, 5000, 40000])

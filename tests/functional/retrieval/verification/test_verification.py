@@ -9,51 +9,20 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import Relevance, find_listed_relevance, find_relevance, given_scores
-from reid_torchmetrics.functional.retrieval.scores.scores import GivenScores
+from reid_torchmetrics.functional.retrieval import find_listed_relevance, find_relevance, given_scores
 from reid_torchmetrics.functional.retrieval.verification import order_statistics
 from reid_torchmetrics.functional.retrieval.verification.verify import PAIR_TIES, Verification, fnmr_at_fmr, verify
+from tests.functional.retrieval.verification.pairs import pairs_of, relevance_of, row
 from tests.reference import verification as reference
-from tests.reference.retrieval import candidates
 from tests.strategies import Problem, problems
 
 RATES = [0.0, 0.1, 1 / 3, 0.5, 1.0]
 NAN = pytest.approx(math.nan, nan_ok=True)
 
 
-def relevance_of(problem: Problem) -> Relevance:
-    names = ("same_camera", "junk_identities", "self_index")
-    return find_relevance(*problem.labels, **{name: getattr(problem, name) for name in names})
-
-
-def pairs_of(problem: Problem) -> tuple[list[float], list[float]]:
-    """Scores of genuine pairs and of impostors, by the slow reference."""
-    gallery = [None if labels is None else labels.tolist() for labels in (problem.labels[1], problem.labels[3])]
-    genuine, impostors = [], []
-    for q, scores in enumerate(problem.scores.tolist()):
-        found = candidates(
-            int(problem.query_identities[q]),
-            gallery[0],
-            None if problem.query_cameras is None else int(problem.query_cameras[q]),
-            gallery[1],
-            same_camera=problem.same_camera,
-            junk_identities=problem.junk_identities,
-            self_position=-1 if problem.self_index is None else int(problem.self_index[q]),
-        )
-        genuine += [scores[place] for place in found.positive]
-        impostors += [scores[place] for place in found.negative]
-    return genuine, impostors
-
-
 def verified(problem: Problem, scores=None, **options) -> Verification:
     relevance = relevance_of(problem)
     return verify(given_scores(problem.scores if scores is None else scores, relevance, **options), relevance)
-
-
-def row(genuine: list[float], impostors: list[float], dtype=torch.float64) -> tuple[GivenScores, Relevance]:
-    """One query whose positives come first."""
-    relevance = find_listed_relevance([torch.arange(len(genuine))], num_gallery=len(genuine) + len(impostors))
-    return given_scores(torch.tensor([[*genuine, *impostors]], dtype=dtype), relevance), relevance
 
 
 def contents(found: Verification) -> tuple:

@@ -1,0 +1,26 @@
+"""Images of classes of which it is told what was found."""
+
+import torch
+
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
+
+Found = tuple[list[tuple[float, bool]], int]
+"""scores of right and wrong detections of a class, and how many ground truths it has, the first ones found"""
+
+
+def images_of(*classes: Found) -> tuple[Detections, GroundTruths]:
+    """One image with the classes 0, 1, ..."""
+    boxes, truths = [], []
+    for label, (found, num_positives) in enumerate(classes):
+        places = [100.0 * place for place in range(num_positives)]
+        truths += [(place, 0.0, 40.0, 40.0, label) for place in places]
+        right = iter(places)
+        boxes += [
+            (next(right) if hit else 0.0, 0.0 if hit else 500.0, 40.0, 40.0, label, score) for score, hit in found
+        ]
+    rows, owners = torch.tensor(boxes, dtype=torch.float64).view(-1, 6), torch.tensor(truths).view(-1, 5).double()
+    labels, true_labels = rows[:, 4].long(), owners[:, 4].long()
+    return (
+        Detections(rows[:, :4], rows[:, 5], labels, torch.zeros_like(labels)),
+        GroundTruths(owners[:, :4], true_labels, torch.zeros_like(true_labels)),
+    )
