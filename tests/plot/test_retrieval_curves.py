@@ -65,11 +65,6 @@ def test_single_queries_are_staircases_of_their_own_under_their_numbers():
     assert first.get_linewidth() < mean.get_linewidth()
 
 
-def test_a_query_is_named_by_its_position_where_it_has_no_number():
-    _, axes = plot_retrieval_precision_recall(replace(TWO, query_index=None), queries=[1])
-    assert legend(axes)[1] == "query 1  (AP 50.0 %)"
-
-
 def test_a_query_without_a_right_answer_has_no_curve_and_the_legend_says_so():
     _, axes = plot_retrieval_precision_recall(results_of(["x---", "----"]), queries=[1])
     assert legend(axes) == ["mean  (mAP 100.0 %)", "query 1  (undefined: no right answer)"]

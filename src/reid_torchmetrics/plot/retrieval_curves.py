@@ -107,11 +107,11 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
     for query in queries:
         precision, recall = results.precision_recall(query)
         best = precision.flip(0).cummax(0).values.flip(0)
-        number = query if results.query_index is None else int(results.query_index[query])
         said = _said("AP", float(results.average_precision[query]), _NO_POSITIVE)
         # Each height holds up to its recall, the first one from recall 0 on.
         corners = [
             torch.cat([first, 100 * values]).cpu()
             for first, values in ((recall[:1] * 0, recall), (best[:1] * 100, best))
         ]
-        ax.plot(*corners, drawstyle="steps-pre", label=labeled(f"query {number}", said) if is_named else None, **style)
+        label = labeled(f"query {int(results.query_index[query])}", said) if is_named else None
+        ax.plot(*corners, drawstyle="steps-pre", label=label, **style)

@@ -90,8 +90,7 @@ class Queries:
         return ", ".join([*said, f"average precision {precision} %", f"first right answer at rank {first}"])
 
     def _number(self, query: int) -> int:
-        index = self.results.query_index
-        return query if index is None else int(index[query])
+        return int(self.results.query_index[query])
 
     def _labels(self, query: int) -> list[str]:
         results = self.results

@@ -126,10 +126,6 @@ def test_queries_in_another_order_are_matched_by_their_number():
     assert found.lost.tolist() == [1]
 
 
-def test_results_without_numbers_of_queries_are_matched_by_position():
-    assert compared(replace(A, query_index=None), B).to_dict() == compared(A, B).to_dict()
-
-
 def test_results_of_metrics_are_compared_and_models_may_differ_in_similarity_and_re_ranking():
     data = samples(1)
     found = []

@@ -39,8 +39,8 @@ def pair(a: RetrievalResults, b: RetrievalResults) -> Pairs:
         listed = (", ".join(map(repr, results.values)) for results in (a, b))
         raise ValueError("`b` must report one of the numbers of `a`, {}; got {}.".format(*listed))
     _check_conventions(a, b)
-    query_index = _numbers(a)
-    order = _order(query_index, _numbers(b))
+    query_index = a.query_index.cpu()
+    order = _order(query_index, b.query_index.cpu())
     # Of a model with embeddings that are not finite nothing is known but who the queries are.
     is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
     for name in (*_OF_QUERIES, *(_OF_RANKED_QUERIES if is_ranked else ())):
@@ -58,13 +58,6 @@ def _check_conventions(a: RetrievalResults, b: RetrievalResults) -> None:
             ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
             if ours != theirs:
                 raise ValueError(f"`b` must be evaluated as `a` was; got {name}={theirs!r} and not {ours!r}.")
-
-
-def _numbers(results: RetrievalResults) -> Int[Tensor, " queries"]:
-    """Numbers of the queries in the data set, else their positions."""
-    if results.query_index is None:
-        return torch.arange(len(results.first_rank))
-    return results.query_index.cpu()
 
 
 def _order(ours: Int[Tensor, " ours"], theirs: Int[Tensor, " theirs"]) -> Int[Tensor, " ours"]:

@@ -28,10 +28,10 @@ class Ranking:
 
     ranks: PositiveRanks
     counts: QueryCounts
+    query_index: Int[Tensor, " queries"]
+    """numbers of the queries in the data set, else their positions"""
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
-    query_index: Int[Tensor, " queries"] | None = None
-    """numbers of the queries in the data set, else their positions"""
     drawn: DrawnResults | None = None
     """expectations over drawn galleries, where the protocol draws them"""
     undefined: str | None = None
@@ -52,9 +52,9 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     return Ranking(
         ranks,
         counts,
+        problem.numbers_of_queries,
         relevance.query_identities,
         relevance.query_cameras,
-        problem.numbers_of_queries,
         _expected(scores, relevance, options),
     )
 

@@ -48,6 +48,8 @@ class RetrievalResults:
     num_positives: Int[Tensor, " queries"]
     num_candidates: Int[Tensor, " queries"]
     """gallery items left for the query once junk is removed"""
+    query_index: Int[Tensor, " queries"]
+    """numbers of the queries in the data set, where the evaluation was given `index`, else their positions"""
     counts: QueryCounts
     """how many queries are valid, and why the others are not"""
     ranks: PositiveRanks
@@ -59,8 +61,6 @@ class RetrievalResults:
     """what each query counts in means; None for 1"""
     query_identities: Int[Tensor, " queries"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
-    query_index: Int[Tensor, " queries"] | None = None
-    """numbers of the queries in the data set, where the evaluation was given `index`, else their positions"""
     rank_lists: RankLists | None = None
     """of all queries, where the results were asked to hold them"""
     camera_pairs: Mapping[str, CameraPairs] | None = None
@@ -119,8 +119,10 @@ class RetrievalResults:
         name = self._name(name)
         if self.camera_pairs is not None:
             return self.camera_pairs[name]
-        problem, protocol = self._problem("by_camera_pair", "metric.results(camera_pairs=True)"), self.protocol
-        return mean_by_camera_pair(problem, {name: self._options(name)}, protocol)[name]
+        problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
+        chosen = {"similarity": problem.source.similarity, "rerank": problem.source.rerank, "ties": self.setup.ties}
+        options = RankingOptions.of(self.protocol, of_cmc=parse_report(name)[0].is_cmc, longest=1, **chosen)
+        return mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
 
     def interval(
         self,
@@ -258,12 +260,6 @@ class RetrievalResults:
                 f" write `{instead}`."
             )
         return self.problem
-
-    def _options(self, name: str) -> RankingOptions:
-        """How a number is ranked, in results of `evaluate`."""
-        source = self._problem("by_camera_pair", "metric.results(camera_pairs=True)").source
-        chosen = {"similarity": source.similarity, "rerank": source.rerank, "ties": self.setup.ties}
-        return RankingOptions.of(self.protocol, of_cmc=parse_report(name)[0].is_cmc, longest=1, **chosen)
 
     def _mean_by(self, label: str, name: str | None, method: str) -> Breakdown:
         if self.weight is not None:

@@ -138,8 +138,19 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
 
     def build() -> RetrievalProblem:
         first = sum(size.gallery for size in sizes[: world.process])
-        places = _places(samples, gallery, first) if in_order else None
-        return _problem(samples, queries, gallery, places, options, max_bytes)
+        cameras = None if samples.cameras is None else samples.cameras[gallery]
+        return RetrievalProblem(
+            Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
+            Labels(
+                queries.identities,
+                samples.identities[gallery],
+                queries.cameras,
+                cameras,
+                self_index=queries.self_index,
+            ),
+            _places(samples, gallery, first) if in_order else None,
+            queries.numbers,
+        )
 
     return _Shared(queries, num_gallery, world, world.guarded(build))
 
@@ -162,25 +173,6 @@ def _needs_order(options: RankingOptions) -> bool:
     return TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
 
 
-def _problem(
-    samples: Samples,
-    queries: Queries,
-    gallery: Int[Tensor, " gallery"],
-    places: Int[Tensor, " gallery"] | None,
-    options: RankingOptions,
-    max_bytes: int,
-) -> RetrievalProblem:
-    cameras = None if samples.cameras is None else samples.cameras[gallery]
-    return RetrievalProblem(
-        Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
-        Labels(
-            queries.identities, samples.identities[gallery], queries.cameras, cameras, self_index=queries.self_index
-        ),
-        places,
-        queries.numbers,
-    )
-
-
 def _unranked(shared: _Shared) -> Ranking:
     """No query has a rank, so that every measure is NaN."""
     queries = shared.queries
@@ -189,7 +181,7 @@ def _unranked(shared: _Shared) -> Ranking:
     index = torch.arange(num_queries, device=nothing.device) if queries.numbers is None else queries.numbers
     counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
     ranks = PositiveRanks(nothing[:0], nothing, nothing)
-    return Ranking(ranks, counts, queries.identities, queries.cameras, index, undefined=shared.undefined)
+    return Ranking(ranks, counts, index, queries.identities, queries.cameras, undefined=shared.undefined)
 
 
 def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:

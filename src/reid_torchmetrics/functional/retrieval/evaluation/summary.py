@@ -44,6 +44,7 @@ def summarize(
         cmc=_curve(of_cmc, protocol, max_rank, weight),
         num_positives=ranks.num_positives.clone(),
         num_candidates=ranks.num_candidates.clone(),
+        query_index=ranking.query_index.clone(),
         counts=ranking.counts,
         ranks=ranks,
         protocol=protocol,
@@ -51,7 +52,6 @@ def summarize(
         weight=_copy(weight),
         query_identities=_copy(ranking.query_identities),
         query_cameras=_copy(ranking.query_cameras),
-        query_index=_copy(ranking.query_index),
         problem=problem,
     )
 
