@@ -37,7 +37,7 @@ def package(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """The suite."""
     install(session)
-    session.run("pytest", *session.posargs)
+    session.run("pytest", "-n", "auto", *session.posargs)
 
 
 @nox.session

@@ -1,5 +1,6 @@
 """Runs the functional layer under its own shape annotations, and sets the search of Hypothesis."""
 
+import os
 from collections.abc import Iterator
 
 import hypothesis
@@ -7,7 +8,13 @@ import jaxtyping
 import pytest
 import torch
 
-jaxtyping.install_import_hook("reid_torchmetrics.functional", "beartype.beartype")
+from tests import executed_shapes
+
+executed_shapes.install()
+
+if "PYTEST_XDIST_WORKER" in os.environ:  # the workers, and what they start, share the cores
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch.set_num_threads(1)
 
 hypothesis.settings.register_profile("suite", deadline=None, max_examples=150, derandomize=True)
 hypothesis.settings.load_profile("suite")

@@ -10,6 +10,8 @@ from typing import Any
 
 from torch import distributed
 
+from tests import executed_shapes
+
 COLLECTIVE_TIMEOUT = timedelta(seconds=15)  # a process that waits longer for the others raises
 TIMEOUT = 90  # seconds, for all that a test lets the processes do
 HOST = "127.0.0.1"
@@ -59,9 +61,7 @@ def _start(port: int) -> tuple[multiprocessing.Process, Connection]:
 
 
 def _work(pipe: Connection, port: int) -> None:
-    import jaxtyping  # noqa: PLC0415 - the hook must come before the package
-
-    jaxtyping.install_import_hook("reid_torchmetrics.functional", "beartype.beartype")
+    executed_shapes.install()  # before the package
     import torch  # noqa: PLC0415
 
     import reid_torchmetrics  # noqa: F401, PLC0415 - takes seconds
