@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives,
     rank_positives_from_scores,
 )
-from reid_torchmetrics.functional.retrieval.ranking import counting, tie_policies
+from reid_torchmetrics.functional.retrieval.ranking import counting
 from tests.strategies import ALL_TIES, Problem, problems
 
 TINY = 64  # bytes: a few scores at a time
@@ -51,13 +51,6 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
 @given(problems(ties=ALL_TIES), st.sampled_from([TINY, 10**6]))
 def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_bytes):
     with mock.patch.multiple(counting, _WIDE=1, _FEW=2, _SERIAL_SORT=1):
-        found = as_lists(ranks_of(problem, max_bytes=max_bytes))
-    assert found == as_lists(ranks_of(problem))
-
-
-@given(problems(ties=ALL_TIES), st.sampled_from([TINY, 10**6]))
-def test_sorting_by_torch_as_on_other_devices_changes_nothing(problem, max_bytes):
-    with mock.patch.object(counting, "_is_numpy", return_value=False):
         found = as_lists(ranks_of(problem, max_bytes=max_bytes))
     assert found == as_lists(ranks_of(problem))
 
@@ -218,13 +211,13 @@ def test_ranks_need_not_come_from_the_engine():
 def count_sorted(monkeypatch) -> list[int]:
     """Sizes of the score tiles that are sorted from now on."""
     sizes: list[int] = []
-    sort_rows = tie_policies.sort_rows
+    sort_rows = counting.sort_rows
 
     def counted(values: Tensor, **options) -> Tensor:
         sizes.append(values.numel() * values.element_size())
         return sort_rows(values, **options)
 
-    monkeypatch.setattr(tie_policies, "sort_rows", counted)
+    monkeypatch.setattr(counting, "sort_rows", counted)
     return sizes
 
 

@@ -6,7 +6,7 @@ known by number, so a genuine score of minus infinity still counts. Thresholds a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -16,12 +16,46 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.ranking.lookup_counting import count_by_lookup
+from reid_torchmetrics.functional.retrieval.scores import Scores
 
 _SERIAL_SORT = 1 << 16  # below this many values, starting threads costs more than sorting
 _WIDE = 4096  # columns from which on it may pay to look for the values above a floor before sorting them
 _FEW = 0.1  # share of values above the floor up to which it does
 _SAMPLE_STEP = 61  # every so many columns are looked at to estimate that share
+_BYTES_PER_BIN = 4
 _ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
+
+
+def bytes_of_counting(scores: Scores, *, by_place: bool) -> int:
+    """Bytes that it takes for each score to count, besides the score."""
+    # Where places decide, a mask says what was taken out; on the CPU a copy is sorted then, elsewhere bins are found.
+    if scores.device.type == "cpu":
+        return scores.dtype.itemsize + 1 if by_place else 0
+    return _BYTES_PER_BIN + by_place
+
+
+def count_negatives(
+    scores: Float[Tensor, "queries columns"],
+    num_removed: Int[Tensor, " queries"],
+    thresholds: Float[Tensor, "queries padded"],
+    *,
+    or_tied: Sequence[bool],
+    argument: str,
+    floor: Float[Tensor, " queries"] | None = None,
+) -> Int[Tensor, "counts queries padded"]:
+    """Count the negatives above each threshold, or level with it too, once for each of `or_tied`.
+
+    On the CPU scores are sorted in place; `floor` as for `sort_rows`. Thresholds fall within a row.
+
+    Raises:
+        ValueError: a score is NaN; `argument` names where the scores come from.
+    """
+    if _is_numpy(scores):
+        ordered = sort_rows(scores, argument=argument, floor=floor)
+        return torch.stack([negatives_above(ordered, num_removed, thresholds, or_tied=tied) for tied in or_tied])
+    _checks.no_nan(argument, scores.amax(1))  # NaN is above all
+    return count_by_lookup(scores, num_removed, thresholds, or_tied=or_tied)
 
 
 def negatives_above(
@@ -34,17 +68,6 @@ def negatives_above(
     """Count the negatives above each threshold, or level with it too, in rows that are sorted ascending."""
     place = torch.searchsorted(ordered, thresholds, right=not or_tied)
     return ordered.shape[1] - torch.maximum(place, num_removed[:, None])
-
-
-def tied_negatives(
-    ordered: Float[Tensor, "queries columns"],
-    num_removed: Int[Tensor, " queries"],
-    thresholds: Float[Tensor, "queries padded"],
-) -> Int[Tensor, "2 queries padded"]:
-    """Count the negatives above or level with each threshold, and those level with it, in rows sorted ascending."""
-    above = negatives_above(ordered, num_removed, thresholds, or_tied=False)
-    above_or_level = negatives_above(ordered, num_removed, thresholds, or_tied=True)
-    return torch.stack([above_or_level, above_or_level - above])
 
 
 def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]:
@@ -65,13 +88,12 @@ def negatives_before(
 
     `places` are the numbers of columns before the thresholds, which may lie outside the panel or between its columns.
     Only rows in which a negative of the panel ties with a threshold of the panel are put in order: without ties this
-    costs two binary searches.
+    costs two counts.
     """
-    ordered, width = sort_rows(scores.clone(), argument=argument), scores.shape[1]
-    above = negatives_above(ordered, num_removed, thresholds, or_tied=False)
-    level = negatives_above(ordered, num_removed, thresholds, or_tied=True) - above
-    before = torch.where(places < width, above, above + level)
-    undecided = (level > 0) & (places >= 0) & (places < width)
+    unsorted, width = scores.clone() if _is_numpy(scores) else scores, scores.shape[1]
+    above, above_or_level = count_negatives(unsorted, num_removed, thresholds, or_tied=(False, True), argument=argument)
+    before = torch.where(places < width, above, above_or_level)
+    undecided = (above_or_level > above) & (places >= 0) & (places < width)
     tied_rows = undecided.any(1).nonzero()[:, 0]
     for rows in tied_rows.split(max(1, _ORDERED_SCORES // width)):
         in_order = _negatives_before_in_order(scores[rows], removed[rows], thresholds[rows], places[rows])

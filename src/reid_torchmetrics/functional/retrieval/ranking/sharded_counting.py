@@ -26,7 +26,12 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks, ranks_of_entries
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES, Positives, TiePolicy, best_first
-from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles, is_positive, positive_entries, queries_per_tile
+from reid_torchmetrics.functional.retrieval.ranking.tiles import (
+    Tiles,
+    places_of_positives,
+    positive_entries,
+    queries_per_tile,
+)
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.world import World
@@ -128,6 +133,14 @@ def _gathered(world: World, lengths: Int[Tensor, " queries"]) -> Int[Tensor, "si
     return gathered
 
 
+class _Merged(NamedTuple):
+    """The positives of all processes for the queries of a tile."""
+
+    positives: Positives
+    taken: Int[Tensor, " positives"]
+    """where rows hold one; see `places_of_positives`"""
+
+
 class _Counting:
     """The state of counting: buffers for a tile, and what is known of all queries."""
 
@@ -165,10 +178,9 @@ class _Counting:
         merged = world.guarded(lambda: self._merge(rows, scores, places))
         if merged is not None:  # on all processes or on none: they merged the same scores
             # The negatives before them: every process counts those of its part.
-            positives, num_positives = merged
-            size = self._part.ties.num_counts * num_positives
-            counts = world.all_reduce_sum(self._counts[: size + 1], lambda out: self._count(rows, positives, out))
-            world.guarded(lambda: self._store(rows, positives, counts))
+            size = self._part.ties.num_counts * len(merged.taken)
+            counts = world.all_reduce_sum(self._counts[: size + 1], lambda out: self._count(rows, merged, out))
+            world.guarded(lambda: self._store(rows, merged, counts))
 
     def results(self) -> tuple[PositiveRanks, QueryCounts]:
         """The ranks, once all tiles are done."""
@@ -202,8 +214,8 @@ class _Counting:
         out.zero_()
         out[slots[self._tile.listed].to(out.device)] = own[self._tile.listed].to(out.device)
 
-    def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> tuple[Positives, int] | None:
-        """The positives of all processes, best first, and how many they are; None if there are none."""
+    def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> _Merged | None:
+        """The positives of all processes, best first; None if there are none."""
         total = self._slots.total[rows]
         # Slots laid end to end become rows [queries, padded]; junk and padding are NaN.
         is_slot = torch.arange(int(total.max()), device=self._device) < total[:, None]
@@ -211,21 +223,21 @@ class _Counting:
         padded[is_slot] = scores.to(self._device)
         positive = ~padded.isnan()
         self._num_positives[rows] = positive.sum(1)
-        num_positives = int(positive.sum())
-        if not num_positives:
+        taken = places_of_positives(self._num_positives[rows], padded.shape[1])
+        if not len(taken):
             return None
         # In a part of the gallery a positive of another part stands between two columns, or at an end.
         columns = torch.zeros_like(padded, dtype=torch.int64)
         if self._part.places is not None:
             columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
-        return best_first(padded, columns, positive, ties=self._part.ties), num_positives
+        return _Merged(best_first(padded, columns, positive, ties=self._part.ties), taken)
 
-    def _count(self, rows: slice, positives: Positives, out: Tensor) -> None:
-        counts = self.tiles.count(rows, self._tile, positives)
-        out.copy_(counts[:, is_positive(self._num_positives[rows], counts.shape[2])].flatten())
+    def _count(self, rows: slice, merged: _Merged, out: Tensor) -> None:
+        counts = self.tiles.count(rows, self._tile, merged.positives)
+        out.copy_(counts.flatten(1)[:, merged.taken].flatten())
 
-    def _store(self, rows: slice, positives: Positives, counts: Tensor) -> None:
+    def _store(self, rows: slice, merged: _Merged, counts: Tensor) -> None:
         counts = counts.to(self._device, torch.int64).view(self._part.ties.num_counts, -1)
-        entries = positive_entries(positives, counts, self._num_positives[rows])
+        entries = positive_entries(merged.positives, counts, self._num_positives[rows], merged.taken)
         self._entries[:, self._filled : self._filled + entries.shape[1]] = entries
         self._filled += entries.shape[1]

@@ -11,10 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.ranking.counting import (
-    negatives_above,
+    count_negatives,
     negatives_before,
-    sort_rows,
-    tied_negatives,
 )
 
 
@@ -83,14 +81,23 @@ class TiePolicy:
         return 4 if self.groups else 1
 
 
+def _counts(negatives: Negatives, positives: Positives, *, or_tied: tuple[bool, ...]) -> Tensor:
+    return count_negatives(
+        negatives.scores,
+        negatives.num_removed,
+        positives.scores,
+        or_tied=or_tied,
+        argument=negatives.argument,
+        floor=positives.lowest,
+    )
+
+
 def _and_level(negatives: Negatives, positives: Positives) -> Tensor:
-    ordered = sort_rows(negatives.scores, argument=negatives.argument, floor=positives.lowest)
-    return negatives_above(ordered, negatives.num_removed, positives.scores, or_tied=True)[None]
+    return _counts(negatives, positives, or_tied=(True,))
 
 
 def _above(negatives: Negatives, positives: Positives) -> Tensor:
-    ordered = sort_rows(negatives.scores, argument=negatives.argument, floor=positives.lowest)
-    return negatives_above(ordered, negatives.num_removed, positives.scores, or_tied=False)[None]
+    return _counts(negatives, positives, or_tied=(False,))
 
 
 def _before(negatives: Negatives, positives: Positives) -> Tensor:
@@ -101,8 +108,8 @@ def _before(negatives: Negatives, positives: Positives) -> Tensor:
 
 
 def _with_groups(negatives: Negatives, positives: Positives) -> Tensor:
-    ordered = sort_rows(negatives.scores, argument=negatives.argument, floor=positives.lowest)
-    return tied_negatives(ordered, negatives.num_removed, positives.scores)
+    above_or_level, above = _counts(negatives, positives, or_tied=(True, False))
+    return torch.stack([above_or_level, above_or_level - above])
 
 
 def _as_they_are(places: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.counting import count_true
+from reid_torchmetrics.functional.retrieval.ranking.counting import bytes_of_counting, count_true
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Negatives, Positives, TiePolicy, best_first
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Panel, Scores, Walk, cut_in_panels, rows_with_gallery
@@ -79,7 +79,8 @@ class Tiles:
         if bool(num_positives.any()):
             positives = best_first(self.read(rows, tile), tile.columns, tile.positive, ties=self._ties)
             counts = self.count(rows, tile, positives)
-            entries = positive_entries(positives, counts[:, is_positive(num_positives, counts.shape[2])], num_positives)
+            taken = places_of_positives(num_positives, counts.shape[2])
+            entries = positive_entries(positives, counts.flatten(1)[:, taken], num_positives, taken)
         return TileRanks(entries, num_positives, tile.num_candidates)
 
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
@@ -146,19 +147,25 @@ def queries_per_tile(scores: Scores, longest_run: int, *, ties: TiePolicy) -> in
     return _cut(scores, longest_run, ties)[0]
 
 
-def is_positive(num_positives: Int[Tensor, " queries"], width: int) -> Bool[Tensor, "queries padded"]:
-    """Which places of rows with the best positives first hold one."""
-    return torch.arange(width, device=num_positives.device) < num_positives[:, None]
+def places_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
+    """Where rows of a width, with the positives first, hold one, as places in the flat rows."""
+    is_positive = torch.arange(width, device=num_positives.device) < num_positives[:, None]
+    return is_positive.view(-1).nonzero()[:, 0]
 
 
 def positive_entries(
-    positives: Positives, counts: Int[Tensor, "counts positives"], num_positives: Int[Tensor, " queries"]
+    positives: Positives,
+    counts: Int[Tensor, "counts positives"],
+    num_positives: Int[Tensor, " queries"],
+    taken: Int[Tensor, " positives"],
 ) -> Int[Tensor, "num_entries positives"]:
-    """The rank of every positive, and under tie policies with `groups` its group, from the counts of negatives."""
+    """The rank of every positive, and under tie policies with `groups` its group, from the counts of negatives.
+
+    `taken` are the `places_of_positives`.
+    """
     # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
-    valid = is_positive(num_positives, positives.scores.shape[1])
-    ordinal = torch.arange(1, valid.shape[1] + 1, device=valid.device).expand_as(valid)[valid]
-    rank = counts[0] + ordinal
+    width = positives.scores.shape[1]
+    rank = counts[0] + (taken % width + 1)
     if len(counts) == 1:
         return rank[None]
     # The group of a positive: from the first to the last positive of the row with its score.
@@ -166,13 +173,12 @@ def positive_entries(
     better = torch.searchsorted(rising, rising)
     # Padding ties with a positive that scores minus infinity.
     last = torch.minimum(torch.searchsorted(rising, rising, right=True), num_positives[:, None])
-    return torch.stack([rank, better[valid], (last - better)[valid], counts[1]])
+    return torch.stack([rank, better.view(-1)[taken], (last - better).view(-1)[taken], counts[1]])
 
 
 def _cut(scores: Scores, longest_run: int, ties: TiePolicy) -> tuple[int, int]:
     """Queries per tile and gallery columns per panel."""
-    # Where places decide, a copy of the panel is sorted, and a mask says what was taken out.
-    beside = 0 if ties.by_place is None else scores.dtype.itemsize + 1
+    beside = bytes_of_counting(scores, by_place=ties.by_place is not None)
     rows = rows_with_gallery(scores, beside, _BYTES_PER_POSITIVE * longest_run)
     return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, _BYTES_PER_POSITIVE * longest_run)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Int
@@ -117,7 +118,7 @@ class Relevance:
     @property
     def longest_run(self) -> int:
         """The largest number of kept gallery items that are listed for one query."""
-        return int(self.run_length.max()) if self.num_queries else 0
+        return int(self._lengths.max()) if self.num_queries else 0
 
     @property
     def device(self) -> torch.device:
@@ -133,7 +134,7 @@ class Relevance:
         """Relevance of the queries `rows`."""
         # The runs of the queries side by side, [queries, longest run]; the places behind a run are padding.
         start, length = self.run_start[rows, None], self.run_length[rows, None]
-        place = torch.arange(int(length.max()), device=start.device)
+        place = torch.arange(int(self._lengths[rows].max()), device=start.device)
         listed = place < length
         entries = (start + place).clamp_(max=len(self.order) - 1)
         columns = self.order[entries]
@@ -194,6 +195,11 @@ class Relevance:
         lost = ~self.is_junk & (num_others > 0) & (num_positives == 0)
         numbers = (num_positives > 0, self.is_junk, absent, lost)
         return QueryCounts(self.num_queries, *(int(number.sum()) for number in numbers))
+
+    @cached_property
+    def _lengths(self) -> Int[Tensor, " queries"]:
+        """`run_length` on the CPU, so that a device is waited for once and not for every tile."""
+        return self.run_length.cpu()
 
     def _junk_at(self, rows: slice, entries: Tensor, columns: Tensor) -> Tensor:
         """What is junk only because it is listed."""

@@ -21,6 +21,7 @@ from reid_torchmetrics.functional.retrieval.scores.walk import (
     FEWEST_ROWS,
     Panel,
     Walk,
+    bytes_of_sort,
     cut_in_panels,
     rows_with_gallery,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from itertools import accumulate, pairwise
 
 import torch
@@ -24,7 +24,6 @@ class Rows:
         """Take the rows `kept` (positions in any order, None for all) of the concatenation of at least one block."""
         self._blocks = [block.detach() for block in blocks]
         self._kept = kept
-        self._is_ascending = kept is None or bool((kept[1:] > kept[:-1]).all())
         self._starts = [0, *accumulate(map(len, blocks))]
         self.size = self._starts[-1] if kept is None else len(kept)
         self.dimension = blocks[0].shape[1]
@@ -53,6 +52,8 @@ class Rows:
             return whole[rows]
         if self._kept is None:
             return self._joined(self._range(rows), dtype)
+        if len(self._blocks) == 1:  # nothing has to be known of the positions, for which a device would be waited for
+            return self._blocks[0][self._kept[rows]].to(dtype)
         if self._is_ascending:
             return self._joined(self._selection(self._kept[rows]), dtype)
         positions, order = self._kept[rows].sort()
@@ -63,6 +64,10 @@ class Rows:
         step = max(1, WALK_BYTES // (self.dimension * dtype.itemsize))
         for rows in segments.ranges(self.size, step):
             yield self.read(rows, dtype).contiguous()
+
+    @cached_property
+    def _is_ascending(self) -> bool:
+        return self._kept is None or bool((self._kept[1:] > self._kept[:-1]).all())
 
     def _joined(self, parts: Sequence[Tensor], dtype: torch.dtype) -> Tensor:
         none = torch.empty((0, self.dimension), dtype=dtype, device=self.device)
@@ -90,6 +95,8 @@ def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"
     embeddings = embeddings.detach()
     total = embeddings.sum(1, dtype=torch.promote_types(embeddings.dtype, torch.float32))
     suspects = (~total.isfinite()).nonzero()[:, 0]
+    if not len(suspects):
+        return suspects
     parts = suspects.split(max(1, WALK_BYTES // (embeddings.shape[1] * embeddings.element_size())))
     return torch.cat([part[~embeddings[part].isfinite().all(1)] for part in parts])
 

@@ -23,7 +23,7 @@ FEWEST_ROWS = 8
 """with fewer queries a tile, a matrix product costs more per score than computing scores twice"""
 _MOST_ROWS = 1024  # of a tile that has the whole gallery: with more, memory is only touched for the first time
 _MOST_ROWS_OF_PANEL = 256  # the same where it has a panel: fewer queries make wider panels, of which there are fewer
-_BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort, which other devices than the CPU need
+_BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort
 
 
 class Panel(NamedTuple):
@@ -77,7 +77,7 @@ def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: 
     `beside` is the number of bytes for each score besides the score, `per_row` that for each query. 0 if fewer than
     `fewest` fit, and some queries are left out.
     """
-    rows = scores.max_bytes // max(1, (_bytes_per_score(scores) + beside) * scores.num_gallery + per_row)
+    rows = scores.max_bytes // max(1, (scores.dtype.itemsize + beside) * scores.num_gallery + per_row)
     return min(rows, _MOST_ROWS) if rows >= min(fewest, scores.num_queries) else 0
 
 
@@ -94,12 +94,13 @@ def cut_in_panels(
     Bytes as for `rows_with_gallery`. Where little fits, a tile is as high as wide.
     """
     share = scores.max_bytes // 2 if per_row else scores.max_bytes
-    num_scores = max(1, min(share // (_bytes_per_score(scores) + beside), most_scores))
+    num_scores = max(1, min(share // (scores.dtype.itemsize + beside), most_scores))
     rows = min(max(isqrt(num_scores), num_scores // max(1, scores.num_gallery)), share // max(1, per_row))
     rows = max(1, min(rows, most_rows, scores.num_queries))
     num_panels = max(1, -(-scores.num_gallery // (num_scores // rows)))
     return rows, -(-scores.num_gallery // num_panels)  # no wider than it takes: the last overlaps the one before
 
 
-def _bytes_per_score(scores: Scores) -> int:
-    return scores.dtype.itemsize + (0 if scores.device.type == "cpu" else _BYTES_PER_SORTED)
+def bytes_of_sort(scores: Scores) -> int:
+    """Bytes that it takes for each score to sort them, besides the score; NumPy sorts in place, on the CPU."""
+    return 0 if scores.device.type == "cpu" else _BYTES_PER_SORTED

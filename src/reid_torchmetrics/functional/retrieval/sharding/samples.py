@@ -74,8 +74,12 @@ class Samples:
 
     @cached_property
     def blocks(self) -> list[Tensor]:
-        """The embeddings on the device of the labels, at least one block."""
-        return [block.to(self.device) for block in self.embeddings] or [torch.empty((0, 1), device=self.device)]
+        """The embeddings on the device of the labels, at least one block.
+
+        Where every batch costs a launch, they are one block, a copy of all.
+        """
+        blocks = [block.to(self.device) for block in self.embeddings] or [torch.empty((0, 1), device=self.device)]
+        return blocks if self.device.type == "cpu" or len(blocks) == 1 else [torch.cat(blocks)]
 
     def check_leave_one_out(self) -> None:
         """Raise unless every query is a gallery item for all others.
@@ -111,7 +115,7 @@ class Samples:
 
     def non_finite(self) -> Tensor:
         """Positions of the samples whose embedding is not finite."""
-        # Batch by batch: the embeddings are never one tensor.
+        # Block by block: on the CPU the embeddings are never one tensor.
         first, found = 0, [torch.empty(0, dtype=torch.int64, device=self.device)]
         for block in self.blocks:
             found.append(non_finite_rows(block) + first)

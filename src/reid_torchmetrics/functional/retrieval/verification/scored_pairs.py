@@ -17,7 +17,14 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, Walk, check_match, cut_in_panels
+from reid_torchmetrics.functional.retrieval.scores import (
+    FEWEST_ROWS,
+    Scores,
+    Walk,
+    bytes_of_sort,
+    check_match,
+    cut_in_panels,
+)
 
 _BYTES_PER_MASK = 4  # two masks of a tile, and two more while they are made
 _BYTES_PER_POSITIVE = 64  # columns and masks of one listed item while its tile is looked at
@@ -113,5 +120,5 @@ class ScoredPairs:
 def _cut(scores: Scores, longest_run: int) -> tuple[int, int]:
     """Queries and gallery items per tile."""
     most_rows = max(FEWEST_ROWS, _MOST_PAIRS // max(1, scores.num_gallery))
-    per_row = _BYTES_PER_POSITIVE * max(1, longest_run)
-    return cut_in_panels(scores, _BYTES_PER_MASK, per_row, most_rows=most_rows, most_scores=_MOST_PAIRS)
+    per_row, beside = _BYTES_PER_POSITIVE * max(1, longest_run), _BYTES_PER_MASK + bytes_of_sort(scores)
+    return cut_in_panels(scores, beside, per_row, most_rows=most_rows, most_scores=_MOST_PAIRS)

@@ -1,0 +1,59 @@
+"""Counting without a sort, as on other devices than the CPU: the ranks of the slow reference, and of the sort."""
+
+import math
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
+from reid_torchmetrics.functional.retrieval.ranking import counting, lookup_counting
+from reid_torchmetrics.functional.retrieval.ranking.lookup_counting import count_by_lookup
+from tests.functional.retrieval.ranking.test_ranks import as_lists, ranks_of
+from tests.strategies import ALL_TIES, Problem, problems
+
+WAYS = {"comparison": {"_FEW": 10**6}, "bins": {"_FEW": 0}, "bins of a few scores at a time": {"_FEW": 0, "_SCORES": 7}}
+
+
+def looked_up(problem: Problem, way: str, **options):
+    with (
+        mock.patch.object(counting, "_is_numpy", return_value=False),
+        mock.patch.multiple(lookup_counting, **WAYS[way]),
+    ):
+        return ranks_of(problem, **options)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_row_is_counted_by_hand(way):
+    scores = torch.tensor([[0.9, 0.8, 0.6, 0.1, 0.5], [0.0, 0.5, -math.inf, 1.0, 0.5]])
+    thresholds = torch.tensor([[0.8, 0.5], [0.5, -math.inf]])
+    with mock.patch.multiple(lookup_counting, **WAYS[way]):
+        found = count_by_lookup(scores, torch.tensor([0, 1]), thresholds, or_tied=(True, False))
+    # Of the second row one score is what was taken out, which is no negative although a threshold is as low.
+    assert found.tolist() == [[[2, 4], [3, 4]], [[1, 3], [1, 4]]]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(problem=problems(ties=ALL_TIES), max_bytes=st.sampled_from([64, 10**6]))
+def test_ranks_are_those_of_the_slow_reference(way, problem, max_bytes):
+    expected = problem.reference()
+    found = as_lists(looked_up(problem, way, max_bytes=max_bytes))
+    assert found == (expected.ranks, expected.num_candidates, expected.tied)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@given(problem=problems(ties=ALL_TIES), infinite=st.sampled_from([-math.inf, math.inf]))
+def test_infinite_scores_are_ranked_as_after_a_sort(way, problem, infinite):
+    problem = replace(problem, scores=problem.scores.masked_fill(problem.scores == 1, infinite))
+    assert as_lists(looked_up(problem, way)) == as_lists(ranks_of(problem))
+
+
+def test_a_score_that_is_nan_is_refused():
+    scores = torch.tensor([[0.5, math.nan, 0.25]])
+    labels = torch.tensor([1]), torch.tensor([1, 2, 2])
+    with mock.patch.object(counting, "_is_numpy", return_value=False):
+        with pytest.raises(ValueError, match="`scores` must give scores that can be ordered; got NaN"):
+            rank_positives_from_scores(scores, *labels)
