@@ -41,7 +41,9 @@ def assert_same(found: Any, expected: Any, device: str, path: str = "value") -> 
         assert isinstance(found, Tensor), path
         assert found.device.type == device, path
         assert found.dtype == expected.dtype, path
-        torch.testing.assert_close(found.cpu(), expected, rtol=0, atol=1e-9, equal_nan=True, msg=lambda text: path + text)
+        torch.testing.assert_close(
+            found.cpu(), expected, rtol=0, atol=1e-9, equal_nan=True, msg=lambda text: path + text
+        )
         return
     assert type(found) is type(expected), path
     pairs = list(zip(_parts(found), _parts(expected), strict=True))

@@ -36,11 +36,16 @@ class SimulatedTensor(torch.Tensor):
     def untyped_storage(self) -> torch.UntypedStorage:
         return self.raw.untyped_storage()
 
+    @property
+    def data(self) -> torch.Tensor:
+        """The same memory, of which a change is not counted."""
+        return _wrapped(self.raw)
+
     def __repr__(self, **_: Any) -> str:
         return f"simulated {self.raw!r}"
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec)
+        return format(self.item() if self.ndim == 0 else repr(self), spec)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> torch.Tensor:
         return memo.setdefault(id(self), _wrapped(self.raw.clone()))

@@ -82,7 +82,10 @@ def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
 def test_coco_is_that_of_the_cpu(device, deterministic):
     def results(where):
         matches = detection.match_images(*packed(where))
-        return [detection.coco_evaluate(*packed(where)), detection.evaluate_matches(matches, GRID)]
+        num_positives = torch.ones(12, dtype=torch.int64, device=where)
+        confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=where)
+        errors = detection.image_errors(matches, num_positives, confidence)
+        return [detection.coco_evaluate(*packed(where)), detection.evaluate_matches(matches, GRID), errors]
 
     assert_as_on_the_cpu(device, results)
 
@@ -90,12 +93,11 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
 def test_operating_points_are_those_of_the_cpu(device, deterministic):
     def points(where):
         matches = detection.match_images(*packed(where))
-        curves = detection.curves_from_matches(matches)
         best, curve = detection.best_f1(matches), detection.confidence_curve(matches)
         return [
             *(best, best.precision, best.recall, best.f1, detection.at_confidence(matches, 0.5)),
             *(curve, curve.best(), detection.confidence_curve(matches, 2)),
-            detection.precision_recall_curve(curves, (0, 0, 0)),
+            detection.precision_recall_curve(matches, 2),
         ]
 
     assert_as_on_the_cpu(device, points)
@@ -111,7 +113,10 @@ def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     def results(where):
         found, true = packed(where)
         is_right = detection.greedy_true_positives(found, true, iou_thresholds=(0.5, 0.75))
-        return [is_right, detection.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule)]
+        return [
+            is_right,
+            detection.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule),
+        ]
 
     assert_as_on_the_cpu(device, results)
 
@@ -161,13 +166,37 @@ def test_boxes_of_images_are_those_of_the_cpu(device):
     assert_as_on_the_cpu(device, boxes)
 
 
-def test_metrics_on_several_devices_are_merged_on_their_own(device):
+def test_metrics_are_merged_there(device):
     first, second = (slice(0, 6), slice(6, 12))
 
     def value(where):
         metric = fed(DetectionMAP().to(where), *moved((PREDICTED[first], TRUE[first]), where))
         other = fed(DetectionMAP().to(where), *moved((PREDICTED[second], TRUE[second]), where))
         metric.merge_state(other)
+        return metric.compute()
+
+    assert_as_on_the_cpu(device, value)
+
+
+@pytest.mark.parametrize("key", ["iscrowd", "area"])
+@pytest.mark.parametrize("others_have", [True, False])
+def test_what_an_image_without_boxes_has_may_lie_anywhere(device, key, others_have):
+    found, true = images(53, 4)
+    true = [{name: value for name, value in item.items() if name in ("boxes", "labels")} for item in true]
+    if others_have:
+        for item in true:
+            item[key] = torch.ones(len(item["labels"]), dtype=torch.int64)
+    nothing = torch.empty(0)
+    none_found = {"boxes": torch.empty(0, 4), "scores": nothing, "labels": nothing}
+    none_true = {"boxes": torch.empty(0, 4), "labels": nothing, key: nothing}
+
+    def value(where):
+        metric = DetectionMAP().to(where)
+        for place in (0, 2):
+            preds, target = moved((found, true), where)
+            preds.insert(place, none_found)
+            target.insert(place, none_true)
+            metric.update(preds, target)
         return metric.compute()
 
     assert_as_on_the_cpu(device, value)

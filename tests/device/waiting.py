@@ -2,6 +2,7 @@
 
 import collections
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -30,11 +31,26 @@ class Counts(NamedTuple):
 
 
 def counted(work: Callable[[], object]) -> Counts:
-    """Do some work, and count."""
+    """Do some work on the simulated device, and count."""
     _waits.clear()
     _kernels.clear()
     work()
     return Counts(_waits.copy(), _kernels.copy())
+
+
+def waits_of(device: str, work: Callable[[], object]) -> collections.Counter[str]:
+    """How often the host waits for a device during some work, and where; on a GPU as PyTorch says it."""
+    if device == "sim":
+        return counted(work).waits
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            work()
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+    places = [f"{each.filename}:{each.lineno}" for each in said if "synchroniz" in str(each.message)]
+    return collections.Counter(places)
 
 
 def record(call: Call) -> None:

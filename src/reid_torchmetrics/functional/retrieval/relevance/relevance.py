@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
@@ -137,7 +138,9 @@ class Relevance:
     def to(self, device: torch.device | str) -> Relevance:
         """The same on a device; a function `junk_pairs` is left as it is."""
         device = torch.device(device)
-        held = {name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)}
+        held: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
         return replace(self, **held, rules=tuple(rule.to(device) for rule in self.rules))
 
     def tile(self, rows: slice) -> TileRelevance:
