@@ -6,14 +6,17 @@ import pickle
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, KReciprocal, ReIDCMC, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import DetectionMAP, KReciprocal, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved
 from tests.metrics.detection.detection_samples import fed as fed_boxes
 from tests.metrics.detection.detection_samples import images
 from tests.metrics.reid.samples import CLASSES, batches, fed
 
 BATCHES = batches()
-WHOLE = [batch | {"embeddings": batch["embeddings"].round().double()} for batch in BATCHES]
+DOUBLE = [batch | {"embeddings": batch["embeddings"].double()} for batch in BATCHES]
+"""of which no two scores are equal"""
+WHOLE = [batch | {"embeddings": batch["embeddings"].round()} for batch in DOUBLE]
+"""whose scores are rounded nowhere, unless they are cosines"""
 
 
 def numbered(given: list[dict]) -> list[dict]:
@@ -26,7 +29,7 @@ def numbered(given: list[dict]) -> list[dict]:
 
 @pytest.mark.parametrize("name", CLASSES)
 def test_values_are_those_of_the_cpu(device, name):
-    assert_as_on_the_cpu(device, lambda where: fed(CLASSES[name]().to(where), moved(WHOLE, where)).compute())
+    assert_as_on_the_cpu(device, lambda where: fed(CLASSES[name]().to(where), moved(DOUBLE, where)).compute())
 
 
 @pytest.mark.parametrize(
@@ -44,12 +47,20 @@ def test_values_are_those_of_the_cpu(device, name):
     ids=str,
 )
 def test_a_collection_gives_the_values_of_the_cpu(device, deterministic, options):
-    assert_as_on_the_cpu(device, lambda where: fed(ReIDMetrics(**options).to(where), moved(WHOLE, where)).compute())
+    assert_as_on_the_cpu(device, lambda where: fed(ReIDMetrics(**options).to(where), moved(DOUBLE, where)).compute())
+
+
+def test_a_measure_by_name_is_that_of_the_cpu(device, deterministic):
+    def values(where):
+        metrics = [ReIDMeasure(name).to(where) for name in ("ndcg_5", "r_precision", "mean_rank")]
+        return [fed(metric, moved(DOUBLE, where)).compute() for metric in metrics]
+
+    assert_as_on_the_cpu(device, values)
 
 
 def test_masks_and_numbers_of_samples_give_the_values_of_the_cpu(device):
     given = [
-        batch | {"is_query": torch.full((len(batch["identities"]),), batch["is_query"])} for batch in numbered(WHOLE)
+        batch | {"is_query": torch.full((len(batch["identities"]),), batch["is_query"])} for batch in numbered(DOUBLE)
     ]
     assert_as_on_the_cpu(device, lambda where: fed(ReIDMetrics().to(where), moved(given, where)).compute())
 
@@ -83,7 +94,7 @@ def test_compute_on_cpu_moves_samples_as_they_come(device):
 
 
 def test_embeddings_that_are_not_finite_give_nan_there(device):
-    given = copy.deepcopy(WHOLE)
+    given = copy.deepcopy(DOUBLE)
     given[1]["embeddings"][2, 0] = torch.inf
     metric = fed(ReIDMeanAP().to(device), moved(given, device))
     with pytest.warns(UserWarning, match="1 of 62 embeddings are NaN or infinite"):
@@ -92,15 +103,15 @@ def test_embeddings_that_are_not_finite_give_nan_there(device):
 
 
 def test_samples_move_with_the_metric(device):
-    expected = fed(ReIDMeanAP(), WHOLE).compute()
-    metric = fed(ReIDMeanAP().to(device), moved(WHOLE, device)).cpu()
+    expected = fed(ReIDMeanAP(), DOUBLE).compute()
+    metric = fed(ReIDMeanAP().to(device), moved(DOUBLE, device)).cpu()
     assert torch.equal(metric.compute(), expected)
-    assert_same(fed(ReIDMeanAP(), WHOLE).to(device).compute(), expected, device)
+    assert_same(fed(ReIDMeanAP(), DOUBLE).to(device).compute(), expected, device)
 
 
 def test_metrics_are_merged_there(device):
     def value(where):
-        given = moved(WHOLE, where)
+        given = moved(DOUBLE, where)
         metric, other = fed(ReIDMeanAP().to(where), given[:2]), fed(ReIDMeanAP().to(where), given[2:])
         metric.merge_state(other)
         return metric.compute()
@@ -121,7 +132,7 @@ def test_each_step_has_a_value_there(device):
 def test_two_metrics_that_are_fed_one_batch_have_their_own_values(device):
     def values(where):
         metrics = [ReIDMeanAP().to(where), ReIDCMC().to(where)]
-        for batch in moved(WHOLE, where):
+        for batch in moved(DOUBLE, where):
             view = batch | {"embeddings": torch.stack([batch["embeddings"]] * 2, 1)[:, 0]}
             for metric in metrics:
                 metric.update(**view)
@@ -158,7 +169,7 @@ def test_a_checkpoint_of_the_cpu_is_loaded_there(device, kind):
     def metric_of(where):
         metric = kind().to(where)
         given = moved(images(51, 6), where)
-        return fed_boxes(metric, *given) if kind is DetectionMAP else fed(metric, moved(WHOLE, where))
+        return fed_boxes(metric, *given) if kind is DetectionMAP else fed(metric, moved(DOUBLE, where))
 
     saved = metric_of("cpu")
     saved.persistent(mode=True)

@@ -1,23 +1,13 @@
 """Two processes whose metrics are on a device, in a group whose backend takes tensors of the CPU."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from reid_torchmetrics import DetectionMAP, ReIDMetrics
 from tests.device import simulated_device
 from tests.device.problems import assert_same, moved
-from tests.distributed.processes import Processes
 from tests.metrics.detection.detection_samples import fed as fed_boxes
 from tests.metrics.detection.detection_samples import images
 from tests.metrics.reid.samples import batches, fed
-
-
-@pytest.fixture(scope="module")
-def processes() -> Iterator[Processes]:
-    pool = Processes()  # not that of other tests, which are to know of no device
-    yield pool
-    pool.stop()
 
 
 def samples() -> list[dict]:
