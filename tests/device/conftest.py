@@ -10,11 +10,16 @@ from tests.device import simulated_device
 
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # products are deterministic only with it
 
-_IN_PYTHON = pytest.mark.skipif(simulated_device.MISSING is not None, reason=f"PyTorch has {simulated_device.MISSING}")
-_A_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+_SIMULATED = pytest.param(
+    "sim",
+    marks=pytest.mark.skipif(
+        simulated_device.MISSING is not None, reason=f"this PyTorch has {simulated_device.MISSING}"
+    ),
+)
+_GPUS = ["cuda"] if torch.cuda.is_available() else []
 
 
-@pytest.fixture(params=[pytest.param("sim", marks=_IN_PYTHON), pytest.param("cuda", marks=_A_GPU)])
+@pytest.fixture(params=[_SIMULATED, *_GPUS])
 def device(request: pytest.FixtureRequest) -> str:
     """Every device besides the CPU."""
     if request.param == "sim":
@@ -22,7 +27,7 @@ def device(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.fixture(params=[pytest.param("sim", marks=_IN_PYTHON)])
+@pytest.fixture(params=[_SIMULATED])
 def simulated(request: pytest.FixtureRequest) -> str:
     """The device that counts what waits for it."""
     simulated_device.install()

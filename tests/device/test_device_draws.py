@@ -9,6 +9,7 @@ from reid_torchmetrics.functional.retrieval import (
     expect_draws,
     find_relevance,
     fnmr_at_fmr,
+    given_scores,
     sample_draws,
     score_embeddings,
     score_histogram,
@@ -71,6 +72,17 @@ def test_a_generator_on_the_cpu_draws_the_same_galleries(device, deterministic, 
         ]
 
     assert_as_on_the_cpu(device, drawn)
+
+
+def test_verification_without_impostors_is_not_defined_there(device):
+    def verified(where):
+        labels = torch.zeros(4, dtype=torch.int64, device=where)
+        given = find_relevance(labels, labels)
+        scores = given_scores(torch.rand(4, 4, dtype=torch.float64).to(where), given)
+        found = verify(scores, given)
+        return [found.equal_error_rate(), found.tar_at_far([0.1]), fnmr_at_fmr(scores, given, [0.1]).rates]
+
+    assert_as_on_the_cpu(device, verified)
 
 
 @pytest.mark.parametrize("max_bytes", [10**6, 5 * 10**4])

@@ -105,6 +105,15 @@ def test_results_answer_as_on_the_cpu(device, ties):
     assert_as_on_the_cpu(device, lambda where: asked(evaluate(*moved(given, where), **options)))
 
 
+def test_pairs_of_the_cameras_that_are_searched_are_those_of_the_cpu(device):
+    given = problem()
+
+    def pairs(where):
+        return evaluate(*moved(given, where), search_cameras=(0, 2)).by_camera_pair()
+
+    assert_as_on_the_cpu(device, pairs)
+
+
 def test_two_models_are_compared_wherever_their_results_are(device):
     query, gallery, *labels = problem()
     other = query.flip(1)
@@ -131,10 +140,8 @@ def test_embeddings_are_changed_there(device):
         sides = query.to(where), gallery.to(where)
         kept = torch.arange(0, 60, 2).to(where)
         scores = rerank_k_reciprocal(*sides, k1=6, k2=3, kept=kept, max_bytes=10**5)
-        out = torch.empty(4, 30, dtype=scores.dtype, device=where)
-        scores.fill(out, slice(3, 7), slice(0, 30))
         pooled = pool_queries(sides[0], identities.to(where), cameras.to(where))
-        return [out, pooled, expand_queries(*sides, k=3), expand_set(sides[1], k=3)]
+        return [scores.distances(), pooled, expand_queries(*sides, k=3), expand_set(sides[1], k=3)]
 
     assert_as_on_the_cpu(device, changed)
 

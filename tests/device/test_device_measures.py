@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.retrieval import (
     EMPTY_TARGET_ACTIONS,
     PRECISION_DIVISORS,
     TIE_POLICIES,
+    PositiveRanks,
     average_precision,
     average_precision_at_r,
     bootstrap_interval,
@@ -62,6 +63,17 @@ def test_measures_are_those_of_the_cpu(device, deterministic, ties, measure):
     assert_as_on_the_cpu(device, lambda where: measure(ranks if where == "cpu" else there))
 
 
+def test_what_lists_do_not_hold_is_counted_there(device):
+    hits = torch.tensor([[False, True, True], [False, False, False]])
+
+    def values(where):
+        ranks = [PositiveRanks.from_hits(hits.to(where), num_positives=given) for given in (None, [3, 0])]
+        nothing = torch.full((2,), torch.nan, dtype=torch.float64, device=where)
+        return [*ranks, *(average_precision(each) for each in ranks), median_over_queries(nothing)]
+
+    assert_as_on_the_cpu(device, values)
+
+
 VALUES = torch.tensor([0.5, torch.nan, 1, 0.25, 0.75], dtype=torch.float64)
 LABELS = torch.tensor([3, 3, 4, 4, 9])
 
@@ -89,7 +101,7 @@ def test_a_generator_on_the_cpu_draws_the_same_intervals(device, identities):
     assert_as_on_the_cpu(device, interval)
 
 
-@pytest.mark.parametrize("ties", ["pessimistic", "optimistic"])
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
 def test_recognition_is_that_of_the_cpu(device, ties):
     confidence, has_target = torch.tensor([0.9, 0.9, 0.5, 0.1]), torch.tensor([True, True, False, True])
     given = [confidence, torch.tensor([True, False, False, True]), has_target]

@@ -102,6 +102,14 @@ def test_embeddings_that_are_not_finite_give_nan_there(device):
     assert (value.device.type, bool(value.isnan())) == (device, True)
 
 
+def test_nothing_gives_nan_there(device):
+    for metric in (ReIDMeanAP().to(device), ReIDMetrics().to(device)):
+        with pytest.warns(UserWarning, match="no sample|before the ``update``"):
+            value = metric.compute()
+        values = value.values() if isinstance(value, dict) else [value]
+        assert {(each.device.type, bool(each.isnan())) for each in values} == {(device, True)}
+
+
 def test_samples_move_with_the_metric(device):
     expected = fed(ReIDMeanAP(), DOUBLE).compute()
     metric = fed(ReIDMeanAP().to(device), moved(DOUBLE, device)).cpu()

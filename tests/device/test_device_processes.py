@@ -15,12 +15,12 @@ def samples() -> list[dict]:
     return [batch | {"embeddings": batch["embeddings"].round().double()} for batch in batches()]
 
 
-def ranks(process: int, size: int, device: str, **options: object) -> object:
-    """Each process has every other batch."""
+def ranks(process: int, size: int, device: str, *, num_holders: int = 2, **options: object) -> object:
+    """Each process has every other batch, or the first has all."""
     if device == "sim":
         simulated_device.install()
     metrics = ReIDMetrics(similarity="dot", **options).to(device)
-    fed(metrics, moved(samples()[process::size], device))
+    fed(metrics, moved(samples()[process::num_holders] if process < num_holders else [], device))
     values = metrics.compute()
     results = metrics.results(nearest=3, camera_pairs=True)
     assert {value.device.type for value in values.values()} == {device}
@@ -36,6 +36,12 @@ def ranks(process: int, size: int, device: str, **options: object) -> object:
 @pytest.mark.parametrize("ties", ["pessimistic", "stable", "expected"])
 def test_two_processes_rank_what_is_on_their_devices(device, processes, ties):
     found, expected = (processes.run(2, _Asked(ranks, ties=ties), where) for where in (device, "cpu"))
+    assert_same(found, expected, "cpu")
+
+
+def test_a_process_without_samples_ranks_what_is_on_the_device_of_the_other(device, processes):
+    asked = _Asked(ranks, num_holders=1)
+    found, expected = (processes.run(2, asked, where) for where in (device, "cpu"))
     assert_same(found, expected, "cpu")
 
 

@@ -1,5 +1,7 @@
 """Ranks on a device: those of the CPU for every similarity, tie policy and way to cut the problem."""
 
+from functools import partial
+
 import pytest
 import torch
 
@@ -7,8 +9,12 @@ from reid_torchmetrics.functional.retrieval import (
     SAME_CAMERA_RULES,
     SIMILARITIES,
     TIE_POLICIES,
+    GalleryDraw,
     PositiveRanks,
     count_ranks,
+    evaluate,
+    evaluate_scores,
+    expect_draws,
     find_listed_relevance,
     find_relevance,
     given_scores,
@@ -16,6 +22,7 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives,
     rank_positives_from_scores,
     score_embeddings,
+    verify,
 )
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 
@@ -143,10 +150,42 @@ def test_hits_on_the_device_make_ranks_there(device):
     assert_same(found, PositiveRanks.from_hits(hits), device)
 
 
-@pytest.mark.parametrize("role", ["query", "labels", "cameras"])
+@pytest.mark.parametrize("role", ["query", "identities", "cameras"])
 def test_a_tensor_that_is_elsewhere_is_named(device, role):
     given = moved(problem(), device)
-    place = {"query": 0, "labels": 2, "cameras": 4}[role]
+    place = ["query", "", "identities", "", "cameras"].index(role)
     given[place] = given[place].cpu()
-    with pytest.raises(ValueError, match=f"device.*{device}"):
+    with pytest.raises(ValueError, match=f"{role}` .*must be on the .*{device}"):
         rank_positives(*given)
+
+
+def test_labels_that_are_elsewhere_are_named(device):
+    query, gallery, *labels = problem()
+    sides, scores = moved([query, gallery], device), (query @ gallery.T).to(device)
+    relevance = find_relevance(*labels)
+    refused = {
+        "`gallery` and `relevance`": lambda: score_embeddings(*sides, relevance),
+        "`scores` and `relevance`": lambda: given_scores(scores, relevance),
+        "`query` and `query_identities`": lambda: evaluate(*sides, *labels),
+        "`scores` and `query_identities`": lambda: evaluate_scores(scores, *labels),
+    }
+    for names, work in refused.items():
+        with pytest.raises(ValueError, match=rf"{names} must be on the same device; got {device}:0 and cpu."):
+            work()
+    kept_all = find_relevance(*labels, junk_identities=(-2,))
+    scores_there = given_scores(scores, find_relevance(*moved(labels, device), junk_identities=(-2,)))
+    for work in (count_ranks, verify, partial(nearest, k=3), partial(expect_draws, draw=GalleryDraw(1))):
+        options = {"ties": "stable"} if work is count_ranks else {}
+        with pytest.raises(ValueError, match=rf"`scores` and `relevance` must be on the same device; got {device}:0"):
+            work(scores_there, kept_all, **options)
+
+
+def test_relevance_moves(device):
+    query, gallery, *labels = problem(whole=True)
+    scores, options = query @ gallery.T, {"same_camera": "all", "self_index": torch.full((10,), -1)}
+
+    def ranks(where):
+        relevance = find_relevance(*labels, **options).to(where)
+        return [relevance, count_ranks(given_scores(scores.to(where), relevance), relevance, ties="stable")]
+
+    assert_as_on_the_cpu(device, ranks)
