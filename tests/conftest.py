@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from tests import executed_shapes
+from tests.distributed.processes import Processes
 
 executed_shapes.install()
 
@@ -46,3 +47,11 @@ def without_shapes() -> Iterator[None]:
     jaxtyping.config.update("jaxtyping_disable", True)
     yield
     jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def processes() -> Iterator[Processes]:
+    """Processes that all tests share: to start them takes seconds."""
+    pool = Processes()
+    yield pool
+    pool.stop()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -233,8 +234,16 @@ def same_dimension(first: str, first_size: int, second: str, second_size: int) -
         )
 
 
-def same_device(first: str, first_value: Tensor, second: str, second_value: Tensor) -> None:
-    """Raise unless two tensors are on the same device."""
+class Located(Protocol):
+    """Something that lies on a device."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where it lies."""
+
+
+def same_device(first: str, first_value: Located, second: str, second_value: Located) -> None:
+    """Raise unless two tensors, or what is made of them, are on the same device."""
     if first_value.device != second_value.device:
         raise ValueError(
             f"`{first}` and `{second}` must be on the same device; got {first_value.device} and {second_value.device}."

@@ -1,11 +1,11 @@
-"""Arithmetic of segments: ragged rows of entries, laid end to end, of which the lengths are known; and of ranges."""
+"""Arithmetic of segments: ragged rows of entries, laid end to end, of known lengths; of ranges and of running sums."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import torch
-from jaxtyping import Int, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 
@@ -41,6 +41,23 @@ def reduce(
 ) -> Shaped[Tensor, "segments ..."]:
     """Reduce each segment of floats: `how` is "sum", "prod", "max" or another of `torch.segment_reduce`."""
     return torch.segment_reduce(values, how, lengths=lengths, unsafe=True)
+
+
+def running_sums(values: Float[Tensor, "*shape"], dim: int = 0) -> Float[Tensor, "*shape"]:
+    """The sums of the first 1, 2, ... floats along an axis, the same on every run.
+
+    On the CPU `cumsum`. That of a GPU adds in an order that differs between runs, and `use_deterministic_algorithms`
+    refuses it: elsewhere sums of 1, 2, 4, ... neighbors are added up, in passes over all values.
+    """
+    if values.device.type == "cpu":
+        return values.cumsum(dim)
+    num_values, reach = values.shape[dim], 1
+    while reach < num_values:
+        # Before: at each place the sum of the `reach` values up to there; after: of twice as many.
+        first, others = values.split([reach, num_values - reach], dim)
+        values = torch.cat([first, others + values.narrow(dim, 0, num_values - reach)], dim)
+        reach *= 2
+    return values
 
 
 def ranges_within(lengths: Int[Tensor, " segments"], most: int) -> Iterator[slice]:

@@ -101,7 +101,9 @@ def _columns(
 ) -> tuple[list[str], Iterable[Sequence[str]]]:
     """Headings and rows of a table of groups, identities by rising values of the first number."""
     first = next(iter(parts.values()))
-    order = first.mean.argsort(stable=True) if label == "identity" else torch.arange(len(first.mean))  # NaN is last
+    mean = first.mean
+    is_ordered = label == "identity"
+    order = mean.argsort(stable=True) if is_ordered else torch.arange(len(mean), device=mean.device)  # NaN is last
     labels = [str(names.get(each, each)) for each in first.labels[order, 0].tolist()]
     columns = [labels, *([str(each) for each in part[order].tolist()] for part in (first.num_queries, first.num_valid))]
     columns += [[of_measure(name, value) for value in part.mean[order].tolist()] for name, part in parts.items()]

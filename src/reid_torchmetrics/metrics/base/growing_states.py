@@ -234,14 +234,18 @@ class _FloatsOnly:
 
 
 class _SharedCopies:
-    """Gives every metric that is fed the same batch the same tensor, so that they hold, and rank, it once."""
+    """Gives every metric that is fed the same batch on the CPU the same tensor, so that they hold, and rank, it once.
+
+    On a device each clones a view for itself; they rank it once as well, for the values are compared then.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[weakref.ref[Tensor], int, weakref.ref[Tensor]] | None = None
 
     def __call__(self, values: Tensor) -> Tensor:
         """A tensor to keep, as the function `detached_copy` makes it."""
-        if values.is_inference():  # keeps no count of changes in place
+        # An inference tensor keeps no count of changes in place, and to compare values on a device waits for it.
+        if values.is_inference() or values.device.type != "cpu":
             return detached_copy(values)
         if self._last is not None:
             source, version, owned = self._last[0](), self._last[1], self._last[2]()

@@ -96,14 +96,15 @@ def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
 
 
 def _optional(parts: list[Tensor | None], counts: list[int]) -> Tensor | None:
-    """Values of all boxes, 0 in images without; None if no image has them."""
-    given = [part for part in parts if part is not None]
-    if not given:
+    """Values of all boxes, 0 in images without; None if no image with boxes has them."""
+    pairs = [*zip(parts, counts, strict=True)]
+    if any(part is not None and part.numel() for part, count in pairs if not count):
+        raise ValueError
+    like = next((part for part, count in pairs if part is not None and count), None)
+    if like is None:  # what images without boxes have may lie anywhere
         return None
-    if len(given) < len(parts):
-        zeros = torch.zeros(max(counts), dtype=given[0].dtype, device=given[0].device)
-        given = [zeros[:count] if part is None else part for part, count in zip(parts, counts, strict=True)]
-    return _join(given, counts, batch_checks.FLAG_DTYPES)
+    zeros = torch.zeros(max(counts), dtype=like.dtype, device=like.device)
+    return _join([zeros[:count] if part is None else part for part, count in pairs], counts, batch_checks.FLAG_DTYPES)
 
 
 def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype], width: int = 1) -> Tensor | None:

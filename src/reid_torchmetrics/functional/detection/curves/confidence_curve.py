@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves.tally import Tally, check_occurs, tally_matches
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -69,7 +70,7 @@ def confidence_curve(
     is_last = torch.cat([by_score[1:] != by_score[:-1], by_score.new_ones(min(1, len(by_score)), dtype=torch.bool)])
 
     def sums(changes: Tensor) -> Tensor:
-        return changes[steps.counts][order].cumsum(0)[is_last]
+        return segments.running_sums(changes[steps.counts][order].double())[is_last]
 
     num_classes = int(is_chosen.sum())
     return ConfidenceCurve(

@@ -7,6 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
+from reid_torchmetrics.functional import segments
+
 _BELOW_ONE = 1 - 2.0**-53
 
 
@@ -30,7 +32,7 @@ class Hypergeometric:
         ratio = ((marked[..., None] - count) * (drawn[..., None] - count)).clamp(min=0) / (
             (count + 1) * (available - marked - drawn)[..., None].add(count + 1).clamp(min=1)
         ).double()
-        self.probability = functional.pad(ratio.log().cumsum(-1), (1, 0)).softmax(-1)
+        self.probability = functional.pad(segments.running_sums(ratio.log(), -1), (1, 0)).softmax(-1)
 
     def none(self) -> Float[Tensor, "*shape"]:
         """P(T = 0)."""

@@ -137,8 +137,8 @@ class AheadTile:
         """A lower bound of the identities ahead on average; not needed where any number is allowed."""
         if most_ahead == torch.inf:
             return counts.new_zeros(())
-        num_items = torch.bincount(self._strata.identity, self._strata.num_items)
-        return counts.float() @ (_ROUNDING / num_items[self._strata.identity]).float()
+        num_items = self._strata.identity[self._strata.of_item].bincount()
+        return counts.float() @ (_ROUNDING / num_items[self._strata.identity].double()).float()
 
     def _entries(self, counts: Int[Tensor, "positives strata"], ordinal: Tensor, query: Tensor) -> StrataAhead:
         """Pick the counts that are not 0."""

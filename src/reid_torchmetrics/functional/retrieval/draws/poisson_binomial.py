@@ -40,7 +40,7 @@ def at_most(
         event = torch.arange(int(num_events[chosen[-1]]), device=start.device)[:, None]
         places = torch.where(event < num_events[chosen], start[chosen] + event, 0)
         padded = probabilities[places].where(event < num_events[chosen], 0) if len(event) else probabilities[:0, None]
-        below[chosen] = _convolved(padded.expand(-1, len(chosen)), size).cumsum(0).T
+        below[chosen] = segments.running_sums(_convolved(padded.expand(-1, len(chosen)), size)).T
         done += len(chosen)
     return below
 

@@ -47,7 +47,7 @@ def sample_draws(
         scores: scores of the kept gallery.
         relevance: who is positive, negative or junk; made from identities.
         draw: how a gallery is drawn.
-        generator: source of all randomness, on the device of the scores.
+        generator: source of all randomness; one on the CPU draws the same wherever the scores are.
         repeats: how often galleries are drawn.
         shared: whether all queries of a repeat share one order of preference among the gallery items, so that without
             a camera rule they share one gallery (VehicleID, SYSU-MM01, CUHK03's own protocol). Otherwise every query
@@ -171,4 +171,5 @@ def _identities_before(identity: Tensor, before: Tensor, strata: Strata) -> Int[
 
 def _keys(num_queries: int, repeats: int, scores: Scores, generator: torch.Generator) -> Tensor:
     size = (num_queries, repeats, scores.num_gallery)
-    return torch.rand(size, dtype=torch.float64, device=scores.device, generator=generator)
+    keys = torch.rand(size, dtype=torch.float64, device=generator.device, generator=generator)
+    return keys.to(scores.device)

@@ -27,8 +27,9 @@ def find_named_relevance(
     num_queries: int,
     num_gallery: int,
     self_index: Integer[Tensor, " queries"] | None,
+    device: torch.device,
 ) -> Relevance:
-    """Who is positive and who junk by the lists that a protocol names.
+    """Who is positive and who junk by the lists that a protocol names; on a device, wherever the lists are.
 
     Raises:
         TypeError: no sequence of mappings of names to positions.
@@ -39,7 +40,7 @@ def find_named_relevance(
     sides = (protocol.positive_lists, protocol.junk_lists)
     positives, junk = (_joined(ground_truth, names, num_gallery) for names in sides)
     check_listed_once("ground_truth", positives, junk)
-    return find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self_index)
+    return find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self_index).to(device)
 
 
 def _check_mappings(values: object, num_queries: int) -> None:
@@ -76,7 +77,7 @@ def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
 
 
 def _joined(ground_truth: GroundTruth, names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
-    """The named lists of every query, one after the other; a list that a query lacks is empty."""
+    """The named lists of every query, one after the other, on the CPU; a list that a query lacks is empty."""
     none = torch.empty(0, dtype=torch.int64)
     joined = []
     for query, lists in enumerate(ground_truth):
@@ -84,10 +85,10 @@ def _joined(ground_truth: GroundTruth, names: tuple[str, ...], num_gallery: int)
         for name in names:
             argument, positions = f"ground_truth[{query}][{name!r}]", lists.get(name, none)
             _checks.array_like(argument, positions)
-            positions = torch.as_tensor(positions)
+            positions = torch.as_tensor(positions).cpu()
             if positions.numel():  # an empty list is a tensor of floats
                 _checks.integer_labels(argument, positions)
                 _checks.in_range(argument, positions, 0, num_gallery)
                 parts.append(positions)
-        joined.append(torch.cat([part.to(parts[-1].device) for part in parts]))
+        joined.append(torch.cat(parts))
     return joined

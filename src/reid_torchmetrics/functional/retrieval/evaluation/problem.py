@@ -27,6 +27,7 @@ class Embeddings:
     similarity: str | CustomSimilarity
     rerank: Rerank | None
     max_bytes: int
+    argument = "query"
 
     @property
     def num_queries(self) -> int:
@@ -60,6 +61,7 @@ class Matrix:
     max_bytes: int
     similarity = "given scores"
     rerank = None
+    argument = "scores"
 
     @property
     def num_queries(self) -> int:
@@ -106,8 +108,8 @@ class Labels:
                 f"`query_identities` and `gallery_identities` must be given, or `ground_truth`; got {came}."
             )
 
-    def relevance(self, protocol: Protocol) -> Relevance:
-        """Who is positive, negative or junk under a protocol."""
+    def relevance(self, protocol: Protocol, device: torch.device) -> Relevance:
+        """Who is positive, negative or junk under a protocol; lists go to the device, labels must be there."""
         if self.ground_truth is not None:
             listed = find_named_relevance(
                 self.ground_truth,
@@ -115,6 +117,7 @@ class Labels:
                 num_queries=self.num_queries,
                 num_gallery=self.num_gallery,
                 self_index=self.self_index,
+                device=device,
             )
             return replace(listed, junk_pairs=self.junk_pairs)
         assert self.query_identities is not None  # noqa: S101 - for the type checker
@@ -153,8 +156,13 @@ class RetrievalProblem:
 
     def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
         """Scores and relevance under a protocol."""
-        relevance = world.guarded(lambda: self.labels.relevance(protocol))
+        relevance = world.guarded(lambda: self._relevance(protocol))
         return self.source.scores(relevance, world), relevance
+
+    def _relevance(self, protocol: Protocol) -> Relevance:
+        relevance = self.labels.relevance(protocol, self.source.device)
+        _checks.same_device(self.source.argument, self.source, "query_identities", relevance)
+        return relevance
 
     def kept_places(self, relevance: Relevance) -> Int[Tensor, " kept"] | None:
         """Places of the gallery items that a relevance keeps."""

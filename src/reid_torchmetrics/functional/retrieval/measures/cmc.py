@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import hit_rate_at
 from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_groups, first_places
 from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
@@ -97,8 +98,8 @@ def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
         if is_spread:  # a part at each of `width` ranks: where the parts begin and end, to be summed
             matched.index_add_(0, (best + width).clamp(max=max_rank), -parts)
     if is_spread:
-        matched = matched.cumsum(0)
-    return matched[:-1].cumsum(0)
+        matched = segments.running_sums(matched)
+    return segments.running_sums(matched[:-1])
 
 
 def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:

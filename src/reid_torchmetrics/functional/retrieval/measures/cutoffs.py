@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures.first_and_last import (
     first_groups,
     first_places,
@@ -142,7 +143,7 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tenso
     def gain(block: PositiveRanks) -> Tensor:
         attainable = most_hits(block, k)
         positions = torch.arange(1, int(attainable.max()) + 1, dtype=torch.float64, device=attainable.device)
-        ideal = torch.cat([positions.new_ones(1), _discount(Places(positions, positions)).cumsum(0)])
+        ideal = torch.cat([positions.new_ones(1), segments.running_sums(_discount(Places(positions, positions)))])
         return defined(block, sum_over_positives(block, _discount, k) / ideal[attainable])
 
     return per_block(ranks, gain)

@@ -73,7 +73,7 @@ class RangeSums:
         bound = float(values.abs().sum(1).max()) if values.numel() else 0.0
         unit = math.ldexp(1.0, math.frexp(bound)[1] - 52)
         upper = (values / unit).round() * unit
-        sums = torch.stack([upper, values - upper]).cumsum(2)
+        sums = segments.running_sums(torch.stack([upper, values - upper]), 2)
         self._sums = torch.nn.functional.pad(sums, (1, 0)).permute(2, 1, 0).contiguous()
 
     def __call__(self, start: Tensor, stop: Tensor) -> Float[Tensor, "functions ..."]:

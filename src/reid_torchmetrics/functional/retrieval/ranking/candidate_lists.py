@@ -36,7 +36,7 @@ class CandidateLists(NamedTuple):
         """The first `k` in the order of a tie policy, or all if they are fewer."""
         # From the last criterion to the first: each sort keeps the order of those before it.
         order = self.places.argsort(dim=1, stable=True)
-        for criterion in (*_between_score_and_place(self.positive, ties), -self.scores, ~self.listed):
+        for criterion in (*_between_score_and_place(self.positive, ties), -self.scores, (~self.listed).byte()):
             order = order.gather(1, criterion.gather(1, order).argsort(dim=1, stable=True))
         return CandidateLists(*(values.gather(1, order[:, :k]) for values in self))
 
@@ -79,7 +79,7 @@ def _between_score_and_place(positive: Bool[Tensor, "queries listed"], ties: Tie
     """What decides among equal scores before places do."""
     if goes_by_place(ties):
         return []
-    return [~positive if ties.positives_first else positive]
+    return [(~positive if ties.positives_first else positive).byte()]  # not every device sorts bools
 
 
 def _gathered(world: World, values: Tensor) -> Tensor:

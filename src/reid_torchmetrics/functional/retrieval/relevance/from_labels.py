@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval.relevance.label_checks import (
     check_labels,
     check_listed_once,
     check_pair,
-    check_positions,
+    positions_on_cpu,
 )
 from reid_torchmetrics.functional.retrieval.relevance.relevance import JunkPairs, LabelRule, Relevance
 
@@ -118,6 +118,7 @@ def find_listed_relevance(
     """Prepare lists for ranking: gallery positions of every query's positives and of what is junk to it.
 
     This is how Oxford, Paris and their revisited versions say what is relevant; everything not listed is a negative.
+    Lists are checked and sorted on the CPU; what comes of them is where they are, and moves by its method `to`.
 
     Args:
         positives: for every query a 1-D tensor of gallery positions, possibly empty.
@@ -130,20 +131,29 @@ def find_listed_relevance(
         ValueError: lists of different lengths, positions outside the gallery or listed twice for a query.
     """
     _checks.positive_int("num_gallery", num_gallery, least=0)
-    check_positions("positives", positives, num_gallery)
-    junk = [part[:0] for part in positives] if junk is None else junk
-    check_positions("junk", junk, num_gallery, len(positives))
+    listed = positions_on_cpu("positives", positives, num_gallery)
+    dropped = positions_on_cpu(
+        "junk", [part[:0] for part in listed] if junk is None else junk, num_gallery, len(listed)
+    )
     if self_index is not None:
-        _checks.integer_labels("self_index", self_index, len(positives))
+        _checks.integer_labels("self_index", self_index, len(listed))
+        self_index = self_index.cpu()
         _checks.in_range("self_index", self_index, -1, num_gallery)
-        positives, junk = _without_self(positives, junk, self_index)
+        listed, dropped = _without_self(listed, dropped, self_index)
+    relevance = _by_runs(listed, dropped, self_index, num_gallery)
+    return relevance.to(positives[0].device) if len(positives) else relevance
+
+
+def _by_runs(
+    positives: Sequence[Tensor], junk: Sequence[Tensor], self_index: Tensor | None, num_gallery: int
+) -> Relevance:
+    """Relevance by lists on the CPU that are known to be positions."""
     check_listed_once("positives` and `junk", positives, junk)
     # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
     parts = [torch.cat([part.long() for part in pair]) for pair in zip(positives, junk, strict=True)]
     sorted_parts = [part.sort() for part in parts]
-    device = parts[0].device if parts else torch.device("cpu")
-    none = torch.empty(0, dtype=torch.int64, device=device)
-    run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64, device=device)
+    none = torch.empty(0, dtype=torch.int64)
+    run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64)
     is_junk = [part.indices >= len(listed) for part, listed in zip(sorted_parts, positives, strict=True)]
     return Relevance(
         num_gallery=num_gallery,
@@ -152,7 +162,7 @@ def find_listed_relevance(
         order=torch.cat([none, *(part.values for part in sorted_parts)]),
         run_start=segments.starts(run_length),
         run_length=run_length,
-        is_junk=torch.zeros(len(parts), dtype=torch.bool, device=device),
+        is_junk=torch.zeros(len(parts), dtype=torch.bool),
         listed_junk=torch.cat([none.bool(), *is_junk]),
         self_index=_long(self_index),
     )

@@ -77,15 +77,25 @@ def check_camera_map(value: object) -> None:
         )
 
 
-def check_positions(argument: str, values: object, size: int, length: int | None = None) -> None:
-    """Raise unless there are 1-D integer tensors of positions below `size`, `length` of them where given."""
+def positions_on_cpu(argument: str, values: object, size: int, length: int | None = None) -> list[Tensor]:
+    """The positions that are listed for each query, on the CPU.
+
+    Raises:
+        TypeError: no sequence of integer tensors.
+        ValueError: other than `length` tensors where it is given, not all 1-D and on one device, or positions that are
+            not below `size`.
+    """
     if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
         raise TypeError(f"`{argument}` must be a sequence of tensors, one per query; got {type(values).__name__}.")
     if length not in (None, len(values)):
         raise ValueError(f"`{argument}` must hold one tensor for each of {length} queries; got {len(values)}.")
     for query, value in enumerate(values):
         _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
-        _checks.in_range(f"{argument}[{query}]", value, 0, size)
+    # All at once: a copy of each list would wait for a GPU.
+    lists = [*torch.cat([*values]).cpu().split([len(value) for value in values])] if values else []
+    for query, positions in enumerate(lists):
+        _checks.in_range(f"{argument}[{query}]", positions, 0, size)
+    return lists
 
 
 def check_listed_once(argument: str, positives: Sequence[Tensor], junk: Sequence[Tensor]) -> None:

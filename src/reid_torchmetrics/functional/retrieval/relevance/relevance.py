@@ -8,8 +8,9 @@ They are its positives or junk; everything else is a negative, unless a rule dro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
@@ -49,6 +50,11 @@ class LabelRule:
     gallery: Int[Tensor, " kept"]
     num_same: Int[Tensor, " queries"] | None
     """kept items with the query's label; None if the rule drops listed items only"""
+
+    def to(self, device: torch.device) -> LabelRule:
+        """The same on a device."""
+        num_same = None if self.num_same is None else self.num_same.to(device)
+        return LabelRule(self.query.to(device), self.gallery.to(device), num_same)
 
     @property
     def drops_others(self) -> bool:
@@ -129,6 +135,13 @@ class Relevance:
     def drops_others(self) -> bool:
         """Whether some rule drops items that are not listed for the query."""
         return self.junk_pairs is not None or any(rule.drops_others for rule in self.rules)
+
+    def to(self, device: torch.device | str) -> Relevance:
+        """The same on a device; a function `junk_pairs` is left as it is."""
+        device = torch.device(device)
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        held: dict[str, Any] = {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
+        return replace(self, **held, rules=tuple(rule.to(device) for rule in self.rules))
 
     def tile(self, rows: slice) -> TileRelevance:
         """Relevance of the queries `rows`."""

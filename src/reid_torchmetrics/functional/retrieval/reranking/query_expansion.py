@@ -120,8 +120,9 @@ def _by_gallery(query: Tensor, gallery: Tensor, self_index: Tensor, options: Que
     # One neighbor more, where a query may be its own: it goes last, all others keep their order. [queries, k]
     num_neighbors = options.k + bool((self_index >= 0).any())
     nearest = find_neighbors(_cosines(query, gallery, max_bytes), num_neighbors)
-    is_self, order = (nearest.positions == self_index[:, None]).sort(dim=1, stable=True)
-    positions, is_self = nearest.positions.gather(1, order)[:, : options.k], is_self[:, : options.k]
+    is_self = nearest.positions == self_index[:, None]
+    order = is_self.byte().argsort(dim=1, stable=True)  # not every device sorts bools
+    positions, is_self = (values.gather(1, order)[:, : options.k] for values in (nearest.positions, is_self))
     weights = nearest.scores.gather(1, order)[:, : options.k].clamp(0, 1) ** options.alpha
     return _mean_with_neighbors(query, gallery, positions, weights.where(~is_self, torch.nan), max_bytes)
 

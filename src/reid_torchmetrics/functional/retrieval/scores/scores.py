@@ -160,6 +160,7 @@ def score_embeddings(
         ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
     """
     check_pair(query, gallery)
+    _checks.same_device("gallery", gallery, "relevance", relevance)
     _checks.length("query", len(query), relevance.num_queries)
     _checks.length("gallery", len(gallery), relevance.num_gallery)
     _checks.positive_int("max_bytes", max_bytes)
@@ -175,9 +176,10 @@ def given_scores(
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
-        ValueError: shapes that do not fit.
+        ValueError: shapes or devices that do not fit.
     """
     _checks.floating_matrix("scores", scores, "G")
+    _checks.same_device("scores", scores, "relevance", relevance)
     _checks.length("scores", len(scores), relevance.num_queries)
     _checks.length("scores.T", scores.shape[1], relevance.num_gallery)
     _checks.positive_int("max_bytes", max_bytes)
@@ -185,12 +187,13 @@ def given_scores(
 
 
 def check_match(scores: Scores, relevance: Relevance) -> None:
-    """Raise unless scores are of the queries and the kept gallery items of a relevance."""
+    """Raise unless scores are of the queries and the kept gallery items of a relevance, and where it is."""
     if (scores.num_queries, scores.num_gallery) != (relevance.num_queries, relevance.num_kept):
         raise ValueError(
             f"`scores` must be made for the same `relevance`; got {scores.num_queries} x {scores.num_gallery} scores"
             f" for {relevance.num_queries} queries and {relevance.num_kept} kept gallery items."
         )
+    _checks.same_device("scores", scores, "relevance", relevance)
 
 
 def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:

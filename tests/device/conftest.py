@@ -1,0 +1,47 @@
+"""The devices that the tests of this room run on: a simulated one, and a GPU where there is one."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from tests.device import simulated_device
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # products are deterministic only with it
+
+_SIMULATED = pytest.param(
+    "sim",
+    marks=pytest.mark.skipif(
+        simulated_device.MISSING is not None, reason=f"this PyTorch has {simulated_device.MISSING}"
+    ),
+)
+_GPUS = ["cuda"] if torch.cuda.is_available() else []
+
+
+@pytest.fixture(params=[_SIMULATED, *_GPUS])
+def device(request: pytest.FixtureRequest) -> str:
+    """Every device besides the CPU."""
+    if request.param == "sim":
+        simulated_device.install()
+    return request.param
+
+
+@pytest.fixture(params=[_SIMULATED])
+def simulated(request: pytest.FixtureRequest) -> str:
+    """The device that counts what waits for it."""
+    simulated_device.install()
+    return request.param
+
+
+@pytest.fixture
+def deterministic() -> Iterator[None]:
+    """Refuse what adds up in an order that differs between runs."""
+    torch.use_deterministic_algorithms(mode=True)
+    yield
+    torch.use_deterministic_algorithms(mode=False)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_shapes(without_shapes: None) -> None:
+    """Other tests execute the shapes, which takes half of the time here."""

@@ -1,0 +1,202 @@
+"""Detection on a device: the values of the CPU, by the functions, by the metric, and of its results."""
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.functional import detection
+from reid_torchmetrics.functional.detection import (
+    AP_RULES,
+    BOX_FORMATS,
+    VOC_RULES,
+    YOLO_RULES,
+    CocoGrid,
+    Detections,
+    GroundTruths,
+    Sides,
+    box_areas,
+    pairwise_iou,
+    to_xywh,
+)
+from tests.device.problems import assert_as_on_the_cpu, moved
+from tests.metrics.detection.detection_samples import fed, images
+
+PREDICTED, TRUE = images(51, 12, with_ids=True)
+GRID = CocoGrid()
+
+
+def packed(where: str) -> tuple[Detections, GroundTruths]:
+    """The images as the functions take them, on a device."""
+    sides = []
+    for side in (PREDICTED, TRUE):
+        numbers = torch.arange(len(side)).repeat_interleave(torch.tensor([len(each["labels"]) for each in side]))
+        boxes = to_xywh(torch.cat([each["boxes"] for each in side]), "xyxy")
+        sides.append(moved([boxes, torch.cat([each["labels"] for each in side]), numbers], where))
+    scores = torch.cat([each["scores"] for each in PREDICTED]).to(where)
+    found, true = sides
+    crowd = torch.arange(len(true[0]), device=where) % 5 == 0
+    return Detections(found[0], scores, *found[1:]), GroundTruths(*true, crowd, box_areas(true[0]).float())
+
+
+@pytest.mark.parametrize("box_format", BOX_FORMATS)
+def test_overlaps_are_those_of_the_cpu(device, box_format):
+    corners = torch.tensor([[0.0, 0, 4, 4], [1.0, 1, 2, 3], [5.0, 5, 9, 9]])
+    is_crowd = torch.tensor([True, False, False])
+
+    def overlaps(where):
+        boxes, crowd = corners.to(where), is_crowd.to(where)
+        sides = vars(Sides.of(boxes))
+        plain = pairwise_iou(boxes, boxes, box_format="xywh", whole_pixels=True)
+        given = boxes.abs() + torch.tensor([0, 0, 9, 9], device=where)
+        return [sides, plain, pairwise_iou(given, given, box_format=box_format, is_crowd=crowd)]
+
+    assert_as_on_the_cpu(device, overlaps)
+
+
+@pytest.mark.parametrize("max_bytes", [10**8, 2000])
+def test_matches_are_those_of_the_cpu(device, max_bytes):
+    def matches(where):
+        found = detection.match_images(
+            *packed(where),
+            keep_ground_truths=True,
+            classes=torch.tensor([0, 2, 3], device=where),
+            max_bytes=max_bytes,
+        )
+        boxes, others = packed(where)
+        return [found, detection.merge_matches([found]), detection.find_pairs(boxes, others, at_least=0.5)]
+
+    assert_as_on_the_cpu(device, matches)
+
+
+@pytest.mark.parametrize("rule", AP_RULES)
+def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
+    def averages(where):
+        matches = detection.match_images(*packed(where))
+        curves = detection.curves_from_matches(matches)
+        area = detection.average_precision(curves, rule=rule)
+        return [curves, area, detection.average_matches(matches, GRID, rule=rule)]
+
+    assert_as_on_the_cpu(device, averages)
+
+
+def test_coco_is_that_of_the_cpu(device, deterministic):
+    def results(where):
+        matches = detection.match_images(*packed(where))
+        num_positives = torch.ones(12, dtype=torch.int64, device=where)
+        confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=where)
+        errors = detection.image_errors(matches, num_positives, confidence)
+        return [detection.coco_evaluate(*packed(where)), detection.evaluate_matches(matches, GRID), errors]
+
+    assert_as_on_the_cpu(device, results)
+
+
+def test_operating_points_are_those_of_the_cpu(device, deterministic):
+    def points(where):
+        matches = detection.match_images(*packed(where))
+        best, curve = detection.best_f1(matches), detection.confidence_curve(matches)
+        return [
+            *(best, best.precision, best.recall, best.f1, detection.at_confidence(matches, 0.5)),
+            *(curve, curve.best(), detection.confidence_curve(matches, 2)),
+            detection.precision_recall_curve(matches, 2),
+        ]
+
+    assert_as_on_the_cpu(device, points)
+
+
+@pytest.mark.parametrize("rule", VOC_RULES)
+def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
+    assert_as_on_the_cpu(device, lambda where: detection.voc_evaluate(*packed(where), rule=rule))
+
+
+@pytest.mark.parametrize("rule", YOLO_RULES)
+def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
+    def results(where):
+        found, true = packed(where)
+        is_right = detection.greedy_true_positives(found, true, iou_thresholds=(0.5, 0.75))
+        return [
+            is_right,
+            detection.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule),
+        ]
+
+    assert_as_on_the_cpu(device, results)
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+@pytest.mark.parametrize("interpolation", AP_RULES)
+def test_the_metric_gives_the_values_of_the_cpu(device, deterministic, interpolation, average):
+    options = {"average": average, "interpolation": interpolation, "class_metrics": True, "extended_summary": True}
+
+    def values(where):
+        return fed(DetectionMAP(**options).to(where), *moved((PREDICTED, TRUE), where)).compute()
+
+    assert_as_on_the_cpu(device, values)
+
+
+@pytest.mark.parametrize("options", [{}, {"compute_on_cpu": True}])
+def test_images_on_the_cpu_give_values_on_the_device_of_the_metric(device, options):
+    def value(where):
+        return fed(DetectionMAP(metric="map", **options).to(where), PREDICTED, TRUE).compute()
+
+    assert_as_on_the_cpu(device, value)
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_results_answer_as_on_the_cpu(device, deterministic, average, with_ids):
+    given = images(53, 12, with_ids=with_ids)
+
+    def answers(where):
+        results = fed(DetectionMAP(average=average).to(where), *moved(given, where)).results()
+        label = 0 if average == "micro" else 2
+        return [
+            *(results, results.summary, vars(results.detections()), results.best_confidences()),
+            *(results.at_confidence(0.5), results.best_f1(), results.precision_recall_curve(label)),
+            *(results.image_errors(), results.image_errors(confidence=0.5), results.worst_images(4)),
+        ]
+
+    assert_as_on_the_cpu(device, answers)
+
+
+def test_boxes_of_images_are_those_of_the_cpu(device):
+    def boxes(where):
+        metric = fed(DetectionMAP().to(where), *moved((PREDICTED, TRUE), where))
+        worst = metric.results().worst_images(3)
+        return metric.boxes_of(worst.image)
+
+    assert_as_on_the_cpu(device, boxes)
+
+
+def test_metrics_are_merged_there(device):
+    first, second = (slice(0, 6), slice(6, 12))
+
+    def value(where):
+        metric = fed(DetectionMAP().to(where), *moved((PREDICTED[first], TRUE[first]), where))
+        other = fed(DetectionMAP().to(where), *moved((PREDICTED[second], TRUE[second]), where))
+        metric.merge_state(other)
+        return metric.compute()
+
+    assert_as_on_the_cpu(device, value)
+
+
+@pytest.mark.parametrize("key", ["iscrowd", "area"])
+@pytest.mark.parametrize("others_have", [True, False])
+def test_what_an_image_without_boxes_has_may_lie_anywhere(device, key, others_have):
+    found, true = images(53, 4)
+    true = [{name: value for name, value in item.items() if name in ("boxes", "labels")} for item in true]
+    if others_have:
+        for item in true:
+            item[key] = torch.ones(len(item["labels"]), dtype=torch.int64)
+    nothing = torch.empty(0)
+    none_found = {"boxes": torch.empty(0, 4), "scores": nothing, "labels": nothing}
+    none_true = {"boxes": torch.empty(0, 4), "labels": nothing, key: nothing}
+
+    def value(where):
+        metric = DetectionMAP().to(where)
+        for place in (0, 2):
+            preds, target = moved((found, true), where)
+            preds.insert(place, none_found)
+            target.insert(place, none_true)
+            metric.update(preds, target)
+        return metric.compute()
+
+    assert_as_on_the_cpu(device, value)

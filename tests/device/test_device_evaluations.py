@@ -1,0 +1,164 @@
+"""Evaluations on a device: the values of the CPU under every protocol, and all that their results are asked for."""
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import (
+    EXPANSIONS,
+    ORIGINAL_DISTANCES,
+    PROTOCOLS,
+    KReciprocal,
+    QueryExpansion,
+    compare,
+    evaluate,
+    evaluate_scores,
+    expand_queries,
+    expand_set,
+    find_protocol,
+    pool_queries,
+    rerank_k_reciprocal,
+)
+from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
+
+BY_LISTS = [name for name in PROTOCOLS if find_protocol(name).needs_lists]
+
+
+@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name not in BY_LISTS])
+def test_a_protocol_gives_the_values_of_the_cpu(device, deterministic, name):
+    given = problem()
+    if find_protocol(name).leave_one_out:
+        given = [given[1], None, given[3], None, given[5], None]
+    assert_as_on_the_cpu(device, lambda where: evaluate(*moved(given, where), protocol=name))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"rerank": KReciprocal(k1=6, k2=3, distance=distance)} for distance in ORIGINAL_DISTANCES),
+        *({"rerank": QueryExpansion(k=3, expanded=expanded)} for expanded in EXPANSIONS),
+        {"multi_query": True},
+        {"ties": "stable"},
+        {"ties": "grouped"},
+        {"ties": "expected"},
+        {"mode": "all_shots"},
+        {"reports": ("ndcg_5", "mean_rank", "map_at_r", "mrr")},
+    ],
+    ids=str,
+)
+def test_an_option_gives_the_values_of_the_cpu(device, deterministic, options):
+    given = problem()
+    assert_as_on_the_cpu(device, lambda where: evaluate(*moved(given, where), **options))
+
+
+def lists_of(name: str, *, where: str, kind: type = torch.tensor) -> list[dict]:
+    """Three positives, one in each of the lists that a protocol knows, and one junk item; one query has no lists."""
+    names = [*find_protocol(name).positive_lists, *find_protocol(name).junk_lists]
+    rows = [{each: [query + 7 * place] for place, each in enumerate(names)} for query in range(9)]
+    rows.append({names[0]: []})
+    if kind is list:
+        return rows
+    return [{each: torch.tensor(row[each]).to(where) for each in row} for row in rows]
+
+
+@pytest.mark.parametrize("of_lists", ["cpu", "device"])
+@pytest.mark.parametrize("name", BY_LISTS)
+def test_lists_as_ground_truth_give_the_values_of_the_cpu_wherever_they_are(device, name, of_lists):
+    given = problem()[:2]
+
+    def results(where):
+        lists = lists_of(name, where="cpu" if of_lists == "cpu" else where)
+        return evaluate(*moved(given, where), ground_truth=lists, protocol=name)
+
+    assert_as_on_the_cpu(device, results)
+
+
+def test_lists_of_python_go_with_scores_on_the_device(device):
+    query, gallery = problem()[:2]
+    own = torch.tensor([0, 1, 2, 3, -1, -1, -1, -1, -1, -1])
+
+    def results(where):
+        options = {"ground_truth": lists_of("oxford5k", where=where, kind=list), "self_index": own.to(where)}
+        return evaluate_scores((query @ gallery.T).to(where), protocol="oxford5k", **options)
+
+    assert_as_on_the_cpu(device, results)
+
+
+def asked(results) -> list:
+    """All that results are asked for."""
+    lists = results.nearest(5)
+    generator = torch.Generator().manual_seed(0)
+    return [
+        *(results.means, results.mean_over_identities(), results.to_dict(), repr(results)),
+        *(results.by_camera(), results.by_identity(), results.by_camera_pair()),
+        *(results.interval(generator=generator, repeats=20, per_identity=each) for each in (False, True)),
+        *(results.hardest(4), results.mean_precision_recall(11), results.precision_recall(1)),
+        *(lists, lists.first(2), lists.margins(), lists.confident_mistakes(3), results.confident_mistakes(3)),
+        lists.select(torch.tensor([2, 0], device=results.cmc.device)),
+        results.nearest(3, results.hardest(2)),
+    ]
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "stable"])
+def test_results_answer_as_on_the_cpu(device, ties):
+    given = problem(whole=True)
+    options = {"similarity": "dot", "ties": ties}
+    assert_as_on_the_cpu(device, lambda where: asked(evaluate(*moved(given, where), **options)))
+
+
+def test_pairs_of_the_cameras_that_are_searched_are_those_of_the_cpu(device):
+    given = problem()
+
+    def pairs(where):
+        return evaluate(*moved(given, where), search_cameras=(0, 2)).by_camera_pair()
+
+    assert_as_on_the_cpu(device, pairs)
+
+
+def test_two_models_are_compared_wherever_their_results_are(device):
+    query, gallery, *labels = problem()
+    other = query.flip(1)
+
+    def comparison(where):
+        results = [evaluate(*moved([each, gallery, *labels], where)) for each in (query, other)]
+        generator = torch.Generator().manual_seed(0)
+        return compare(*results, generator=generator, repeats=30, permutations=30).to_dict()
+
+    assert_as_on_the_cpu(device, comparison)
+
+
+def test_results_of_the_cpu_are_compared_with_those_of_the_device(device):
+    given = problem()
+    results = [evaluate(*moved(given, where)) for where in ("cpu", device)]
+    difference = compare(*results, generator=torch.Generator(), repeats=9, permutations=9).differences["map"]
+    assert (difference.difference, difference.p_value) == (0, 1)
+
+
+def test_embeddings_are_changed_there(device):
+    query, gallery, identities, _, cameras, _ = problem()
+
+    def changed(where):
+        sides = query.to(where), gallery.to(where)
+        kept = torch.arange(0, 60, 2).to(where)
+        scores = rerank_k_reciprocal(*sides, k1=6, k2=3, kept=kept, max_bytes=10**5)
+        pooled = pool_queries(sides[0], identities.to(where), cameras.to(where))
+        return [scores.distances(), pooled, expand_queries(*sides, k=3), expand_set(sides[1], k=3)]
+
+    assert_as_on_the_cpu(device, changed)
+
+
+def test_a_re_ranking_knows_a_query_by_its_place_in_the_gallery(device):
+    gallery, own = problem()[1], torch.arange(0, 60, 6)
+
+    def changed(where):
+        query, own_there = gallery[own].to(where), own.to(where)
+        return QueryExpansion(k=3).expand(query, gallery.to(where), self_index=own_there)
+
+    assert_as_on_the_cpu(device, changed)
+
+
+def test_what_is_not_defined_is_not_defined_there(device):
+    query, gallery, *labels = problem()
+    labels[0] = labels[0] + 100
+    found = evaluate(*moved([query, gallery, *labels], device))
+    assert_same(found, evaluate(query, gallery, *labels), device)
+    assert found.first_rank.isnan().all()

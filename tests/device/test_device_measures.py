@@ -1,0 +1,108 @@
+"""Measures on a device: those of the CPU, in float64, on the device of the ranks."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import (
+    AP_NORMALIZERS,
+    AP_RULES,
+    CMC_MODES,
+    EMPTY_TARGET_ACTIONS,
+    PRECISION_DIVISORS,
+    TIE_POLICIES,
+    PositiveRanks,
+    average_precision,
+    average_precision_at_r,
+    bootstrap_interval,
+    cmc_at,
+    cmc_curve,
+    first_rank,
+    global_average_precision,
+    hit_rate_at,
+    inverse_negative_penalty,
+    mean_by,
+    mean_over_identities,
+    mean_over_queries,
+    mean_precision_recall_curve,
+    median_over_queries,
+    normalized_dcg,
+    precision_at,
+    precision_recall_curve,
+    r_precision,
+    rank_positives,
+    recall_at,
+    reciprocal_rank,
+)
+from tests.device.problems import assert_as_on_the_cpu, moved, problem
+
+MEASURES = [
+    *(partial(average_precision, rule=rule) for rule in AP_RULES),
+    *(partial(average_precision, k=5, normalizer=normalizer) for normalizer in AP_NORMALIZERS),
+    *(partial(cmc_curve, max_rank=9, mode=mode) for mode in CMC_MODES),
+    *(partial(cmc_at, k=5, mode=mode) for mode in CMC_MODES),
+    *(partial(precision_at, k=5, divisor=divisor) for divisor in PRECISION_DIVISORS),
+    *(partial(measure, k=5) for measure in (hit_rate_at, recall_at, reciprocal_rank, normalized_dcg)),
+    *(inverse_negative_penalty, first_rank, r_precision, average_precision_at_r, normalized_dcg),
+    *(mean_precision_recall_curve, partial(precision_recall_curve, query=3)),
+    lambda ranks: median_over_queries(first_rank(ranks)),
+]
+
+
+@pytest.mark.parametrize("ties", TIE_POLICIES)
+@pytest.mark.parametrize("measure", MEASURES)
+def test_measures_are_those_of_the_cpu(device, deterministic, ties, measure):
+    given = problem(whole=True)
+    ranks = rank_positives(*given, similarity="dot", ties=ties)
+    there = rank_positives(*moved(given, device), similarity="dot", ties=ties)
+    try:
+        measure(ranks)
+    except ValueError:
+        pytest.skip("no expectation is known")
+    assert_as_on_the_cpu(device, lambda where: measure(ranks if where == "cpu" else there))
+
+
+def test_what_lists_do_not_hold_is_counted_there(device):
+    hits = torch.tensor([[False, True, True], [False, False, False]])
+
+    def values(where):
+        ranks = [PositiveRanks.from_hits(hits.to(where), num_positives=given) for given in (None, [3, 0])]
+        nothing = torch.full((2,), torch.nan, dtype=torch.float64, device=where)
+        return [*ranks, *(average_precision(each) for each in ranks), median_over_queries(nothing)]
+
+    assert_as_on_the_cpu(device, values)
+
+
+VALUES = torch.tensor([0.5, torch.nan, 1, 0.25, 0.75], dtype=torch.float64)
+LABELS = torch.tensor([3, 3, 4, 4, 9])
+
+
+@pytest.mark.parametrize("action", [action for action in EMPTY_TARGET_ACTIONS if action != "error"])
+def test_means_are_those_of_the_cpu(device, action):
+    def means(where):
+        values, labels, weight = moved([VALUES, LABELS, torch.arange(5)], where)
+        return [
+            mean_over_queries(values, empty_target_action=action, weight=weight),
+            mean_over_identities(values, labels, empty_target_action=action),
+            mean_by(values, labels, labels % 2),
+        ]
+
+    assert_as_on_the_cpu(device, means)
+
+
+@pytest.mark.parametrize("identities", [None, LABELS])
+def test_a_generator_on_the_cpu_draws_the_same_intervals(device, identities):
+    def interval(where):
+        generator = torch.Generator().manual_seed(0)
+        labels = None if identities is None else identities.to(where)
+        return bootstrap_interval(VALUES.to(where), generator=generator, repeats=50, identities=labels)
+
+    assert_as_on_the_cpu(device, interval)
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+def test_recognition_is_that_of_the_cpu(device, ties):
+    confidence, has_target = torch.tensor([0.9, 0.9, 0.5, 0.1]), torch.tensor([True, True, False, True])
+    given = [confidence, torch.tensor([True, False, False, True]), has_target]
+    assert_as_on_the_cpu(device, lambda where: global_average_precision(*moved(given, where), ties=ties))

@@ -1,0 +1,191 @@
+"""Metrics over embeddings on a device: the values of the CPU, on the device of the metric."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, KReciprocal, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics
+from tests.device.problems import assert_as_on_the_cpu, assert_same, moved
+from tests.metrics.detection.detection_samples import fed as fed_boxes
+from tests.metrics.detection.detection_samples import images
+from tests.metrics.reid.samples import CLASSES, batches, fed
+
+BATCHES = batches()
+DOUBLE = [batch | {"embeddings": batch["embeddings"].double()} for batch in BATCHES]
+"""of which no two scores are equal"""
+WHOLE = [batch | {"embeddings": batch["embeddings"].round()} for batch in DOUBLE]
+"""whose scores are rounded nowhere, unless they are cosines"""
+
+
+def numbered(given: list[dict]) -> list[dict]:
+    """With numbers in the data set, of which the last batch repeats the first of the gallery."""
+    starts = [sum(len(batch["identities"]) for batch in given[:place]) for place in range(len(given))]
+    parts = [torch.arange(start, start + len(batch["identities"])) for start, batch in zip(starts, given, strict=True)]
+    rows = [batch | {"index": index} for batch, index in zip(given, parts, strict=True)]
+    return [*rows, rows[-2]]
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_values_are_those_of_the_cpu(device, name):
+    assert_as_on_the_cpu(device, lambda where: fed(CLASSES[name]().to(where), moved(DOUBLE, where)).compute())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"ties": "expected"},
+        {"ties": "stable", "similarity": "euclidean"},
+        {"rerank": KReciprocal(k1=6, k2=3)},
+        {"protocol": "cuhk03_openreid"},
+        {"protocol": "sysu_mm01_all_multi"},
+        {"mode": "all_shots"},
+        {"max_bytes": 3000, "similarity": "dot"},
+        {"compute_on_cpu": True},
+    ],
+    ids=str,
+)
+def test_a_collection_gives_the_values_of_the_cpu(device, deterministic, options):
+    assert_as_on_the_cpu(device, lambda where: fed(ReIDMetrics(**options).to(where), moved(DOUBLE, where)).compute())
+
+
+def test_a_measure_by_name_is_that_of_the_cpu(device, deterministic):
+    def values(where):
+        metrics = [ReIDMeasure(name).to(where) for name in ("ndcg_5", "r_precision", "mean_rank")]
+        return [fed(metric, moved(DOUBLE, where)).compute() for metric in metrics]
+
+    assert_as_on_the_cpu(device, values)
+
+
+def test_masks_and_numbers_of_samples_give_the_values_of_the_cpu(device):
+    given = [
+        batch | {"is_query": torch.full((len(batch["identities"]),), batch["is_query"])} for batch in numbered(DOUBLE)
+    ]
+    assert_as_on_the_cpu(device, lambda where: fed(ReIDMetrics().to(where), moved(given, where)).compute())
+
+
+def test_leave_one_out_gives_the_values_of_the_cpu(device):
+    given = [batch | {"is_query": None} for batch in numbered(WHOLE)]
+
+    def values(where):
+        return fed(ReIDMetrics(protocol="cub200", similarity="dot").to(where), moved(given, where)).compute()
+
+    assert_as_on_the_cpu(device, values)
+
+
+@pytest.mark.parametrize("by_number", [True, False])
+def test_results_with_lists_and_camera_pairs_are_those_of_the_cpu(device, by_number):
+    given = numbered(WHOLE) if by_number else WHOLE
+
+    def answers(where):
+        metrics = fed(ReIDMetrics(ties="stable", similarity="dot").to(where), moved(given, where))
+        results = metrics.results(nearest=3, camera_pairs=True)
+        lists = metrics.nearest(2, queries=results.hardest(3))
+        return [results, results.nearest(2), results.by_camera_pair("map"), results.confident_mistakes(2), lists]
+
+    assert_as_on_the_cpu(device, answers)
+
+
+def test_compute_on_cpu_moves_samples_as_they_come(device):
+    metrics = fed(ReIDMetrics(compute_on_cpu=True).to(device), moved(BATCHES, device))
+    assert {block.device.type for block in metrics["map"].embeddings} == {"cpu"}
+    assert {value.device.type for value in metrics.compute().values()} == {device}
+
+
+def test_embeddings_that_are_not_finite_give_nan_there(device):
+    given = copy.deepcopy(DOUBLE)
+    given[1]["embeddings"][2, 0] = torch.inf
+    metric = fed(ReIDMeanAP().to(device), moved(given, device))
+    with pytest.warns(UserWarning, match="1 of 62 embeddings are NaN or infinite"):
+        value = metric.compute()
+    assert (value.device.type, bool(value.isnan())) == (device, True)
+
+
+def test_nothing_gives_nan_there(device):
+    for metric in (ReIDMeanAP().to(device), ReIDMetrics().to(device)):
+        with pytest.warns(UserWarning, match="no sample|before the ``update``"):
+            value = metric.compute()
+        values = value.values() if isinstance(value, dict) else [value]
+        assert {(each.device.type, bool(each.isnan())) for each in values} == {(device, True)}
+
+
+def test_samples_move_with_the_metric(device):
+    expected = fed(ReIDMeanAP(), DOUBLE).compute()
+    metric = fed(ReIDMeanAP().to(device), moved(DOUBLE, device)).cpu()
+    assert torch.equal(metric.compute(), expected)
+    assert_same(fed(ReIDMeanAP(), DOUBLE).to(device).compute(), expected, device)
+
+
+def test_metrics_are_merged_there(device):
+    def value(where):
+        given = moved(DOUBLE, where)
+        metric, other = fed(ReIDMeanAP().to(where), given[:2]), fed(ReIDMeanAP().to(where), given[2:])
+        metric.merge_state(other)
+        return metric.compute()
+
+    assert_as_on_the_cpu(device, value)
+
+
+def test_each_step_has_a_value_there(device):
+    given = [batch | {"is_query": None} for batch in WHOLE]
+
+    def values(where):
+        metric = ReIDMeanAP(similarity="dot").to(where)
+        return [metric(**batch) for batch in moved(given[:3], where)] + [metric.compute()]
+
+    assert_as_on_the_cpu(device, values)
+
+
+def test_two_metrics_that_are_fed_one_batch_have_their_own_values(device):
+    def values(where):
+        metrics = [ReIDMeanAP().to(where), ReIDCMC().to(where)]
+        for batch in moved(DOUBLE, where):
+            view = batch | {"embeddings": torch.stack([batch["embeddings"]] * 2, 1)[:, 0]}
+            for metric in metrics:
+                metric.update(**view)
+        return [metric.compute() for metric in metrics]
+
+    assert_as_on_the_cpu(device, values)
+
+
+def test_a_learned_similarity_is_probed_there(device):
+    scale = torch.ones((), dtype=torch.float64)
+
+    def scaled(query, gallery):
+        return scale.to(query.device) * (query @ gallery.T)
+
+    def values(where):
+        scale.fill_(1)
+        metric = fed(ReIDMeanAP(similarity=scaled).to(where), moved(WHOLE, where))
+        first = metric.compute()
+        scale.fill_(-1)
+        metric._computed = None
+        return [first, metric.compute()]
+
+    assert_as_on_the_cpu(device, values)
+
+
+def test_an_update_refuses_labels_that_are_elsewhere(device):
+    batch = moved(BATCHES[0], device)
+    with pytest.raises(ValueError, match=r"`identities` must be on the device of its companions"):
+        ReIDMeanAP().to(device).update(**batch | {"identities": batch["identities"].cpu()})
+
+
+@pytest.mark.parametrize("kind", [ReIDMeanAP, DetectionMAP])
+def test_a_checkpoint_of_the_cpu_is_loaded_there(device, kind):
+    def metric_of(where):
+        metric = kind().to(where)
+        given = moved(images(51, 6), where)
+        return fed_boxes(metric, *given) if kind is DetectionMAP else fed(metric, moved(DOUBLE, where))
+
+    saved = metric_of("cpu")
+    saved.persistent(mode=True)
+    states = pickle.loads(pickle.dumps(saved.state_dict()))
+
+    def value(where):
+        loaded = kind().to(where)
+        loaded.load_state_dict(states)
+        return loaded.to(where).compute()
+
+    assert_as_on_the_cpu(device, value)

@@ -1,0 +1,191 @@
+"""Ranks on a device: those of the CPU for every similarity, tie policy and way to cut the problem."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import (
+    SAME_CAMERA_RULES,
+    SIMILARITIES,
+    TIE_POLICIES,
+    GalleryDraw,
+    PositiveRanks,
+    count_ranks,
+    evaluate,
+    evaluate_scores,
+    expect_draws,
+    find_listed_relevance,
+    find_relevance,
+    given_scores,
+    nearest,
+    rank_positives,
+    rank_positives_from_scores,
+    score_embeddings,
+    verify,
+)
+from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
+
+ONE_TILE, PANELS = 10**6, 5000  # bytes: the second makes panels of a part of the gallery
+
+
+@pytest.mark.parametrize("max_bytes", [ONE_TILE, PANELS])
+@pytest.mark.parametrize("ties", TIE_POLICIES)
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_ranks_are_those_of_the_cpu(device, similarity, ties, max_bytes):
+    given = problem(whole=similarity != "cosine")  # which rounds
+
+    def ranks(where):
+        return rank_positives(*moved(given, where), similarity=similarity, ties=ties, max_bytes=max_bytes)
+
+    assert_as_on_the_cpu(device, ranks)
+
+
+@pytest.mark.parametrize("ties", TIE_POLICIES)
+@pytest.mark.parametrize("same_camera", SAME_CAMERA_RULES)
+def test_every_camera_rule_gives_the_ranks_of_the_cpu(device, same_camera, ties):
+    given, options = problem(whole=True), {"similarity": "dot", "ties": ties, "same_camera": same_camera}
+    assert_as_on_the_cpu(device, lambda where: rank_positives(*moved(given, where), **options))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"camera_map": {3: 2}},
+        {"search_cameras": (0, 2)},
+        {"junk_identities": (0, 1)},
+        {"junk_pairs": lambda query, gallery: (query[:, None] + gallery) % 5 == 0},
+    ],
+    ids=list,
+)
+def test_every_rule_of_relevance_gives_the_ranks_of_the_cpu(device, options):
+    query, gallery, *labels = problem()
+
+    def ranks(where):
+        relevance = find_relevance(*moved(labels, where), **options)
+        sides = query.to(where), gallery.to(where)
+        return count_ranks(score_embeddings(*sides, relevance), relevance, ties="stable")
+
+    assert_as_on_the_cpu(device, ranks)
+
+
+def test_given_scores_in_half_precision_are_ranked_there(device):
+    query, gallery, *labels = problem(whole=True)
+    scores = (query @ gallery.T).half()
+    assert_as_on_the_cpu(device, lambda where: rank_positives_from_scores(*moved([scores, *labels], where)))
+
+
+def test_a_function_of_the_user_scores_there(device):
+    def overlap(query, gallery):
+        return torch.minimum(query[:, None], gallery[None]).sum(2)
+
+    given = problem(whole=True)
+    assert_as_on_the_cpu(device, lambda where: rank_positives(*moved(given, where), similarity=overlap))
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_embeddings_whose_squares_overflow_are_ranked_there(device, similarity):
+    given = problem()
+    given[:2] = [values.float() * (1e25 if similarity != "euclidean" else 1e20) for values in given[:2]]
+    assert_as_on_the_cpu(device, lambda where: rank_positives(*moved(given, where), similarity=similarity))
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "stable"])
+def test_leave_one_out_by_position_gives_the_ranks_of_the_cpu(device, ties):
+    _, gallery, _, identities, _, cameras = problem()
+    own = torch.arange(0, 60, 6)
+    labels = [identities[own], identities, cameras[own], cameras]
+
+    def ranks(where):
+        relevance = find_relevance(*moved(labels, where), same_camera="keep", self_index=own.to(where))
+        sides = gallery[own].to(where), gallery.to(where)
+        return count_ranks(score_embeddings(*sides, relevance), relevance, ties=ties)
+
+    assert_as_on_the_cpu(device, ranks)
+
+
+def test_sequences_are_dropped_there(device):
+    query, gallery, *labels = problem()
+    sequences = [torch.arange(len(side)) // 3 for side in (query, gallery)]
+
+    def ranks(where):
+        sides = dict(zip(("query_sequences", "gallery_sequences"), moved(sequences, where), strict=True))
+        relevance = find_relevance(*moved(labels, where), **sides)
+        return count_ranks(score_embeddings(query.to(where), gallery.to(where), relevance), relevance, ties="grouped")
+
+    assert_as_on_the_cpu(device, ranks)
+
+
+@pytest.mark.parametrize("own", [None, torch.tensor([0, -1, 2])])
+def test_lists_on_the_device_give_the_ranks_of_the_cpu(device, own):
+    lists = [torch.tensor([3, 1]), torch.tensor([], dtype=torch.int64), torch.tensor([2, 5, 4])]
+    junk = [torch.tensor([0]), torch.tensor([4, 3]), torch.tensor([], dtype=torch.int64)]
+    scores = torch.tensor([[0.3, 0.1, 0.4, 0.1, 0.5, 0.9]] * 3)
+
+    def ranks(where):
+        index = None if own is None else own.to(where)
+        relevance = find_listed_relevance(moved(lists, where), moved(junk, where), num_gallery=6, self_index=index)
+        return count_ranks(given_scores(scores.to(where), relevance), relevance, ties="optimistic")
+
+    assert_as_on_the_cpu(device, ranks)
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic", "stable"])
+@pytest.mark.parametrize("max_bytes", [ONE_TILE, PANELS])
+def test_the_nearest_are_those_of_the_cpu(device, ties, max_bytes):
+    query, gallery, *labels = problem(whole=True)
+
+    def lists(where):
+        relevance = find_relevance(*moved(labels, where))
+        sides = query.to(where), gallery.to(where)
+        scores = score_embeddings(*sides, relevance, similarity="dot", max_bytes=max_bytes)
+        return nearest(scores, relevance, 4, ties=ties)
+
+    assert_as_on_the_cpu(device, lists)
+
+
+def test_hits_on_the_device_make_ranks_there(device):
+    hits = torch.tensor([[False, True, True], [False, False, False]])
+    found = PositiveRanks.from_hits(hits.to(device))
+    assert_same(found, PositiveRanks.from_hits(hits), device)
+
+
+@pytest.mark.parametrize("role", ["query", "identities", "cameras"])
+def test_a_tensor_that_is_elsewhere_is_named(device, role):
+    given = moved(problem(), device)
+    place = ["query", "", "identities", "", "cameras"].index(role)
+    given[place] = given[place].cpu()
+    with pytest.raises(ValueError, match=f"{role}` .*must be on the .*{device}"):
+        rank_positives(*given)
+
+
+def test_labels_that_are_elsewhere_are_named(device):
+    query, gallery, *labels = problem()
+    sides, scores = moved([query, gallery], device), (query @ gallery.T).to(device)
+    relevance = find_relevance(*labels)
+    refused = {
+        "`gallery` and `relevance`": lambda: score_embeddings(*sides, relevance),
+        "`scores` and `relevance`": lambda: given_scores(scores, relevance),
+        "`query` and `query_identities`": lambda: evaluate(*sides, *labels),
+        "`scores` and `query_identities`": lambda: evaluate_scores(scores, *labels),
+    }
+    for names, work in refused.items():
+        with pytest.raises(ValueError, match=rf"{names} must be on the same device; got {device}:0 and cpu."):
+            work()
+    kept_all = find_relevance(*labels, junk_identities=(-2,))
+    scores_there = given_scores(scores, find_relevance(*moved(labels, device), junk_identities=(-2,)))
+    for work in (count_ranks, verify, partial(nearest, k=3), partial(expect_draws, draw=GalleryDraw(1))):
+        options = {"ties": "stable"} if work is count_ranks else {}
+        with pytest.raises(ValueError, match=rf"`scores` and `relevance` must be on the same device; got {device}:0"):
+            work(scores_there, kept_all, **options)
+
+
+def test_relevance_moves(device):
+    query, gallery, *labels = problem(whole=True)
+    scores, options = query @ gallery.T, {"same_camera": "all", "self_index": torch.full((10,), -1)}
+
+    def ranks(where):
+        relevance = find_relevance(*labels, **options).to(where)
+        return [relevance, count_ranks(given_scores(scores.to(where), relevance), relevance, ties="stable")]
+
+    assert_as_on_the_cpu(device, ranks)

@@ -1,0 +1,129 @@
+"""How often the host waits for a device: never while it trains, and a known number of times while it ranks."""
+
+from unittest import mock
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, ReIDMeanAP, ReIDMetrics, ReIDMINP
+from reid_torchmetrics.functional.retrieval import rank_positives
+from reid_torchmetrics.functional.retrieval.evaluation import ranking
+from reid_torchmetrics.functional.retrieval.ranking import tiles
+from tests.device.problems import moved, problem
+from tests.device.waiting import counted, waits_of
+from tests.metrics.detection.detection_samples import fed as fed_boxes
+from tests.metrics.detection.detection_samples import images
+from tests.metrics.reid.samples import batches, fed
+
+
+@pytest.mark.parametrize("with_index", [False, True])
+@pytest.mark.parametrize("with_mask", [False, True])
+def test_an_update_of_embeddings_does_not_wait(device, with_index, with_mask):
+    given = batches()
+    for batch in given:
+        size = len(batch["identities"])
+        if with_mask:
+            batch["is_query"] = torch.full((size,), batch["is_query"])
+        if with_index:
+            batch["index"] = torch.arange(size)
+    given, metric = moved(given, device), ReIDMetrics().to(device)
+    fed(metric, given)
+    waits = waits_of(device, lambda: fed(metric, given))
+    assert not waits, waits
+
+
+def test_an_update_of_embeddings_runs_a_few_kernels(simulated):
+    given, metric = moved(batches(), simulated), ReIDMetrics().to(simulated)
+    kernels = counted(lambda: fed(metric, given)).kernels
+    assert sum(kernels.values()) <= 3 * len(given), kernels  # identities, cameras and roles are copied
+
+
+def views(device: str) -> list[dict]:
+    """Batches whose embeddings are a part of what a model gives."""
+    given = moved(batches(), device)
+    for batch in given:
+        batch["embeddings"] = torch.cat([batch["embeddings"]] * 2, dim=1)[:, :6]
+    return given
+
+
+def test_updates_of_metrics_that_share_a_view_do_not_wait(device):
+    given, metrics = views(device), [ReIDMeanAP().to(device), ReIDMINP().to(device)]
+
+    def update():
+        for batch in given:
+            for metric in metrics:
+                metric.update(**batch)
+
+    update()
+    waits = waits_of(device, update)
+    assert not waits, waits
+
+
+def test_metrics_that_share_a_view_rank_once(device, monkeypatch):
+    counter = mock.Mock(wraps=ranking.count_sharded_ranks)
+    monkeypatch.setattr(ranking, "count_sharded_ranks", counter)
+    given, metrics = views(device), [ReIDMeanAP().to(device), ReIDMINP().to(device)]
+    for batch in given:
+        for metric in metrics:
+            metric.update(**batch)
+    for metric in metrics:
+        metric.compute()
+    assert counter.call_count == 1
+
+
+def test_a_view_that_is_filled_again_unnoticed_is_cloned_again(device):
+    view, metrics = torch.zeros(8, 4, device=device)[:4], [ReIDMeanAP().to(device), ReIDMINP().to(device)]
+    for value in (1, 2, 3):
+        for metric in metrics:
+            view.data.fill_(value)  # which no count of changes notices, as that of a CUDA graph
+            metric.update(view, torch.arange(4, device=device))
+    assert [[float(block[0, 0]) for block in metric.embeddings] for metric in metrics] == [[1, 2, 3]] * 2
+
+
+@pytest.mark.parametrize("kind", [int, torch.tensor, "on the device"])
+@pytest.mark.parametrize("size", [10, 40])
+def test_an_update_of_boxes_waits_once_a_batch(device, size, kind):
+    preds, target = moved(images(53, 40, with_ids=True), device)
+    for item in target:
+        number = item["image_id"]
+        item["image_id"] = torch.tensor([number], device=device) if kind == "on the device" else kind(number)
+    metric = DetectionMAP().to(device)
+    fed_boxes(metric, preds, target, size=size)
+    waits = waits_of(device, lambda: fed_boxes(metric, preds, target, size=size))
+    assert sum(waits.values()) == 40 // size, waits
+
+
+@pytest.mark.xfail(reason="what is not finite is looked for in one batch after the other", strict=True)
+def test_waits_of_ranking_do_not_grow_with_the_number_of_batches(simulated):
+    counts = []
+    for size in (31, 3):
+        metric = fed(ReIDMeanAP().to(simulated), moved(batches(size=size), simulated))
+        counts.append(sum(waits_of(simulated, metric.compute).values()))
+    assert counts[0] == counts[1]
+
+
+def test_waits_of_matching_do_not_grow_with_the_number_of_batches(simulated):
+    counts = []
+    for size in (20, 2):
+        metric = fed_boxes(DetectionMAP().to(simulated), *moved(images(53, 20), simulated), size=size)
+        counts.append(sum(waits_of(simulated, metric.compute).values()))
+    assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize(
+    ("ties", "most"), [("pessimistic", 7), ("optimistic", 7), ("grouped", 9), ("stable", 9), ("expected", 9)]
+)
+def test_a_tile_of_queries_waits_a_few_times(simulated, ties, most):
+    given = [
+        values.repeat(3, *[1] * (values.ndim - 1)) if place % 2 == 0 else values
+        for place, values in enumerate(problem())
+    ]
+    given, options = moved(given, simulated), {"similarity": "dot", "ties": ties, "junk_identities": ()}
+    waits, num_tiles = [], []
+    for options["max_bytes"] in (10**6, 10**5):  # of 30 queries all in one tile, or about ten in each
+        with mock.patch.object(tiles.Tiles, "rank", autospec=True, side_effect=tiles.Tiles.rank) as ranked:
+            found = waits_of(simulated, lambda: rank_positives(*given, **options))
+        waits.append(sum(found.values()))
+        num_tiles.append(ranked.call_count)
+    assert num_tiles[0] < num_tiles[1]
+    assert waits[1] - waits[0] <= most * (num_tiles[1] - num_tiles[0]), found
