@@ -19,14 +19,18 @@ from reid_torchmetrics.functional.retrieval import (
     cmc_curve,
     evaluate,
     evaluate_scores,
+    find_relevance,
+    given_scores,
     mean_over_queries,
     rank_positives,
     rank_positives_from_scores,
+    score_embeddings,
 )
 
 pytestmark = pytest.mark.usefixtures("unannotated")
 
 X, ID, CAM = torch.eye(3), torch.tensor([1, 2, 1]), torch.tensor([0, 0, 1])
+LABELED = find_relevance(ID, ID)
 LISTED_MEASURES = ", ".join(repr(row.pattern) for row in MEASURES.values())
 RANKS = PositiveRanks(torch.tensor([1]), torch.tensor([1]), torch.tensor([3]))
 ZERO, ONE, HITS = torch.tensor([0]), torch.tensor([1]), [1, 0, 1, 0, 0, 1]
@@ -47,6 +51,8 @@ FUNCTIONAL = [
     (lambda: rank_positives(X, X[:, :0], ID, ID), ValueError, "`gallery` must have at least one dimension per sample; got [3, 0]."),
     (lambda: rank_positives(X, X[:, :2], ID, ID), ValueError, "`query` and `gallery` must have the same embedding dimension; got 3 and 2."),
     (lambda: rank_positives(X, X.to("meta"), ID, ID), ValueError, "`query` and `gallery` must be on the same device; got cpu and meta."),
+    (lambda: score_embeddings(X, X, LABELED.to("meta")), ValueError, "`gallery` and `relevance` must be on the same device; got cpu and meta."),
+    (lambda: given_scores(X, LABELED.to("meta")), ValueError, "`scores` and `relevance` must be on the same device; got cpu and meta."),
     (lambda: rank_positives(X * NAN, X, ID, ID), ValueError, "`query` must be finite; got 3 rows with NaN or infinity, first [0, 1, 2]."),
     (lambda: rank_positives(X, X + torch.tensor([[0], [INF], [0]]), ID, ID), ValueError, "`gallery` must be finite; got 1 rows with NaN or infinity, first [1]."),
     (lambda: rank_positives(X, X, ID[:2], ID), ValueError, "`query_identities` must have shape [3]; got [2]."),

@@ -87,6 +87,17 @@ def test_results_with_lists_and_camera_pairs_are_those_of_the_cpu(device, by_num
     assert_as_on_the_cpu(device, answers)
 
 
+@pytest.mark.parametrize("kind", [ReIDMeanAP, DetectionMAP])
+def test_all_that_a_metric_holds_is_where_its_batches_are(device, kind):
+    metric = kind().to(device)
+    if kind is DetectionMAP:
+        fed_boxes(metric, *moved(images(51, 6, with_ids=True), device))
+    else:
+        fed(metric, moved(numbered(BATCHES), device))
+    held = {name: {block.device.type for block in blocks} for name, blocks in metric.metric_state.items()}
+    assert held == {name: {device} for name in held}
+
+
 def test_compute_on_cpu_moves_samples_as_they_come(device):
     metrics = fed(ReIDMetrics(compute_on_cpu=True).to(device), moved(BATCHES, device))
     assert {block.device.type for block in metrics["map"].embeddings} == {"cpu"}

@@ -21,6 +21,12 @@ def test_runs_count_on_from_where_each_begins():
     assert segments.runs(1, LENGTHS, 5)[1].tolist() == [1, 2, 1, 2, 3]
 
 
+def test_running_sums_are_over_any_axis():
+    values = torch.tensor([[1.0, 2.0, 4.0], [8.0, 16.0, 32.0]])
+    assert segments.running_sums(values).tolist() == [[1, 2, 4], [9, 18, 36]]
+    assert segments.running_sums(values, 1).tolist() == [[1, 3, 7], [8, 24, 56]]
+
+
 def test_nothing_has_no_entries():
     none = LENGTHS[:0]
     assert [len(part) for part in (segments.starts(none), segments.numbers(none), *segments.runs(0, none))] == [0] * 4

@@ -177,6 +177,19 @@ def test_a_precision_of_one_backend_is_put_back_as_it_was():
             backend.fp32_precision = value
 
 
+@pytest.mark.parametrize("chosen", ["highest", "high", "medium"])
+def test_a_function_of_the_user_may_ask_by_any_name_what_is_set(chosen):
+    def settings():  # a compiled function asks for both, and PyTorch refuses to tell where they contradict
+        return torch.get_float32_matmul_precision(), torch.backends.cuda.matmul.allow_tf32
+
+    with float32_precision(chosen):
+        before = settings()
+        for _ in range(2):
+            with full_precision(CPU, foreign=True):
+                assert settings() == ("highest", False)
+            assert settings() == before
+
+
 def test_an_error_puts_the_precision_back():
     with float32_precision("medium"):
         with pytest.raises(KeyError), full_precision(CPU, foreign=True):
