@@ -23,7 +23,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.inputs import OrderedGroundTruths
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.matching.kinds import Kinds
 
 _FREE = 2**62  # more than any proposer's number: held by nobody
 
@@ -50,6 +51,9 @@ class MatchedPairs(NamedTuple):
     threshold: Int[Tensor, " matches"]
     column: Int[Tensor, " matches"]
     ground_truth: Int[Tensor, " matches"]
+    """number of its kind"""
+    rank: Int[Tensor, " matches"]
+    """how many better detections have taken one of the same kind"""
 
 
 class _PreferenceLists(NamedTuple):
@@ -60,12 +64,13 @@ class _PreferenceLists(NamedTuple):
     passed: Int[Tensor, " pairs"]
     is_ignored: Bool[Tensor, " pairs"]
     is_crowd: Bool[Tensor, " pairs"]
+    capacity: Int[Tensor, " pairs"] | None
+    """how many proposers the receiver can hold, if some can hold several"""
 
 
 def stable_matching(
     candidates: CandidatePairs,
-    ground_truths: OrderedGroundTruths,
-    ignored: Bool[Tensor, "areas ground_truths"],
+    kinds: Kinds,
     num_columns: int,
     *,
     num_thresholds: int,
@@ -77,8 +82,9 @@ def stable_matching(
     holds for the range. The other groups are matched again, as further proposers and receivers with numbers of their
     own: those of copy 1 + a for area range a.
     """
+    ignored = kinds.ignored
     num_areas, num_ground_truths = ignored.shape
-    is_crowd, groups = ground_truths.is_crowd, ground_truths.groups
+    is_crowd, groups = kinds.ground_truths.is_crowd, kinds.ground_truths.groups
     by_preference = candidates.at(_preference_order(candidates))
     crowd = is_crowd.index_select(0, by_preference.ground_truth)
     crowds_last = by_preference.at((by_preference.column * 2 + crowd).sort(stable=True).indices)
@@ -104,8 +110,9 @@ def stable_matching(
         copies.passed,
         is_ignored.index_select(0, order),
         is_crowd.index_select(0, copies.ground_truth % num_ground_truths),
+        _capacities(kinds, copies.ground_truth % num_ground_truths),
     )
-    threshold, pair = _accept(lists, num_thresholds)
+    threshold, pair, rank = _accept(lists, num_thresholds)
 
     # A match of copy 0 holds in the ranges that leave its group as it is, one of copy 1 + a in range a alone.
     column, taken = copies.column.index_select(0, pair), copies.ground_truth.index_select(0, pair)
@@ -113,7 +120,14 @@ def stable_matching(
     holds = torch.cat([~changed, torch.eye(num_areas, dtype=torch.bool, device=changed.device)], 1)
     source = torch.where(copy > 0, changed.shape[1] + copy - 1, groups.index_select(0, taken))
     area, match = holds.index_select(1, source).nonzero().unbind(1)
-    return MatchedPairs(area, *(values.index_select(0, match) for values in (threshold, column, taken)))
+    return MatchedPairs(area, *(values.index_select(0, match) for values in (threshold, column, taken, rank)))
+
+
+def _capacities(kinds: Kinds, ground_truth: Int[Tensor, " pairs"]) -> Int[Tensor, " pairs"] | None:
+    if kinds.copies is None:
+        return None
+    capacity = kinds.copies.index_select(0, ground_truth)
+    return capacity if bool((capacity > 1).any()) else None
 
 
 def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
@@ -207,44 +221,92 @@ class _Proposals:
         return _Proposals(*(values.index_select(0, places) for values in vars(self).values()))
 
 
-def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Int[Tensor, " held"], Int[Tensor, " held"]]:
-    """Let everyone propose until all are held or have nobody left to ask: thresholds and places of the pairs held.
+class _BestHeld:
+    """Receivers that hold one proposer each, the best that they have seen, which only improves."""
 
-    In each round all that are not held propose to the next ground truth of their lists. `holder`, the best proposer
-    that each ground truth has seen, only improves, so nobody need come back to one that turned him away. Every round
-    but the last crosses out at least one place of a list for each who was turned away, and lists are finite: it ends.
+    def __init__(self, lists: _PreferenceLists, num_thresholds: int) -> None:
+        receivers, self._receiver = lists.receiver.unique(return_inverse=True)
+        self._num_receivers = len(receivers)
+        self._is_crowd = lists.is_crowd
+        self._holder = self._receiver.new_full((num_thresholds * len(receivers),), _FREE)
+
+    def turn_away(self, proposals: _Proposals, _: Tensor) -> tuple[Tensor, Tensor]:
+        """Thresholds and proposers that are not held any more, or were not taken; crowds hold all who come."""
+        rivals = proposals.where(~self._is_crowd.index_select(0, proposals.place))
+        item = rivals.threshold * self._num_receivers + self._receiver.index_select(0, rivals.place)
+        before = self._holder.index_select(0, item)
+        self._holder.scatter_reduce_(0, item, rivals.proposer, "amin")
+        has_won = self._holder.index_select(0, item) == rivals.proposer
+        turned_away = torch.cat([(~has_won).nonzero()[:, 0], (has_won & (before != _FREE)).nonzero()[:, 0]])
+        proposer = torch.where(has_won, before, rivals.proposer).index_select(0, turned_away)
+        return rivals.threshold.index_select(0, turned_away), proposer
+
+    def ranks(self, held_at: Tensor) -> Tensor:
+        """How many better proposers are held by the same receiver, for each threshold and proposer: none."""
+        return torch.zeros_like(held_at)
+
+
+class _SeveralHeld:
+    """Receivers that hold as many proposers as they have places."""
+
+    def __init__(self, lists: _PreferenceLists, capacity: Tensor, num_thresholds: int) -> None:
+        receivers, self._receiver = lists.receiver.unique(return_inverse=True)
+        self._num_receivers = len(receivers)
+        self._num_proposers = len(lists.proposer.unique_consecutive())
+        self._threshold = torch.arange(num_thresholds, device=capacity.device).repeat_interleave(self._num_proposers)
+        # By place, and behind them the one of nobody.
+        self._capacity = torch.cat([capacity, capacity.new_zeros(1)])
+        self._has_rivals = torch.cat([~lists.is_crowd, lists.is_crowd.new_zeros(1)])
+
+    def turn_away(self, _: _Proposals, held_at: Tensor) -> tuple[Tensor, Tensor]:
+        """As of `_BestHeld`: those who came after as many better ones as there are places."""
+        too_late = self.ranks(held_at) >= self._capacity.index_select(0, held_at)
+        item = (too_late & self._has_rivals.index_select(0, held_at)).nonzero()[:, 0]
+        return self._threshold.index_select(0, item), item % max(self._num_proposers, 1)
+
+    def ranks(self, held_at: Tensor) -> Tensor:
+        """As of `_BestHeld`: proposers come in their order, which a stable sort by receiver keeps."""
+        held = self._has_rivals.index_select(0, held_at).nonzero()[:, 0]
+        receiver = self._receiver.index_select(0, held_at.index_select(0, held))
+        keys, order = (self._threshold.index_select(0, held) * self._num_receivers + receiver).sort(stable=True)
+        ranks = torch.zeros_like(held_at)
+        ranks[held.index_select(0, order)] = segments.runs(0, keys.unique_consecutive(return_counts=True)[1])[1]
+        return ranks
+
+
+def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Let everyone propose until all are held or have nobody left to ask.
+
+    In each round all that are not held propose to the next ground truth of their lists. A receiver's proposers only get
+    better, so nobody need come back to one that turned him away. Every round but the last crosses out at least one
+    place of a list for each who was turned away, and lists are finite: it ends.
+
+    Returns thresholds and places of the pairs that are held, and how many better proposers each one's receiver holds.
     """
     num_pairs = len(lists.proposer)
     next_choice = _NextChoice.of(lists)
     proposers = lists.proposer.unique_consecutive()
-    receivers, receiver = lists.receiver.unique(return_inverse=True)
-    # By threshold and receiver the number of the proposer that is held; by threshold and proposer the place that holds.
-    holder = receiver.new_full((num_thresholds * len(receivers),), _FREE)
-    held_at = receiver.new_full((num_thresholds * len(proposers),), num_pairs)
+    if lists.capacity is None:
+        receivers: _BestHeld | _SeveralHeld = _BestHeld(lists, num_thresholds)
+    else:
+        receivers = _SeveralHeld(lists, lists.capacity, num_thresholds)
+    # By threshold and proposer the place that holds him.
+    held_at = lists.receiver.new_full((num_thresholds * len(proposers),), num_pairs)
     proposals = _first_proposals(torch.searchsorted(lists.proposer, proposers), next_choice, num_thresholds)
     while True:
         proposals = proposals.where(proposals.place < num_pairs)
         if not len(proposals.place):
             break
         held_at[proposals.threshold * len(proposers) + proposals.proposer] = proposals.place
-
-        # A crowd holds all who come; of the others each keeps the best, who may put the one held before out.
-        rivals = proposals.where(~lists.is_crowd.index_select(0, proposals.place))
-        item = rivals.threshold * len(receivers) + receiver.index_select(0, rivals.place)
-        before = holder.index_select(0, item)
-        holder.scatter_reduce_(0, item, rivals.proposer, "amin")
-        has_won = holder.index_select(0, item) == rivals.proposer
-        turned_away = torch.cat([(~has_won).nonzero()[:, 0], (has_won & (before != _FREE)).nonzero()[:, 0]])
-
-        # Who was turned away, now or from where it was held, goes on behind the place where it was.
-        threshold = rivals.threshold.index_select(0, turned_away)
-        proposer = torch.where(has_won, before, rivals.proposer).index_select(0, turned_away)
+        # Who is turned away, now or from where he was held, goes on behind the place where he was.
+        threshold, proposer = receivers.turn_away(proposals, held_at)
         item = threshold * len(proposers) + proposer
         left = held_at.index_select(0, item)
         held_at[item] = num_pairs
         proposals = _Proposals(threshold, proposer, next_choice.after(left, threshold))
     item = (held_at < num_pairs).nonzero()[:, 0]
-    return item // max(len(proposers), 1), held_at.index_select(0, item)
+    rank = receivers.ranks(held_at).index_select(0, item)
+    return item // max(len(proposers), 1), held_at.index_select(0, item), rank
 
 
 def _first_proposals(heads: Int[Tensor, " proposers"], next_choice: _NextChoice, num_thresholds: int) -> _Proposals:
