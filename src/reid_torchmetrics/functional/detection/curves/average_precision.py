@@ -114,9 +114,19 @@ def mean_at_recalls(
     padded = functional.pad(envelope, (0, 1))
 
     def mean(block: _Block) -> Tensor:
-        return padded[block.places(first_reaching(block.num_positives[:, 0], recalls))].mean(1)
+        places = block.places(_first_reaching(block.num_positives[:, 0], recalls))
+        return padded.index_select(0, places.view(-1)).view(places.shape).mean(1)
 
     return _per_block(curves, mean, len(recalls))
+
+
+def _first_reaching(num_positives: Int[Tensor, " curves"], recalls: Tensor) -> Int[Tensor, "curves recalls"]:
+    """As `first_reaching`, but looked up by the number of ground truths where many curves share it."""
+    num_rows = int(num_positives.max()) + 1 if len(num_positives) else 0
+    if num_rows >= len(num_positives):
+        return first_reaching(num_positives, recalls)
+    table = first_reaching(torch.arange(num_rows, device=recalls.device), recalls)
+    return table.index_select(0, num_positives)
 
 
 def mean_over_positives(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar, final
 
@@ -117,7 +117,7 @@ class BoxShapes(Shapes):
 
     def __getitem__(self, rows: Tensor) -> BoxShapes:
         """See `Shapes`."""
-        return replace(self, boxes=self.boxes.index_select(0, rows))
+        return BoxShapes(self.boxes.index_select(0, rows), self.sides_of)
 
     def areas(self) -> Float[Tensor, " boxes"]:
         """See `Shapes`: width times height."""
@@ -142,7 +142,7 @@ class BoxShapes(Shapes):
         the other box begins between (1 - t) v to the left and (1 - t) w to the right. Of a crowd the common width is at
         least t v alone.
         """
-        if at_least < _LEAST_REACH or not _are_sound(self._sides, detections._sides):
+        if not len(detections) or at_least < _LEAST_REACH or not _are_sound(self._sides, detections._sides):
             return None
         axis = min(("left", "right"), ("top", "bottom"), key=lambda ends: _crowding(detections._sides, *ends))
         begin, end = (getattr(self._sides, name) for name in axis)
@@ -162,8 +162,6 @@ class BoxShapes(Shapes):
 def _are_sound(*sides: Sides) -> bool:
     """Whether all widths and heights are 0, so that nothing overlaps, or far longer than the rounding of edges."""
     edges = torch.cat([edge for each in sides for edge in (each.left, each.top, each.right, each.bottom)])
-    if not len(edges):
-        return False
     least = max(float(edges.abs().max()) * 2.0**-52 * _SOUND_SIDE, _LEAST_SIDE)
     lengths = torch.cat([length for each in sides for length in (each.right - each.left, each.bottom - each.top)])
     return bool(((lengths == 0) | (lengths >= least)).all())  # NaN and infinity are not
@@ -172,4 +170,4 @@ def _are_sound(*sides: Sides) -> bool:
 def _crowding(sides: Sides, begin: str, end: str) -> float:
     """How long boxes are along an axis against how far they are spread out."""
     first, last = getattr(sides, begin), getattr(sides, end)
-    return float((last - first).mean() / first.std(correction=0))
+    return float((last - first).mean() / (first.amax() - first.amin()))

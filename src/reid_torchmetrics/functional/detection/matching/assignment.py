@@ -49,15 +49,20 @@ def assign(
         a detection that overlaps no ground truth enough is in no pair and has no column.
     """
     ground_truths, ignored = kinds.ground_truths, kinds.ignored
+    is_crowd = ground_truths.is_crowd.index_select(0, pairs.ground_truth)
+    if bool(is_crowd.any()):
+        kept = _without_worse_crowds(pairs, is_crowd, len(detections.rows))
+        is_crowd = is_crowd.index_select(0, kept)
+        pairs = Pairs(*(column.index_select(0, kept) for column in pairs))
     # Of each pair: how many thresholds it passes, and the place of its detection in the order of accumulation.
     limits = torch.tensor(thresholds, dtype=torch.float64, device=pairs.iou.device)
     passed = torch.bucketize(pairs.iou, limits, right=True)
     place = detections.grouped.index_select(0, pairs.detection)
 
     # Where nobody has a choice, a pair matches under the thresholds from `better` up to `passed`, if there are any.
-    is_contested = _are_contested(pairs.ground_truth, place, len(detections.rows), kinds)
+    is_contested = _are_contested(pairs.ground_truth, place, is_crowd, kinds)
     better = _passed_by_better(pairs.ground_truth, passed, len(thresholds))
-    better = better.masked_fill_(ground_truths.is_crowd.index_select(0, pairs.ground_truth), 0)  # a crowd takes all
+    better = better.masked_fill_(is_crowd, 0)  # a crowd takes all
     alone = (~is_contested & (better < passed)).nonzero()[:, 0]
     contested_pairs = is_contested.nonzero()[:, 0]
 
@@ -105,6 +110,8 @@ def _blocks_of_groups(
     candidates: CandidatePairs, contested: Int[Tensor, " contested"], kinds: Kinds, max_bytes: int
 ) -> Iterator[CandidatePairs]:
     """The pairs that compete, by whole groups, which are matched together: first those where all kinds have one."""
+    if not len(contested):
+        return
     group = kinds.ground_truths.groups.index_select(0, candidates.ground_truth.index_select(0, contested))
     parts = [contested]
     if kinds.copies is not None:
@@ -121,17 +128,36 @@ def _blocks_of_groups(
             yield candidates.at(pairs[edges[block.start] : edges[block.stop]])
 
 
+def _without_worse_crowds(pairs: Pairs, is_crowd: Bool[Tensor, " pairs"], num_detections: int) -> Int[Tensor, " kept"]:
+    """The pairs but for those of a crowd that comes after another in the list of a detection: that one takes it."""
+    crowds = is_crowd.nonzero()[:, 0]
+    detection, iou = (column.index_select(0, crowds) for column in (pairs.detection, pairs.iou))
+    best = iou.new_zeros(num_detections).scatter_reduce_(0, detection, iou, "amax").index_select(0, detection)
+    # Of equal overlaps the last one comes first.
+    is_best = (iou == best).nonzero()[:, 0]
+    last = crowds.new_full((num_detections,), -1)
+    last.scatter_reduce_(0, detection.index_select(0, is_best), crowds.index_select(0, is_best), "amax")
+    is_kept = ~is_crowd
+    is_kept[last[last >= 0]] = True
+    return is_kept.nonzero()[:, 0]
+
+
 def _are_contested(
-    ground_truth: Int[Tensor, " pairs"], place: Int[Tensor, " pairs"], num_detections: int, kinds: Kinds
+    ground_truth: Int[Tensor, " pairs"], place: Int[Tensor, " pairs"], is_crowd: Bool[Tensor, " pairs"], kinds: Kinds
 ) -> Bool[Tensor, " pairs"]:
-    """Whether the pair's ground truth is one of several of its kind, or wanted by a detection that has others, too."""
-    num_choices = place.bincount(minlength=num_detections)
-    chosen = (num_choices.index_select(0, place) > 1).nonzero()[:, 0]
+    """Whether the pair's ground truth is one of several of its kind, or wanted by a detection that has others, too.
+
+    A crowd is not wanted, as there is enough of it: its pair is contested if the detection has another one itself.
+    """
+    has_others = (place.bincount() > 1).index_select(0, place)
+    chosen = has_others.nonzero()[:, 0]
+    if not len(chosen) and kinds.copies is None:
+        return has_others
     is_contested = torch.zeros(len(kinds.ground_truths.rows), dtype=torch.bool, device=place.device)
     if kinds.copies is not None:
         is_contested |= kinds.copies > 1
     is_contested[ground_truth.index_select(0, chosen)] = True
-    return is_contested.index_select(0, ground_truth)
+    return torch.where(is_crowd, has_others, is_contested.index_select(0, ground_truth))
 
 
 def _passed_by_better(

@@ -17,7 +17,7 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import OrderedDetections, OrderedGroundTruths, Shapes
 
-CACHED_PAIRS = 1 << 16  # pairs whose columns stay in the cache of a CPU
+_CACHED_PAIRS = 1 << 16  # pairs whose columns stay in the cache of a CPU
 _BYTES_PER_PAIR = 200  # about what is held of a pair while its overlap is computed
 _BYTES_PER_SORTED = 200  # and of a detection while those near a ground truth are looked for
 _LEAST_DETECTIONS, _LEAST_GROUND_TRUTHS = 32, 8  # of a group whose detections are worth sorting
@@ -64,12 +64,17 @@ class Search:
 
     def blocks(self, lengths: Int[Tensor, " _"], bytes_each: int = _BYTES_PER_PAIR) -> Iterator[slice]:
         """Ranges of segments that are looked at together."""
-        return segments.ranges_within(lengths, num_at_a_time(self.max_bytes, bytes_each, lengths.device, CACHED_PAIRS))
+        return segments.ranges_within(lengths, num_at_a_time(self.max_bytes, bytes_each, lengths.device, _CACHED_PAIRS))
 
 
 def find_candidates(search: Search) -> Iterator[Candidates]:
     """All pairs that may overlap enough, those of crowded groups first."""
     sizes = search.ground_truths.sizes
+    # Sizes alone tell where it is not worth looking at the groups: a training loop evaluates a few images at a time.
+    most = len(search.detections.rows) * len(search.ground_truths.rows)
+    if most <= min(_CACHED_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
+        yield _all_at_once(search)
+        return
     crowded = _crowded_groups(search.ground_truths)
     if len(crowded):
         sizes = sizes.clone()
@@ -79,6 +84,13 @@ def find_candidates(search: Search) -> Iterator[Candidates]:
                 sizes[crowded[block]] = 0  # they are done
                 yield from nearby
     yield from _all_of_groups(search, sizes)
+
+
+def _all_at_once(search: Search) -> Candidates:
+    """Every detection for every ground truth of its group, as one block."""
+    starts, sizes = (values.index_select(0, search.ground_truths.groups) for values in search.ground_truths[-2:])
+    places = torch.arange(len(search.detections.rows), device=starts.device)
+    return Candidates(places, search.shapes_at(places), *segments.runs(starts, sizes))
 
 
 def _all_of_groups(search: Search, sizes: Int[Tensor, " groups"]) -> Iterator[Candidates]:

@@ -68,7 +68,7 @@ def match_images(
         TypeError: an option of the wrong type.
         ValueError: an option without values, or with values that are not allowed.
     """
-    CocoGrid(iou_thresholds, max_detections=max_detections, area_ranges=area_ranges)  # checks them
+    CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
     _checks.positive_int("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     rows = None

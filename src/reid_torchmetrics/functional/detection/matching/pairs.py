@@ -19,9 +19,10 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     order_boxes,
 )
-from reid_torchmetrics.functional.detection.matching.candidates import CACHED_PAIRS, Search, find_candidates
+from reid_torchmetrics.functional.detection.matching.candidates import Search, find_candidates
 
 DEFAULT_MAX_BYTES = 1 << 28
+_FIRST_GROWN = 1 << 16  # pairs
 
 
 class Pairs(NamedTuple):
@@ -100,7 +101,7 @@ def overlapping(
         at_least,
         max_bytes,
     )
-    found = _Found(detections.rows.device)
+    found = _Found()
     for block in find_candidates(search):
         crowds = search.crowds(block.ground_truth)
         iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, crowds)
@@ -112,6 +113,8 @@ def overlapping(
 
 def _in_order(pairs: Pairs, num_detections: int) -> Pairs:
     """By ground truth and detection, as they are but for those of crowded groups."""
+    if len(pairs.iou) < 2:
+        return pairs
     keys = (pairs.ground_truth * num_detections).add_(pairs.detection)
     if are_ascending(keys):
         return pairs
@@ -122,17 +125,19 @@ def _in_order(pairs: Pairs, num_detections: int) -> Pairs:
 class _Found:
     """Columns that grow by doubling: of small tensors kept from every block, each pins what was freed around it."""
 
-    def __init__(self, device: torch.device) -> None:
-        dtypes = (torch.int64, torch.int64, torch.float64)
+    def __init__(self) -> None:
         self.size = 0
-        self.columns = [torch.empty(CACHED_PAIRS, dtype=dtype, device=device) for dtype in dtypes]
+        self.columns: list[Tensor] = []
 
     def add(self, *columns: Tensor) -> None:
         """Put pairs behind those that are there."""
         end = self.size + len(columns[0])
+        if not self.size:  # there may be one block only
+            self.columns, self.size = [*columns], end
+            return
         for place, column in enumerate(columns):
             if end > len(self.columns[place]):
-                grown = column.new_empty(max(end, 2 * len(self.columns[place])))
+                grown = column.new_empty(max(end, _FIRST_GROWN, 2 * len(self.columns[place])))
                 grown[: self.size] = self.columns[place][: self.size]
                 self.columns[place] = grown
             self.columns[place][self.size : end] = column
