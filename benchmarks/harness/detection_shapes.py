@@ -107,12 +107,12 @@ def batches(num_images: int, found: Boxes, scores: np.ndarray, truths: Boxes) ->
 SHAPES: dict[str, Shape] = {
     "300 images of 150 x 400, at most 300 detections": Shape(lambda rng: crowded(rng, 300, 150, 400), (1, 10, 300)),
     "400 images of 20 x 100, half of the ground truths crowds": Shape(lambda rng: with_crowds(rng, 400)),
-    "chains of 400 x 400 in 20 images": Shape(lambda _: chains(20, 400), (1, 100, 400)),
+    "chains of 400 x 400 in 20 images": Shape(lambda _: chains(20, 400), (1, 10, 400)),
     "5 images of 1,000 x 3,000, at most 100": Shape(lambda rng: crowded(rng, 5, 1_000, 3_000)),
-    "5 images of 1,000 x 3,000, at most 3,000": Shape(lambda rng: crowded(rng, 5, 1_000, 3_000), (1, 100, 3_000)),
+    "5 images of 1,000 x 3,000, at most 3,000": Shape(lambda rng: crowded(rng, 5, 1_000, 3_000), (1, 10, 3_000)),
     "200 images of 100 equal boxes": Shape(lambda rng: copies(rng, 200, 100)),
-    "2,000 equal boxes": Shape(lambda rng: copies(rng, 1, 2_000), (1, 100, 2_000)),
-    "100 x 100,000 in one image, at most 100,000": Shape(lambda rng: crowded(rng, 1, 100, 100_000), (1, 100, 100_000)),
+    "2,000 equal boxes": Shape(lambda rng: copies(rng, 1, 2_000), (1, 10, 2_000)),
+    "100 x 100,000 in one image, at most 100,000": Shape(lambda rng: crowded(rng, 1, 100, 100_000), (1, 10, 100_000)),
 }
 """ground truths x detections of one class in an image"""
 

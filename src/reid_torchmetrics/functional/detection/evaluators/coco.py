@@ -20,6 +20,7 @@ from reid_torchmetrics.functional.detection.curves import (
     area_under,
     curves_from_matches,
     precision_at_recall,
+    recalls_on,
 )
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
@@ -204,7 +205,7 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
     _checks.one_of("rule", rule, AP_RULES)
     recalls = None  # the rules but one have recalls of their own
     if rule == "coco":
-        recalls = torch.tensor(grid.recall_thresholds, dtype=torch.float64, device=matches.scores.device)
+        recalls = recalls_on(matches.scores.device, tuple(grid.recall_thresholds))
     recall, found = [], {}
     for limit in {last, grid.official_limit}:
         fewer = matches.within(limit)

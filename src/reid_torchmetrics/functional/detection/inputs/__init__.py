@@ -22,7 +22,6 @@ from reid_torchmetrics.functional.detection.inputs.images import Detections, Gro
 from reid_torchmetrics.functional.detection.inputs.ordering import OrderedDetections, OrderedGroundTruths, order_boxes
 from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Reach, Shapes
 from reid_torchmetrics.functional.detection.inputs.sorting import (
-    are_ascending,
     distinct_labels,
     order_by_class_and_score,
     place_of_labels,

@@ -202,11 +202,8 @@ def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor,
         receivers = _SeveralHeld(lists, lists.capacity, num_thresholds)
     # By threshold and proposer the place that holds him.
     held_at = lists.receiver.new_full((num_thresholds * len(proposers),), num_pairs)
-    proposals = _first_proposals(torch.searchsorted(lists.proposer, proposers), next_choice, num_thresholds)
-    while True:
-        proposals = proposals.where(proposals.place < num_pairs)
-        if not len(proposals.place):
-            break
+    proposals = _first_proposals(torch.searchsorted(lists.proposer, proposers), next_choice)
+    while len(proposals.place):
         if isinstance(receivers, _BestHeld) and len(proposals.place) <= _FEW and held_at.device.type == "cpu":
             receivers.settle(proposals, held_at, next_choice)
             break
@@ -217,15 +214,22 @@ def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor,
         left = held_at.index_select(0, item)
         held_at[item] = num_pairs
         proposals = _Proposals(threshold, proposer, next_choice.after(left, threshold))
+        proposals = proposals.where(proposals.place < num_pairs)
     item = (held_at < num_pairs).nonzero()[:, 0]
     rank = receivers.ranks(held_at).index_select(0, item)
     return item // max(len(proposers), 1), held_at.index_select(0, item), rank
 
 
-def _first_proposals(heads: Int[Tensor, " proposers"], next_choice: _NextChoice, num_thresholds: int) -> _Proposals:
-    """One for each threshold and proposer, given the places where the lists begin."""
-    threshold = torch.arange(num_thresholds, device=heads.device).repeat_interleave(len(heads))
-    proposer = torch.arange(len(heads), device=heads.device).repeat(num_thresholds)
-    head = heads.index_select(0, proposer)
-    place = next_choice.choose(head, next_choice.first_ignored.index_select(0, head), threshold)
+def _first_proposals(heads: Int[Tensor, " proposers"], next_choice: _NextChoice) -> _Proposals:
+    """One for each proposer and threshold that some overlap reaches, given the places where the lists begin.
+
+    The first of a list is asked under the thresholds that it reaches, and the first ignored one under what more it
+    reaches: of each part the first reaches most.
+    """
+    otherwise = next_choice.first_ignored.index_select(0, heads)
+    passed = next_choice.passed.index_select(0, heads)
+    num_asked = torch.maximum(passed, next_choice.passed.index_select(0, otherwise))
+    proposer, threshold = segments.runs(0, num_asked)
+    is_first = threshold < passed.index_select(0, proposer)
+    place = torch.where(is_first, heads.index_select(0, proposer), otherwise.index_select(0, proposer))
     return _Proposals(threshold, proposer, place)

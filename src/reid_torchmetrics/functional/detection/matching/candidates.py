@@ -37,6 +37,8 @@ class Candidates(NamedTuple):
     ground_truth: Int[Tensor, " pairs"]
     detection: Int[Tensor, " pairs"]
     """counted in `places`"""
+    is_in_order: bool = True
+    """whether the pairs of a ground truth are in the order of their detections"""
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def _nearby_blocks(
     first, lengths = runs
     for block in search.blocks(lengths):
         ground_truth, detection = segments.runs(first[block], lengths[block])
-        yield Candidates(*detections, ground_truths[block].index_select(0, ground_truth), detection)
+        yield Candidates(*detections, ground_truths[block].index_select(0, ground_truth), detection, is_in_order=False)
 
 
 def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:

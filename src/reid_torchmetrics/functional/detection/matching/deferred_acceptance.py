@@ -42,6 +42,18 @@ class CandidatePairs:
         return CandidatePairs(*(values.index_select(0, places) for values in vars(self).values()))
 
 
+class _ListedPairs(NamedTuple):
+    """Pairs in the order of preference lists, which the overlaps are not needed for any more."""
+
+    ground_truth: Int[Tensor, " pairs"]
+    column: Int[Tensor, " pairs"]
+    passed: Int[Tensor, " pairs"]
+
+    def at(self, places: Int[Tensor, " some"]) -> _ListedPairs:
+        """Some of the pairs."""
+        return _ListedPairs(*(values.index_select(0, places) for values in self))
+
+
 class MatchedPairs(NamedTuple):
     """Which detection takes which ground truth, under which threshold and area range."""
 
@@ -71,9 +83,11 @@ def stable_matching(
     ignored = kinds.ignored
     num_areas, num_ground_truths = ignored.shape
     is_crowd, groups = kinds.ground_truths.is_crowd, kinds.ground_truths.groups
-    by_preference = candidates.at(_preference_order(candidates))
+    listed = _ListedPairs(candidates.ground_truth, candidates.column, candidates.passed)
+    by_preference = crowds_last = listed.at(_preference_order(candidates))
     crowd = is_crowd.index_select(0, by_preference.ground_truth)
-    crowds_last = by_preference.at((by_preference.column * 2 + crowd).sort(stable=True).indices)
+    if bool(crowd.any()):
+        crowds_last = by_preference.at((by_preference.column * 2 + crowd).sort(stable=True).indices)
     copy_of = _copies_of_groups(_changed_groups(crowds_last, is_crowd, ignored, groups), ignored, groups)
 
     # Copy 0 has all pairs, copy 1 + a those of the groups that range a changes: their numbers are shifted by the copy.
@@ -81,22 +95,19 @@ def stable_matching(
     is_own = copy_of == own_copy
     area, place = is_own.index_select(1, groups.index_select(0, by_preference.ground_truth)).nonzero().unbind(1)
     again = by_preference.at(place)
-    copies = CandidatePairs(
-        torch.cat([crowds_last.ground_truth, again.ground_truth + (area + 1) * num_ground_truths]),
-        torch.cat([crowds_last.column, again.column + (area + 1) * num_columns]),
-        torch.cat([crowds_last.passed, again.passed]),
-        torch.cat([crowds_last.iou, again.iou]),
+    again = _ListedPairs(
+        again.ground_truth + (area + 1) * num_ground_truths, again.column + (area + 1) * num_columns, again.passed
     )
 
     # In a list the ground truths that its copy ignores come last; in copy 0 these are the crowds.
-    is_ignored = torch.cat([is_crowd[None], ignored]).flatten().index_select(0, copies.ground_truth)
-    order = (copies.column * 2 + is_ignored).sort(stable=True).indices
-    copies = copies.at(order)
+    ignored_by_copy = torch.cat([is_crowd[None], ignored]).flatten()
+    again = again.at((again.column * 2 + ignored_by_copy.index_select(0, again.ground_truth)).sort(stable=True).indices)
+    copies = _ListedPairs(*map(torch.cat, zip(crowds_last, again, strict=True))) if len(place) else crowds_last
     lists = PreferenceLists(
         copies.column,
         copies.ground_truth,
         copies.passed,
-        is_ignored.index_select(0, order),
+        ignored_by_copy.index_select(0, copies.ground_truth),
         is_crowd.index_select(0, copies.ground_truth % num_ground_truths),
         _capacities(kinds, copies.ground_truth % num_ground_truths),
     )
@@ -144,7 +155,7 @@ def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
 
 
 def _changed_groups(
-    crowds_last: CandidatePairs,
+    crowds_last: _ListedPairs,
     is_crowd: Bool[Tensor, " ground_truths"],
     ignored: Bool[Tensor, "areas ground_truths"],
     groups: Int[Tensor, " ground_truths"],

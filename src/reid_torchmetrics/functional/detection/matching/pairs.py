@@ -15,7 +15,6 @@ from reid_torchmetrics.functional.detection.inputs import (
     OrderedDetections,
     OrderedGroundTruths,
     Shapes,
-    are_ascending,
     distinct_labels,
     order_boxes,
 )
@@ -101,24 +100,20 @@ def overlapping(
         at_least,
         max_bytes,
     )
-    found = _Found()
+    found, is_in_order = _Found(), True
     for block in find_candidates(search):
         crowds = search.crowds(block.ground_truth)
         iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, crowds)
         kept = (iou >= at_least).nonzero()[:, 0]
         detection = block.places.index_select(0, block.detection.index_select(0, kept))
+        is_in_order &= block.is_in_order
         found.add(block.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept))
-    return _in_order(found.pairs(), len(detections.rows))
+    return found.pairs() if is_in_order else _in_order(found.pairs(), len(detections.rows))
 
 
 def _in_order(pairs: Pairs, num_detections: int) -> Pairs:
-    """By ground truth and detection, as they are but for those of crowded groups."""
-    if len(pairs.iou) < 2:
-        return pairs
-    keys = (pairs.ground_truth * num_detections).add_(pairs.detection)
-    if are_ascending(keys):
-        return pairs
-    order = keys.sort().indices
+    """By ground truth and detection."""
+    order = (pairs.ground_truth * num_detections).add_(pairs.detection).sort().indices
     return Pairs(*(column.index_select(0, order) for column in pairs))
 
 
