@@ -17,7 +17,7 @@ from reid_torchmetrics.functional.detection.matching.kinds import Kinds
 from reid_torchmetrics.functional.detection.matching.pairs import Pairs
 
 _BYTES_PER_CONTESTED_PAIR = 800  # about what is held of a pair that competes, with the copies for four area ranges
-_CACHED_CONTESTED_PAIRS = 1 << 15
+_CACHED_CONTESTED_PAIRS = 1 << 13
 
 
 @dataclass(frozen=True)
