@@ -48,6 +48,6 @@ def benchmarks(session: nox.Session) -> None:
         session.install("-c", "constraints.txt", "-e", ".[bench]")
     for script in (
         *("ranking_speed", "peak_memory", "step_cost", "distributed_cost"),
-        *("detection_speed", "detection_memory", "detection_scaling", "detection_collectives"),
+        *("detection_speed", "detection_shapes", "detection_memory", "detection_scaling", "detection_collectives"),
     ):
         session.run("python", f"benchmarks/{script}.py")

@@ -29,10 +29,9 @@ from reid_torchmetrics import DetectionMAP
 BATCH = 32
 """images given to `update` at a time by a validation loop"""
 
-NAMES = (
-    *("map", "map_50", "map_75", "map_small", "map_medium", "map_large"),
-    *("mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"),
-)
+Limits = tuple[int, int, int]
+"""of the detections of an image and class"""
+COCO_LIMITS: Limits = (1, 10, 100)
 
 LITTLE = Size(num_images=50, num_classes=10, num_ground_truths=400, num_detections=50)
 
@@ -103,43 +102,45 @@ def datasets(detections: Batch, target: Batch) -> list[dict[str, list[dict[str, 
     return [truths, truths | {"annotations": found.annotations(scores="score")}]
 
 
-def ours(detections: Batch, target: Batch) -> list[float]:
+def ours(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """`DetectionMAP`, given all images at once, as the others are."""
-    return numbers(fed(DetectionMAP(), detections, target, len(target)))
+    metric = DetectionMAP(max_detection_thresholds=limits)
+    return numbers(fed(metric, detections, target, len(target)), limits)
 
 
-def ours_by_batches(detections: Batch, target: Batch) -> list[float]:
+def ours_by_batches(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """`DetectionMAP`, as a validation loop feeds it."""
-    return numbers(fed(DetectionMAP(), detections, target, BATCH))
+    metric = DetectionMAP(max_detection_thresholds=limits)
+    return numbers(fed(metric, detections, target, BATCH), limits)
 
 
-def hotcoco(detections: Batch, target: Batch) -> list[float]:
+def hotcoco(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """Columns for the ground truths, an array for the detections."""
     from hotcoco import COCO, COCOeval  # noqa: PLC0415
 
     found, columns = Arrays.of(detections), Arrays.of(target)
     own = (*tables(len(target), found, columns).values(), columns.images, columns.labels, columns.boxes)
     truth = COCO.from_arrays(*own, **columns.others)
-    return evaluated(COCOeval(truth, truth.load_res(found.results()), "bbox"))
+    return evaluated(COCOeval(truth, truth.load_res(found.results()), "bbox"), limits)
 
 
-def ultrafast_pycocotools(detections: Batch, target: Batch) -> list[float]:
+def ultrafast_pycocotools(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """Dictionaries for the ground truths, for which it knows no arrays, and an array for the detections."""
     from ultrafast_pycocotools import COCO, COCOeval  # noqa: PLC0415
 
     found = Arrays.of(detections)
     truth = COCO(dataset(len(target), found, Arrays.of(target)), verbose=False)
-    return evaluated(COCOeval(truth, truth.loadRes(found.results()), "bbox"))
+    return evaluated(COCOeval(truth, truth.loadRes(found.results()), "bbox"), limits)
 
 
-def faster_coco_eval(detections: Batch, target: Batch) -> list[float]:
+def faster_coco_eval(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """Dictionaries for both, which it makes of arrays, too."""
     from faster_coco_eval import COCO, COCOeval_faster  # noqa: PLC0415
 
-    return evaluated(COCOeval_faster(*map(COCO, datasets(detections, target)), "bbox"))
+    return evaluated(COCOeval_faster(*map(COCO, datasets(detections, target)), "bbox"), limits)
 
 
-def pycocotools(detections: Batch, target: Batch) -> list[float]:
+def pycocotools(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """Dictionaries for both."""
     from pycocotools.coco import COCO  # noqa: PLC0415
     from pycocotools.cocoeval import COCOeval  # noqa: PLC0415
@@ -149,25 +150,28 @@ def pycocotools(detections: Batch, target: Batch) -> list[float]:
         sides.append(COCO())
         sides[-1].dataset = given
         sides[-1].createIndex()
-    return evaluated(COCOeval(*sides, "bbox"))
+    return evaluated(COCOeval(*sides, "bbox"), limits)
 
 
-def torchmetrics_default(detections: Batch, target: Batch) -> list[float]:
+def torchmetrics_default(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """`MeanAveragePrecision` with pycocotools behind it, but for thresholds that are not rounded to float32."""
-    return numbers(fed(mean_average_precision("pycocotools"), detections, target, len(target)))
+    metric = mean_average_precision("pycocotools", limits)
+    return numbers(fed(metric, detections, target, len(target)), limits)
 
 
-def torchmetrics_faster(detections: Batch, target: Batch) -> list[float]:
+def torchmetrics_faster(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """`MeanAveragePrecision` with faster-coco-eval behind it, likewise."""
-    return numbers(fed(mean_average_precision("faster_coco_eval"), detections, target, len(target)))
+    metric = mean_average_precision("faster_coco_eval", limits)
+    return numbers(fed(metric, detections, target, len(target)), limits)
 
 
-def evaluated(evaluation) -> list[float]:
-    """What an evaluation by pycocotools' interface finds."""
+def evaluated(evaluation, limits: Limits) -> list[float]:
+    """What an evaluation by pycocotools' interface finds; the first is -1 unless 100 is among the limits."""
+    evaluation.params.maxDets = [*limits]
     evaluation.evaluate()
     evaluation.accumulate()
     evaluation.summarize()
-    return np.asarray(evaluation.stats, dtype=np.float64)[: len(NAMES)].tolist()
+    return np.asarray(evaluation.stats, dtype=np.float64)[:12].tolist()
 
 
 def fed(metric, detections: Batch, target: Batch, size: int):
@@ -177,19 +181,21 @@ def fed(metric, detections: Batch, target: Batch, size: int):
     return metric
 
 
-def numbers(metric) -> list[float]:
+def numbers(metric, limits: Limits) -> list[float]:
     """The 12 of a metric's values."""
-    values = metric.compute()
-    return [float(values[name]) for name in NAMES]
+    values, sizes = metric.compute(), ("small", "medium", "large")
+    names = ("map", "map_50", "map_75", *(f"map_{size}" for size in sizes))
+    return [float(values[name]) for name in (*names, *(f"mar_{each}" for each in (*limits, *sizes)))]
 
 
-def mean_average_precision(backend: str):
+def mean_average_precision(backend: str, limits: Limits):
     """TorchMetrics' metric with COCO's thresholds in float64."""
     stand_in_for_torchvision()
     from torchmetrics.detection.mean_ap import MeanAveragePrecision  # noqa: PLC0415
 
     thresholds = {"iou_thresholds": np.linspace(0.5, 0.95, 10), "rec_thresholds": np.linspace(0, 1, 101)}
-    return MeanAveragePrecision(backend=backend, **{name: values.tolist() for name, values in thresholds.items()})
+    lists = {name: values.tolist() for name, values in thresholds.items()}
+    return MeanAveragePrecision(backend=backend, max_detection_thresholds=[*limits], **lists)
 
 
 def stand_in_for_torchvision() -> None:
@@ -210,7 +216,7 @@ def stand_in_for_torchvision() -> None:
     imports._TORCHVISION_AVAILABLE.available = True  # noqa: SLF001 - it has looked already
 
 
-Contestant = Callable[[Batch, Batch], list[float]]
+Contestant = Callable[[Batch, Batch, Limits], list[float]]
 
 CONTESTANTS: dict[str, tuple[Contestant, tuple[str, ...]]] = {
     "ours": (ours, ()),
@@ -256,10 +262,10 @@ def versions() -> str:
     return ", ".join(f"{package} {importlib.metadata.version(package)}" for package in there)
 
 
-def evaluate(name: str, detections: Batch, target: Batch) -> list[float]:
+def evaluate(name: str, detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """The 12 numbers, by one of the contestants, in silence."""
     with quiet():
-        return CONTESTANTS[name][0](detections, target)
+        return CONTESTANTS[name][0](detections, target, limits)
 
 
 def prepare(names: list[str], threads: int) -> None:

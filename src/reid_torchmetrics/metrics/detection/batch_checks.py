@@ -7,6 +7,7 @@ ours.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -184,6 +185,23 @@ def _first(is_wrong: Tensor) -> int | None:
 def sides_of(boxes: Tensor, box_format: str) -> Tensor:
     """Width and height of boxes as they are given."""
     return boxes[:, 2:] - boxes[:, :2] if box_format == "xyxy" else boxes[:, 2:]
+
+
+def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
+    """Whether all values are finite and no box has a negative size; a NaN is the least and the largest where it is."""
+    ends: list[Tensor] = []
+    for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
+        if len(boxes):
+            ends += sides_of(boxes, box_format).aminmax()
+    num_sides = len(ends)
+    for name in ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas"):
+        if len(batch[name]):
+            ends += batch[name].aminmax()
+    if not ends:
+        return True
+    ends[0] = ends[0].to(torch.promote_types(ends[0].dtype, torch.float32))  # in float16 an area of 65536 is infinite
+    values = torch.stack(ends).tolist()  # the one synchronization
+    return all(map(math.isfinite, values)) and min(values[:num_sides]) >= 0
 
 
 def _shape(value: Tensor) -> str:

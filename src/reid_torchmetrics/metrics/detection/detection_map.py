@@ -176,12 +176,17 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return self._value(*self._match(self._match_request()))
+        request = self._match_request()
+        return self._value(request.grid, *self._match(request))
 
-    def _value(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> dict[str, Any] | Tensor:
-        found, grid = merge_local_matches(parts), self._grid()
+    def _value(
+        self, grid: CocoGrid, numbering: ImageNumbering, parts: Sequence[LocalMatches]
+    ) -> dict[str, Any] | Tensor:
+        found = merge_local_matches(parts)
         averages = average_matches(found.matches[0], grid, rule=self.interpolation)
-        numbers = {name: value.to(self.device, torch.float32) for name, value in averages.summary().items()}
+        summary = averages.summary()
+        rounded = torch.stack([*summary.values()]).to(self.device, torch.float32)
+        numbers = dict(zip(summary, rounded.unbind(), strict=True))
         if self.metric is not None:
             return numbers[self.metric]
         # Beside the numbers: grids and overlaps, then what is said of each class by itself.
@@ -197,11 +202,12 @@ class DetectionMAP(BoxMetric):
         return {name: _moved(value, self.device) for name, value in values.items()}
 
     def _of_classes(self, averages: ClassAverages) -> dict[str, Tensor]:
-        precision, recall = averages.map_per_class(), averages.mar_per_class()
-        if not self.class_metrics:
-            precision = recall = precision.new_tensor(-1.0)
+        if self.class_metrics:
+            precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
+        else:
+            precision = recall = torch.tensor(-1.0)
         name = f"mar_{self.max_detection_thresholds[-1]}_per_class"
-        return {"map_per_class": precision.float(), name: recall.float()}
+        return {"map_per_class": precision, name: recall}
 
     def results(self) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, box_areas, to_xywh
+from reid_torchmetrics.metrics.detection.batch_checks import are_sound
 from reid_torchmetrics.metrics.detection.fingerprints import changed_repetitions, fingerprints
 
 # Fields that the metric holds as states, and what these are without rows.
@@ -116,6 +117,8 @@ class ImageNumbering:
         Raises:
             ValueError: images with other ground truths have the same id, on whatever process they are.
         """
+        if self.ids is None and len(self.sizes) == 1:
+            return NumberedImages(images, torch.arange(len(images), dtype=torch.int32, device=images.device))
         if self.ids is None:
             sizes = torch.tensor(self.sizes, device=images.device)
             return NumberedImages(images, interleaved_numbers(sizes, process))
@@ -148,21 +151,25 @@ class NumberedImages:
         labels = [held.detection_labels, held.ground_truth_labels]
         if one_class:
             labels = [torch.zeros_like(each) for each in labels]
-        return (
-            Detections(
-                boxes=held.detection_boxes,
-                scores=held.detection_scores,
-                labels=labels[0],
-                images=_repeat(self.numbers, held.detection_counts, len(labels[0])),
-            ),
-            GroundTruths(
-                boxes=held.ground_truth_boxes,
-                labels=labels[1],
-                images=_repeat(self.numbers, held.ground_truth_counts, len(labels[1])),
-                is_crowd=held.ground_truth_crowds,
-                areas=held.ground_truth_areas,
-            ),
+        columns: tuple[dict[str, Any], dict[str, Any]] = (
+            {
+                "boxes": held.detection_boxes,
+                "scores": held.detection_scores,
+                "labels": labels[0],
+                "images": _repeat(self.numbers, held.detection_counts, len(labels[0])),
+            },
+            {
+                "boxes": held.ground_truth_boxes,
+                "labels": labels[1],
+                "images": _repeat(self.numbers, held.ground_truth_counts, len(labels[1])),
+                "is_crowd": held.ground_truth_crowds,
+                "areas": held.ground_truth_areas,
+            },
         )
+        # They were checked when they came, but have been converted since: all are looked at together.
+        if are_sound({name: getattr(held, name) for name in STATES}, "xywh"):
+            return Detections.unchecked(**columns[0]), GroundTruths.unchecked(**columns[1])
+        return Detections(**columns[0]), GroundTruths(**columns[1])
 
 
 class ImageBoxes(NamedTuple):

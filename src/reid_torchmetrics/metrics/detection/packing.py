@@ -6,7 +6,6 @@ image, to say which one is wrong.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -50,7 +49,7 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
     packed, problem, is_sound = Batch({}, 0), None, False
     try:
         packed = _pack(preds, target, device)
-        is_sound = _is_sound(packed.states, box_format)
+        is_sound = batch_checks.are_sound(packed.states, box_format)
     except Exception as error:  # noqa: BLE001 - the checks of each image have better words for it
         problem = error
     try:
@@ -158,20 +157,3 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     if len({tensor.device for tensor in tensors}) > 1:
         tensors = [tensor.to(device) for tensor in tensors]
     return {"image_ids": torch.cat(tensors).to(device, torch.int64, non_blocking=True)}
-
-
-def _is_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
-    """Whether all values are finite and no box has a negative size; a NaN is the least and the largest where it is."""
-    ends: list[Tensor] = []
-    for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
-        if len(boxes):
-            ends += batch_checks.sides_of(boxes, box_format).aminmax()
-    num_sides = len(ends)
-    for name in ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas"):
-        if len(batch[name]):
-            ends += batch[name].aminmax()
-    if not ends:
-        return True
-    ends[0] = ends[0].to(torch.promote_types(ends[0].dtype, torch.float32))  # in float16 an area of 65536 is infinite
-    values = torch.stack(ends).tolist()  # the one synchronization
-    return all(map(math.isfinite, values)) and min(values[:num_sides]) >= 0

@@ -1,5 +1,6 @@
 """What must change nothing in COCO's evaluation, and what may change only what it says."""
 
+import contextlib
 from dataclasses import replace
 from unittest import mock
 
@@ -23,8 +24,9 @@ from reid_torchmetrics.functional.detection import (
     merge_matches,
 )
 from reid_torchmetrics.functional.detection.curves import precision_recall
+from reid_torchmetrics.functional.detection.evaluators import coco
 from reid_torchmetrics.functional.detection.inputs import sorting
-from reid_torchmetrics.functional.detection.matching import assignment, matching, pairs
+from reid_torchmetrics.functional.detection.matching import acceptance, assignment, candidates, matching
 from tests.detection_strategies import problems
 from tests.reference.detection import Detection
 
@@ -157,26 +159,39 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert same_matches(problem.matched(max_bytes=max_bytes), problem.matched())
 
 
-INTERNAL_SIZES = [
-    (matching, "_AREA_BLOCK"),
-    (pairs, "_CACHED_PAIRS"),
-    (assignment, "_CACHED_CONTESTED_PAIRS"),
-    (precision_recall, "_MOST_CURVES"),
-    (precision_recall, "_MOST_COUNTED"),
-    (sorting, "_NARROW_LABELS"),
-]
+INTERNAL_SIZES = {
+    "blocks of areas": {(matching, "_AREA_BLOCK"): 2},
+    "blocks of pairs": {(candidates, "_CACHED_PAIRS"): 2},
+    "blocks of contested pairs": {(assignment, "_CACHED_CONTESTED_PAIRS"): 2},
+    "only near detections": {
+        (candidates, "_CACHED_PAIRS"): 2,
+        (candidates, "_LEAST_DETECTIONS"): 1,
+        (candidates, "_LEAST_GROUND_TRUTHS"): 1,
+        (candidates, "_LEAST_CROWDED_PAIRS"): 1,
+        (candidates, "_MOST_NEARBY"): 1.0,
+    },
+    "only rounds of proposals": {(acceptance, "_FEW"): -1},
+    "one area range at a time": {(coco, "_CACHED_CELLS"): 0},
+    "many curves": {(precision_recall, "_MOST_CURVES"): 2},
+    "long curves": {(precision_recall, "_MOST_COUNTED"): 2},
+    "many labels": {(sorting, "_FEW_LABELS"): 0},
+    "large labels": {(sorting, "_FEW_LABELS"): 0, (sorting, "_NARROW_LABELS"): 2},
+}
 
 
-@pytest.mark.parametrize(("module", "size"), INTERNAL_SIZES)
-def test_what_is_done_with_many_boxes_gives_the_same_with_few(module, size):
-    """Blocks, and the ways of more curves, longer curves and larger labels than those of small problems."""
+@pytest.mark.parametrize("sizes", INTERNAL_SIZES.values(), ids=INTERNAL_SIZES.keys())
+def test_what_is_done_with_many_boxes_gives_the_same_with_few(sizes):
+    """Blocks, and the ways of more curves, longer curves, larger labels and crowded images than small problems have."""
 
     @few
     @given(problems())
     def compare(problem):
-        with mock.patch.object(module, size, 2):
-            found = problem.evaluated()
+        with contextlib.ExitStack() as patches:
+            for (module, size), value in sizes.items():
+                patches.enter_context(mock.patch.object(module, size, value))
+            found, taken = problem.evaluated(), problem.taken()
         assert same(found, problem.evaluated())
+        assert taken == problem.taken()
 
     compare()
 

@@ -5,6 +5,7 @@ from reid_torchmetrics.functional.detection.curves.average_precision import (
     Rule,
     area_under,
     average_precision,
+    recalls_on,
     trapezoids,
 )
 from reid_torchmetrics.functional.detection.curves.confidence_curve import ConfidenceCurve, confidence_curve

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from reid_torchmetrics.functional.detection.curves.precision_recall import (
 )
 from reid_torchmetrics.functional.detection.inputs import check_recalls
 
+_FEW_POSITIVES = 64
 _MAX_VALUES = 1 << 20  # envelopes are read at so many places at a time
 
 
@@ -45,7 +46,7 @@ class Rule:
 
     def recalls(self, device: torch.device) -> Float[Tensor, " recalls"]:
         """The recalls at which an envelope is read."""
-        return torch.from_numpy(np.linspace(0, 1, self.num_recalls or 0)).to(device)
+        return recalls_on(device, tuple(np.linspace(0, 1, self.num_recalls or 0).tolist()))
 
 
 def average_precision(
@@ -114,9 +115,32 @@ def mean_at_recalls(
     padded = functional.pad(envelope, (0, 1))
 
     def mean(block: _Block) -> Tensor:
-        return padded[block.places(first_reaching(block.num_positives[:, 0], recalls))].mean(1)
+        places = block.places(_first_reaching(block.num_positives[:, 0], recalls))
+        return padded.index_select(0, places.view(-1)).view(places.shape).mean(1)
 
     return _per_block(curves, mean, len(recalls))
+
+
+def _first_reaching(num_positives: Int[Tensor, " curves"], recalls: Tensor) -> Int[Tensor, "curves recalls"]:
+    """As `first_reaching`, but looked up by the number of ground truths where many curves share it."""
+    most = int(num_positives.max()) if len(num_positives) else 0
+    if most < _FEW_POSITIVES:
+        return _reaching_few(recalls).index_select(0, num_positives)
+    if most + 1 >= len(num_positives):
+        return first_reaching(num_positives, recalls)
+    return first_reaching(torch.arange(most + 1, device=recalls.device), recalls).index_select(0, num_positives)
+
+
+@lru_cache(maxsize=8)
+def _reaching_few(recalls: Tensor) -> Tensor:
+    """As `first_reaching` for few ground truths, by their number: a training loop asks for it at every step."""
+    return first_reaching(torch.arange(_FEW_POSITIVES, device=recalls.device), recalls)
+
+
+@lru_cache(maxsize=8)
+def recalls_on(device: torch.device, recalls: tuple[float, ...]) -> Float[Tensor, " recalls"]:
+    """Recalls as a tensor, which is to be read only: the same one for the same recalls."""
+    return torch.tensor(recalls, dtype=torch.float64, device=device)
 
 
 def mean_over_positives(
@@ -178,7 +202,10 @@ def _per_block(curves: Curves, measure: Callable[[_Block], Tensor], num_values: 
     """Apply `measure` to blocks of curves, so that reading many curves at many recalls needs little memory."""
     size, end = max(1, _MAX_VALUES // max(num_values, 1)), len(curves.counts)
     columns = (curves.starts, curves.num_true_positives, curves.num_positives, curves.num_detections)
-    blocks = zip(*(column.reshape(-1, 1).split(size) for column in columns), strict=True)
+    flat = [column.reshape(-1, 1) for column in columns]
+    if len(flat[0]) <= size:
+        return measure(_Block(end, *flat))
+    blocks = zip(*(column.split(size) for column in flat), strict=True)
     return torch.cat([measure(_Block(end, *block)) for block in blocks])
 
 

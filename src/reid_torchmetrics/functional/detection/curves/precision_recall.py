@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int, Integer
@@ -37,17 +38,17 @@ class Curves:
     places: Int[Tensor, " points"]
     """where the true positive stands among the detections"""
 
-    @property
+    @cached_property
     def starts(self) -> Int[Tensor, "*curves"]:
         """Where the points of each curve begin."""
         return segments.starts(self.num_true_positives.flatten()).view_as(self.num_true_positives)
 
-    @property
+    @cached_property
     def curve(self) -> Int[Tensor, " points"]:
         """The number of each point's curve."""
         return segments.numbers(self.num_true_positives.flatten(), len(self.counts))
 
-    @property
+    @cached_property
     def orders(self) -> Int[Tensor, " points"]:
         """The number of each true positive in its curve, from 1."""
         return segments.runs(1, self.num_true_positives.flatten(), len(self.counts))[1]

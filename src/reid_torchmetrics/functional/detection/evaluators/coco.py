@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import (
+    AP_RULES,
     Curves,
-    average_precision,
+    area_under,
     curves_from_matches,
     precision_at_recall,
+    recalls_on,
 )
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
@@ -29,6 +33,9 @@ from reid_torchmetrics.functional.detection.inputs import (
     GroundTruths,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
+
+_CACHED_CELLS = 1 << 15  # verdicts of all area ranges and thresholds: so few are looked at together
+_FEW_CURVES = 1 << 10  # of an area range
 
 
 @dataclass(frozen=True)
@@ -53,15 +60,28 @@ class ClassAverages:
         grid, last = self.grid, len(self.grid.max_detections) - 1
         most, thresholds = self.average_precision[last], [*grid.iou_thresholds]
         slots = [[slot for slot, value in enumerate(thresholds) if value == wanted] for wanted in (0.5, 0.75)]
-        of_limits = dict(zip(grid.max_detections, self.recall[:, 0], strict=True))  # a limit may be given twice
-        values = [
-            self.average_precision[grid.official_limit][0],
-            *(most[0, chosen] for chosen in slots),
-            *most[1:],
-            *of_limits.values(),
-            *self.recall[last, 1:],
+        limits = [*{limit: place for place, limit in enumerate(grid.max_detections)}.values()]  # one may be given twice
+        of_areas, of_limits = _Means.of(most), _Means.of(self.recall)
+        parts = [
+            of_areas if grid.official_limit == last else _Means.of(self.average_precision[grid.official_limit]),
+            *(
+                _Means.of(most[:1, chosen[0] : chosen[0] + 1] if len(chosen) == 1 else most[:1, chosen])
+                for chosen in slots
+            ),
         ]
-        return dict(zip(grid.value_names, map(_mean, values), strict=True))
+        sums, counts = (
+            torch.cat(
+                [
+                    *(part[each][:1] for part in parts),
+                    of_areas[each][1:],
+                    of_limits[each][limits, 0],
+                    of_limits[each][last, 1:],
+                ]
+            )
+            for each in range(2)
+        )
+        means = (sums / counts).nan_to_num_(-1.0)
+        return dict(zip(grid.value_names, means.unbind(), strict=True))
 
     def map_per_class(self) -> Float[Tensor, " classes"]:
         """Mean over the thresholds, in the first area range and with the limit of `map`; -1 without ground truth."""
@@ -182,13 +202,16 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
     """
     _check_grid(matches, grid)
     last = len(grid.max_detections) - 1
-    recalls = grid.recall_thresholds if rule == "coco" else None  # the other rules have recalls of their own
+    _checks.one_of("rule", rule, AP_RULES)
+    recalls = None  # the rules but one have recalls of their own
+    if rule == "coco":
+        recalls = recalls_on(matches.scores.device, tuple(grid.recall_thresholds))
     recall, found = [], {}
     for limit in {last, grid.official_limit}:
         fewer = matches.within(limit)
         blocks = []
         for curves in _walk_curves(fewer):
-            blocks.append(average_precision(curves, rule=rule, recall_thresholds=recalls))
+            blocks.append(area_under(curves, AP_RULES[rule], recalls))
             if limit == last:
                 recall.append(_recall_at_limits(fewer, curves, len(grid.max_detections)))
         found[limit] = torch.cat(blocks)
@@ -207,9 +230,10 @@ def _check_grid(matches: Matches, grid: CocoGrid) -> None:
 
 
 def _walk_curves(matches: Matches) -> Iterator[Curves]:
-    """The curves of one area range after another on a CPU, whose cache they fit; all together elsewhere."""
+    """The curves of one area range after another on a CPU, whose cache they fit; all together where they are few."""
     num_areas = len(matches.matched)
-    step = 1 if matches.columns.device.type == "cpu" else num_areas
+    is_small = matches.matched.numel() < _CACHED_CELLS and matches.matched.shape[1] * len(matches.classes) < _FEW_CURVES
+    step = num_areas if is_small or matches.columns.device.type != "cpu" else 1
     for first in range(0, num_areas, step):
         yield curves_from_matches(matches, areas=slice(first, first + step))
 
@@ -243,6 +267,13 @@ def _recall_at_limits(matches: Matches, curves: Curves, num_limits: int) -> Floa
     return num_found.movedim(-1, 0) / curves.num_positives.double()
 
 
-def _mean(values: Tensor) -> Float[Tensor, ""]:
-    """Mean of what is not NaN, -1 of nothing."""
-    return values.nanmean().nan_to_num(-1.0)
+class _Means(NamedTuple):
+    """What the means over thresholds and classes are made of, of what is not NaN."""
+
+    sums: Float[Tensor, "*rows"]
+    counts: Int[Tensor, "*rows"]
+
+    @classmethod
+    def of(cls, values: Float[Tensor, "*rows thresholds classes"]) -> _Means:
+        """Of the last two axes."""
+        return cls(values.nansum((-2, -1)), values.isnan().logical_not_().sum((-2, -1)))

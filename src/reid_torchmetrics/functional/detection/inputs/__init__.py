@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.detection.inputs.grid import (
 )
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs.ordering import OrderedDetections, OrderedGroundTruths, order_boxes
-from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Shapes
+from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Reach, Shapes
 from reid_torchmetrics.functional.detection.inputs.sorting import (
     distinct_labels,
     order_by_class_and_score,

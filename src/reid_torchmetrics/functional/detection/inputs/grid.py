@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,7 @@ class CocoGrid:
 def check_recalls(argument: str, recalls: Any) -> None:
     """Raise unless recalls are a sequence of ascending numbers from 0 to 1."""
     _checks.fractions(argument, recalls)
-    if any(second <= first for first, second in pairwise(recalls)):
+    if not all(map(operator.lt, recalls, recalls[1:])):
         raise ValueError(f"`{argument}` must ascend; got {recalls!r}.")
 
 

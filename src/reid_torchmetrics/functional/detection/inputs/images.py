@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
@@ -17,9 +18,18 @@ from reid_torchmetrics.functional.detection.inputs.box_checks import (
 )
 from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Shapes
 
+Boxes = TypeVar("Boxes")
+
 
 def _as_shapes(boxes: Tensor | Shapes) -> Shapes:
     return boxes if isinstance(boxes, Shapes) else BoxShapes(boxes)
+
+
+def _unchecked(cls: type[Boxes], columns: dict[str, Any]) -> Boxes:
+    made = object.__new__(cls)
+    for name, column in columns.items():
+        object.__setattr__(made, name, column)
+    return made
 
 
 @dataclass(frozen=True)
@@ -48,6 +58,11 @@ class Detections:
         check_scores("scores", self.scores, length, device)
         _checks.integer_labels("labels", self.labels, length, device)
         check_image_numbers("images", self.images, length, device)
+
+    @classmethod
+    def unchecked(cls, **columns: Any) -> Detections:
+        """Of tensors that are known to be right, by the names of the fields."""
+        return _unchecked(cls, columns)
 
     @property
     def shapes(self) -> Shapes:
@@ -89,6 +104,11 @@ class GroundTruths:
             _checks.mask("is_crowd", self.is_crowd, length, device)
         if self.areas is not None:
             check_areas("areas", self.areas, length, device)
+
+    @classmethod
+    def unchecked(cls, **columns: Any) -> GroundTruths:
+        """Of tensors that are known to be right, by the names of the fields."""
+        return _unchecked(cls, columns)
 
     @property
     def shapes(self) -> Shapes:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar, final
+from typing import NamedTuple, TypeVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,6 +15,19 @@ from torch import Tensor
 from reid_torchmetrics.functional.detection.inputs.boxes import Sides, box_areas, overlap
 
 Same = TypeVar("Same", bound="Shapes")
+
+_LEAST_REACH = 2.0**-9  # the least overlap for which boxes are looked for nearby: below it, nothing is far away
+_SLACK = 2.0**-10  # what is left to rounding: of an overlap, relatively
+_SOUND_SIDE = 2.0**20  # times the rounding of coordinates: a longer side is known well enough
+_LEAST_SIDE = 2.0**-500  # areas of shorter ones may not be normal numbers
+
+
+class Reach(NamedTuple):
+    """Where detections lie on a line, and between which ends those do that may overlap a ground truth so much."""
+
+    position: Float[Tensor, " detections"]
+    low: Float[Tensor, " ground_truths"]
+    high: Float[Tensor, " ground_truths"]
 
 
 class Shapes(ABC):
@@ -58,6 +71,27 @@ class Shapes(ABC):
             is_crowd: whether that is a crowd: then the share of the detection that lies in it. None if no one is.
         """
 
+    def reach(  # noqa: PYI019 - as `overlaps`
+        self: Same,
+        detections: Same,
+        *,
+        at_least: float,
+        is_crowd: Bool[Tensor, " ground_truths"] | None = None,
+    ) -> Reach | None:
+        """Where the detections are that may overlap each of these ground truths by a number, or None for anywhere.
+
+        A class that says more spares `overlaps` most pairs of a crowded image. It may give ends that are too far apart,
+        but never leaves out a detection whose overlap is so much.
+        """
+        return None
+
+    def repeats(self) -> Bool[Tensor, " shapes"] | None:
+        """Which shapes are equal to the one before, to the last bit of all overlaps; None if nobody knows.
+
+        Equal ground truths that follow each other are overlapped and matched as one.
+        """
+        return None
+
 
 @final
 @dataclass(frozen=True)
@@ -83,7 +117,7 @@ class BoxShapes(Shapes):
 
     def __getitem__(self, rows: Tensor) -> BoxShapes:
         """See `Shapes`."""
-        return replace(self, boxes=self.boxes.index_select(0, rows))
+        return BoxShapes(self.boxes.index_select(0, rows), self.sides_of)
 
     def areas(self) -> Float[Tensor, " boxes"]:
         """See `Shapes`: width times height."""
@@ -98,3 +132,42 @@ class BoxShapes(Shapes):
     ) -> Float[Tensor, " pairs"]:
         """See `Shapes`."""
         return overlap(self._sides.at(row), ground_truths._sides.at(true_row), is_crowd)
+
+    def reach(
+        self, detections: BoxShapes, *, at_least: float, is_crowd: Bool[Tensor, " ground_truths"] | None = None
+    ) -> Reach | None:
+        """See `Shapes`: where the detections begin, from the left or from the top, whichever tells more.
+
+        If boxes of widths w and v overlap by t or more, their common width is at least t w and t v. So v <= w / t, and
+        the other box begins between (1 - t) v to the left and (1 - t) w to the right. Of a crowd the common width is at
+        least t v alone.
+        """
+        if not len(detections) or at_least < _LEAST_REACH or not _are_sound(self._sides, detections._sides):
+            return None
+        axis = min(("left", "right"), ("top", "bottom"), key=lambda ends: _crowding(detections._sides, *ends))
+        begin, end = (getattr(self._sides, name) for name in axis)
+        least = at_least * (1 - _SLACK)
+        high = begin + (1 - least) * (end - begin)
+        if is_crowd is not None:
+            high = torch.where(is_crowd, end, high)
+        return Reach(getattr(detections._sides, axis[0]), begin - (1 - least) / least * (end - begin), high)
+
+    def repeats(self) -> Bool[Tensor, " boxes"]:
+        """See `Shapes`."""
+        is_repeated = torch.zeros(len(self.boxes), dtype=torch.bool, device=self.device)
+        is_repeated[1:] = (self.boxes[1:] == self.boxes[:-1]).all(1)
+        return is_repeated
+
+
+def _are_sound(*sides: Sides) -> bool:
+    """Whether all widths and heights are 0, so that nothing overlaps, or far longer than the rounding of edges."""
+    edges = torch.cat([edge for each in sides for edge in (each.left, each.top, each.right, each.bottom)])
+    least = max(float(edges.abs().max()) * 2.0**-52 * _SOUND_SIDE, _LEAST_SIDE)
+    lengths = torch.cat([length for each in sides for length in (each.right - each.left, each.bottom - each.top)])
+    return bool(((lengths == 0) | (lengths >= least)).all())  # NaN and infinity are not
+
+
+def _crowding(sides: Sides, begin: str, end: str) -> float:
+    """How long boxes are along an axis against how far they are spread out."""
+    first, last = getattr(sides, begin), getattr(sides, end)
+    return float((last - first).mean() / (first.amax() - first.amin()))

@@ -9,6 +9,8 @@ from torch import Tensor
 _WHOLE_INT32 = 1 << 32
 _NARROW_LABELS = 1 << 20  # below it, distinct labels are found by counting
 
+_FEW_LABELS = 1 << 11  # and it is not worth looking at them first
+
 
 def order_by_class_and_score(
     class_index: Int[Tensor, " rows"], scores: Float[Tensor, " rows"]
@@ -44,18 +46,17 @@ def narrowest(values: Integer[Tensor, " rows"], num_values: int) -> Integer[Tens
 def distinct_labels(*labels: Integer[Tensor, " _"]) -> Int[Tensor, " classes"]:
     """All labels that occur, ascending, int64."""
     joined = torch.cat([each.long() for each in labels])
-    if not len(joined):
-        return joined
-    least, most = joined.aminmax()
-    if least >= 0 and most < _NARROW_LABELS:
-        return torch.arange(int(most) + 1, device=joined.device)[joined.bincount() > 0]
+    if len(joined) >= _FEW_LABELS:
+        least, most = joined.aminmax()
+        if least >= 0 and most < _NARROW_LABELS:
+            return torch.arange(int(most) + 1, device=joined.device)[joined.bincount() > 0]
     distinct: Tensor = joined.unique()
     return distinct
 
 
 def place_of_labels(labels: Integer[Tensor, " rows"], classes: Int[Tensor, " classes"]) -> Int[Tensor, " rows"]:
     """The place of each label among `classes`, which are ascending and hold it, int32."""
-    if len(classes) and classes[0] >= 0 and classes[-1] < _NARROW_LABELS:
+    if len(labels) >= _FEW_LABELS and classes[0] >= 0 and classes[-1] < _NARROW_LABELS:
         table = torch.zeros(int(classes[-1]) + 1, dtype=torch.int32, device=labels.device)
         table[classes] = torch.arange(len(classes), dtype=torch.int32, device=labels.device)
         return table.index_select(0, labels.int())

@@ -10,12 +10,14 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs import OrderedDetections, OrderedGroundTruths
+from reid_torchmetrics.functional.detection.inputs import OrderedDetections
+from reid_torchmetrics.functional.detection.matching.candidates import num_at_a_time
 from reid_torchmetrics.functional.detection.matching.deferred_acceptance import CandidatePairs, stable_matching
-from reid_torchmetrics.functional.detection.matching.pairs import Pairs, num_at_a_time
+from reid_torchmetrics.functional.detection.matching.kinds import Kinds
+from reid_torchmetrics.functional.detection.matching.pairs import Pairs
 
 _BYTES_PER_CONTESTED_PAIR = 800  # about what is held of a pair that competes, with the copies for four area ranges
-_CACHED_CONTESTED_PAIRS = 1 << 15
+_CACHED_CONTESTED_PAIRS = 1 << 13
 
 
 @dataclass(frozen=True)
@@ -31,8 +33,7 @@ class Assignments:
 def assign(
     pairs: Pairs,
     detections: OrderedDetections,
-    ground_truths: OrderedGroundTruths,
-    ignored: Bool[Tensor, "areas ground_truths"],
+    kinds: Kinds,
     thresholds: list[float],
     *,
     keep_ground_truths: bool,
@@ -47,15 +48,21 @@ def assign(
         B and C are contested, as 2 has a choice: whether 3 gets C depends on what 2 takes, threshold by threshold;
         a detection that overlaps no ground truth enough is in no pair and has no column.
     """
+    ground_truths, ignored = kinds.ground_truths, kinds.ignored
+    is_crowd = ground_truths.is_crowd.index_select(0, pairs.ground_truth)
+    if bool(is_crowd.any()):
+        kept = _without_worse_crowds(pairs, is_crowd, len(detections.rows))
+        is_crowd = is_crowd.index_select(0, kept)
+        pairs = Pairs(*(column.index_select(0, kept) for column in pairs))
     # Of each pair: how many thresholds it passes, and the place of its detection in the order of accumulation.
     limits = torch.tensor(thresholds, dtype=torch.float64, device=pairs.iou.device)
     passed = torch.bucketize(pairs.iou, limits, right=True)
     place = detections.grouped.index_select(0, pairs.detection)
 
     # Where nobody has a choice, a pair matches under the thresholds from `better` up to `passed`, if there are any.
-    is_contested = _are_contested(pairs.ground_truth, place, len(detections.rows), len(ground_truths.rows))
+    is_contested = _are_contested(pairs.ground_truth, place, is_crowd, kinds)
     better = _passed_by_better(pairs.ground_truth, passed, len(thresholds))
-    better = better.masked_fill_(ground_truths.is_crowd.index_select(0, pairs.ground_truth), 0)  # a crowd takes all
+    better = better.masked_fill_(is_crowd, 0)  # a crowd takes all
     alone = (~is_contested & (better < passed)).nonzero()[:, 0]
     contested_pairs = is_contested.nonzero()[:, 0]
 
@@ -73,15 +80,13 @@ def assign(
     )
 
     # The others, some groups at a time: a cell [area, threshold, column] is true where a pair was matched.
-    group = ground_truths.groups.index_select(0, pairs.ground_truth.index_select(0, contested_pairs))
-    for block in _blocks_of_groups(group, max_bytes):
-        some = candidates.at(contested_pairs[block])
-        matched = stable_matching(some, ground_truths, ignored, len(columns), num_thresholds=len(thresholds))
+    for some in _blocks_of_groups(candidates, contested_pairs, kinds, max_bytes):
+        matched = stable_matching(some, kinds, len(columns), num_thresholds=len(thresholds))
         cells = (matched.area, matched.threshold, matched.column)
         taken.matched[cells] = True
         taken.true_positive[cells] = ~ignored[matched.area, matched.ground_truth]
         if taken.ground_truths is not None:
-            taken.ground_truths[cells] = ground_truths.rows.index_select(0, matched.ground_truth)
+            taken.ground_truths[cells] = kinds.rows_of(matched.ground_truth, matched.rank)
     return taken
 
 
@@ -101,24 +106,58 @@ def _number_columns(
     return columns, column_of.index_select(0, place)
 
 
-def _blocks_of_groups(groups: Int[Tensor, " contested"], max_bytes: int) -> Iterator[slice]:
-    """Ranges of whole groups of pairs that compete, which are matched together."""
-    most = num_at_a_time(max_bytes, _BYTES_PER_CONTESTED_PAIR, groups.device, _CACHED_CONTESTED_PAIRS)
-    lengths = groups.unique_consecutive(return_counts=True)[1]
-    edges = segments.edges(lengths).tolist()
-    for block in segments.ranges_within(lengths, most):
-        yield slice(edges[block.start], edges[block.stop])
+def _blocks_of_groups(
+    candidates: CandidatePairs, contested: Int[Tensor, " contested"], kinds: Kinds, max_bytes: int
+) -> Iterator[CandidatePairs]:
+    """The pairs that compete, by whole groups, which are matched together: first those where all kinds have one."""
+    if not len(contested):
+        return
+    group = kinds.ground_truths.groups.index_select(0, candidates.ground_truth.index_select(0, contested))
+    parts = [contested]
+    if kinds.copies is not None:
+        has_copies = torch.zeros_like(kinds.ground_truths.starts, dtype=torch.bool)
+        has_copies[kinds.ground_truths.groups[kinds.copies > 1]] = True
+        is_apart = has_copies.index_select(0, group)
+        parts = [contested[~is_apart], contested[is_apart]]
+        group = torch.cat([group[~is_apart], group[is_apart]])
+    most = num_at_a_time(max_bytes, _BYTES_PER_CONTESTED_PAIR, group.device, _CACHED_CONTESTED_PAIRS)
+    for pairs, groups in zip(parts, group.split([len(part) for part in parts]), strict=True):
+        lengths = groups.unique_consecutive(return_counts=True)[1]
+        edges = segments.edges(lengths).tolist()
+        for block in segments.ranges_within(lengths, most):
+            yield candidates.at(pairs[edges[block.start] : edges[block.stop]])
+
+
+def _without_worse_crowds(pairs: Pairs, is_crowd: Bool[Tensor, " pairs"], num_detections: int) -> Int[Tensor, " kept"]:
+    """The pairs but for those of a crowd that comes after another in the list of a detection: that one takes it."""
+    crowds = is_crowd.nonzero()[:, 0]
+    detection, iou = (column.index_select(0, crowds) for column in (pairs.detection, pairs.iou))
+    best = iou.new_zeros(num_detections).scatter_reduce_(0, detection, iou, "amax").index_select(0, detection)
+    # Of equal overlaps the last one comes first.
+    is_best = (iou == best).nonzero()[:, 0]
+    last = crowds.new_full((num_detections,), -1)
+    last.scatter_reduce_(0, detection.index_select(0, is_best), crowds.index_select(0, is_best), "amax")
+    is_kept = ~is_crowd
+    is_kept[last[last >= 0]] = True
+    return is_kept.nonzero()[:, 0]
 
 
 def _are_contested(
-    ground_truth: Int[Tensor, " pairs"], place: Int[Tensor, " pairs"], num_detections: int, num_ground_truths: int
+    ground_truth: Int[Tensor, " pairs"], place: Int[Tensor, " pairs"], is_crowd: Bool[Tensor, " pairs"], kinds: Kinds
 ) -> Bool[Tensor, " pairs"]:
-    """Whether the pair's ground truth is wanted by some detection that has another one, too."""
-    num_choices = place.bincount(minlength=num_detections)
-    chosen = (num_choices.index_select(0, place) > 1).nonzero()[:, 0]
-    is_contested = torch.zeros(num_ground_truths, dtype=torch.bool, device=place.device)
+    """Whether the pair's ground truth is one of several of its kind, or wanted by a detection that has others, too.
+
+    A crowd is not wanted, as there is enough of it: its pair is contested if the detection has another one itself.
+    """
+    has_others = (place.bincount() > 1).index_select(0, place)
+    chosen = has_others.nonzero()[:, 0]
+    if not len(chosen) and kinds.copies is None:
+        return has_others
+    is_contested = torch.zeros(len(kinds.ground_truths.rows), dtype=torch.bool, device=place.device)
+    if kinds.copies is not None:
+        is_contested |= kinds.copies > 1
     is_contested[ground_truth.index_select(0, chosen)] = True
-    return is_contested.index_select(0, ground_truth)
+    return torch.where(is_crowd, has_others, is_contested.index_select(0, ground_truth))
 
 
 def _passed_by_better(

@@ -23,9 +23,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.inputs import OrderedGroundTruths
-
-_FREE = 2**62  # more than any proposer's number: held by nobody
+from reid_torchmetrics.functional.detection.matching.acceptance import PreferenceLists, accept
+from reid_torchmetrics.functional.detection.matching.kinds import Kinds
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,18 @@ class CandidatePairs:
         return CandidatePairs(*(values.index_select(0, places) for values in vars(self).values()))
 
 
+class _ListedPairs(NamedTuple):
+    """Pairs in the order of preference lists, which the overlaps are not needed for any more."""
+
+    ground_truth: Int[Tensor, " pairs"]
+    column: Int[Tensor, " pairs"]
+    passed: Int[Tensor, " pairs"]
+
+    def at(self, places: Int[Tensor, " some"]) -> _ListedPairs:
+        """Some of the pairs."""
+        return _ListedPairs(*(values.index_select(0, places) for values in self))
+
+
 class MatchedPairs(NamedTuple):
     """Which detection takes which ground truth, under which threshold and area range."""
 
@@ -50,22 +61,14 @@ class MatchedPairs(NamedTuple):
     threshold: Int[Tensor, " matches"]
     column: Int[Tensor, " matches"]
     ground_truth: Int[Tensor, " matches"]
-
-
-class _PreferenceLists(NamedTuple):
-    """Preference lists laid end to end: by proposer, first the ground truths that count, each part best first."""
-
-    proposer: Int[Tensor, " pairs"]
-    receiver: Int[Tensor, " pairs"]
-    passed: Int[Tensor, " pairs"]
-    is_ignored: Bool[Tensor, " pairs"]
-    is_crowd: Bool[Tensor, " pairs"]
+    """number of its kind"""
+    rank: Int[Tensor, " matches"]
+    """how many better detections have taken one of the same kind"""
 
 
 def stable_matching(
     candidates: CandidatePairs,
-    ground_truths: OrderedGroundTruths,
-    ignored: Bool[Tensor, "areas ground_truths"],
+    kinds: Kinds,
     num_columns: int,
     *,
     num_thresholds: int,
@@ -77,43 +80,69 @@ def stable_matching(
     holds for the range. The other groups are matched again, as further proposers and receivers with numbers of their
     own: those of copy 1 + a for area range a.
     """
+    ignored = kinds.ignored
     num_areas, num_ground_truths = ignored.shape
-    is_crowd, groups = ground_truths.is_crowd, ground_truths.groups
-    by_preference = candidates.at(_preference_order(candidates))
+    is_crowd, groups = kinds.ground_truths.is_crowd, kinds.ground_truths.groups
+    listed = _ListedPairs(candidates.ground_truth, candidates.column, candidates.passed)
+    by_preference = crowds_last = listed.at(_preference_order(candidates))
     crowd = is_crowd.index_select(0, by_preference.ground_truth)
-    crowds_last = by_preference.at((by_preference.column * 2 + crowd).sort(stable=True).indices)
-    changed = _changed_groups(crowds_last, is_crowd, ignored, groups)
+    if bool(crowd.any()):
+        crowds_last = by_preference.at((by_preference.column * 2 + crowd).sort(stable=True).indices)
+    copy_of = _copies_of_groups(_changed_groups(crowds_last, is_crowd, ignored, groups), ignored, groups)
 
     # Copy 0 has all pairs, copy 1 + a those of the groups that range a changes: their numbers are shifted by the copy.
-    area, place = changed.index_select(1, groups.index_select(0, by_preference.ground_truth)).nonzero().unbind(1)
+    own_copy = torch.arange(1, num_areas + 1, dtype=copy_of.dtype, device=copy_of.device)[:, None]
+    is_own = copy_of == own_copy
+    area, place = is_own.index_select(1, groups.index_select(0, by_preference.ground_truth)).nonzero().unbind(1)
     again = by_preference.at(place)
-    copies = CandidatePairs(
-        torch.cat([crowds_last.ground_truth, again.ground_truth + (area + 1) * num_ground_truths]),
-        torch.cat([crowds_last.column, again.column + (area + 1) * num_columns]),
-        torch.cat([crowds_last.passed, again.passed]),
-        torch.cat([crowds_last.iou, again.iou]),
+    again = _ListedPairs(
+        again.ground_truth + (area + 1) * num_ground_truths, again.column + (area + 1) * num_columns, again.passed
     )
 
     # In a list the ground truths that its copy ignores come last; in copy 0 these are the crowds.
-    is_ignored = torch.cat([is_crowd[None], ignored]).flatten().index_select(0, copies.ground_truth)
-    order = (copies.column * 2 + is_ignored).sort(stable=True).indices
-    copies = copies.at(order)
-    lists = _PreferenceLists(
+    ignored_by_copy = torch.cat([is_crowd[None], ignored]).flatten()
+    again = again.at((again.column * 2 + ignored_by_copy.index_select(0, again.ground_truth)).sort(stable=True).indices)
+    copies = _ListedPairs(*map(torch.cat, zip(crowds_last, again, strict=True))) if len(place) else crowds_last
+    lists = PreferenceLists(
         copies.column,
         copies.ground_truth,
         copies.passed,
-        is_ignored.index_select(0, order),
+        ignored_by_copy.index_select(0, copies.ground_truth),
         is_crowd.index_select(0, copies.ground_truth % num_ground_truths),
+        _capacities(kinds, copies.ground_truth % num_ground_truths),
     )
-    threshold, pair = _accept(lists, num_thresholds)
+    threshold, pair, rank = accept(lists, num_thresholds)
 
-    # A match of copy 0 holds in the ranges that leave its group as it is, one of copy 1 + a in range a alone.
+    # A match holds in the ranges that look at its group in this copy.
     column, taken = copies.column.index_select(0, pair), copies.ground_truth.index_select(0, pair)
-    copy, column, taken = column // num_columns, column % num_columns, taken % num_ground_truths
-    holds = torch.cat([~changed, torch.eye(num_areas, dtype=torch.bool, device=changed.device)], 1)
-    source = torch.where(copy > 0, changed.shape[1] + copy - 1, groups.index_select(0, taken))
-    area, match = holds.index_select(1, source).nonzero().unbind(1)
-    return MatchedPairs(area, *(values.index_select(0, match) for values in (threshold, column, taken)))
+    copy, column, taken = (column // num_columns).to(copy_of.dtype), column % num_columns, taken % num_ground_truths
+    holds = copy_of.index_select(1, groups.index_select(0, taken)) == copy
+    area, match = holds.nonzero().unbind(1)
+    return MatchedPairs(area, *(values.index_select(0, match) for values in (threshold, column, taken, rank)))
+
+
+def _copies_of_groups(
+    changed: Bool[Tensor, "areas groups"],
+    ignored: Bool[Tensor, "areas ground_truths"],
+    groups: Int[Tensor, " ground_truths"],
+) -> Int[Tensor, "areas groups"]:
+    """The copy in which each area range looks at each group: 0, or 1 + a of the range, or of one that ignores all, too.
+
+    Ranges that ignore all ground truths of a group have the same lists: the first of them that is changed will do.
+    """
+    counts = torch.zeros(changed.shape, dtype=torch.int64, device=changed.device)
+    counts.index_add_(1, groups, (~ignored).long())
+    ignores_all = changed & (counts == 0)
+    areas = torch.arange(1, len(changed) + 1, dtype=torch.int8, device=changed.device)[:, None].expand(changed.shape)
+    first = ignores_all.to(torch.int8).argmax(0).to(torch.int8) + 1
+    return torch.where(ignores_all, first, areas).masked_fill(~changed, 0)
+
+
+def _capacities(kinds: Kinds, ground_truth: Int[Tensor, " pairs"]) -> Int[Tensor, " pairs"] | None:
+    if kinds.copies is None:
+        return None
+    capacity = kinds.copies.index_select(0, ground_truth)
+    return capacity if bool((capacity > 1).any()) else None
 
 
 def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
@@ -126,7 +155,7 @@ def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
 
 
 def _changed_groups(
-    crowds_last: CandidatePairs,
+    crowds_last: _ListedPairs,
     is_crowd: Bool[Tensor, " ground_truths"],
     ignored: Bool[Tensor, "areas ground_truths"],
     groups: Int[Tensor, " ground_truths"],
@@ -147,110 +176,3 @@ def _changed_groups(
     changed = torch.zeros((len(ignored), num_groups), dtype=torch.bool, device=ground_truth.device)
     changed[area, groups.index_select(0, ground_truth.index_select(0, place))] = True
     return changed
-
-
-@dataclass(frozen=True)
-class _NextChoice:
-    """Where a proposer turns next; the number of pairs stands for nowhere, so there is one place more than pairs."""
-
-    passed: Int[Tensor, " places"]
-    following: Int[Tensor, " places"]
-    """next place of the same part of the list"""
-    first_ignored: Int[Tensor, " places"]
-    """where the ignored part of the same list begins, seen from the other part"""
-
-    @classmethod
-    def of(cls, lists: _PreferenceLists) -> _NextChoice:
-        """Of preference lists."""
-        num_pairs = len(lists.proposer)
-        places = torch.arange(num_pairs, device=lists.proposer.device)
-        nowhere = places.new_full((1,), num_pairs)
-        # Parts are numbered 2p for what counts to proposer p and 2p + 1 for what it ignores, so they ascend.
-        part = lists.proposer * 2 + lists.is_ignored
-        is_last = torch.cat([part[1:] != part[:-1], part.new_ones(1, dtype=torch.bool)])
-        ignored_part = torch.searchsorted(part, lists.proposer * 2 + 1)
-        has_ignored = part.index_select(0, ignored_part.clamp(max=num_pairs - 1)) == lists.proposer * 2 + 1
-        return cls(
-            torch.cat([lists.passed, lists.passed.new_zeros(1)]),
-            torch.cat([torch.where(is_last, num_pairs, places + 1), nowhere]),
-            torch.cat([torch.where(lists.is_ignored | ~has_ignored, num_pairs, ignored_part), nowhere]),
-        )
-
-    def after(self, place: Int[Tensor, " some"], threshold: Int[Tensor, " some"]) -> Int[Tensor, " some"]:
-        """Where those go on who were turned away from some places."""
-        return self.choose(self.following.index_select(0, place), self.first_ignored.index_select(0, place), threshold)
-
-    def choose(
-        self, place: Int[Tensor, " some"], otherwise: Int[Tensor, " some"], threshold: Int[Tensor, " some"]
-    ) -> Int[Tensor, " some"]:
-        """`place` where its overlap reaches the threshold; else `otherwise` where that does; else nowhere.
-
-        Of a part of a list overlaps descend: what comes after a place that fails fails, too.
-        """
-        place = torch.where(self.passed.index_select(0, place) > threshold, place, otherwise)
-        return torch.where(self.passed.index_select(0, place) > threshold, place, len(self.passed) - 1)
-
-
-@dataclass(frozen=True)
-class _Proposals:
-    """Proposals of a round: a detection proposes under each threshold by itself."""
-
-    threshold: Int[Tensor, " proposals"]
-    proposer: Int[Tensor, " proposals"]
-    """number among those that have a list; the better score has the smaller one"""
-    place: Int[Tensor, " proposals"]
-    """in the lists; the number of pairs for a proposer that has nobody left"""
-
-    def where(self, mask: Bool[Tensor, " proposals"]) -> _Proposals:
-        """Some of the proposals."""
-        places = mask.nonzero()[:, 0]
-        return _Proposals(*(values.index_select(0, places) for values in vars(self).values()))
-
-
-def _accept(lists: _PreferenceLists, num_thresholds: int) -> tuple[Int[Tensor, " held"], Int[Tensor, " held"]]:
-    """Let everyone propose until all are held or have nobody left to ask: thresholds and places of the pairs held.
-
-    In each round all that are not held propose to the next ground truth of their lists. `holder`, the best proposer
-    that each ground truth has seen, only improves, so nobody need come back to one that turned him away. Every round
-    but the last crosses out at least one place of a list for each who was turned away, and lists are finite: it ends.
-    """
-    num_pairs = len(lists.proposer)
-    next_choice = _NextChoice.of(lists)
-    proposers = lists.proposer.unique_consecutive()
-    receivers, receiver = lists.receiver.unique(return_inverse=True)
-    # By threshold and receiver the number of the proposer that is held; by threshold and proposer the place that holds.
-    holder = receiver.new_full((num_thresholds * len(receivers),), _FREE)
-    held_at = receiver.new_full((num_thresholds * len(proposers),), num_pairs)
-    proposals = _first_proposals(torch.searchsorted(lists.proposer, proposers), next_choice, num_thresholds)
-    while True:
-        proposals = proposals.where(proposals.place < num_pairs)
-        if not len(proposals.place):
-            break
-        held_at[proposals.threshold * len(proposers) + proposals.proposer] = proposals.place
-
-        # A crowd holds all who come; of the others each keeps the best, who may put the one held before out.
-        rivals = proposals.where(~lists.is_crowd.index_select(0, proposals.place))
-        item = rivals.threshold * len(receivers) + receiver.index_select(0, rivals.place)
-        before = holder.index_select(0, item)
-        holder.scatter_reduce_(0, item, rivals.proposer, "amin")
-        has_won = holder.index_select(0, item) == rivals.proposer
-        turned_away = torch.cat([(~has_won).nonzero()[:, 0], (has_won & (before != _FREE)).nonzero()[:, 0]])
-
-        # Who was turned away, now or from where it was held, goes on behind the place where it was.
-        threshold = rivals.threshold.index_select(0, turned_away)
-        proposer = torch.where(has_won, before, rivals.proposer).index_select(0, turned_away)
-        item = threshold * len(proposers) + proposer
-        left = held_at.index_select(0, item)
-        held_at[item] = num_pairs
-        proposals = _Proposals(threshold, proposer, next_choice.after(left, threshold))
-    item = (held_at < num_pairs).nonzero()[:, 0]
-    return item // max(len(proposers), 1), held_at.index_select(0, item)
-
-
-def _first_proposals(heads: Int[Tensor, " proposers"], next_choice: _NextChoice, num_thresholds: int) -> _Proposals:
-    """One for each threshold and proposer, given the places where the lists begin."""
-    threshold = torch.arange(num_thresholds, device=heads.device).repeat_interleave(len(heads))
-    proposer = torch.arange(len(heads), device=heads.device).repeat(num_thresholds)
-    head = heads.index_select(0, proposer)
-    place = next_choice.choose(head, next_choice.first_ignored.index_select(0, head), threshold)
-    return _Proposals(threshold, proposer, place)

@@ -30,6 +30,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     order_boxes,
 )
 from reid_torchmetrics.functional.detection.matching.assignment import assign
+from reid_torchmetrics.functional.detection.matching.kinds import find_kinds
 from reid_torchmetrics.functional.detection.matching.matches import Matches
 from reid_torchmetrics.functional.detection.matching.pairs import DEFAULT_MAX_BYTES, overlapping
 
@@ -67,7 +68,7 @@ def match_images(
         TypeError: an option of the wrong type.
         ValueError: an option without values, or with values that are not allowed.
     """
-    CocoGrid(iou_thresholds, max_detections=max_detections, area_ranges=area_ranges)  # checks them
+    CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
     _checks.positive_int("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     rows = None
@@ -76,20 +77,22 @@ def match_images(
     else:
         classes = _distinct(classes, detections.labels.device)
         detections, ground_truths, rows = _of_classes(detections, ground_truths, classes)
-    boxes = order_boxes(detections, ground_truths, classes, max(max_detections))
-    ordered_detections, ordered_ground_truths = boxes
+    most = max(max_detections)
+    ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, most)
 
     # Thresholds ascend from here on, so that a pair passes the first ones: a number says which.
     ascending = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)
     thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in ascending]
     shapes = detections.shapes, ground_truths.shapes
-    pairs = overlapping(*boxes, *shapes, at_least=thresholds[0], max_bytes=max_bytes)
-
     # What a range ignores may be matched, after all that counts: it makes the detection ignored, too.
     ranges = torch.tensor([*area_ranges.values()], dtype=torch.float64, device=detections.labels.device)
     areas = shapes[1].areas() if ground_truths.areas is None else ground_truths.areas.double()
     ignored = _ignored(ordered_ground_truths, areas, ranges)
-    taken = assign(pairs, *boxes, ignored, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes)
+    kinds = find_kinds(ordered_ground_truths, shapes[1], ignored)
+    pairs = overlapping(ordered_detections, kinds.ground_truths, *shapes, at_least=thresholds[0], max_bytes=max_bytes)
+    taken = assign(
+        pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
+    )
 
     # Of detections by class and score, [detections] each; `within` drops those that were no candidates.
     num_positives = torch.zeros((len(ranges), len(classes)), dtype=torch.int64, device=ranges.device)

@@ -9,7 +9,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
@@ -19,10 +18,10 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     order_boxes,
 )
+from reid_torchmetrics.functional.detection.matching.candidates import Search, find_candidates
 
 DEFAULT_MAX_BYTES = 1 << 28
-_BYTES_PER_PAIR = 200  # about what is held of a pair while its overlap is computed
-_CACHED_PAIRS = 1 << 16  # pairs whose columns stay in the cache of a CPU
+_FIRST_GROWN = 1 << 16  # pairs
 
 
 class Pairs(NamedTuple):
@@ -92,41 +91,48 @@ def overlapping(
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
     """The pairs as places, of ground truths in their order, of detections in `grouped`; shapes are given by row."""
-    # A block holds whole ground truths with all detections of their groups: [pairs] each, of which few are kept.
-    found = _Found(detections.rows.device)
-    is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
-    true_shapes = true_shapes[ground_truths.rows]
-    num_pairs = ground_truths.sizes.index_select(0, ground_truths.groups)
-    most = num_at_a_time(max_bytes, _BYTES_PER_PAIR, num_pairs.device, _CACHED_PAIRS)
-    for block in segments.ranges_within(num_pairs, most):
-        candidates = _candidates(ground_truths, block)
-        rows = detections.rows.index_select(0, detections.grouped.index_select(0, candidates.places))
-        iou = shapes[rows].overlaps(
-            candidates.detection,
-            true_shapes,
-            candidates.ground_truth,
-            None if is_crowd is None else is_crowd.index_select(0, candidates.ground_truth),
-        )
+    search = Search(
+        detections,
+        ground_truths,
+        shapes,
+        true_shapes[ground_truths.rows],
+        ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None,
+        at_least,
+        max_bytes,
+    )
+    found, is_in_order = _Found(), True
+    for block in find_candidates(search):
+        crowds = search.crowds(block.ground_truth)
+        iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, crowds)
         kept = (iou >= at_least).nonzero()[:, 0]
-        detection = candidates.places.index_select(0, candidates.detection.index_select(0, kept))
-        found.add(candidates.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept))
-    return found.pairs()
+        detection = block.places.index_select(0, block.detection.index_select(0, kept))
+        is_in_order &= block.is_in_order
+        found.add(block.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept))
+    return found.pairs() if is_in_order else _in_order(found.pairs(), len(detections.rows))
+
+
+def _in_order(pairs: Pairs, num_detections: int) -> Pairs:
+    """By ground truth and detection."""
+    order = (pairs.ground_truth * num_detections).add_(pairs.detection).sort().indices
+    return Pairs(*(column.index_select(0, order) for column in pairs))
 
 
 class _Found:
     """Columns that grow by doubling: of small tensors kept from every block, each pins what was freed around it."""
 
-    def __init__(self, device: torch.device) -> None:
-        dtypes = (torch.int64, torch.int64, torch.float64)
+    def __init__(self) -> None:
         self.size = 0
-        self.columns = [torch.empty(_CACHED_PAIRS, dtype=dtype, device=device) for dtype in dtypes]
+        self.columns: list[Tensor] = []
 
     def add(self, *columns: Tensor) -> None:
         """Put pairs behind those that are there."""
         end = self.size + len(columns[0])
+        if not self.size:  # there may be one block only
+            self.columns, self.size = [*columns], end
+            return
         for place, column in enumerate(columns):
             if end > len(self.columns[place]):
-                grown = column.new_empty(max(end, 2 * len(self.columns[place])))
+                grown = column.new_empty(max(end, _FIRST_GROWN, 2 * len(self.columns[place])))
                 grown[: self.size] = self.columns[place][: self.size]
                 self.columns[place] = grown
             self.columns[place][self.size : end] = column
@@ -135,31 +141,3 @@ class _Found:
     def pairs(self) -> Pairs:
         """All that were added."""
         return Pairs(*(column[: self.size] for column in self.columns))
-
-
-class _Candidates(NamedTuple):
-    """All pairs of a block of ground truths; a detection is a candidate of every ground truth of its group."""
-
-    places: Tensor
-    """places in `grouped` of the detections of the block's groups"""
-    ground_truth: Tensor
-    """of each pair: the ground truth"""
-    detection: Tensor
-    """and the detection, counted in `places`"""
-
-
-def _candidates(ground_truths: OrderedGroundTruths, block: slice) -> _Candidates:
-    # A block may begin and end inside a group, whose detections are candidates in each of its blocks.
-    groups = ground_truths.groups[block]
-    occupied = slice(int(groups[0]), int(groups[-1]) + 1)
-    sizes, group = ground_truths.sizes[occupied], groups - occupied.start
-    places = segments.runs(ground_truths.starts[occupied], sizes)[1]
-    first = segments.starts(sizes).index_select(0, group)
-    ground_truth, detection = segments.runs(first, sizes.index_select(0, group))
-    return _Candidates(places, ground_truth.add_(block.start), detection)
-
-
-def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:
-    """How many pairs to hold at a time within a bound; on a CPU no more than its cache holds."""
-    most = max(1, max_bytes // bytes_each)
-    return min(most, cached) if device.type == "cpu" else most

@@ -1,0 +1,235 @@
+"""Rounds of deferred acceptance: all propose at once, under all thresholds, and each receiver keeps the best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional import segments
+
+_FEW = 128  # proposals that are sooner settled one by one
+_FREE = 2**62  # more than any proposer's number: held by nobody
+
+
+class PreferenceLists(NamedTuple):
+    """Preference lists laid end to end: by proposer, first the ground truths that count, each part best first."""
+
+    proposer: Int[Tensor, " pairs"]
+    receiver: Int[Tensor, " pairs"]
+    passed: Int[Tensor, " pairs"]
+    is_ignored: Bool[Tensor, " pairs"]
+    is_crowd: Bool[Tensor, " pairs"]
+    capacity: Int[Tensor, " pairs"] | None
+    """how many proposers the receiver can hold, if some can hold several"""
+
+
+@dataclass(frozen=True)
+class _NextChoice:
+    """Where a proposer turns next; the number of pairs stands for nowhere, so there is one place more than pairs."""
+
+    passed: Int[Tensor, " places"]
+    following: Int[Tensor, " places"]
+    """next place of the same part of the list"""
+    first_ignored: Int[Tensor, " places"]
+    """where the ignored part of the same list begins, seen from the other part"""
+
+    @classmethod
+    def of(cls, lists: PreferenceLists) -> _NextChoice:
+        """Of preference lists."""
+        num_pairs = len(lists.proposer)
+        places = torch.arange(num_pairs, device=lists.proposer.device)
+        nowhere = places.new_full((1,), num_pairs)
+        # Parts are numbered 2p for what counts to proposer p and 2p + 1 for what it ignores, so they ascend.
+        part = lists.proposer * 2 + lists.is_ignored
+        is_last = torch.cat([part[1:] != part[:-1], part.new_ones(1, dtype=torch.bool)])
+        ignored_part = torch.searchsorted(part, lists.proposer * 2 + 1)
+        has_ignored = part.index_select(0, ignored_part.clamp(max=num_pairs - 1)) == lists.proposer * 2 + 1
+        return cls(
+            torch.cat([lists.passed, lists.passed.new_zeros(1)]),
+            torch.cat([torch.where(is_last, num_pairs, places + 1), nowhere]),
+            torch.cat([torch.where(lists.is_ignored | ~has_ignored, num_pairs, ignored_part), nowhere]),
+        )
+
+    def after(self, place: Int[Tensor, " some"], threshold: Int[Tensor, " some"]) -> Int[Tensor, " some"]:
+        """Where those go on who were turned away from some places."""
+        return self.choose(self.following.index_select(0, place), self.first_ignored.index_select(0, place), threshold)
+
+    def choose(
+        self, place: Int[Tensor, " some"], otherwise: Int[Tensor, " some"], threshold: Int[Tensor, " some"]
+    ) -> Int[Tensor, " some"]:
+        """`place` where its overlap reaches the threshold; else `otherwise` where that does; else nowhere.
+
+        Of a part of a list overlaps descend: what comes after a place that fails fails, too.
+        """
+        place = torch.where(self.passed.index_select(0, place) > threshold, place, otherwise)
+        return torch.where(self.passed.index_select(0, place) > threshold, place, len(self.passed) - 1)
+
+
+@dataclass(frozen=True)
+class _Proposals:
+    """Proposals of a round: a detection proposes under each threshold by itself."""
+
+    threshold: Int[Tensor, " proposals"]
+    proposer: Int[Tensor, " proposals"]
+    """number among those that have a list; the better score has the smaller one"""
+    place: Int[Tensor, " proposals"]
+    """in the lists; the number of pairs for a proposer that has nobody left"""
+
+    def where(self, mask: Bool[Tensor, " proposals"]) -> _Proposals:
+        """Some of the proposals."""
+        places = mask.nonzero()[:, 0]
+        return _Proposals(*(values.index_select(0, places) for values in vars(self).values()))
+
+
+class _BestHeld:
+    """Receivers that hold one proposer each, the best that they have seen, which only improves."""
+
+    def __init__(self, lists: PreferenceLists, num_thresholds: int) -> None:
+        receivers, self._receiver = lists.receiver.unique(return_inverse=True)
+        self._num_receivers = len(receivers)
+        self._is_crowd = lists.is_crowd
+        self._holder = self._receiver.new_full((num_thresholds * len(receivers),), _FREE)
+
+    def turn_away(self, proposals: _Proposals, _: Tensor) -> tuple[Tensor, Tensor]:
+        """Thresholds and proposers that are not held any more, or were not taken; crowds hold all who come."""
+        rivals = proposals.where(~self._is_crowd.index_select(0, proposals.place))
+        item = rivals.threshold * self._num_receivers + self._receiver.index_select(0, rivals.place)
+        before = self._holder.index_select(0, item)
+        self._holder.scatter_reduce_(0, item, rivals.proposer, "amin")
+        has_won = self._holder.index_select(0, item) == rivals.proposer
+        turned_away = torch.cat([(~has_won).nonzero()[:, 0], (has_won & (before != _FREE)).nonzero()[:, 0]])
+        proposer = torch.where(has_won, before, rivals.proposer).index_select(0, turned_away)
+        return rivals.threshold.index_select(0, turned_away), proposer
+
+    def settle(self, proposals: _Proposals, held_at: Tensor, next_choice: _NextChoice) -> None:
+        """Go through few proposals one after the other, each with those who lose their places by it.
+
+        Where each proposal puts one out who goes on to the next place, there are as many rounds as places: a step of
+        Python is shorter than a round.
+        """
+        tensors = (held_at, self._holder, self._receiver, self._is_crowd, *vars(next_choice).values())
+        steps = _Steps(self._num_receivers, *(memoryview(tensor.numpy()) for tensor in tensors))
+        for proposal in zip(*(column.tolist() for column in vars(proposals).values()), strict=True):
+            steps.settle(*proposal)
+
+    def ranks(self, held_at: Tensor) -> Tensor:
+        """How many better proposers are held by the same receiver, for each threshold and proposer: none."""
+        return torch.zeros_like(held_at)
+
+
+class _Steps(NamedTuple):
+    """The tensors of an acceptance, to be read and written one value at a time."""
+
+    num_receivers: int
+    held_at: memoryview
+    holder: memoryview
+    receiver: memoryview
+    is_crowd: memoryview
+    passed: memoryview
+    following: memoryview
+    first_ignored: memoryview
+
+    def settle(self, threshold: int, proposer: int, place: int) -> None:
+        """Let one propose, then the one who is turned away, and so on until nobody is or he has nobody left to ask."""
+        nowhere, first_receiver = len(self.receiver), threshold * self.num_receivers
+        first_proposer = len(self.held_at) // (len(self.holder) // self.num_receivers) * threshold
+        while place < nowhere:
+            self.held_at[first_proposer + proposer] = place
+            if self.is_crowd[place]:
+                return
+            item = first_receiver + self.receiver[place]
+            before = self.holder[item]
+            if proposer < before:
+                self.holder[item], proposer = proposer, before
+            if proposer == _FREE:
+                return
+            left = self.held_at[first_proposer + proposer]
+            self.held_at[first_proposer + proposer] = nowhere
+            place = self.following[left]
+            if self.passed[place] <= threshold:
+                place = self.first_ignored[left]
+            if self.passed[place] <= threshold:
+                return
+
+
+class _SeveralHeld:
+    """Receivers that hold as many proposers as they have places."""
+
+    def __init__(self, lists: PreferenceLists, capacity: Tensor, num_thresholds: int) -> None:
+        receivers, self._receiver = lists.receiver.unique(return_inverse=True)
+        self._num_receivers = len(receivers)
+        self._num_proposers = len(lists.proposer.unique_consecutive())
+        self._threshold = torch.arange(num_thresholds, device=capacity.device).repeat_interleave(self._num_proposers)
+        # By place, and behind them the one of nobody.
+        self._capacity = torch.cat([capacity, capacity.new_zeros(1)])
+        self._has_rivals = torch.cat([~lists.is_crowd, lists.is_crowd.new_zeros(1)])
+
+    def turn_away(self, _: _Proposals, held_at: Tensor) -> tuple[Tensor, Tensor]:
+        """As of `_BestHeld`: those who came after as many better ones as there are places."""
+        too_late = self.ranks(held_at) >= self._capacity.index_select(0, held_at)
+        item = (too_late & self._has_rivals.index_select(0, held_at)).nonzero()[:, 0]
+        return self._threshold.index_select(0, item), item % max(self._num_proposers, 1)
+
+    def ranks(self, held_at: Tensor) -> Tensor:
+        """As of `_BestHeld`: proposers come in their order, which a stable sort by receiver keeps."""
+        held = self._has_rivals.index_select(0, held_at).nonzero()[:, 0]
+        receiver = self._receiver.index_select(0, held_at.index_select(0, held))
+        keys, order = (self._threshold.index_select(0, held) * self._num_receivers + receiver).sort(stable=True)
+        ranks = torch.zeros_like(held_at)
+        ranks[held.index_select(0, order)] = segments.runs(0, keys.unique_consecutive(return_counts=True)[1])[1]
+        return ranks
+
+
+def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Let everyone propose until all are held or have nobody left to ask.
+
+    In each round all that are not held propose to the next ground truth of their lists. A receiver's proposers only get
+    better, so nobody need come back to one that turned him away. Every round but the last crosses out at least one
+    place of a list for each who was turned away, and lists are finite: it ends.
+
+    Returns thresholds and places of the pairs that are held, and how many better proposers each one's receiver holds.
+    """
+    num_pairs = len(lists.proposer)
+    next_choice = _NextChoice.of(lists)
+    proposers = lists.proposer.unique_consecutive()
+    if lists.capacity is None:
+        receivers: _BestHeld | _SeveralHeld = _BestHeld(lists, num_thresholds)
+    else:
+        receivers = _SeveralHeld(lists, lists.capacity, num_thresholds)
+    # By threshold and proposer the place that holds him.
+    held_at = lists.receiver.new_full((num_thresholds * len(proposers),), num_pairs)
+    proposals = _first_proposals(torch.searchsorted(lists.proposer, proposers), next_choice)
+    while len(proposals.place):
+        if isinstance(receivers, _BestHeld) and len(proposals.place) <= _FEW and held_at.device.type == "cpu":
+            receivers.settle(proposals, held_at, next_choice)
+            break
+        held_at[proposals.threshold * len(proposers) + proposals.proposer] = proposals.place
+        # Who is turned away, now or from where he was held, goes on behind the place where he was.
+        threshold, proposer = receivers.turn_away(proposals, held_at)
+        item = threshold * len(proposers) + proposer
+        left = held_at.index_select(0, item)
+        held_at[item] = num_pairs
+        proposals = _Proposals(threshold, proposer, next_choice.after(left, threshold))
+        proposals = proposals.where(proposals.place < num_pairs)
+    item = (held_at < num_pairs).nonzero()[:, 0]
+    rank = receivers.ranks(held_at).index_select(0, item)
+    return item // max(len(proposers), 1), held_at.index_select(0, item), rank
+
+
+def _first_proposals(heads: Int[Tensor, " proposers"], next_choice: _NextChoice) -> _Proposals:
+    """One for each proposer and threshold that some overlap reaches, given the places where the lists begin.
+
+    The first of a list is asked under the thresholds that it reaches, and the first ignored one under what more it
+    reaches: of each part the first reaches most.
+    """
+    otherwise = next_choice.first_ignored.index_select(0, heads)
+    passed = next_choice.passed.index_select(0, heads)
+    num_asked = torch.maximum(passed, next_choice.passed.index_select(0, otherwise))
+    proposer, threshold = segments.runs(0, num_asked)
+    is_first = threshold < passed.index_select(0, proposer)
+    place = torch.where(is_first, heads.index_select(0, proposer), otherwise.index_select(0, proposer))
+    return _Proposals(threshold, proposer, place)

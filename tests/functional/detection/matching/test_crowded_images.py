@@ -1,0 +1,121 @@
+"""Crowded images: equal ground truths, chains of overlaps and boxes far apart are matched as by the definition."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from reid_torchmetrics.functional.detection import BoxShapes, Detections, GroundTruths, find_pairs, match_images
+from tests.detection_strategies import problems
+from tests.reference.detection import iou
+
+SQUARE = (0.0, 0.0, 10.0, 10.0)
+COORDINATES = st.sampled_from([0.0, 1.0, 1.5, 7.0, 33.25, 1e5, 1e-3, 1e-30, 3e7])
+SIDES = st.sampled_from([0.0, 1e-30, 1e-3, 1.0, 1.5, 2.0, 3.0, 10.0, 11.0, 4e4])
+boxes_of_one_class = st.lists(st.tuples(COORDINATES, COORDINATES, SIDES, SIDES), max_size=12)
+
+
+def taken(detections: list[tuple], ground_truths: list[tuple], crowds: list[bool] | None = None, **options) -> Tensor:
+    """Rows of what detections of one image and class took, of which the first have the best scores, [areas, ...]."""
+    found = torch.tensor(detections, dtype=torch.float64)
+    true = torch.tensor(ground_truths, dtype=torch.float64)
+    zeros = [torch.zeros(len(each), dtype=torch.int64) for each in (found, true)]
+    scores = torch.linspace(1, 0, len(found))
+    is_crowd = None if crowds is None else torch.tensor(crowds)
+    matches = match_images(
+        Detections(found, scores, zeros[0], zeros[0]),
+        GroundTruths(true, zeros[1], zeros[1], is_crowd),
+        keep_ground_truths=True,
+        **options,
+    )
+    all_taken = torch.full((*matches.matched.shape[:2], len(found)), -1)
+    all_taken[..., matches.rows[matches.columns]] = matches.ground_truths
+    return all_taken
+
+
+def test_equal_ground_truths_are_taken_from_the_last_to_the_first():
+    # Four detections for three of them: the best takes the last, and the fourth finds none.
+    assert taken([SQUARE] * 4, [SQUARE] * 3, iou_thresholds=(0.5,))[0].tolist() == [[2, 1, 0, -1]]
+
+
+def test_another_one_between_equal_ground_truths_is_taken_in_its_turn():
+    higher = (0.0, 0.0, 10.0, 5.0)  # overlaps the square by 0.5
+    assert taken([SQUARE] * 4, [SQUARE, higher, SQUARE], iou_thresholds=(0.5,))[0].tolist() == [[2, 0, 1, -1]]
+
+
+def test_of_equal_crowds_the_last_takes_all_that_equal_ground_truths_leave():
+    found = taken([SQUARE] * 4, [SQUARE] * 4, [False, False, True, True], iou_thresholds=(0.5, 0.9))
+    assert found[0].tolist() == [[1, 0, 3, 3]] * 2
+
+
+def test_a_detection_lies_in_the_crowd_that_covers_most_of_it():
+    left, all_of_it = (0.0, 0.0, 5.0, 10.0), (-5.0, -5.0, 30.0, 30.0)
+    found = taken([SQUARE] * 2, [all_of_it, left], [True, True], iou_thresholds=(0.5, 0.9))
+    assert found[0].tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_chain_is_followed_to_its_end():
+    """Each detection prefers what the better one before has taken, and takes what the next one prefers."""
+    truths = [(10.0 * place, 0.0, 30.0, 30.0) for place in range(300)]
+    found = [truths[0], *((left + 4.5, *others) for left, *others in truths[:-1])]
+    expected = [*range(300)]
+    # Boxes of 30 that are 4.5 apart overlap by 25.5 / 34.5 = 0.74, and 5.5 apart by 24.5 / 35.5 = 0.69.
+    assert taken(found, truths, iou_thresholds=(0.5, 0.65), max_detections=(300,))[0].tolist() == [expected] * 2
+    # At 0.7 the second finds its only one taken, and the others have their first.
+    assert taken(found, truths, iou_thresholds=(0.7,), max_detections=(300,))[0].tolist() == [[0, -1, *range(1, 299)]]
+
+
+@settings(max_examples=100)
+@given(problems(), st.integers(2, 4))
+def test_ground_truths_that_come_several_times_are_matched_as_by_the_definition(problem, times):
+    several = [row for row in problem.ground_truths for _ in range(times)]
+    problem = replace(problem, ground_truths=several)
+    assert problem.taken() == problem.reference().taken
+
+
+@settings(max_examples=200)
+@given(boxes_of_one_class, boxes_of_one_class, st.sampled_from([1e-3, 0.05, 0.5, 0.75, 1.0]), st.booleans())
+def test_no_detection_out_of_reach_overlaps_so_much(found, true, at_least, is_crowd):
+    shapes, true_shapes = (BoxShapes(torch.tensor(each, dtype=torch.float64).reshape(-1, 4)) for each in (found, true))
+    crowds = torch.full((len(true),), is_crowd)
+    reach = true_shapes.reach(shapes, at_least=at_least, is_crowd=crowds)
+    if reach is None:
+        return
+    for place, other in enumerate(true):
+        for position, box in zip(reach.position.tolist(), found, strict=True):
+            if iou(box, other, is_crowd=is_crowd) >= at_least:
+                assert reach.low[place] <= position <= reach.high[place]
+
+
+def test_reach_is_unknown_where_rounding_may_decide():
+    boxes = BoxShapes(torch.tensor([[1e8, 0.0, 1e-7, 1.0]], dtype=torch.float64))
+    assert boxes.reach(boxes, at_least=0.5) is None
+    plain = BoxShapes(torch.tensor([[10.0, 0.0, 4.0, 2.0]], dtype=torch.float64))
+    low, high = plain.reach(plain, at_least=0.5)[1:]
+    # Boxes that overlap [10, 14] by a half begin 4 before it, if they are twice as wide, to 2 behind.
+    assert (float(low), float(high)) == pytest.approx((6, 12), abs=0.02)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_pairs_of_a_crowded_image_are_those_of_all_pairs(axis):
+    generator = torch.Generator().manual_seed(0)
+    corners = torch.zeros(2, 600, 2)
+    corners[..., axis] = 2000 * torch.rand(2, 600, generator=generator)
+    corners[..., 1 - axis] = 20 * torch.rand(2, 600, generator=generator)
+    boxes = torch.cat([corners, 20 + 20 * torch.rand(2, 600, 2, generator=generator)], 2).double()
+    zeros, scores = torch.zeros(600, dtype=torch.int64), torch.linspace(1, 0, 600)
+    pairs = find_pairs(Detections(boxes[0], scores, zeros, zeros), GroundTruths(boxes[1], zeros, zeros), at_least=0.5)
+    listed = [[tuple(box) for box in each.tolist()] for each in boxes]
+    overlaps = {
+        (g, d): iou(box, other, is_crowd=False) for g, other in enumerate(listed[1]) for d, box in enumerate(listed[0])
+    }
+    expected = {pair: value for pair, value in overlaps.items() if value >= 0.5}
+    assert len(expected) > 200
+    found = zip(pairs.ground_truth.tolist(), pairs.detection.tolist(), strict=True)
+    assert dict(zip(found, pairs.iou.tolist(), strict=True)) == expected
+    assert [*expected] == [*zip(pairs.ground_truth.tolist(), pairs.detection.tolist(), strict=True)]
