@@ -1,6 +1,6 @@
 """Measures on a device: those of the CPU, in float64, on the device of the ranks."""
 
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
@@ -50,17 +50,20 @@ MEASURES = [
 ]
 
 
+@cache
+def ranks_on(where: str, ties: str) -> PositiveRanks:
+    """Ranks of whole numbers, many of which are equal."""
+    return rank_positives(*moved(problem(whole=True), where), similarity="dot", ties=ties)
+
+
 @pytest.mark.parametrize("ties", TIE_POLICIES)
 @pytest.mark.parametrize("measure", MEASURES)
 def test_measures_are_those_of_the_cpu(device, deterministic, ties, measure):
-    given = problem(whole=True)
-    ranks = rank_positives(*given, similarity="dot", ties=ties)
-    there = rank_positives(*moved(given, device), similarity="dot", ties=ties)
     try:
-        measure(ranks)
+        measure(ranks_on("cpu", ties))
     except ValueError:
         pytest.skip("no expectation is known")
-    assert_as_on_the_cpu(device, lambda where: measure(ranks if where == "cpu" else there))
+    assert_as_on_the_cpu(device, lambda where: measure(ranks_on(where, ties)))
 
 
 def test_what_lists_do_not_hold_is_counted_there(device):
