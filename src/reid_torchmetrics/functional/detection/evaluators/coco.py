@@ -5,13 +5,16 @@ Source: `COCOeval.accumulate` and `COCOeval.summarize` of pycocotools.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.curves import (
     Curves,
     average_precision,
@@ -29,6 +32,8 @@ from reid_torchmetrics.functional.detection.inputs import (
     GroundTruths,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,7 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
         fewer = matches.within(limit)
         # From the largest limit down: one that drops nothing has the numbers of the limit before.
         if fewer is not matches or not precision:
-            matches, blocks = fewer, [_on_grid(fewer, curves, grid) for curves in _walk_curves(fewer)]
+            matches, blocks = fewer, _on_curves(fewer, functools.partial(_on_grid, grid))
         for of_limits, parts in zip((precision, scores, recall), zip(*blocks, strict=True), strict=True):
             of_limits.insert(0, torch.cat(parts))
     return CocoResults(
@@ -183,16 +188,15 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
     _check_grid(matches, grid)
     last = len(grid.max_detections) - 1
     recalls = grid.recall_thresholds if rule == "coco" else None  # the other rules have recalls of their own
-    recall, found = [], {}
-    for limit in {last, grid.official_limit}:
-        fewer = matches.within(limit)
-        blocks = []
-        for curves in _walk_curves(fewer):
-            blocks.append(average_precision(curves, rule=rule, recall_thresholds=recalls))
-            if limit == last:
-                recall.append(_recall_at_limits(fewer, curves, len(grid.max_detections)))
-        found[limit] = torch.cat(blocks)
-    return ClassAverages(grid, matches.classes, found, torch.cat(recall, 1), rule)
+
+    def average(matches: Matches, curves: Curves) -> tuple[Tensor, Tensor]:
+        precision = average_precision(curves, rule=rule, recall_thresholds=recalls)
+        return precision, _recall_at_limits(matches, curves, len(grid.max_detections))
+
+    blocks = {limit: _on_curves(matches.within(limit), average) for limit in {last, grid.official_limit}}
+    found = {limit: torch.cat([precision for precision, _ in of_limit]) for limit, of_limit in blocks.items()}
+    recall = torch.cat([of_areas for _, of_areas in blocks[last]], 1)
+    return ClassAverages(grid, matches.classes, found, recall, rule)
 
 
 def _check_grid(matches: Matches, grid: CocoGrid) -> None:
@@ -206,15 +210,19 @@ def _check_grid(matches: Matches, grid: CocoGrid) -> None:
         )
 
 
-def _walk_curves(matches: Matches) -> Iterator[Curves]:
-    """The curves of one area range after another on a CPU, whose cache they fit; all together elsewhere."""
+def _on_curves(matches: Matches, work: Callable[[Matches, Curves], Result]) -> list[Result]:
+    """Work on the curves of each area range on a CPU, whose cache they fit; of all together elsewhere."""
     num_areas = len(matches.matched)
-    step = 1 if matches.columns.device.type == "cpu" else num_areas
-    for first in range(0, num_areas, step):
-        yield curves_from_matches(matches, areas=slice(first, first + step))
+    on_cpu = matches.columns.device.type == "cpu"
+    areas = segments.ranges(num_areas, 1 if on_cpu else num_areas)
+
+    def look(some: slice) -> Result:
+        return work(matches, curves_from_matches(matches, areas=some))
+
+    return workers.run(lambda: workers.share(look, areas), matches.columns.device)
 
 
-def _on_grid(matches: Matches, curves: Curves, grid: CocoGrid) -> tuple[Tensor, Tensor, Tensor]:
+def _on_grid(grid: CocoGrid, matches: Matches, curves: Curves) -> tuple[Tensor, Tensor, Tensor]:
     """Precision and scores [areas, thresholds, classes, recalls], and recall [areas, thresholds, classes]."""
     precision, point = precision_at_recall(curves, grid.recall_thresholds)
     scores = matches.scores.index_select(0, curves.places).double()

@@ -9,9 +9,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.inputs import OrderedDetections, OrderedGroundTruths
-from reid_torchmetrics.functional.detection.matching.deferred_acceptance import CandidatePairs, stable_matching
+from reid_torchmetrics.functional.detection.matching.deferred_acceptance import (
+    CandidatePairs,
+    MatchedPairs,
+    stable_matching,
+)
 from reid_torchmetrics.functional.detection.matching.pairs import Pairs, num_at_a_time
 
 _BYTES_PER_CONTESTED_PAIR = 800  # about what is held of a pair that competes, with the copies for four area ranges
@@ -74,9 +78,12 @@ def assign(
 
     # The others, some groups at a time: a cell [area, threshold, column] is true where a pair was matched.
     group = ground_truths.groups.index_select(0, pairs.ground_truth.index_select(0, contested_pairs))
-    for block in _blocks_of_groups(group, max_bytes):
+
+    def compete(block: slice) -> MatchedPairs:
         some = candidates.at(contested_pairs[block])
-        matched = stable_matching(some, ground_truths, ignored, len(columns), num_thresholds=len(thresholds))
+        return stable_matching(some, ground_truths, ignored, len(columns), num_thresholds=len(thresholds))
+
+    for matched in workers.share(compete, [*_blocks_of_groups(group, max_bytes)]):
         cells = (matched.area, matched.threshold, matched.column)
         taken.matched[cells] = True
         taken.true_positive[cells] = ~ignored[matched.area, matched.ground_truth]

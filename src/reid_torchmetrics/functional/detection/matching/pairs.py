@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
@@ -23,6 +23,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 DEFAULT_MAX_BYTES = 1 << 28
 _BYTES_PER_PAIR = 200  # about what is held of a pair while its overlap is computed
 _CACHED_PAIRS = 1 << 16  # pairs whose columns stay in the cache of a CPU
+_BLOCKS_AT_A_TIME = 8  # blocks of pairs that are looked at together, by several threads
 
 
 class Pairs(NamedTuple):
@@ -97,8 +98,9 @@ def overlapping(
     is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
     true_shapes = true_shapes[ground_truths.rows]
     num_pairs = ground_truths.sizes.index_select(0, ground_truths.groups)
-    most = num_at_a_time(max_bytes, _BYTES_PER_PAIR, num_pairs.device, _CACHED_PAIRS)
-    for block in segments.ranges_within(num_pairs, most):
+    most = num_at_a_time(max_bytes // _BLOCKS_AT_A_TIME, _BYTES_PER_PAIR, num_pairs.device, _CACHED_PAIRS)
+
+    def look(block: slice) -> tuple[Tensor, Tensor, Tensor]:
         candidates = _candidates(ground_truths, block)
         rows = detections.rows.index_select(0, detections.grouped.index_select(0, candidates.places))
         iou = shapes[rows].overlaps(
@@ -109,7 +111,12 @@ def overlapping(
         )
         kept = (iou >= at_least).nonzero()[:, 0]
         detection = candidates.places.index_select(0, candidates.detection.index_select(0, kept))
-        found.add(candidates.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept))
+        return candidates.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept)
+
+    blocks = [*segments.ranges_within(num_pairs, most)]
+    for first in range(0, len(blocks), _BLOCKS_AT_A_TIME):
+        for columns in workers.share(look, blocks[first : first + _BLOCKS_AT_A_TIME], most=_BLOCKS_AT_A_TIME):
+            found.add(*columns)
     return found.pairs()
 
 

@@ -28,7 +28,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.strata import Strata
 from reid_torchmetrics.functional.retrieval.ranking import TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, Walk, rows_with_gallery
+from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, SharedWalk, Walk, rows_with_gallery
 
 _BYTES_BESIDE_SCORE = 44  # masks, places, and the keys of the items ahead, where all are
 _BYTES_PER_COUNT = 48  # of one positive and one stratum: the count, and its entry where it is not 0
@@ -158,13 +158,13 @@ class AheadTile:
         return self._strata.num_items - torch.bincount(key, minlength=shape[0] * shape[1]).view(shape)
 
 
-def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> Walk:
+def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> SharedWalk:
     """Tiles of queries against the whole gallery that take about `scores.max_bytes`."""
     per_row = _BYTES_PER_COUNT * strata.number * relevance.longest_run
     rows = rows_with_gallery(scores, _BYTES_BESIDE_SCORE, per_row)
     # Where few fit, positives are taken in smaller ranges instead, as long as the scores fit.
     fewest = min(FEWEST_ROWS, rows_with_gallery(scores, _BYTES_BESIDE_SCORE, fewest=1))
-    return Walk(scores, rows or fewest, scores.num_gallery)
+    return SharedWalk(scores, rows or fewest, scores.num_gallery)
 
 
 def _sorted_positives(

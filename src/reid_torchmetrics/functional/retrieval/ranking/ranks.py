@@ -14,6 +14,7 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES, TiePolicy
 from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles
@@ -131,6 +132,10 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
     _checks.one_of("ties", ties, TIE_POLICIES)
     check_match(scores, relevance)
     policy = TIE_POLICIES[ties]
+    return workers.run(lambda: _rank_tiles(scores, relevance, policy), scores.device, inside=scores.keeps_thread)
+
+
+def _rank_tiles(scores: Scores, relevance: Relevance, policy: TiePolicy) -> PositiveRanks:
     tiles = Tiles(scores, relevance, ties=policy)
     # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
     shape = (policy.num_entries, int(relevance.run_length.sum()))

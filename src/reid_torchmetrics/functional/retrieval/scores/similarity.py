@@ -117,8 +117,8 @@ class Cosine(Similarity):
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write cosines into `out`."""
-        product(query, gallery, out)
-        out.mul_(self._inverse_norm[columns])
+        inverse_norm = self._inverse_norm[columns]
+        product(query, gallery, out, lambda scores, items: scores.mul_(inverse_norm[items]))
 
 
 @final
@@ -182,8 +182,8 @@ class Euclidean(Similarity):
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
-        product(query, gallery, out)
-        out.sub_(self._half_squared_norm[columns])
+        half_squared_norm = self._half_squared_norm[columns]
+        product(query, gallery, out, lambda scores, items: scores.sub_(half_squared_norm[items]))
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Turn scores into minus the distance; rounding makes no squared distance negative."""
