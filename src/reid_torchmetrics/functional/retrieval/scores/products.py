@@ -52,10 +52,10 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor, finish: Fini
     """Write q . g into `out` by products of one width and bounded depth, each of one thread.
 
     A library for matrix products chooses its kernels, and where it cuts a sum in two, by the shape of the product and
-    the number of threads. So every product has columns that fill all kernels (`BLOCK` of them, the last block overlaps
-    the one before; a short gallery is padded to a multiple of `_LANES`), rows that do so, too, or the fewest that are
-    allowed, and no more summands than any kernel adds up in one go; longer sums are added up here, piece by piece.
-    Blocks that stay in the cache are about as fast as one product.
+    the number of threads. So every product has columns that fill all kernels (blocks of `BLOCK`, the last of which
+    overlaps the one before; a short gallery is padded to a multiple of `_LANES`), rows that do so, too, or the fewest
+    that are allowed, and no more summands than any kernel adds up in one go; longer sums are added up here, piece by
+    piece. Blocks that stay in the cache are about as fast as one product; where they are small, some are taken at once.
     """
     blocks = _Blocks(query, gallery, out)
     at_a_time = BLOCK * max(1, _PART // (max(1, query.numel()) * BLOCK))
@@ -86,13 +86,19 @@ class _Blocks:
 
     def fill(self, columns: slice) -> None:
         """Write the scores of a range of gallery items, which begins where a block does."""
-        for block in range(columns.start, columns.stop, BLOCK):
-            start = min(block, len(self._gallery) - self._width)
-            items = self._gallery[start : start + self._width].to(self._dtype)
-            pieces = items.split(self._depth, dim=1) if items.shape[1] > self._depth else (items,)
-            out = self._out[:, block : min(block + BLOCK, columns.stop)]
-            for queries, rows in zip(self._queries, _cut_in_rows(out), strict=True):
-                self._multiply(queries, pieces, rows, block - start)
+        # Whole blocks are one product, and a rest of a block, at the end of the gallery, is the end of another block.
+        rest = columns.stop - (columns.stop - columns.start) % BLOCK
+        if rest > columns.start:
+            self._fill(slice(columns.start, rest), columns.start)
+        if rest < columns.stop:
+            self._fill(slice(rest, columns.stop), max(0, columns.stop - self._width))
+
+    def _fill(self, columns: slice, start: int) -> None:
+        """Write the scores of gallery items by a product with items from `start` on."""
+        stop = max(columns.stop, start + self._width)
+        pieces = self._gallery[start:stop].to(self._dtype).split(self._depth, dim=1)
+        for queries, rows in zip(self._queries, _cut_in_rows(self._out[:, columns]), strict=True):
+            self._multiply(queries, pieces, rows, columns.start - start)
 
     def _multiply(self, query: Sequence[Tensor], items: Sequence[Tensor], out: Tensor, num_seen: int) -> None:
         """Write scores, but for those of the first items, which the block before has."""
