@@ -120,7 +120,7 @@ def expect_draws(
     return workers.run(
         lambda: expectation.of_all(TIE_POLICIES[ties], weight, max_rank=max_rank, with_precision=with_precision),
         scores.device,
-        inside=scores.keeps_thread,
+        inside=expectation.keeps_thread,
     )
 
 
@@ -132,6 +132,11 @@ class _Expectation:
     relevance: Relevance
     strata: Strata
     draw: GalleryDraw
+
+    @property
+    def keeps_thread(self) -> bool:
+        """Whether a function of the user is called."""
+        return self.scores.keeps_thread or self.relevance.junk_pairs is not None
 
     def of_all(self, ties: TiePolicy, weight: Tensor, *, max_rank: int, with_precision: bool) -> DrawnResults:
         """Expectations for all queries: a tile of them fills its part of the [queries] values.

@@ -164,7 +164,8 @@ def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> Shared
     rows = rows_with_gallery(scores, _BYTES_BESIDE_SCORE, per_row)
     # Where few fit, positives are taken in smaller ranges instead, as long as the scores fit.
     fewest = min(FEWEST_ROWS, rows_with_gallery(scores, _BYTES_BESIDE_SCORE, fewest=1))
-    return SharedWalk(scores, rows or fewest, scores.num_gallery)
+    keeps_thread = relevance.junk_pairs is not None
+    return SharedWalk(scores, rows or fewest, scores.num_gallery, keeps_thread=keeps_thread)
 
 
 def _sorted_positives(

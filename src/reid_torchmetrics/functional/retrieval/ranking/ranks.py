@@ -7,6 +7,7 @@ are read, they and the junk are taken out, and the negatives above each positive
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
 import torch
@@ -76,7 +77,8 @@ def rank_positives(
     _checks.embeddings("query", query)  # before the labels, which are compared with its length
     _checks.embeddings("gallery", gallery)
     _check_lengths(len(query), len(gallery), query_identities, gallery_identities)
-    relevance = find_relevance(
+    find = functools.partial(
+        find_relevance,
         query_identities,
         gallery_identities,
         query_cameras,
@@ -85,6 +87,7 @@ def rank_positives(
         junk_identities=junk_identities,
         self_index=self_index,
     )
+    relevance = workers.run(find, query_identities.device)
     scores = score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)
     return count_ranks(scores, relevance, ties=ties)
 
@@ -110,7 +113,8 @@ def rank_positives_from_scores(
     """
     _checks.floating_matrix("scores", scores, "G")
     _check_lengths(len(scores), scores.shape[1], query_identities, gallery_identities)
-    relevance = find_relevance(
+    find = functools.partial(
+        find_relevance,
         query_identities,
         gallery_identities,
         query_cameras,
@@ -119,6 +123,7 @@ def rank_positives_from_scores(
         junk_identities=junk_identities,
         self_index=self_index,
     )
+    relevance = workers.run(find, query_identities.device)
     return count_ranks(given_scores(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
 
 
@@ -131,8 +136,8 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
     """
     _checks.one_of("ties", ties, TIE_POLICIES)
     check_match(scores, relevance)
-    policy = TIE_POLICIES[ties]
-    return workers.run(lambda: _rank_tiles(scores, relevance, policy), scores.device, inside=scores.keeps_thread)
+    policy, keeps_thread = TIE_POLICIES[ties], scores.keeps_thread or relevance.junk_pairs is not None
+    return workers.run(lambda: _rank_tiles(scores, relevance, policy), scores.device, inside=keeps_thread)
 
 
 def _rank_tiles(scores: Scores, relevance: Relevance, policy: TiePolicy) -> PositiveRanks:
