@@ -72,6 +72,26 @@ class Cases(NamedTuple):
     """0 up to all that are available"""
 
 
+class _Cells(NamedTuple):
+    """The pairs of a query and a stratum that have an item ahead, by query and then by stratum."""
+
+    query: Int[Tensor, " cells"]
+    stratum: Int[Tensor, " cells"]
+    of_item: Int[Tensor, " items"]
+    """the cell of every item"""
+
+    @classmethod
+    def of(cls, keys: Int[Tensor, " items"], num_queries: int, num_strata: int) -> _Cells:
+        """Number what occurs among the keys query * num_strata + stratum."""
+        occurs = torch.zeros(num_queries * num_strata, dtype=torch.bool, device=keys.device)
+        occurs[keys] = True
+        cells = _true(occurs)
+        number = torch.empty(len(occurs), dtype=torch.int64, device=keys.device)
+        number[cells] = torch.arange(len(cells), device=keys.device)
+        query = cells.div(max(1, num_strata), rounding_mode="floor")
+        return cls(query, cells.sub(query, alpha=num_strata), number.index_select(0, keys))
+
+
 class AheadTile:
     """The scores of a tile of queries, with everything but negatives taken out."""
 
@@ -109,13 +129,15 @@ class AheadTile:
         """
         longest = int(wanted.max()) if len(wanted) else 0
         keys, first = self._items(wanted)
-        step = max(1, self._max_bytes // (_BYTES_PER_COUNT * max(1, len(wanted) * self._strata.number)))
+        cells = _Cells.of(keys, len(wanted), self._strata.number)
+        step = max(1, self._max_bytes // (_BYTES_PER_COUNT * max(1, len(cells.stratum))))
         for part in segments.ranges(longest, step):
             ordinals = torch.arange(part.start, part.stop, device=keys.device)
-            counts = self._counts(keys, first, ordinals)
-            useful = (ordinals[:, None] < wanted) & (self._fewest_ahead(counts, most_ahead) <= most_ahead)
-            ordinal, query = useful.nonzero(as_tuple=True)
-            yield self._entries(counts[ordinal, query], ordinals[ordinal], query)
+            counts = self._counts(cells, first, ordinals)
+            useful = ordinals[:, None] < wanted
+            if most_ahead < torch.inf:
+                useful &= self._fewest_ahead(cells, counts) <= most_ahead
+            yield self._entries(cells, counts, useful, ordinals)
 
     def _items(self, wanted: Tensor) -> tuple[Int[Tensor, " items"], Integer[Tensor, " items"]]:
         """The negatives ahead of a wanted positive: their query and stratum, and the best positive behind them."""
@@ -147,31 +169,41 @@ class AheadTile:
         places = _true(first < wanted.to(first.dtype)[:, None])
         return places, first.view(-1)[places]
 
-    def _counts(self, keys: Tensor, first: Tensor, ordinals: Tensor) -> Int[Tensor, "ordinals queries strata"]:
+    def _counts(self, cells: _Cells, first: Tensor, ordinals: Tensor) -> Int[Tensor, "ordinals cells"]:
         """How many items of each query and stratum are ahead of its positives `ordinals`."""
-        shape = (len(ordinals), len(self._costs), self._strata.number)
-        start, stop = int(ordinals[0]), int(ordinals[-1])
+        shape = (len(ordinals), len(cells.stratum))
+        start, stop, of_item = int(ordinals[0]), int(ordinals[-1]), cells.of_item
         if stop + 1 < self.positives.costs.shape[1]:
-            keys, first = keys[first <= stop], first[first <= stop]
+            places = _true(first <= stop)
+            of_item, first = of_item[places], first[places]
         # What is ahead of a positive is ahead of all that follow. So earlier items count at `start`, and the cumulative
-        # sum over the ordinals carries them on; [ordinals, queries, strata].
-        cell = first.long().sub_(start).clamp_(min=0).mul_(shape[1] * shape[2]).add_(keys)
-        return torch.bincount(cell, minlength=shape[0] * shape[1] * shape[2]).view(shape).cumsum_(0)
+        # sum over the ordinals carries them on.
+        key = first.long().sub_(start).clamp_(min=0).mul_(shape[1]).add_(of_item)
+        return torch.bincount(key, minlength=shape[0] * shape[1]).view(shape).cumsum_(0)
 
-    def _fewest_ahead(self, counts: Tensor, most_ahead: float) -> Tensor:
-        """A lower bound of the identities ahead on average; not needed where any number is allowed."""
-        if most_ahead == torch.inf:
-            return counts.new_zeros(())
+    def _fewest_ahead(self, cells: _Cells, counts: Tensor) -> Float[Tensor, "ordinals queries"]:
+        """A lower bound of the identities ahead on average."""
         num_items = torch.bincount(self._strata.identity, self._strata.num_items)
-        return counts.float() @ (_ROUNDING / num_items[self._strata.identity]).float()
+        share = counts * (_ROUNDING / num_items[self._strata.identity]).float()[cells.stratum]
+        fewest = share.new_zeros(len(counts), len(self._costs))
+        return fewest.scatter_add_(1, cells.query.expand_as(share), share)
 
-    def _entries(self, counts: Int[Tensor, "positives strata"], ordinal: Tensor, query: Tensor) -> StrataAhead:
-        """Pick the counts that are not 0."""
-        positive, stratum = counts.nonzero(as_tuple=True)
-        row = query[positive] if len(self._first_case) > 1 else 0  # one row serves all queries where nothing is dropped
-        num_strata = torch.bincount(positive, minlength=len(query))
-        case = self._first_case[row, stratum].add_(counts[positive, stratum])
-        return StrataAhead(query, ordinal, num_strata, stratum, case)
+    def _entries(self, cells: _Cells, counts: Tensor, useful: Tensor, ordinals: Tensor) -> StrataAhead:
+        """Pick the counts of useful positives [ordinals, queries] that are not 0."""
+        ordinal, query = useful.nonzero(as_tuple=True)
+        number = (useful.view(-1).cumsum(0) - 1).view(useful.shape)  # of each positive, among the useful ones
+        ahead = counts > 0
+        if not bool(useful.all()):
+            ahead &= useful.index_select(1, cells.query)
+        places = _true(ahead)
+        slot = places.div(max(1, counts.shape[1]), rounding_mode="floor")
+        cell = places.sub(slot, alpha=counts.shape[1])
+        row, stratum = cells.query.index_select(0, cell), cells.stratum.index_select(0, cell)
+        positive = number.view(-1).index_select(0, slot.mul_(useful.shape[1]).add_(row))
+        # One row of cases serves all queries where nothing is dropped.
+        first_case = self._first_case[row if len(self._first_case) > 1 else 0, stratum]
+        case = first_case.add_(counts.view(-1).index_select(0, places))
+        return StrataAhead(query, ordinals[ordinal], torch.bincount(positive, minlength=len(query)), stratum, case)
 
     def _available(self, dropped: Tensor | None) -> Int[Tensor, "#queries strata"]:
         """Candidates of each query in each stratum, but for the strata of its own identity."""
