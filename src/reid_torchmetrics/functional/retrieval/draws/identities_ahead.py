@@ -27,7 +27,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.strata import Strata
-from reid_torchmetrics.functional.retrieval.ranking import TiePolicy
+from reid_torchmetrics.functional.retrieval.ranking import TiePolicy, count_true
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, SharedWalk, Walk, rows_with_gallery
 
@@ -73,7 +73,7 @@ class Cases(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """The pairs of a query and a stratum that have an item ahead, by query and then by stratum."""
+    """The pairs of a query and a stratum that may have an item ahead, by query and then by stratum."""
 
     query: Int[Tensor, " cells"]
     stratum: Int[Tensor, " cells"]
@@ -82,7 +82,11 @@ class _Cells(NamedTuple):
 
     @classmethod
     def of(cls, keys: Int[Tensor, " items"], num_queries: int, num_strata: int) -> _Cells:
-        """Number what occurs among the keys query * num_strata + stratum."""
+        """Number what occurs among the keys query * num_strata + stratum; where most may, all that are possible."""
+        if len(keys) >= num_queries * num_strata:
+            stratum = torch.arange(num_strata, device=keys.device)
+            query = torch.arange(num_queries, device=keys.device).repeat_interleave(num_strata)
+            return cls(query, stratum.repeat(num_queries), keys)
         occurs = torch.zeros(num_queries * num_strata, dtype=torch.bool, device=keys.device)
         occurs[keys] = True
         cells = _true(occurs)
@@ -141,33 +145,31 @@ class AheadTile:
 
     def _items(self, wanted: Tensor) -> tuple[Int[Tensor, " items"], Integer[Tensor, " items"]]:
         """The negatives ahead of a wanted positive: their query and stratum, and the best positive behind them."""
-        places, first = self._near(wanted) or self._among_all(wanted)
-        row = places.div(self._costs.shape[1], rounding_mode="floor")
-        column = places.sub_(row, alpha=self._costs.shape[1])
-        return row.mul_(self._strata.number).add_(self._strata.of_item[column]), first
+        row, column, first = self._near(wanted) or self._among_all(wanted)
+        return row.mul_(self._strata.number).add_(self._strata.of_item.index_select(0, column)), first
 
-    def _near(self, wanted: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Places of these items in the flat tile, and what is behind each, if they are few; a search for each then."""
+    def _near(self, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Rows and columns of these items, and what is behind each, if they are few; a search for each then."""
         costs = self.positives.costs
         if self._ties.by_place is not None or costs.shape[1] > _FEW:
             return None
         last = costs.gather(1, (wanted - 1).clamp(min=0)[:, None]).where(wanted[:, None] > 0, -torch.inf)
-        places = _true(self._costs <= last)
-        if len(places) > _NEAR * self._costs.numel():
+        is_near = self._costs <= last
+        if int(count_true(is_near).sum()) > _NEAR * self._costs.numel():
             return None
-        row = places.div(self._costs.shape[1], rounding_mode="floor")
-        values, first = self._costs.view(-1)[places], torch.full_like(places, costs.shape[1], dtype=torch.uint8)
+        row, column = _true_cells(is_near)
+        values, first = self._costs[row, column], torch.full_like(row, costs.shape[1], dtype=torch.uint8)
         for number in costs.T.contiguous():
             behind = number.index_select(0, row)
             first -= (values < behind if self._ties.positives_first else values <= behind).view(torch.uint8)
         ahead = _true(first < wanted[row])
-        return places[ahead], first[ahead]
+        return row[ahead], column[ahead], first[ahead]
 
-    def _among_all(self, wanted: Tensor) -> tuple[Tensor, Tensor]:
+    def _among_all(self, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The same, by a search for every item of the tile."""
         first = _first_behind(self._costs, self.positives, self._ties)
-        places = _true(first < wanted.to(first.dtype)[:, None])
-        return places, first.view(-1)[places]
+        ahead = first < wanted.to(first.dtype)[:, None]
+        return *_true_cells(ahead), first[ahead]
 
     def _counts(self, cells: _Cells, first: Tensor, ordinals: Tensor) -> Int[Tensor, "ordinals cells"]:
         """How many items of each query and stratum are ahead of its positives `ordinals`."""
@@ -195,14 +197,13 @@ class AheadTile:
         ahead = counts > 0
         if not bool(useful.all()):
             ahead &= useful.index_select(1, cells.query)
-        places = _true(ahead)
-        slot = places.div(max(1, counts.shape[1]), rounding_mode="floor")
-        cell = places.sub(slot, alpha=counts.shape[1])
+        slot, cell = _true_cells(ahead)
+        count = counts[slot, cell]
         row, stratum = cells.query.index_select(0, cell), cells.stratum.index_select(0, cell)
         positive = number.view(-1).index_select(0, slot.mul_(useful.shape[1]).add_(row))
         # One row of cases serves all queries where nothing is dropped.
         first_case = self._first_case[row if len(self._first_case) > 1 else 0, stratum]
-        case = first_case.add_(counts.view(-1).index_select(0, places))
+        case = first_case.add_(count)
         return StrataAhead(query, ordinals[ordinal], torch.bincount(positive, minlength=len(query)), stratum, case)
 
     def _available(self, dropped: Tensor | None) -> Int[Tensor, "#queries strata"]:
@@ -213,6 +214,13 @@ class AheadTile:
         key = row * self._strata.number + self._strata.of_item[column]
         shape = (len(dropped), self._strata.number)
         return self._strata.num_items - torch.bincount(key, minlength=shape[0] * shape[1]).view(shape)
+
+
+def _true_cells(mask: Bool[Tensor, "rows columns"]) -> tuple[Int[Tensor, " cells"], Int[Tensor, " cells"]]:
+    """Rows and columns where a mask is true."""
+    places = _true(mask)
+    row = segments.numbers(count_true(mask), len(places))
+    return row, places.sub_(row, alpha=mask.shape[1])
 
 
 def _true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:
