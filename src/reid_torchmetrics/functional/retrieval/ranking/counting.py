@@ -17,7 +17,7 @@ from torch.nn import functional
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
 
-_SERIAL_SORT = 1 << 16  # below this many values, handing out parts costs more than sorting
+_SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
 _WIDE = 4096  # columns from which on it may pay to look for the values above a floor before sorting them
 _FEW = 0.1  # share of values above the floor up to which it does
 _SAMPLE_STEP = 61  # every so many columns are looked at to estimate that share
