@@ -58,8 +58,8 @@ RULES = [
     (FUNCTIONAL, f"{PACKAGE}.integrations"),
     (f"{FUNCTIONAL}.retrieval", f"{FUNCTIONAL}.detection"),
     (f"{FUNCTIONAL}.detection", f"{FUNCTIONAL}.retrieval"),
-    *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.retrieval") for ground in ("segments", "world")),
-    *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.detection") for ground in ("segments", "world")),
+    *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.retrieval") for ground in ("segments", "workers", "world")),
+    *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.detection") for ground in ("segments", "workers", "world")),
     *(
         (f"{FUNCTIONAL}.retrieval.{room}", f"{FUNCTIONAL}.retrieval.{other}")
         for room, others in ROOMS.items()

@@ -5,15 +5,17 @@ Source: `COCOeval.accumulate` and `COCOeval.summarize` of pycocotools.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
     Curves,
@@ -36,6 +38,8 @@ from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, M
 
 _CACHED_CELLS = 1 << 15  # verdicts of all area ranges and thresholds: so few are looked at together
 _FEW_CURVES = 1 << 10  # of an area range
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
         fewer = matches.within(limit)
         # From the largest limit down: one that drops nothing has the numbers of the limit before.
         if fewer is not matches or not precision:
-            matches, blocks = fewer, [_on_grid(fewer, curves, grid) for curves in _walk_curves(fewer)]
+            matches, blocks = fewer, _on_curves(fewer, functools.partial(_on_grid, grid))
         for of_limits, parts in zip((precision, scores, recall), zip(*blocks, strict=True), strict=True):
             of_limits.insert(0, torch.cat(parts))
     return CocoResults(
@@ -206,16 +210,14 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
     recalls = None  # the rules but one have recalls of their own
     if rule == "coco":
         recalls = recalls_on(matches.scores.device, tuple(grid.recall_thresholds))
-    recall, found = [], {}
-    for limit in {last, grid.official_limit}:
-        fewer = matches.within(limit)
-        blocks = []
-        for curves in _walk_curves(fewer):
-            blocks.append(area_under(curves, AP_RULES[rule], recalls))
-            if limit == last:
-                recall.append(_recall_at_limits(fewer, curves, len(grid.max_detections)))
-        found[limit] = torch.cat(blocks)
-    return ClassAverages(grid, matches.classes, found, torch.cat(recall, 1), rule)
+
+    def average(matches: Matches, curves: Curves) -> tuple[Tensor, Tensor]:
+        return area_under(curves, AP_RULES[rule], recalls), _recall_at_limits(matches, curves, len(grid.max_detections))
+
+    blocks = {limit: _on_curves(matches.within(limit), average) for limit in {last, grid.official_limit}}
+    found = {limit: torch.cat([precision for precision, _ in of_limit]) for limit, of_limit in blocks.items()}
+    recall = torch.cat([of_areas for _, of_areas in blocks[last]], 1)
+    return ClassAverages(grid, matches.classes, found, recall, rule)
 
 
 def _check_grid(matches: Matches, grid: CocoGrid) -> None:
@@ -229,16 +231,19 @@ def _check_grid(matches: Matches, grid: CocoGrid) -> None:
         )
 
 
-def _walk_curves(matches: Matches) -> Iterator[Curves]:
-    """The curves of one area range after another on a CPU, whose cache they fit; all together where they are few."""
+def _on_curves(matches: Matches, work: Callable[[Matches, Curves], Result]) -> list[Result]:
+    """Work on the curves of each area range on a CPU, whose cache they fit; of all together where they are few."""
     num_areas = len(matches.matched)
     is_small = matches.matched.numel() < _CACHED_CELLS and matches.matched.shape[1] * len(matches.classes) < _FEW_CURVES
     step = num_areas if is_small or matches.columns.device.type != "cpu" else 1
-    for first in range(0, num_areas, step):
-        yield curves_from_matches(matches, areas=slice(first, first + step))
+
+    def look(some: slice) -> Result:
+        return work(matches, curves_from_matches(matches, areas=some))
+
+    return workers.run(lambda: workers.share(look, segments.ranges(num_areas, step)), matches.columns.device)
 
 
-def _on_grid(matches: Matches, curves: Curves, grid: CocoGrid) -> tuple[Tensor, Tensor, Tensor]:
+def _on_grid(grid: CocoGrid, matches: Matches, curves: Curves) -> tuple[Tensor, Tensor, Tensor]:
     """Precision and scores [areas, thresholds, classes, recalls], and recall [areas, thresholds, classes]."""
     precision, point = precision_at_recall(curves, grid.recall_thresholds)
     scores = matches.scores.index_select(0, curves.places).double()

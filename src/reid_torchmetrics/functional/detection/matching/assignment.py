@@ -9,10 +9,14 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.inputs import OrderedDetections
 from reid_torchmetrics.functional.detection.matching.candidates import num_at_a_time
-from reid_torchmetrics.functional.detection.matching.deferred_acceptance import CandidatePairs, stable_matching
+from reid_torchmetrics.functional.detection.matching.deferred_acceptance import (
+    CandidatePairs,
+    MatchedPairs,
+    stable_matching,
+)
 from reid_torchmetrics.functional.detection.matching.kinds import Kinds
 from reid_torchmetrics.functional.detection.matching.pairs import Pairs
 
@@ -80,8 +84,10 @@ def assign(
     )
 
     # The others, some groups at a time: a cell [area, threshold, column] is true where a pair was matched.
-    for some in _blocks_of_groups(candidates, contested_pairs, kinds, max_bytes):
-        matched = stable_matching(some, kinds, len(columns), num_thresholds=len(thresholds))
+    def compete(some: CandidatePairs) -> MatchedPairs:
+        return stable_matching(some, kinds, len(columns), num_thresholds=len(thresholds))
+
+    for matched in workers.share(compete, [*_blocks_of_groups(candidates, contested_pairs, kinds, max_bytes)]):
         cells = (matched.area, matched.threshold, matched.column)
         taken.matched[cells] = True
         taken.true_positive[cells] = ~ignored[matched.area, matched.ground_truth]

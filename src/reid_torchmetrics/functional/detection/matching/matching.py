@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -68,14 +69,34 @@ def match_images(
         TypeError: an option of the wrong type.
         ValueError: an option without values, or with values that are not allowed.
     """
-    CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
+    grid = CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
     _checks.positive_int("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
+    if classes is not None:
+        _checks.integer_labels("classes", classes, device=detections.labels.device)
+    return workers.run(
+        lambda: _match(
+            detections, ground_truths, grid, classes, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
+        ),
+        detections.labels.device,
+    )
+
+
+def _match(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    grid: CocoGrid,
+    classes: Int[Tensor, " classes"] | None,
+    *,
+    keep_ground_truths: bool,
+    max_bytes: int,
+) -> Matches:
+    iou_thresholds, max_detections, area_ranges = grid.iou_thresholds, grid.max_detections, grid.area_ranges
     rows = None
     if classes is None:
         classes = distinct_labels(detections.labels, ground_truths.labels)
     else:
-        classes = _distinct(classes, detections.labels.device)
+        classes = classes.long().unique()
         detections, ground_truths, rows = _of_classes(detections, ground_truths, classes)
     most = max(max_detections)
     ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, most)
@@ -110,13 +131,6 @@ def match_images(
         **vars(taken),
     ).within(len(max_detections) - 1)
     return _named(matches, rows, np.argsort(ascending).tolist())
-
-
-def _distinct(classes: Int[Tensor, " labels"], device: torch.device) -> Int[Tensor, " classes"]:
-    """The labels that were asked for, ascending, each once."""
-    _checks.integer_labels("classes", classes, device=device)
-    distinct: Tensor = classes.long().unique()
-    return distinct
 
 
 def _of_classes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import NamedTuple
 
 import torch
@@ -9,6 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
@@ -18,10 +20,11 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     order_boxes,
 )
-from reid_torchmetrics.functional.detection.matching.candidates import Search, find_candidates
+from reid_torchmetrics.functional.detection.matching.candidates import Candidates, Search, find_candidates
 
 DEFAULT_MAX_BYTES = 1 << 28
 _FIRST_GROWN = 1 << 16  # pairs
+_BLOCKS_AT_A_TIME = 8  # blocks of pairs that are looked at together, by several threads of a CPU
 
 
 class Pairs(NamedTuple):
@@ -91,6 +94,7 @@ def overlapping(
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Pairs:
     """The pairs as places, of ground truths in their order, of detections in `grouped`; shapes are given by row."""
+    at_a_time = _BLOCKS_AT_A_TIME if shapes.device.type == "cpu" else 1
     search = Search(
         detections,
         ground_truths,
@@ -98,16 +102,21 @@ def overlapping(
         true_shapes[ground_truths.rows],
         ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None,
         at_least,
-        max_bytes,
+        max(1, max_bytes // at_a_time),
     )
-    found, is_in_order = _Found(), True
-    for block in find_candidates(search):
+
+    def look(block: Candidates) -> tuple[Tensor, Tensor, Tensor]:
         crowds = search.crowds(block.ground_truth)
         iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, crowds)
         kept = (iou >= at_least).nonzero()[:, 0]
         detection = block.places.index_select(0, block.detection.index_select(0, kept))
-        is_in_order &= block.is_in_order
-        found.add(block.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept))
+        return block.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept)
+
+    found, is_in_order, blocks = _Found(), True, find_candidates(search)
+    while some := [*islice(blocks, at_a_time)]:
+        is_in_order &= all(block.is_in_order for block in some)
+        for columns in workers.share(look, some):
+            found.add(*columns)
     return found.pairs() if is_in_order else _in_order(found.pairs(), len(detections.rows))
 
 

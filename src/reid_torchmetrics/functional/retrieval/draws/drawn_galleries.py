@@ -14,13 +14,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.draws.expected_draws import IdentityCurves, TileExpectation
 from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, cut_in_tiles
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
 from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_match
 
 DRAWN_TIES = tuple(policy.name for policy in TIE_POLICIES.values() if not policy.groups)
 """the policies of `TIE_POLICIES` that put the items of a drawn gallery in a definite order"""
@@ -112,26 +113,57 @@ def expect_draws(
     strata = find_strata(relevance, draw.per)
     if queries_in_draw:
         check_queries_in_draw(relevance)
-    size, device = scores.num_queries, scores.device
-    weight = torch.ones(size, dtype=torch.float64, device=device)
+    weight = torch.ones(scores.num_queries, dtype=torch.float64, device=scores.device)
     if queries_in_draw:
         weight = _chance_not_drawn(relevance, strata, draw)
-    # A tile of queries fills its part of the [queries] values; the curves wait until many can be convolved at once.
-    curves = IdentityCurves(size, max_rank, device)
-    precision, penalty = torch.empty(2, size, dtype=torch.float64, device=device)
-    num_positives = torch.zeros(size, dtype=torch.int64, device=device)
-    walk = cut_in_tiles(scores, relevance, strata)
-    for rows in walk.rows:
-        tile = AheadTile(walk, relevance, strata, rows, TIE_POLICIES[ties])
-        expected = TileExpectation(tile, strata, draw, curves, with_precision=with_precision)
-        num_positives[rows] = expected.num_positives
-        precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty
-    curves.finish()
-    for values in (curves.cmc, precision, penalty):
-        values[num_positives == 0] = torch.nan
-    if not with_precision:
-        precision, penalty = torch.full((2, size), torch.nan, dtype=torch.float64, device=device)
-    return DrawnResults(curves.cmc, precision, penalty, num_positives, weight)
+    expectation = _Expectation(scores, relevance, strata, draw)
+    return workers.run(
+        lambda: expectation.of_all(TIE_POLICIES[ties], weight, max_rank=max_rank, with_precision=with_precision),
+        scores.device,
+        inside=expectation.keeps_thread,
+    )
+
+
+@dataclass(frozen=True)
+class _Expectation:
+    """The problem of `expect_draws`."""
+
+    scores: Scores
+    relevance: Relevance
+    strata: Strata
+    draw: GalleryDraw
+
+    @property
+    def keeps_thread(self) -> bool:
+        """Whether a function of the user is called."""
+        return self.scores.keeps_thread or self.relevance.junk_pairs is not None
+
+    def of_all(self, ties: TiePolicy, weight: Tensor, *, max_rank: int, with_precision: bool) -> DrawnResults:
+        """Expectations for all queries: a tile of them fills its part of the [queries] values.
+
+        The curves wait until many can be convolved at once.
+        """
+        size, device = self.scores.num_queries, self.scores.device
+        curves = IdentityCurves(size, max_rank, device)
+        precision, penalty = torch.empty(2, size, dtype=torch.float64, device=device)
+        num_positives = torch.zeros(size, dtype=torch.int64, device=device)
+
+        def expect(walk: Walk, rows: slice) -> TileExpectation:
+            tile = AheadTile(walk, self.relevance, self.strata, rows, ties)
+            most_ahead = curves.most_ahead
+            return TileExpectation(tile, self.strata, self.draw, most_ahead=most_ahead, with_precision=with_precision)
+
+        for rows, expected in cut_in_tiles(self.scores, self.relevance, self.strata).share(expect):
+            num_positives[rows] = expected.num_positives
+            precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty
+            for terms in expected.curve_terms:
+                curves.add(terms)
+        curves.finish()
+        for values in (curves.cmc, precision, penalty):
+            values[num_positives == 0] = torch.nan
+        if not with_precision:
+            precision, penalty = torch.full((2, size), torch.nan, dtype=torch.float64, device=device)
+        return DrawnResults(curves.cmc, precision, penalty, num_positives, weight)
 
 
 def check_queries_in_draw(relevance: Relevance) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -19,6 +20,19 @@ _CELLS = 1 << 20  # values of a histogram, or of an integrand, that are held at 
 _MOST_NODES = 256  # of an integrand, as a rule
 
 
+class CurveTerms(NamedTuple):
+    """Positives that add to curves."""
+
+    query: Int[Tensor, " positives"]
+    best: Float[Tensor, " positives"]
+    """the chance P(p) to be the best positive that is drawn"""
+    chance: Float[Tensor, " events"]
+    """of each identity to be ahead, by positive"""
+    num_events: Int[Tensor, " positives"]
+    num_seen: int
+    """positives that were looked at, with those that add nothing"""
+
+
 class IdentityCurves:
     """Sums over positives of P(p) P(S_p < k), for all queries; terms are convolved many at a time."""
 
@@ -27,28 +41,21 @@ class IdentityCurves:
         self.cmc = torch.zeros(num_queries, max_rank, dtype=torch.float64, device=device)
         self.most_ahead = largest_mean(max_rank - 1)
         """what has more identities ahead on average adds nothing"""
-        self._waiting: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
+        self._waiting: list[CurveTerms] = []
         self._num_waiting = 0
 
-    def add(
-        self,
-        query: Int[Tensor, " positives"],
-        best: Float[Tensor, " positives"],
-        chance: Float[Tensor, " events"],
-        num_events: Int[Tensor, " positives"],
-    ) -> None:
-        """Add positives: their query, their P(p), and the chance of each identity to be ahead."""
-        useful = (best > 0) & (segments.reduce(chance, "sum", num_events) <= self.most_ahead)
-        chance = chance[useful.repeat_interleave(num_events)]
-        self._waiting.append((query[useful], best[useful], chance, num_events[useful]))
-        self._num_waiting += len(chance) + len(query)
+    def add(self, terms: CurveTerms) -> None:
+        """Add positives, of which those that matter wait to be convolved."""
+        self._waiting.append(terms)
+        self._num_waiting += len(terms.chance) + terms.num_seen
         if self._num_waiting > _CELLS:
             self.finish()
 
     def finish(self) -> None:
         """Convolve what waits."""
         if self._waiting:
-            query, best, chance, num_events = (torch.cat(parts) for parts in zip(*self._waiting, strict=True))
+            parts = zip(*(terms[:-1] for terms in self._waiting), strict=True)
+            query, best, chance, num_events = map(torch.cat, parts)
             below = at_most(chance, num_events, self.cmc.shape[1]).mul_(best[:, None])
             self.cmc.scatter_add_(0, query[:, None].expand_as(below), below)  # index_add_ is slow for rows
         self._waiting, self._num_waiting = [], 0
@@ -57,15 +64,19 @@ class IdentityCurves:
 class TileExpectation:
     """Expected average precision and INP of the queries of one tile; 0 without positives or if not asked for.
 
-    What the CMC needs is added to `curves`.
+    `curve_terms` is what the CMC needs.
     """
 
     def __init__(
-        self, tile: AheadTile, strata: Strata, draw: GalleryDraw, curves: IdentityCurves, *, with_precision: bool
+        self, tile: AheadTile, strata: Strata, draw: GalleryDraw, *, most_ahead: float, with_precision: bool
     ) -> None:
-        """Count what is ahead of the positives that matter, and sum over them."""
+        """Count what is ahead of the positives that matter, and sum over them.
+
+        What has more than `most_ahead` identities ahead on average adds nothing to the CMC.
+        """
         valid = tile.positives.valid
-        self._tile, self._strata, self._curves = tile, strata, curves
+        self._tile, self._strata, self._most_ahead = tile, strata, most_ahead
+        self.curve_terms: list[CurveTerms] = []
         self.num_positives = valid.sum(1)
         self.average_precision = torch.zeros(len(valid), dtype=torch.float64, device=valid.device)
         self.inverse_negative_penalty = torch.zeros_like(self.average_precision)
@@ -84,14 +95,18 @@ class TileExpectation:
         if with_precision:
             return self._tile.count(self.num_positives)
         # The chance to be the best falls to 0 and stays there.
-        return self._tile.count((self._chances.best > 0).sum(1), most_ahead=self._curves.most_ahead)
+        return self._tile.count((self._chances.best > 0).sum(1), most_ahead=self._most_ahead)
 
     def _add_curves(self, block: StrataAhead) -> None:
         none_ahead, num_events = self._law.none()[block.case], block.num_strata
         if not self._strata.one_per_identity:
             none_ahead, num_events = _per_identity(none_ahead, block, self._strata)
         best = self._chances.best[block.query, block.ordinal]
-        self._curves.add(block.query + self._tile.rows.start, best, 1 - none_ahead, num_events)
+        chance = 1 - none_ahead
+        useful = (best > 0) & (segments.reduce(chance, "sum", num_events) <= self._most_ahead)
+        chance = chance[useful.repeat_interleave(num_events)]
+        query = (block.query + self._tile.rows.start)[useful]
+        self.curve_terms.append(CurveTerms(query, best[useful], chance, num_events[useful], len(best)))
 
     def _add_precisions(self, block: StrataAhead) -> None:
         stop, num_cases = block.num_strata.cumsum(0), len(self._law.mean)

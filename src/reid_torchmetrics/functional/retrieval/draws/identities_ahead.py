@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
@@ -26,13 +27,14 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.strata import Strata
-from reid_torchmetrics.functional.retrieval.ranking import TiePolicy
+from reid_torchmetrics.functional.retrieval.ranking import TiePolicy, count_true
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, Walk, rows_with_gallery
+from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, SharedWalk, Walk, rows_with_gallery
 
 _BYTES_BESIDE_SCORE = 44  # masks, places, and the keys of the items ahead, where all are
 _BYTES_PER_COUNT = 48  # of one positive and one stratum: the count, and its entry where it is not 0
 _FEW = 64  # positives up to which comparing with each is faster than a binary search
+_NEAR = 1 / 8  # share of a tile up to which a search for each of some items is faster than one for all
 _ROUNDING = 0.999  # float32 is good enough for a bound that gives way a little
 
 
@@ -68,6 +70,30 @@ class Cases(NamedTuple):
     available: Int[Tensor, " cases"]
     ahead: Int[Tensor, " cases"]
     """0 up to all that are available"""
+
+
+class _Cells(NamedTuple):
+    """The pairs of a query and a stratum that may have an item ahead, by query and then by stratum."""
+
+    query: Int[Tensor, " cells"]
+    stratum: Int[Tensor, " cells"]
+    of_item: Int[Tensor, " items"]
+    """the cell of every item"""
+
+    @classmethod
+    def of(cls, keys: Int[Tensor, " items"], num_queries: int, num_strata: int) -> _Cells:
+        """Number what occurs among the keys query * num_strata + stratum; where most may, all that are possible."""
+        if len(keys) >= num_queries * num_strata:
+            stratum = torch.arange(num_strata, device=keys.device)
+            query = torch.arange(num_queries, device=keys.device).repeat_interleave(num_strata)
+            return cls(query, stratum.repeat(num_queries), keys)
+        occurs = torch.zeros(num_queries * num_strata, dtype=torch.bool, device=keys.device)
+        occurs[keys] = True
+        cells = _true(occurs)
+        number = torch.empty(len(occurs), dtype=torch.int64, device=keys.device)
+        number[cells] = torch.arange(len(cells), device=keys.device)
+        query = cells.div(max(1, num_strata), rounding_mode="floor")
+        return cls(query, cells.sub(query, alpha=num_strata), number.index_select(0, keys))
 
 
 class AheadTile:
@@ -107,46 +133,77 @@ class AheadTile:
         """
         longest = int(wanted.max()) if len(wanted) else 0
         keys, first = self._items(wanted)
-        step = max(1, self._max_bytes // (_BYTES_PER_COUNT * max(1, len(wanted) * self._strata.number)))
+        cells = _Cells.of(keys, len(wanted), self._strata.number)
+        step = max(1, self._max_bytes // (_BYTES_PER_COUNT * max(1, len(cells.stratum))))
         for part in segments.ranges(longest, step):
             ordinals = torch.arange(part.start, part.stop, device=keys.device)
-            counts = self._counts(keys, first, ordinals)
-            useful = (ordinals[:, None] < wanted) & (self._fewest_ahead(counts, most_ahead) <= most_ahead)
-            ordinal, query = useful.nonzero(as_tuple=True)
-            yield self._entries(counts[ordinal, query], ordinals[ordinal], query)
+            counts = self._counts(cells, first, ordinals)
+            useful = ordinals[:, None] < wanted
+            if most_ahead < torch.inf:
+                useful &= self._fewest_ahead(cells, counts) <= most_ahead
+            yield self._entries(cells, counts, useful, ordinals)
 
     def _items(self, wanted: Tensor) -> tuple[Int[Tensor, " items"], Integer[Tensor, " items"]]:
         """The negatives ahead of a wanted positive: their query and stratum, and the best positive behind them."""
+        row, column, first = self._near(wanted) or self._among_all(wanted)
+        return row.mul_(self._strata.number).add_(self._strata.of_item.index_select(0, column)), first
+
+    def _near(self, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor] | None:
+        """Rows and columns of these items, and what is behind each, if they are few; a search for each then."""
+        costs = self.positives.costs
+        if self._ties.by_place is not None or costs.shape[1] > _FEW:
+            return None
+        last = costs.gather(1, (wanted - 1).clamp(min=0)[:, None]).where(wanted[:, None] > 0, -torch.inf)
+        is_near = self._costs <= last
+        if int(count_true(is_near).sum()) > _NEAR * self._costs.numel():
+            return None
+        row, column = _true_cells(is_near)
+        values, first = self._costs[row, column], torch.full_like(row, costs.shape[1], dtype=torch.uint8)
+        for number in costs.T.contiguous():
+            behind = number.index_select(0, row)
+            first -= (values < behind if self._ties.positives_first else values <= behind).view(torch.uint8)
+        ahead = _true(first < wanted[row])
+        return row[ahead], column[ahead], first[ahead]
+
+    def _among_all(self, wanted: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The same, by a search for every item of the tile."""
         first = _first_behind(self._costs, self.positives, self._ties)
         ahead = first < wanted.to(first.dtype)[:, None]
-        row, column = ahead.nonzero(as_tuple=True)
-        return row.mul(self._strata.number).add_(self._strata.of_item[column]), first[ahead]
+        return *_true_cells(ahead), first[ahead]
 
-    def _counts(self, keys: Tensor, first: Tensor, ordinals: Tensor) -> Int[Tensor, "ordinals queries strata"]:
+    def _counts(self, cells: _Cells, first: Tensor, ordinals: Tensor) -> Int[Tensor, "ordinals cells"]:
         """How many items of each query and stratum are ahead of its positives `ordinals`."""
-        shape = (len(ordinals), len(self._costs), self._strata.number)
-        start, stop = int(ordinals[0]), int(ordinals[-1])
+        shape = (len(ordinals), len(cells.stratum))
+        start, stop, of_item = int(ordinals[0]), int(ordinals[-1]), cells.of_item
         if stop + 1 < self.positives.costs.shape[1]:
-            keys, first = keys[first <= stop], first[first <= stop]
+            places = _true(first <= stop)
+            of_item, first = of_item[places], first[places]
         # What is ahead of a positive is ahead of all that follow. So earlier items count at `start`, and the cumulative
-        # sum over the ordinals carries them on; [ordinals, queries, strata].
-        cell = first.long().sub_(start).clamp_(min=0).mul_(shape[1] * shape[2]).add_(keys)
-        return torch.bincount(cell, minlength=shape[0] * shape[1] * shape[2]).view(shape).cumsum_(0)
+        # sum over the ordinals carries them on.
+        key = first.long().sub_(start).clamp_(min=0).mul_(shape[1]).add_(of_item)
+        return torch.bincount(key, minlength=shape[0] * shape[1]).view(shape).cumsum_(0)
 
-    def _fewest_ahead(self, counts: Tensor, most_ahead: float) -> Tensor:
-        """A lower bound of the identities ahead on average; not needed where any number is allowed."""
-        if most_ahead == torch.inf:
-            return counts.new_zeros(())
+    def _fewest_ahead(self, cells: _Cells, counts: Tensor) -> Float[Tensor, "ordinals queries"]:
+        """A lower bound of the identities ahead on average."""
         num_items = self._strata.identity[self._strata.of_item].bincount()
-        return counts.float() @ (_ROUNDING / num_items[self._strata.identity].double()).float()
+        share = counts * (_ROUNDING / num_items[self._strata.identity].double()).float()[cells.stratum]
+        return share.new_zeros(len(counts), len(self._costs)).index_add_(1, cells.query, share)
 
-    def _entries(self, counts: Int[Tensor, "positives strata"], ordinal: Tensor, query: Tensor) -> StrataAhead:
-        """Pick the counts that are not 0."""
-        positive, stratum = counts.nonzero(as_tuple=True)
-        row = query[positive] if len(self._first_case) > 1 else 0  # one row serves all queries where nothing is dropped
-        num_strata = torch.bincount(positive, minlength=len(query))
-        case = self._first_case[row, stratum].add_(counts[positive, stratum])
-        return StrataAhead(query, ordinal, num_strata, stratum, case)
+    def _entries(self, cells: _Cells, counts: Tensor, useful: Tensor, ordinals: Tensor) -> StrataAhead:
+        """Pick the counts of useful positives [ordinals, queries] that are not 0."""
+        ordinal, query = useful.nonzero(as_tuple=True)
+        number = (useful.view(-1).cumsum(0) - 1).view(useful.shape)  # of each positive, among the useful ones
+        ahead = counts > 0
+        if not bool(useful.all()):
+            ahead &= useful.index_select(1, cells.query)
+        slot, cell = _true_cells(ahead)
+        count = counts[slot, cell]
+        row, stratum = cells.query.index_select(0, cell), cells.stratum.index_select(0, cell)
+        positive = number.view(-1).index_select(0, slot.mul_(useful.shape[1]).add_(row))
+        # One row of cases serves all queries where nothing is dropped.
+        first_case = self._first_case[row if len(self._first_case) > 1 else 0, stratum]
+        case = first_case.add_(count)
+        return StrataAhead(query, ordinals[ordinal], torch.bincount(positive, minlength=len(query)), stratum, case)
 
     def _available(self, dropped: Tensor | None) -> Int[Tensor, "#queries strata"]:
         """Candidates of each query in each stratum, but for the strata of its own identity."""
@@ -158,13 +215,28 @@ class AheadTile:
         return self._strata.num_items - torch.bincount(key, minlength=shape[0] * shape[1]).view(shape)
 
 
-def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> Walk:
+def _true_cells(mask: Bool[Tensor, "rows columns"]) -> tuple[Int[Tensor, " cells"], Int[Tensor, " cells"]]:
+    """Rows and columns where a mask is true."""
+    places = _true(mask)
+    row = segments.numbers(count_true(mask), len(places))
+    return row, places.sub_(row, alpha=mask.shape[1])
+
+
+def _true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:
+    """Where a mask is true, as places in the flat mask; NumPy finds them several times as fast."""
+    if mask.device.type != "cpu":
+        return mask.view(-1).nonzero()[:, 0]
+    return torch.from_numpy(np.flatnonzero(mask.numpy()))
+
+
+def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> SharedWalk:
     """Tiles of queries against the whole gallery that take about `scores.max_bytes`."""
     per_row = _BYTES_PER_COUNT * strata.number * relevance.longest_run
     rows = rows_with_gallery(scores, _BYTES_BESIDE_SCORE, per_row)
     # Where few fit, positives are taken in smaller ranges instead, as long as the scores fit.
     fewest = min(FEWEST_ROWS, rows_with_gallery(scores, _BYTES_BESIDE_SCORE, fewest=1))
-    return Walk(scores, rows or fewest, scores.num_gallery)
+    keeps_thread = relevance.junk_pairs is not None
+    return SharedWalk(scores, rows or fewest, scores.num_gallery, keeps_thread=keeps_thread)
 
 
 def _sorted_positives(

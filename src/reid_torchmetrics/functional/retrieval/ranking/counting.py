@@ -7,7 +7,6 @@ known by number, so a genuine score of minus infinity still counts. Thresholds a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -16,10 +15,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.ranking.lookup_counting import count_by_lookup
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
-_SERIAL_SORT = 1 << 16  # below this many values, starting threads costs more than sorting
+_SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
 _WIDE = 4096  # columns from which on it may pay to look for the values above a floor before sorting them
 _FEW = 0.1  # share of values above the floor up to which it does
 _SAMPLE_STEP = 61  # every so many columns are looked at to estimate that share
@@ -146,12 +146,12 @@ def _are_few_above(values: Tensor, floor: Tensor) -> bool:
 
 def _in_threads(function: Callable[..., None], *arrays: np.ndarray) -> None:
     """Apply `function` to ranges of the rows of all arrays."""
-    threads = min(torch.get_num_threads(), len(arrays[0]))
-    if threads < 2 or arrays[0].size < _SERIAL_SORT:
+    if arrays[0].size < _SERIAL_SORT:
         function(*arrays)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(function, *(np.array_split(array, threads) for array in arrays)))
+    num_parts = min(max(1, arrays[0].size // _SERIAL_SORT), len(arrays[0]))
+    parts = zip(*(np.array_split(array, num_parts) for array in arrays), strict=True)
+    workers.share(lambda part: function(*part), list(parts))
 
 
 def _sort(rows: np.ndarray) -> None:

@@ -7,6 +7,7 @@ are read, they and the junk are taken out, and the negatives above each positive
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 
 import torch
@@ -14,6 +15,7 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES, TiePolicy
 from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles
@@ -75,7 +77,8 @@ def rank_positives(
     _checks.embeddings("query", query)  # before the labels, which are compared with its length
     _checks.embeddings("gallery", gallery)
     _check_lengths(len(query), len(gallery), query_identities, gallery_identities)
-    relevance = find_relevance(
+    find = functools.partial(
+        find_relevance,
         query_identities,
         gallery_identities,
         query_cameras,
@@ -84,6 +87,7 @@ def rank_positives(
         junk_identities=junk_identities,
         self_index=self_index,
     )
+    relevance = workers.run(find, query_identities.device)
     scores = score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)
     return count_ranks(scores, relevance, ties=ties)
 
@@ -109,7 +113,8 @@ def rank_positives_from_scores(
     """
     _checks.floating_matrix("scores", scores, "G")
     _check_lengths(len(scores), scores.shape[1], query_identities, gallery_identities)
-    relevance = find_relevance(
+    find = functools.partial(
+        find_relevance,
         query_identities,
         gallery_identities,
         query_cameras,
@@ -118,6 +123,7 @@ def rank_positives_from_scores(
         junk_identities=junk_identities,
         self_index=self_index,
     )
+    relevance = workers.run(find, query_identities.device)
     return count_ranks(given_scores(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
 
 
@@ -130,7 +136,11 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
     """
     _checks.one_of("ties", ties, TIE_POLICIES)
     check_match(scores, relevance)
-    policy = TIE_POLICIES[ties]
+    policy, keeps_thread = TIE_POLICIES[ties], scores.keeps_thread or relevance.junk_pairs is not None
+    return workers.run(lambda: _rank_tiles(scores, relevance, policy), scores.device, inside=keeps_thread)
+
+
+def _rank_tiles(scores: Scores, relevance: Relevance, policy: TiePolicy) -> PositiveRanks:
     tiles = Tiles(scores, relevance, ties=policy)
     # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
     shape = (policy.num_entries, int(relevance.run_length.sum()))

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.reranking.item_set import ItemSet
 from reid_torchmetrics.functional.retrieval.reranking.neighbors import Neighbors, find_neighbors
 from reid_torchmetrics.functional.retrieval.reranking.reciprocal import (
@@ -77,6 +78,9 @@ class KReciprocal:
         _check_kept(kept, gallery)
         _checks.positive_int("max_bytes", max_bytes)
         items = ItemSet.of(query, gallery, self_index)
+        return workers.run(lambda: self._of_items(items, kept, max_bytes), query.device)
+
+    def _of_items(self, items: ItemSet, kept: Tensor | None, max_bytes: int) -> RerankedScores:
         embeddings = _prepared(items.rows, normalize=self.normalize)
         # The nearest of every item, [items, k], are all that the encoding needs of the original distance.
         nearest = _neighbors(embeddings, max(self.k1 + 1, self.k2), max_bytes)
@@ -180,9 +184,10 @@ class RerankedScores:
         query, gallery = Rows([embeddings], self._of_query), Rows([embeddings], of_gallery)
         self._scores = _euclidean_scores(embeddings, query, gallery, max_bytes // 2)
         self._work_bytes = max_bytes // 8
-        self.max_bytes = self._scores.max_bytes
+        self.max_bytes, self.num_tiles = self._scores.max_bytes, 1
         self.num_queries, self.num_gallery = len(self._of_query), len(of_gallery)
         self.dtype, self.device = embeddings.dtype, embeddings.device
+        self.keeps_thread = self._scores.keeps_thread
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write minus the distances of the queries `rows` to the kept gallery items `columns` into `out`."""
@@ -190,9 +195,12 @@ class RerankedScores:
         self._original.from_scores(out, self._of_query[rows])
         out.mul_(-self._weight)
         queries = self._queries.select(torch.arange(rows.start, rows.stop, device=self.device))
-        for part, shared in self._gallery.with_each(queries, columns, max_bytes=self._work_bytes):
+
+        def subtract(part: slice, shared: Tensor) -> None:
             # Rows sum to 1, so the sum of the greater weights is 2 less that of the lesser ones.
             out[part] -= (1 - self._weight) * (1 - shared / (2 - shared))
+
+        self._gallery.with_each(queries, columns, subtract, max_bytes=self._work_bytes)
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """Nothing: these are distances."""

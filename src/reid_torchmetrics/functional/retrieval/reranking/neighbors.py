@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking import stable_top_k
-from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, bytes_of_sort, cut_in_panels
+from reid_torchmetrics.functional.retrieval.scores import Scores, SharedWalk, Walk, bytes_of_sort, cut_in_panels
 
 
 class Neighbors(NamedTuple):
@@ -31,10 +31,10 @@ def find_neighbors(scores: Scores, k: int, *, of_items: bool = False) -> Neighbo
     `of_items` says that row i is item i. An item is its own first neighbor, whatever rounding does to its score.
     """
     k = min(k, scores.num_gallery)
-    walk = Walk(scores, *cut_in_panels(scores, bytes_of_sort(scores)))
+    tiles = SharedWalk(scores, *cut_in_panels(scores, bytes_of_sort(scores)))
     none = torch.empty(0, dtype=scores.dtype, device=scores.device)
     parts = [Neighbors(none.long().view(0, k), none.view(0, k), none, none)]
-    parts += [_nearest_of(walk, rows, k, of_items=of_items) for rows in walk.rows]
+    parts += [part for _, part in tiles.share(lambda walk, rows: _nearest_of(walk, rows, k, of_items=of_items))]
     neighbors = Neighbors(*map(torch.cat, zip(*parts, strict=True)))
     _checks.no_nan(scores.argument, neighbors.lowest)
     return neighbors

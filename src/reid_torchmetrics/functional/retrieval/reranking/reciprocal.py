@@ -5,17 +5,19 @@ Source: Zhong et al., "Re-ranking Person Re-identification with k-reciprocal Enc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 
 _BYTES_PER_ENTRY = 64  # positions, keys, values and sums of one entry while it is worked on
 _MOST_ENTRIES = 1 << 19  # with more at a time, memory is only touched for the first time
+
+_MOST_AT_A_TIME = 4  # parts that several threads work on, which share the memory that may be taken
 
 PairDistance = Callable[[Tensor, Tensor], Tensor]
 """Positions of some items, and of as many others, to the distances between them."""
@@ -76,15 +78,17 @@ class ReciprocalSets:
 def encode(sets: ReciprocalSets, distance: PairDistance, *, max_bytes: int) -> SparseRows:
     """The weights exp(-d(p, q)) of the q in R*(p, k), divided by their sum, for every item p."""
     step = max(1, _entries_within(max_bytes) // max(1, sets.num_considered))
-    parts = []
-    for items in segments.ranges(sets.num_items, step) or [slice(0, 0)]:
+
+    def encode_some(items: slice) -> SparseRows:
         length, columns = sets.members(items)
         row = segments.numbers(length)
         weights = torch.exp(-distance(row + items.start, columns))
         total = torch.zeros(len(length), dtype=torch.float64, device=weights.device)
         total.index_add_(0, row, weights.double())
-        parts.append(SparseRows(length, columns, (weights / total[row]).to(weights.dtype)))
-    return _joined(parts)
+        return SparseRows(length, columns, (weights / total[row]).to(weights.dtype))
+
+    some = segments.ranges(sets.num_items, step) or [slice(0, 0)]
+    return _joined(workers.share(encode_some, some, most=_MOST_AT_A_TIME))
 
 
 def average_over(neighbors: Int[Tensor, "items k"], rows: SparseRows, *, max_bytes: int) -> SparseRows:
@@ -92,8 +96,8 @@ def average_over(neighbors: Int[Tensor, "items k"], rows: SparseRows, *, max_byt
     num_items, k = neighbors.shape
     if k < 2:
         return rows
-    parts = []
-    for items in segments.ranges_within(rows.length[neighbors].sum(1), _entries_within(max_bytes)):
+
+    def average(items: slice) -> SparseRows:
         # The rows of all neighbors, one below the other; what an item's have in one column is added up.
         averaged = rows.select(neighbors[items].flatten())
         item = segments.numbers(averaged.length) // k
@@ -101,8 +105,10 @@ def average_over(neighbors: Int[Tensor, "items k"], rows: SparseRows, *, max_byt
         total = torch.zeros(len(keys), dtype=torch.float64, device=keys.device)
         total.index_add_(0, sum_of_entry, averaged.values.double())
         length, columns = _split(keys, items.stop - items.start, num_items)
-        parts.append(SparseRows(length, columns, (total / k).to(rows.values.dtype)))
-    return _joined(parts)
+        return SparseRows(length, columns, (total / k).to(rows.values.dtype))
+
+    some = segments.ranges_within(rows.length[neighbors].sum(1), _entries_within(max_bytes))
+    return _joined(workers.share(average, [*some], most=_MOST_AT_A_TIME))
 
 
 class SharedWeights:
@@ -116,9 +122,9 @@ class SharedWeights:
         self._values = rows.values[order]
 
     def with_each(
-        self, others: SparseRows, rows: slice, *, max_bytes: int
-    ) -> Iterator[tuple[slice, Float[Tensor, "others rows"]]]:
-        """What `others` share with the rows `rows`, for a range of `others` at a time."""
+        self, others: SparseRows, rows: slice, use: Callable[[slice, Tensor], None], *, max_bytes: int
+    ) -> None:
+        """Pass on what `others` share with the rows `rows`, [others, rows] float64, for ranges of `others`."""
         # For each entry of the others, the run of keys that share its column and belong to `rows`.
         width, column_key = rows.stop - rows.start, others.columns * self._num_rows
         start = torch.searchsorted(self._keys, column_key + rows.start)
@@ -127,14 +133,18 @@ class SharedWeights:
         shift = segments.numbers(others.length) * width - column_key - rows.start
         edges = segments.edges(others.length)
         sizes = segments.edges(num_met)[edges].diff() + width
-        for part in segments.ranges_within(sizes, _entries_within(max_bytes)):
+
+        def share_with(part: slice) -> None:
             entries = slice(int(edges[part.start]), int(edges[part.stop]))
             entry, met = segments.runs(start[entries], num_met[entries])
             position = self._keys[met] + (shift[entries] - part.start * width)[entry]
             lesser = torch.minimum(self._values[met], others.values[entries][entry])
             shared = torch.zeros((part.stop - part.start, width), dtype=torch.float64, device=position.device)
             shared.view(-1).index_add_(0, position, lesser.double())
-            yield part, shared
+            use(part, shared)
+
+        parts = segments.ranges_within(sizes, _entries_within(max_bytes))
+        workers.share(share_with, [*parts], most=_MOST_AT_A_TIME)
 
 
 def _is_mutual(near: Int[Tensor, "items k"], rows: slice) -> Bool[Tensor, "rows k"]:
@@ -155,4 +165,4 @@ def _joined(parts: Sequence[SparseRows]) -> SparseRows:
 
 
 def _entries_within(max_bytes: int) -> int:
-    return max(1, min(_MOST_ENTRIES, max_bytes // _BYTES_PER_ENTRY))
+    return max(1, min(_MOST_ENTRIES, max_bytes // _MOST_AT_A_TIME // _BYTES_PER_ENTRY))

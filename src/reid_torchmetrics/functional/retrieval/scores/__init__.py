@@ -20,6 +20,7 @@ from reid_torchmetrics.functional.retrieval.scores.similarity import (
 from reid_torchmetrics.functional.retrieval.scores.walk import (
     FEWEST_ROWS,
     Panel,
+    SharedWalk,
     Walk,
     bytes_of_sort,
     cut_in_panels,

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, reduce
 from itertools import accumulate, pairwise
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
+
+Result = TypeVar("Result")
 
 WALK_BYTES = 16 << 20  # rows are read in pieces of this size
+_PIECES_AT_A_TIME = 4  # by several threads
 
 
 class Rows:
@@ -61,9 +65,16 @@ class Rows:
 
     def walk(self, dtype: torch.dtype) -> Iterator[Float[Tensor, "rows dim"]]:
         """All rows, in contiguous pieces of bounded size: sums of strided rows may differ in their last digit."""
-        step = max(1, WALK_BYTES // (self.dimension * dtype.itemsize))
-        for rows in segments.ranges(self.size, step):
+        for rows in self._pieces(dtype):
             yield self.read(rows, dtype).contiguous()
+
+    def each(self, work: Callable[[Tensor], Result], dtype: torch.dtype) -> list[Result]:
+        """What some work makes of each of these pieces, a few at a time."""
+        pieces = self._pieces(dtype)
+        return workers.share(lambda rows: work(self.read(rows, dtype).contiguous()), pieces, most=_PIECES_AT_A_TIME)
+
+    def _pieces(self, dtype: torch.dtype) -> list[slice]:
+        return segments.ranges(self.size, max(1, WALK_BYTES // (self.dimension * dtype.itemsize)))
 
     @cached_property
     def _is_ascending(self) -> bool:

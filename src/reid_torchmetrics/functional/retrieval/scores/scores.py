@@ -10,13 +10,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores.products import BLOCK, full_precision
 from reid_torchmetrics.functional.retrieval.scores.rows import WALK_BYTES, Rows, check_pair
 from reid_torchmetrics.functional.retrieval.scores.similarity import (
     SIMILARITIES,
     CustomSimilarity,
+    Similarity,
     check_similarity,
     gallery_statistics,
     is_extreme,
@@ -38,6 +39,10 @@ class Scores(Protocol):
     num_gallery: int
     dtype: torch.dtype
     device: torch.device
+    keeps_thread: bool
+    """whether the thread that asks must compute them: by a function of the user"""
+    num_tiles: int
+    """how many tiles of `max_bytes` may be held at a time"""
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
@@ -70,17 +75,25 @@ class EmbeddingScores:
         comparable.
         """
         self.num_queries, self.num_gallery = query.size, gallery.size
-        self.dtype, self.device = dtype or score_dtype(similarity, query, gallery), gallery.device
+        self.device = gallery.device
         self._query, self._gallery = query, gallery
-        sums = gallery_statistics(similarity, gallery, self.dtype) if sums is None else sums
-        self._similarity = prepare(similarity, gallery, self.dtype, sums)
+        self.dtype, self._similarity = workers.run(lambda: self._prepare(similarity, dtype, sums), self.device)
         self._is_custom = callable(similarity)
+        self.keeps_thread = self._is_custom
         row_bytes = gallery.dimension * self.dtype.itemsize
         self._panel_rows = _panel_rows(max_bytes // 4, row_bytes)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
         # Rows that are prepared anew for every tile want large tiles; otherwise a quarter is as fast as more.
-        self.max_bytes = max_bytes // (4 if self._keeps_prepared or self._is_whole() else 2)
+        is_quarter = self._keeps_prepared or self._is_whole()
+        self.max_bytes, self.num_tiles = max_bytes // (4 if is_quarter else 2), 2 if is_quarter else 1
         self._prepared: dict[tuple[int, int], Tensor] = {}
+
+    def _prepare(
+        self, similarity: str | CustomSimilarity, dtype: torch.dtype | None, sums: Tensor | None
+    ) -> tuple[torch.dtype, Similarity]:
+        dtype = dtype or score_dtype(similarity, self._query, self._gallery)
+        sums = gallery_statistics(similarity, self._gallery, dtype) if sums is None else sums
+        return dtype, prepare(similarity, self._gallery, dtype, sums)
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
@@ -118,13 +131,14 @@ class GivenScores:
         self, scores: Float[Tensor, "queries gallery"], *, kept: Int[Tensor, " kept"] | None, max_bytes: int
     ) -> None:
         """Take the columns `kept` of `scores`, all of them if None."""
-        self.max_bytes = max_bytes
+        self.max_bytes, self.num_tiles = max_bytes, 1
         self._scores = scores.detach()
         self._kept = kept
         self.num_queries = len(scores)
         self.num_gallery = scores.shape[1] if kept is None else len(kept)
         self.dtype = torch.promote_types(torch.float32, scores.dtype)
         self.device = scores.device
+        self.keeps_thread = False
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Copy a tile into `out`."""
@@ -159,12 +173,13 @@ def score_embeddings(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
     """
-    check_pair(query, gallery)
+    workers.run(lambda: check_pair(query, gallery), relevance.device)
     _checks.same_device("gallery", gallery, "relevance", relevance)
     _checks.length("query", len(query), relevance.num_queries)
     _checks.length("gallery", len(gallery), relevance.num_gallery)
     _checks.positive_int("max_bytes", max_bytes)
-    return EmbeddingScores(Rows([query]), Rows([gallery], relevance.kept), similarity=similarity, max_bytes=max_bytes)
+    sides = Rows([query]), Rows([gallery], relevance.kept)
+    return EmbeddingScores(*sides, similarity=similarity, max_bytes=max_bytes)
 
 
 def given_scores(

@@ -97,7 +97,7 @@ class Cosine(Similarity):
         """Measure every gallery item's norm."""
         self._is_extreme = dtype == torch.float64 and is_extreme(gallery, dtype)
         none = torch.empty(0, dtype=dtype, device=gallery.device)
-        self._inverse_norm = torch.cat([none, *(_inverse_norm(self.gallery(block)) for block in gallery.walk(dtype))])
+        self._inverse_norm = torch.cat([none, *gallery.each(lambda block: _inverse_norm(self.gallery(block)), dtype)])
 
     @property
     def copies_gallery(self) -> bool:
@@ -117,8 +117,8 @@ class Cosine(Similarity):
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write cosines into `out`."""
-        product(query, gallery, out)
-        out.mul_(self._inverse_norm[columns])
+        inverse_norm = self._inverse_norm[columns]
+        product(query, gallery, out, lambda scores, items: scores.mul_(inverse_norm[items]))
 
 
 @final
@@ -134,9 +134,9 @@ class Euclidean(Similarity):
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
         """Sum of all items per coordinate, sum of all squares, number of items."""
         sums = torch.zeros(gallery.dimension + 2, dtype=torch.float64, device=gallery.device)
-        for block in gallery.walk(dtype):
-            sums[:-2] += block.sum(0, dtype=torch.float64)
-            sums[-2] += _squared_norm(block).sum()
+        for of_items, of_squares in gallery.each(_sums, dtype):
+            sums[:-2] += of_items
+            sums[-2] += of_squares
         sums[-1] = gallery.size
         return sums
 
@@ -164,7 +164,7 @@ class Euclidean(Similarity):
         origin = (mean / grid).round() * grid
         self._origin = origin.to(dtype) if bool(origin.any()) else None
         none = torch.empty(0, dtype=torch.float64, device=gallery.device)
-        norms = torch.cat([none, *(_squared_norm(self.gallery(block)) for block in gallery.walk(dtype))])
+        norms = torch.cat([none, *gallery.each(lambda block: _squared_norm(self.gallery(block)), dtype)])
         self._half_squared_norm = (norms / 2).to(dtype)
 
     @property
@@ -182,8 +182,8 @@ class Euclidean(Similarity):
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
-        product(query, gallery, out)
-        out.sub_(self._half_squared_norm[columns])
+        half_squared_norm = self._half_squared_norm[columns]
+        product(query, gallery, out, lambda scores, items: scores.sub_(half_squared_norm[items]))
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:
         """Turn scores into minus the distance; rounding makes no squared distance negative."""
@@ -235,6 +235,11 @@ def prepare(
     return Custom(similarity) if callable(similarity) else SIMILARITIES[similarity](gallery, dtype, statistics)
 
 
+def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
+    """Per coordinate, and of all squares, in float64."""
+    return block.sum(0, dtype=torch.float64), _squared_norm(block).sum()
+
+
 def _squared_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
     """|x|^2 per row, in float64, a few rows at a time; exact for integers."""
     parts = block.split(max(1, _SQUARED_AT_A_TIME // block.shape[1]))
@@ -249,7 +254,7 @@ def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
 
 def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
     """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
-    return any(_is_extreme(block) for block in rows.walk(dtype))
+    return any(rows.each(_is_extreme, dtype))
 
 
 def _is_extreme(block: Float[Tensor, "rows dim"]) -> bool:

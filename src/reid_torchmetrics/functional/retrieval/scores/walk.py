@@ -7,21 +7,26 @@ then, so it takes the whole gallery at once where it can.
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from math import isqrt
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.retrieval.scores.products import BLOCK
 from reid_torchmetrics.functional.retrieval.scores.scores import Scores
+
+Result = TypeVar("Result")
 
 FEWEST_ROWS = 8
 """with fewer queries a tile, a matrix product costs more per score than computing scores twice"""
-_MOST_ROWS = 1024  # of a tile that has the whole gallery: with more, memory is only touched for the first time
+_MOST_ROWS = BLOCK  # of a tile that has the whole gallery: with more, memory is only touched for the first time
 _MOST_ROWS_OF_PANEL = 256  # the same where it has a panel: fewer queries make wider panels, of which there are fewer
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort
 
@@ -69,6 +74,39 @@ class Walk:
         """Where `fill` puts the scores of queries and gallery items."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         return self._buffer[: shape[0] * shape[1]].view(shape)
+
+
+class SharedWalk:
+    """Work on tiles that nobody does in a certain order, a few of them at a time."""
+
+    def __init__(self, scores: Scores, num_rows: int, width: int, *, keeps_thread: bool = False) -> None:
+        """As for `Walk`; `keeps_thread` does all work on the calling thread, which scores may ask for, too."""
+        self._keeps_thread = keeps_thread or scores.keeps_thread
+        self._new_walk = functools.partial(Walk, scores, num_rows, width)
+        walk = self._new_walk()
+        self._scores, self._rows, self._free = scores, walk.rows, deque([walk])
+
+    def share(self, work: Callable[[Walk, slice], Result]) -> Iterator[tuple[slice, Result]]:
+        """The rows of each tile and what comes of the work on it, in order; the work has a walk for itself."""
+        at_a_time = max(1, 2 * self._scores.num_tiles)
+        for first in range(0, len(self._rows), at_a_time):
+            some = self._rows[first : first + at_a_time]
+            yield from zip(some, self._shared(functools.partial(self._do, work), some), strict=True)
+
+    def _shared(self, work: Callable[[slice], Result], some: list[slice]) -> list[Result]:
+        if self._scores.num_tiles < 2 or self._keeps_thread:
+            return [work(rows) for rows in some]
+        return workers.share(work, some, most=self._scores.num_tiles)
+
+    def _do(self, work: Callable[[Walk, slice], Result], rows: slice) -> Result:
+        try:
+            walk = self._free.pop()
+        except IndexError:
+            walk = self._new_walk()
+        try:
+            return work(walk, rows)
+        finally:
+            self._free.append(walk)
 
 
 def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: int = FEWEST_ROWS) -> int:

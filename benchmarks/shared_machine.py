@@ -1,0 +1,145 @@
+"""Claim: with two threads on two cores that others keep busy, nothing takes longer than with one thread, by much.
+
+    python benchmarks/shared_machine.py [--repeats 3]
+
+Two processes compute beside this one, all on the same two cores, as the workers of a data loader do beside a
+validation. At most 1.5 times the wall time of one thread beside them: for ranking, with few and with many embeddings,
+for the expectation over drawn galleries, for re-ranking and for `DetectionMAP`. The same times on idle cores are shown
+beside it. Linux only, for this process is bound to two cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+from harness.claims import claim, median_ratio
+from harness.competitors import competing
+from harness.detection_peers import fed
+from harness.detection_problems import VAL2017, detection_problem
+from harness.problems import NOISE, market1501
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.functional.retrieval import (
+    average_precision,
+    find_relevance,
+    mean_over_queries,
+    rank_positives,
+    score_embeddings,
+)
+from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, expect_draws
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.functional.retrieval.reranking import rerank_k_reciprocal
+
+LIMIT = 1.5
+NUM_CORES = 2
+
+Work = Callable[[], object]
+
+
+def few_queries() -> Work:
+    """Rank 100 queries in a gallery of 200,000 items of dimension 64."""
+    generator = torch.Generator().manual_seed(0)
+    query, gallery = (torch.randn(size, 64, generator=generator) for size in (100, 200_000))
+    identities = [torch.randint(0, 5000, (len(side),), generator=generator) for side in (query, gallery)]
+    return lambda: rank_positives(query, gallery, *identities)
+
+
+def many_queries() -> Work:
+    """Rank 1,500 queries in Market-1501's gallery, dimension 512, and average their precision."""
+    query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras = market1501(
+        512, NOISE["good"][512]
+    )
+    query, query_identities, query_cameras = query[:1500], query_identities[:1500], query_cameras[:1500]
+    problem = query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras
+    return lambda: mean_over_queries(average_precision(rank_positives(*problem)))
+
+
+def drawn_galleries() -> Work:
+    """The expectation over galleries of one image of each of 600 identities, of about 4,500 images."""
+    generator = torch.Generator().manual_seed(0)
+    sizes = torch.randint(3, 13, (600,), generator=generator)
+    identities = torch.arange(600).repeat_interleave(sizes)
+    embeddings = torch.randn(600, 128, generator=generator)[identities]
+    embeddings += 1.25 * torch.randn(embeddings.shape, generator=generator)
+    relevance = find_relevance(identities, identities, self_index=torch.arange(len(identities)))
+    scores = score_embeddings(embeddings, embeddings, relevance)
+    return lambda: expect_draws(scores, relevance, GalleryDraw(1), queries_in_draw=True)
+
+
+def reranking() -> Work:
+    """Re-rank 1,000 queries and 5,000 items of Market-1501's gallery, dimension 256."""
+    *sides, query_identities, gallery_identities, query_cameras, gallery_cameras = market1501(256, 1.7)
+    query, query_identities, query_cameras = sides[0][:1000], query_identities[:1000], query_cameras[:1000]
+    gallery, gallery_identities, gallery_cameras = sides[1][:5000], gallery_identities[:5000], gallery_cameras[:5000]
+    relevance = find_relevance(query_identities, gallery_identities, query_cameras, gallery_cameras)
+
+    def work() -> object:
+        scores = rerank_k_reciprocal(query, gallery, kept=relevance.kept)
+        return average_precision(count_ranks(scores, relevance, ties="pessimistic"))
+
+    return work
+
+
+def detection() -> Work:
+    """`DetectionMAP` of COCO val2017's size, fed by batches of 32."""
+    detections, target = detection_problem(VAL2017)
+    return lambda: fed(DetectionMAP(), detections, target, 32).compute()
+
+
+WORKS: dict[str, Callable[[], Work]] = {
+    "ranking, few queries": few_queries,
+    "ranking, many queries": many_queries,
+    "drawn galleries": drawn_galleries,
+    "re-ranking": reranking,
+    "DetectionMAP": detection,
+}
+
+
+def measured(work: Work, repeats: int) -> dict[int, list[float]]:
+    """Seconds of each round with one thread and with two, which take turns."""
+    seconds: dict[int, list[float]] = {1: [], NUM_CORES: []}
+    for _ in range(repeats):
+        for num_threads, times in seconds.items():
+            torch.set_num_threads(num_threads)
+            start = time.perf_counter()
+            work()
+            times.append(time.perf_counter() - start)
+    return seconds
+
+
+def show(name: str, where: str, seconds: dict[int, list[float]]) -> None:
+    """Print the median times."""
+    one, two = (statistics.median(times) for times in seconds.values())
+    print(f"        {name}, {where} cores: {one:.2f} s with one thread, {two:.2f} s with two")
+
+
+def main() -> None:
+    """Measure every claim; exit with 1 if one fails."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=3, help="rounds; medians are printed")
+    parser.add_argument("--only", choices=WORKS, nargs="*", default=[*WORKS])
+    given = parser.parse_args()
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:NUM_CORES])
+    print(f"torch {torch.__version__}, {len(os.sched_getaffinity(0))} cores")
+    works = {name: WORKS[name]() for name in given.only}
+    for name, work in works.items():
+        measured(work, 1)  # libraries are loaded, threads started
+        show(name, "idle", measured(work, given.repeats))
+    holds = []
+    with competing(NUM_CORES):
+        for name, work in works.items():
+            seconds = measured(work, given.repeats)
+            show(name, "busy", seconds)
+            ratio = median_ratio(seconds[NUM_CORES], seconds[1])
+            holds.append(claim(f"times one thread, {name}", ratio, LIMIT))
+    sys.exit(0 if all(holds) else 1)
+
+
+if __name__ == "__main__":
+    main()
