@@ -202,13 +202,6 @@ def test_the_picture_does_not_depend_on_dtypes(dtype):
     assert np.array_equal(image, draw(lists()))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_the_picture_does_not_depend_on_the_device():
-    other = replace(lists(), **{name: values.cuda() for name, values in vars(lists()).items()})
-    image = draw_rank_lists(other, lambda number: gray(number).cuda(), height=HEIGHT)
-    assert np.array_equal(image, draw(lists()))
-
-
 @pytest.mark.parametrize(
     ("height", "error", "message"),
     [

@@ -98,17 +98,6 @@ def test_the_same_results_give_the_same_bytes(kind, html, tmp_path):
     assert written(kind, tmp_path / "another name.html") == html.encode("utf-8")
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-def test_results_on_a_gpu_give_the_same_page(tmp_path):
-    labels = [each.cuda() for each in problems.LABELS]
-    on_gpu = evaluate_scores(problems.SCORES.cuda(), *labels, protocol="market1501", reports=("map", "rank_1"))
-    first, second = (
-        write_report(results, tmp_path / name).read_bytes()
-        for name, results in (("cpu", problems.retrieval()), ("gpu", on_gpu))
-    )
-    assert first == second
-
-
 def test_folders_are_made_an_older_file_is_replaced_and_nothing_else_is_left(tmp_path):
     path = tmp_path / "new" / "folder" / "report.html"
     path.parent.mkdir(parents=True)

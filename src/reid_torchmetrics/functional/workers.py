@@ -159,7 +159,7 @@ def _pool(size: int) -> futures.ThreadPoolExecutor:
     pool = futures.ThreadPoolExecutor(size, thread_name_prefix="reid_torchmetrics")
     all_there = threading.Barrier(size)
 
-    def settle(_: int) -> None:
+    def use_one_thread(_: int) -> None:
         torch.get_num_threads()  # a thread that was not asked before would forget what it is told
         if _IS_COUNTED_BY_THREAD:
             torch.set_num_threads(1)
@@ -169,7 +169,7 @@ def _pool(size: int) -> futures.ThreadPoolExecutor:
         # What a thread sets holds for itself and for all that begin later. This one is new, so it knows what held for
         # those, and sets it again.
         num_threads = torch.get_num_threads()
-        list(pool.map(settle, range(size)))
+        list(pool.map(use_one_thread, range(size)))
         if _IS_COUNTED_BY_THREAD:
             torch.set_num_threads(num_threads)
 

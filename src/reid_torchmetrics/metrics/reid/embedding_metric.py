@@ -65,7 +65,8 @@ class EmbeddingMetric(SampleStates):
             Where no query has a positive, as in Lightning's sanity check, the value is NaN whatever is chosen here.
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`. On several processes each gets all samples for it, and for drawn galleries.
-        max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time.
+        max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time; off the CPU it
+            holds a copy of the embeddings besides.
         kwargs: see `torchmetrics.Metric`.
 
     Raises:

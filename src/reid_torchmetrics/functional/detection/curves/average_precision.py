@@ -133,7 +133,10 @@ def _first_reaching(num_positives: Int[Tensor, " curves"], recalls: Tensor) -> I
 
 @lru_cache(maxsize=8)
 def _reaching_few(recalls: Tensor) -> Tensor:
-    """As `first_reaching` for few ground truths, by their number: a training loop asks for it at every step."""
+    """As `first_reaching` for few ground truths, by their number: a training loop asks for it at every step.
+
+    It is remembered for the very tensor, of which `recalls_on` gives the same for the same recalls.
+    """
     return first_reaching(torch.arange(_FEW_POSITIVES, device=recalls.device), recalls)
 
 

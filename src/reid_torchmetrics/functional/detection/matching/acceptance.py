@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 
-_FEW = 128  # proposals that are sooner settled one by one
+_FEW = 128  # proposals that are faster made one by one
 _FREE = 2**62  # more than any proposer's number: held by nobody
 
 
@@ -85,7 +85,7 @@ class _Proposals:
         return _Proposals(*(values.index_select(0, places) for values in vars(self).values()))
 
 
-class _BestHeld:
+class _UnitReceivers:
     """Receivers that hold one proposer each, the best that they have seen, which only improves."""
 
     def __init__(self, lists: PreferenceLists, num_thresholds: int) -> None:
@@ -105,7 +105,7 @@ class _BestHeld:
         proposer = torch.where(has_won, before, rivals.proposer).index_select(0, turned_away)
         return rivals.threshold.index_select(0, turned_away), proposer
 
-    def settle(self, proposals: _Proposals, held_at: Tensor, next_choice: _NextChoice) -> None:
+    def propose_in_turn(self, proposals: _Proposals, held_at: Tensor, next_choice: _NextChoice) -> None:
         """Go through few proposals one after the other, each with those who lose their places by it.
 
         Where each proposal puts one out who goes on to the next place, there are as many rounds as places: a step of
@@ -114,7 +114,7 @@ class _BestHeld:
         tensors = (held_at, self._holder, self._receiver, self._is_crowd, *vars(next_choice).values())
         steps = _Steps(self._num_receivers, *(memoryview(tensor.numpy()) for tensor in tensors))
         for proposal in zip(*(column.tolist() for column in vars(proposals).values()), strict=True):
-            steps.settle(*proposal)
+            steps.propose(*proposal)
 
     def ranks(self, held_at: Tensor) -> Tensor:
         """How many better proposers are held by the same receiver, for each threshold and proposer: none."""
@@ -133,7 +133,7 @@ class _Steps(NamedTuple):
     following: memoryview
     first_ignored: memoryview
 
-    def settle(self, threshold: int, proposer: int, place: int) -> None:
+    def propose(self, threshold: int, proposer: int, place: int) -> None:
         """Let one propose, then the one who is turned away, and so on until nobody is or he has nobody left to ask."""
         nowhere, first_receiver = len(self.receiver), threshold * self.num_receivers
         first_proposer = len(self.held_at) // (len(self.holder) // self.num_receivers) * threshold
@@ -156,7 +156,7 @@ class _Steps(NamedTuple):
                 return
 
 
-class _SeveralHeld:
+class _CapacityReceivers:
     """Receivers that hold as many proposers as they have places."""
 
     def __init__(self, lists: PreferenceLists, capacity: Tensor, num_thresholds: int) -> None:
@@ -169,13 +169,13 @@ class _SeveralHeld:
         self._has_rivals = torch.cat([~lists.is_crowd, lists.is_crowd.new_zeros(1)])
 
     def turn_away(self, _: _Proposals, held_at: Tensor) -> tuple[Tensor, Tensor]:
-        """As of `_BestHeld`: those who came after as many better ones as there are places."""
+        """As of `_UnitReceivers`: those who came after as many better ones as there are places."""
         too_late = self.ranks(held_at) >= self._capacity.index_select(0, held_at)
         item = (too_late & self._has_rivals.index_select(0, held_at)).nonzero()[:, 0]
         return self._threshold.index_select(0, item), item % max(self._num_proposers, 1)
 
     def ranks(self, held_at: Tensor) -> Tensor:
-        """As of `_BestHeld`: proposers come in their order, which a stable sort by receiver keeps."""
+        """As of `_UnitReceivers`: proposers come in their order, which a stable sort by receiver keeps."""
         held = self._has_rivals.index_select(0, held_at).nonzero()[:, 0]
         receiver = self._receiver.index_select(0, held_at.index_select(0, held))
         keys, order = (self._threshold.index_select(0, held) * self._num_receivers + receiver).sort(stable=True)
@@ -197,15 +197,15 @@ def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor,
     next_choice = _NextChoice.of(lists)
     proposers = lists.proposer.unique_consecutive()
     if lists.capacity is None:
-        receivers: _BestHeld | _SeveralHeld = _BestHeld(lists, num_thresholds)
+        receivers: _UnitReceivers | _CapacityReceivers = _UnitReceivers(lists, num_thresholds)
     else:
-        receivers = _SeveralHeld(lists, lists.capacity, num_thresholds)
+        receivers = _CapacityReceivers(lists, lists.capacity, num_thresholds)
     # By threshold and proposer the place that holds him.
     held_at = lists.receiver.new_full((num_thresholds * len(proposers),), num_pairs)
     proposals = _first_proposals(torch.searchsorted(lists.proposer, proposers), next_choice)
     while len(proposals.place):
-        if isinstance(receivers, _BestHeld) and len(proposals.place) <= _FEW and held_at.device.type == "cpu":
-            receivers.settle(proposals, held_at, next_choice)
+        if isinstance(receivers, _UnitReceivers) and len(proposals.place) <= _FEW and held_at.device.type == "cpu":
+            receivers.propose_in_turn(proposals, held_at, next_choice)
             break
         held_at[proposals.threshold * len(proposers) + proposals.proposer] = proposals.place
         # Who is turned away, now or from where he was held, goes on behind the place where he was.

@@ -83,17 +83,22 @@ def assign(
         rows=ground_truths.rows if keep_ground_truths else None,
     )
 
-    # The others, some groups at a time: a cell [area, threshold, column] is true where a pair was matched.
-    def compete(some: CandidatePairs) -> MatchedPairs:
-        return stable_matching(some, kinds, len(columns), num_thresholds=len(thresholds))
+    # The others, some groups at a time.
+    def compete(some: Tensor) -> MatchedPairs:
+        return stable_matching(candidates.at(some), kinds, len(columns), num_thresholds=len(thresholds))
 
     for matched in workers.share(compete, [*_blocks_of_groups(candidates, contested_pairs, kinds, max_bytes)]):
-        cells = (matched.area, matched.threshold, matched.column)
-        taken.matched[cells] = True
-        taken.true_positive[cells] = ~ignored[matched.area, matched.ground_truth]
-        if taken.ground_truths is not None:
-            taken.ground_truths[cells] = kinds.rows_of(matched.ground_truth, matched.rank)
+        _add(matched, kinds, taken)
     return taken
+
+
+def _add(matched: MatchedPairs, kinds: Kinds, taken: Assignments) -> None:
+    """Mark the cells [area, threshold, column] of pairs that were matched."""
+    cells = (matched.area, matched.threshold, matched.column)
+    taken.matched[cells] = True
+    taken.true_positive[cells] = ~kinds.ignored[matched.area, matched.ground_truth]
+    if taken.ground_truths is not None:
+        taken.ground_truths[cells] = kinds.rows_of(matched.ground_truth, matched.rank)
 
 
 def _number_columns(
@@ -114,8 +119,8 @@ def _number_columns(
 
 def _blocks_of_groups(
     candidates: CandidatePairs, contested: Int[Tensor, " contested"], kinds: Kinds, max_bytes: int
-) -> Iterator[CandidatePairs]:
-    """The pairs that compete, by whole groups, which are matched together: first those where all kinds have one."""
+) -> Iterator[Int[Tensor, " some"]]:
+    """Which pairs compete, by whole groups, which are matched together: first those where all kinds have one."""
     if not len(contested):
         return
     group = kinds.ground_truths.groups.index_select(0, candidates.ground_truth.index_select(0, contested))
@@ -131,7 +136,7 @@ def _blocks_of_groups(
         lengths = groups.unique_consecutive(return_counts=True)[1]
         edges = segments.edges(lengths).tolist()
         for block in segments.ranges_within(lengths, most):
-            yield candidates.at(pairs[edges[block.start] : edges[block.stop]])
+            yield pairs[edges[block.start] : edges[block.stop]]
 
 
 def _without_worse_crowds(pairs: Pairs, is_crowd: Bool[Tensor, " pairs"], num_detections: int) -> Int[Tensor, " kept"]:
