@@ -1,6 +1,7 @@
 """Runs the functional layer under its own shape annotations, and sets the search of Hypothesis."""
 
 import os
+import sys
 from collections.abc import Iterator
 
 import hypothesis
@@ -31,6 +32,14 @@ def _nothing_ranked_before(monkeypatch: pytest.MonkeyPatch) -> None:
     from reid_torchmetrics.metrics.reid import ranking_cache  # noqa: PLC0415 - after the hook
 
     monkeypatch.setattr(ranking_cache, "rankings", ranking_cache.RankingCache())
+
+
+@pytest.fixture(autouse=True)
+def _no_figure_stays_open() -> Iterator[None]:
+    """Close what a test drew with pyplot, as TorchMetrics' `plot` does: others ask whether a figure was left open."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
 
 
 @pytest.fixture

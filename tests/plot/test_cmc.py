@@ -1,7 +1,5 @@
 """Pictures: what is drawn is what was given."""
 
-from collections.abc import Iterator
-
 import matplotlib as mpl
 import pytest
 import torch
@@ -13,12 +11,6 @@ from matplotlib import pyplot as plt
 from reid_torchmetrics import ReIDCMCCurve
 from reid_torchmetrics.plot import plot_cmc
 from tests.metrics.reid.samples import batches, fed
-
-
-@pytest.fixture(autouse=True)
-def _close() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def test_a_curve_is_drawn_in_percent_over_the_rank():

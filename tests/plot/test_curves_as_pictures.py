@@ -1,6 +1,5 @@
 """What holds for every picture."""
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import matplotlib as mpl
@@ -67,12 +66,6 @@ PICTURES = {
         DETECTION, label=0, names=dict(enumerate(names[1:])), **options
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def _close() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 @pytest.mark.parametrize("picture", PICTURES)

@@ -1,7 +1,5 @@
 """Pictures of precision and recall: what is drawn is what COCO averages."""
 
-from collections.abc import Iterator
-
 import matplotlib as mpl
 import pytest
 import torch
@@ -14,12 +12,6 @@ from reid_torchmetrics.functional.detection import CocoResults, Detections, Grou
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 from reid_torchmetrics.plot import plot_precision_recall
-
-
-@pytest.fixture(autouse=True)
-def _close() -> Iterator[None]:
-    yield
-    plt.close("all")
 
 
 def boxes_of(found: list[list[bool]], num_positives: list[int]) -> tuple[Detections, GroundTruths]:
