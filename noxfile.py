@@ -47,7 +47,7 @@ def benchmarks(session: nox.Session) -> None:
     if session.virtualenv.is_sandboxed:
         session.install("-c", "constraints.txt", "-e", ".[bench]")
     for script in (
-        *("ranking_speed", "shared_machine", "peak_memory", "step_cost", "distributed_cost"),
+        *("ranking_speed", "shared_machine", "peak_memory", "step_cost", "device_waits", "distributed_cost"),
         *("detection_speed", "detection_shapes", "detection_memory", "detection_scaling", "detection_collectives"),
     ):
         session.run("python", f"benchmarks/{script}.py")

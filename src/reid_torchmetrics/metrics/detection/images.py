@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -43,15 +44,17 @@ class Images:
     def joined(cls, states: Mapping[str, list[Tensor]], box_format: str, device: torch.device) -> Images:
         """The batches that a metric holds.
 
-        Boxes are converted in the dtype in which they came, batch by batch, as TorchMetrics does. An area that is not
-        positive stands for width times height.
+        Boxes are converted in the dtype in which they came, as TorchMetrics does. An area that is not positive stands
+        for width times height.
 
         Raises:
             ValueError: only some of merged metrics were given `image_id`.
         """
         given, states = states, dict(states)
         for name in ("detection_boxes", "ground_truth_boxes"):
-            states[name] = [to_xywh(block.to(device), box_format) for block in states[name]]
+            states[name] = [
+                to_xywh(_cat(run, STATES[name], device), box_format) for run in _runs_of_dtypes(states[name])
+            ]
         columns: dict[str, Any] = {name: _cat(states[name], empty, device) for name, empty in STATES.items()}
         areas, boxes = columns["ground_truth_areas"].double(), columns["ground_truth_boxes"]
         columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas(boxes))
@@ -83,6 +86,11 @@ class Images:
 
 STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in fields(Images) if each.metadata}
 """the states of the metric without rows: what `Images` joins"""
+
+
+def _runs_of_dtypes(blocks: list[Tensor]) -> list[list[Tensor]]:
+    """Blocks in their order, parted where the dtype changes: on a GPU a kernel costs the same for one as for many."""
+    return [[*run] for _, run in groupby(blocks, lambda block: block.dtype)]
 
 
 def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:
