@@ -4,8 +4,8 @@
 
 Two processes compute beside this one, all on the same two cores, as the workers of a data loader do beside a
 validation. At most 1.5 times the wall time of one thread beside them: for ranking, with few and with many embeddings,
-for the expectation over drawn galleries, for re-ranking and for `DetectionMAP`. The same times on idle cores are shown
-beside it. Linux only, for this process is bound to two cores.
+rank lists, verification, the expectation over drawn galleries and draws of them, re-ranking, and `DetectionMAP`. The
+same times on idle cores are shown beside it. Linux only, for this process is bound to two cores.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from harness.claims import claim, median_ratio
 from harness.competitors import competing
 from harness.detection_peers import fed
 from harness.detection_problems import VAL2017, detection_problem
-from harness.problems import NOISE, market1501
+from harness.problems import NOISE, Problem, market1501
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.retrieval import (
     average_precision,
     find_relevance,
     mean_over_queries,
+    nearest,
     rank_positives,
     score_embeddings,
 )
-from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, expect_draws
+from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, expect_draws, sample_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.reranking import rerank_k_reciprocal
+from reid_torchmetrics.functional.retrieval.verification import verify
 
 LIMIT = 1.5
 NUM_CORES = 2
@@ -52,12 +54,47 @@ def few_queries() -> Work:
 
 def many_queries() -> Work:
     """Rank 1,500 queries in Market-1501's gallery, dimension 512, and average their precision."""
+    problem = first_of_market1501(1500)
+    return lambda: mean_over_queries(average_precision(rank_positives(*problem)))
+
+
+def rank_lists() -> Work:
+    """The first 10 candidates of 1,500 queries in Market-1501's gallery, dimension 512, and their first positive."""
+    query, gallery, *labels = first_of_market1501(1500)
+
+    def work() -> object:
+        relevance = find_relevance(*labels)
+        return nearest(score_embeddings(query, gallery, relevance), relevance, 10)
+
+    return work
+
+
+def verification() -> Work:
+    """ROC points of all pairs of 1,500 queries and Market-1501's gallery, dimension 512."""
+    query, gallery, *labels = first_of_market1501(1500)
+
+    def work() -> object:
+        relevance = find_relevance(*labels)
+        return verify(score_embeddings(query, gallery, relevance), relevance)
+
+    return work
+
+
+def first_of_market1501(num_queries: int) -> Problem:
+    """The first queries of Market-1501, and its gallery, by a good model of dimension 512."""
     query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras = market1501(
         512, NOISE["good"][512]
     )
-    query, query_identities, query_cameras = query[:1500], query_identities[:1500], query_cameras[:1500]
-    problem = query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras
-    return lambda: mean_over_queries(average_precision(rank_positives(*problem)))
+    query, query_identities, query_cameras = (each[:num_queries] for each in (query, query_identities, query_cameras))
+    return query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras
+
+
+def sampled_galleries() -> Work:
+    """Ten draws of single-shot galleries, of 500 x 5,000 images; every query draws for itself."""
+    query, gallery, *labels = first_of_market1501(500)
+    relevance = find_relevance(*labels)
+    scores = score_embeddings(query, gallery, relevance)
+    return lambda: sample_draws(scores, relevance, GalleryDraw(1), generator=torch.Generator(), repeats=10)
 
 
 def drawn_galleries() -> Work:
@@ -95,7 +132,10 @@ def detection() -> Work:
 WORKS: dict[str, Callable[[], Work]] = {
     "ranking, few queries": few_queries,
     "ranking, many queries": many_queries,
+    "rank lists": rank_lists,
+    "verification": verification,
     "drawn galleries": drawn_galleries,
+    "sampled galleries": sampled_galleries,
     "re-ranking": reranking,
     "DetectionMAP": detection,
 }

@@ -29,6 +29,17 @@ def test_nan_is_higher_than_any_number_also_beside_ties():
     assert best.isnan().tolist() == [[True, True, False]]
 
 
+@pytest.mark.parametrize("k", [1, 3, 17])
+@pytest.mark.parametrize("width", [16 * 8 * 4, 16 * 8 * 18 + 7])
+def test_wide_rows_are_those_of_a_sort_by_score_and_column(k, width):
+    scores = torch.randint(-40, 400, (30, width)).float()
+    scores[0, 5], scores[1], scores[2, -1] = math.nan, -math.inf, 1000.0
+    best, columns = stable_top_k(scores, k)
+    expected = scores.sort(dim=1, descending=True, stable=True)
+    assert torch.equal(columns, expected.indices[:, :k])
+    assert torch.equal(best.nan_to_num(0), expected.values[:, :k].nan_to_num(0))
+
+
 @pytest.mark.parametrize("scores_at_a_time", [1, 1 << 20])
 @given(st.data())
 def test_rows_are_those_of_a_sort_by_score_and_column(scores_at_a_time, data):

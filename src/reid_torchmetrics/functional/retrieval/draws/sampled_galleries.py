@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import torch
@@ -9,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_TIES, check_queries_in_draw
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
@@ -72,19 +73,46 @@ def sample_draws(
             raise ValueError(
                 "`queries_in_draw` must come with `shared`, one gallery for all queries; got `shared` False."
             )
-    # A gallery is what has the smallest random keys: one row of keys for all queries, or one for each.
-    keys = _keys(1, repeats, scores, generator) if shared else None
-    total = torch.zeros(repeats, max_rank + 3, dtype=torch.float64, device=scores.device)
-    num_rows = rows_with_gallery(scores, _BYTES_BESIDE_SCORE + 8 * repeats, fewest=1)
-    walk = Walk(scores, num_rows, scores.num_gallery)
-    for rows in walk.rows:
-        tile = _Tile(walk, relevance, rows, TIE_POLICIES[ties])
-        tile_keys = _keys(rows.stop - rows.start, repeats, scores, generator) if keys is None else keys
-        for repeat in range(repeats):
-            drawn, row = _drawn(tile, strata, draw, tile_keys[:, repeat], queries_in_draw=queries_in_draw)
-            total[repeat] += _measured(tile, strata, drawn, row, max_rank)
+    sampling = _Sampling(scores, relevance, strata, draw, max_rank, queries_in_draw)
+    total = workers.run(
+        lambda: sampling.of_all(TIE_POLICIES[ties], generator, repeats, shared=shared),
+        scores.device,
+        inside=scores.keeps_thread or relevance.junk_pairs is not None,
+    )
     mean = total[:, 1:] / total[:, :1]
     return SampledDraws(mean[:, :-2], mean[:, -2], mean[:, -1])
+
+
+@dataclass(frozen=True)
+class _Sampling:
+    """The problem of `sample_draws`."""
+
+    scores: Scores
+    relevance: Relevance
+    strata: Strata
+    draw: GalleryDraw
+    max_rank: int
+    queries_in_draw: bool
+
+    def of_all(
+        self, ties: TiePolicy, generator: torch.Generator, repeats: int, *, shared: bool
+    ) -> Float[Tensor, "repeats measures"]:
+        """Sums over all queries; the repeats of a tile are shared out."""
+        # A gallery is what has the smallest random keys: one row of keys for all queries, or one for each.
+        keys = _keys(1, repeats, self.scores, generator) if shared else None
+        total = torch.zeros(repeats, self.max_rank + 3, dtype=torch.float64, device=self.scores.device)
+        num_rows = rows_with_gallery(self.scores, _BYTES_BESIDE_SCORE + 8 * repeats, fewest=1)
+        walk = Walk(self.scores, num_rows, self.scores.num_gallery)
+        for rows in walk.rows:
+            measure = functools.partial(self._measure, _Tile(walk, self.relevance, rows, ties))
+            of_rows = _keys(rows.stop - rows.start, repeats, self.scores, generator) if keys is None else keys
+            total += torch.stack(workers.share(measure, of_rows.unbind(1), most=self.scores.num_tiles))
+        return total
+
+    def _measure(self, tile: _Tile, keys: Float[Tensor, "#queries gallery"]) -> Float[Tensor, " measures"]:
+        """Draw once for the queries of a tile, and measure."""
+        drawn, is_query = _drawn(tile, self.strata, self.draw, keys, queries_in_draw=self.queries_in_draw)
+        return _measured(tile, self.strata, drawn, is_query, self.max_rank)
 
 
 class _Tile:

@@ -20,6 +20,7 @@ from reid_torchmetrics.functional.retrieval.ranking.lookup_counting import count
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
 _SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
+_LONG_ROW = 1024  # columns from which on counting row by row takes less time than counting all rows at once
 _WIDE = 4096  # columns from which on it may pay to look for the values above a floor before sorting them
 _FEW = 0.1  # share of values above the floor up to which it does
 _SAMPLE_STEP = 61  # every so many columns are looked at to estimate that share
@@ -70,9 +71,23 @@ def negatives_above(
     return ordered.shape[1] - torch.maximum(place, num_removed[:, None])
 
 
+def are_above(
+    scores: Float[Tensor, "queries columns"], thresholds: Float[Tensor, "queries 1"], *, or_level: bool
+) -> Bool[Tensor, "queries columns"]:
+    """Which scores are above the threshold of their row; NumPy compares three times as fast as torch."""
+    if not _is_numpy(scores):
+        return scores >= thresholds if or_level else scores > thresholds
+    compare = np.greater_equal if or_level else np.greater
+    return torch.from_numpy(compare(scores.numpy(), thresholds.numpy()))
+
+
 def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]:
-    """How many of each row are True; NumPy counts bytes ten times as fast as torch sums them."""
-    return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1)) if _is_numpy(mask) else mask.sum(1)
+    """How many of each row are True; NumPy counts a row of bytes ten times as fast as torch sums it."""
+    if not _is_numpy(mask):
+        return mask.sum(1)
+    if mask.shape[1] < _LONG_ROW:
+        return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))
+    return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64)
 
 
 def negatives_before(

@@ -15,22 +15,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.ranking.candidate_lists import BestPositives, CandidateLists, goes_by_place
-from reid_torchmetrics.functional.retrieval.ranking.counting import count_true
+from reid_torchmetrics.functional.retrieval.ranking.counting import are_above, count_true
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Negatives, TiePolicy
 from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles, queries_per_tile
 from reid_torchmetrics.functional.retrieval.ranking.top_k import stable_top_k
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Panel, Scores
 from reid_torchmetrics.functional.world import World
+
+Result = TypeVar("Result")
 
 _BYTES_PER_LISTED = 128  # score, place and flags of a listed item, a few times over while lists are merged
 _SCORES_AT_A_TIME = 1 << 18  # that are compared with a positive: what they need stays in the cache
@@ -91,13 +93,19 @@ class Listing:
     def list(self, rows: slice, inside: Int[Tensor, " inside"], out: slice) -> None:
         """List the candidates of the queries `inside` of a tile."""
         world, ties = self._world, self._part.ties
-        positives, own_best = world.guarded(lambda: self._read(rows))
+        positives, own_best = self._guarded(lambda: self._read(rows))
         best = own_best.of_all(world)
         # The rest of one pass over the scores: the best negatives, and how many come before the best positive of all.
-        own, num_before = world.guarded(lambda: self._add_negatives(rows, inside, positives, best))
+        own, num_before = self._guarded(lambda: self._add_negatives(rows, inside, positives, best))
         lists = own.of_all(world, ties, self._length_of_all)
         num_before = self._summed(num_before)
-        world.guarded(lambda: self._store(rows, inside, out, (lists, best, num_before)))
+        self._guarded(lambda: self._store(rows, inside, out, (lists, best, num_before)))
+
+    def _guarded(self, work: Callable[[], Result]) -> Result:
+        """This process's share of the work, on our own threads."""
+        scores, relevance = self._part.scores, self._part.relevance
+        keeps_thread = scores.keeps_thread or relevance.junk_pairs is not None
+        return self._world.guarded(lambda: workers.run(work, scores.device, inside=keeps_thread))
 
     def _read(self, rows: slice) -> tuple[CandidateLists, BestPositives]:
         """The positives of this part, the best first; the scores are left in the buffer."""
@@ -169,8 +177,8 @@ class Listing:
         """Whether negatives come before a positive with the given score and place."""
         ties = self._part.ties
         if goes_by_place(ties):
-            return (scores > score) | ((scores == score) & (places < place))
-        return scores > score if ties.positives_first else scores >= score
+            return are_above(scores, score, or_level=False) | ((scores == score) & (places < place))
+        return are_above(scores, score, or_level=not ties.positives_first)
 
     def _summed(self, num_before: Int[Tensor, " queries"]) -> Int[Tensor, " queries"]:
         """The numbers of all processes, added up."""

@@ -6,6 +6,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+_STRIPE = 16  # columns of which the highest score is looked at first; with more, those that remain leave the cache
+_LEAST_STRIPES = 8  # for each score that is wanted: with fewer, most of a row would remain
 _SCORES_AT_A_TIME = 1 << 17  # among which ties are broken: what they need, 12 bytes each, stays in the cache
 
 
@@ -22,7 +24,7 @@ def stable_top_k(
     those at the edge, the first of them, in column 0. Few rows have such a tie.
     """
     # One more than is wanted tells whether equal scores lie on both sides of the edge.
-    best, columns = scores.topk(min(k + 1, scores.shape[1]), dim=1)
+    best, columns = _highest(scores, min(k + 1, scores.shape[1]))
     tied = (best[:, k - 1] == best[:, -1]).nonzero()[:, 0] if best.shape[1] > k else columns.new_empty(0)
     edge, columns = best[:, k - 1 : k], columns[:, :k]
     for rows in tied.split(max(1, _SCORES_AT_A_TIME // max(1, scores.shape[1]))):
@@ -32,6 +34,24 @@ def stable_top_k(
     best, order = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
     columns = columns if is_padding is None else columns.masked_fill(is_padding, -1)
     return best, columns.gather(1, order)
+
+
+def _highest(scores: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
+    """`topk`, on a CPU in a quarter of its time.
+
+    A stripe is every n-th column. The k stripes with the highest maxima hold at least k scores that are no lower than
+    any other, so that only they are looked through, and the columns that are left over at the end.
+    """
+    num_stripes = scores.shape[1] // _STRIPE
+    if scores.device.type != "cpu" or num_stripes < _LEAST_STRIPES * max(1, k):
+        return scores.topk(k, dim=1)
+    in_stripes = num_stripes * _STRIPE
+    maxima = scores[:, :in_stripes].unflatten(1, (_STRIPE, num_stripes)).amax(1)
+    columns = maxima.topk(k, sorted=False).indices[:, None] + torch.arange(0, in_stripes, num_stripes)[:, None]
+    left_over = torch.arange(in_stripes, scores.shape[1]).expand(len(scores), -1)
+    columns = torch.cat([columns.flatten(1), left_over], dim=1)
+    best, places = scores.gather(1, columns).topk(k, dim=1)
+    return best, columns.gather(1, places)
 
 
 def _columns_to_edge(scores: Tensor, edge: Tensor, k: int, candidate: Tensor | None) -> Int[Tensor, "rows k"]:

@@ -79,10 +79,12 @@ class Walk:
 class SharedWalk:
     """Work on tiles that nobody does in a certain order, a few of them at a time."""
 
-    def __init__(self, scores: Scores, num_rows: int, width: int, *, keeps_thread: bool = False) -> None:
+    def __init__(
+        self, scores: Scores, num_rows: int, width: int, *, comparable: bool = False, keeps_thread: bool = False
+    ) -> None:
         """As for `Walk`; `keeps_thread` does all work on the calling thread, which scores may ask for, too."""
         self._keeps_thread = keeps_thread or scores.keeps_thread
-        self._new_walk = functools.partial(Walk, scores, num_rows, width)
+        self._new_walk = functools.partial(Walk, scores, num_rows, width, comparable=comparable)
         walk = self._new_walk()
         self._scores, self._rows, self._free = scores, walk.rows, deque([walk])
 
@@ -94,9 +96,12 @@ class SharedWalk:
             yield from zip(some, self._shared(functools.partial(self._do, work), some), strict=True)
 
     def _shared(self, work: Callable[[slice], Result], some: list[slice]) -> list[Result]:
-        if self._scores.num_tiles < 2 or self._keeps_thread:
-            return [work(rows) for rows in some]
-        return workers.share(work, some, most=self._scores.num_tiles)
+        def do() -> list[Result]:
+            if self._scores.num_tiles < 2 or self._keeps_thread:
+                return [work(rows) for rows in some]
+            return workers.share(work, some, most=self._scores.num_tiles)
+
+        return workers.run(do, self._scores.device, inside=self._keeps_thread)
 
     def _do(self, work: Callable[[Walk, slice], Result], rows: slice) -> Result:
         try:

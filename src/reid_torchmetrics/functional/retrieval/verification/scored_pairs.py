@@ -6,8 +6,8 @@ can be held; impostors are only counted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,11 +20,14 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import (
     FEWEST_ROWS,
     Scores,
+    SharedWalk,
     Walk,
     bytes_of_sort,
     check_match,
     cut_in_panels,
 )
+
+Result = TypeVar("Result")
 
 _BYTES_PER_MASK = 4  # two masks of a tile, and two more while they are made
 _BYTES_PER_POSITIVE = 64  # columns and masks of one listed item while its tile is looked at
@@ -69,7 +72,11 @@ class ScoredPairs:
             ValueError: one is NaN.
         """
         none = torch.empty(0, dtype=self.dtype, device=self.device)
-        scores = torch.cat([none, *(tile.scores[tile.genuine] for tile in self._tiles())]).sort().values
+
+        def genuine(tiles: Iterator[PairTile]) -> Float[Tensor, " genuine"]:
+            return torch.cat([none, *(tile.scores[tile.genuine] for tile in tiles)])
+
+        scores = torch.cat([none, *self._each(genuine)]).sort().values
         _checks.no_nan(self._scores.argument, scores[-1:])  # NaN sorts to the end
         return scores
 
@@ -79,14 +86,20 @@ class ScoredPairs:
         Raises:
             ValueError: the score of an impostor is NaN.
         """
-        lowest = torch.full((), torch.inf, dtype=self.dtype, device=self.device)
-        highest = -lowest
-        for tile in self._tiles():
-            others = ~tile.impostor
-            highest = torch.maximum(highest, tile.scores.masked_fill_(others, -torch.inf).max())
-            lowest = torch.minimum(lowest, tile.scores.masked_fill_(others, torch.inf).min())
-        _checks.no_nan(self._scores.argument, highest)  # NaN is above all
-        return float(lowest), float(highest)
+        nothing = torch.full((), -torch.inf, dtype=self.dtype, device=self.device)
+
+        def extremes(tiles: Iterator[PairTile]) -> tuple[Tensor, Tensor]:
+            below = above = nothing
+            for scores, _, impostor in tiles:
+                above = torch.maximum(above, scores.masked_fill_(~impostor, -torch.inf).max())
+                below = torch.maximum(below, scores.neg_().masked_fill_(~impostor, -torch.inf).max())
+            return below, above
+
+        below, above = nothing, nothing
+        for low, high in self._each(extremes):
+            below, above = torch.maximum(below, low), torch.maximum(above, high)
+        _checks.no_nan(self._scores.argument, above)  # NaN is above all
+        return -float(below), float(above)
 
     def count_impostors(self, thresholds: Float[Tensor, " thresholds"]) -> ImpostorCounts:
         """Count the impostors at and above each threshold, in one pass over all pairs.
@@ -96,25 +109,36 @@ class ScoredPairs:
         Raises:
             ValueError: the score of an impostor is NaN.
         """
-        at = torch.zeros(thresholds.shape, dtype=torch.int64, device=self.device)
-        above = torch.zeros_like(at)
-        for tile in self._tiles():
-            num_removed = (~tile.impostor).sum()[None]
-            values = tile.scores.masked_fill_(~tile.impostor, -torch.inf).view(1, -1)
-            ordered = sort_rows(values, argument=self._scores.argument)
-            at += negatives_above(ordered, num_removed, thresholds[None], or_tied=True)[0]
-            above += negatives_above(ordered, num_removed, thresholds[None], or_tied=False)[0]
-        return ImpostorCounts(at, above)
+        counts = torch.zeros((2, *thresholds.shape), dtype=torch.int64, device=self.device)
 
-    def _tiles(self) -> Iterator[PairTile]:
-        walk = Walk(self._scores, self._num_rows, self._width, comparable=True)
-        for rows in walk.rows:
-            listed = self._relevance.tile(rows)
-            for panel, scores in walk.panels_of(rows):
-                genuine, impostor = self._relevance.pairs(rows, panel.columns, listed)
-                genuine[:, : panel.num_seen] = False
-                impostor[:, : panel.num_seen] = False
-                yield PairTile(scores, genuine, impostor)
+        def count(tiles: Iterator[PairTile]) -> Int[Tensor, "2 thresholds"]:
+            of_rows = torch.zeros_like(counts)
+            for scores, _, impostor in tiles:
+                num_removed = (~impostor).sum()[None]
+                values = scores.masked_fill_(~impostor, -torch.inf).view(1, -1)
+                ordered = sort_rows(values, argument=self._scores.argument)
+                for place, tied in enumerate((True, False)):
+                    of_rows[place] += negatives_above(ordered, num_removed, thresholds[None], or_tied=tied)[0]
+            return of_rows
+
+        for of_rows in self._each(count):
+            counts += of_rows
+        return ImpostorCounts(*counts)
+
+    def _each(self, look: Callable[[Iterator[PairTile]], Result]) -> Iterator[Result]:
+        """What comes of looking at the tiles of some queries; several threads do so."""
+        keeps_thread = self._relevance.junk_pairs is not None
+        walk = SharedWalk(self._scores, self._num_rows, self._width, comparable=True, keeps_thread=keeps_thread)
+        for _, result in walk.share(lambda walk, rows: look(self._tiles(walk, rows))):
+            yield result
+
+    def _tiles(self, walk: Walk, rows: slice) -> Iterator[PairTile]:
+        listed = self._relevance.tile(rows)
+        for panel, scores in walk.panels_of(rows):
+            genuine, impostor = self._relevance.pairs(rows, panel.columns, listed)
+            genuine[:, : panel.num_seen] = False
+            impostor[:, : panel.num_seen] = False
+            yield PairTile(scores, genuine, impostor)
 
 
 def _cut(scores: Scores, longest_run: int) -> tuple[int, int]:
