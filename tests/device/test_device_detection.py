@@ -15,6 +15,7 @@ from reid_torchmetrics.functional.detection import (
     GroundTruths,
     Sides,
     box_areas,
+    non_maximum_suppression,
     pairwise_iou,
     to_xywh,
 )
@@ -51,6 +52,18 @@ def test_overlaps_are_those_of_the_cpu(device, box_format):
         return [sides, plain, pairwise_iou(given, given, box_format=box_format, is_crowd=crowd)]
 
     assert_as_on_the_cpu(device, overlaps)
+
+
+def test_boxes_that_are_kept_are_those_of_the_cpu(device):
+    def kept(where):
+        found, _ = packed(where)
+        options = {"iou_threshold": 0.3, "images": found.images, "box_format": "xywh"}
+        return [
+            non_maximum_suppression(found.boxes, found.scores, found.labels, **options),
+            non_maximum_suppression(found.boxes, found.scores, iou_threshold=0.1, box_format="xywh"),
+        ]
+
+    assert_as_on_the_cpu(device, kept)
 
 
 @pytest.mark.parametrize("max_bytes", [10**8, 2000])

@@ -232,3 +232,25 @@ def _is_outside(area: float, area_range: tuple[float, float]) -> bool:
 def _mean_of_defined(values: NDArray[np.float64]) -> float:
     defined = values[values > -1].tolist()
     return math.fsum(defined) / len(defined) if defined else -1.0
+
+
+def keep_boxes(
+    corners: NDArray[np.floating], scores: Sequence[float], groups: Sequence[int], above: float
+) -> list[int]:
+    """Non-maximum suppression: rows from the highest score down, but for those that a kept box of the group overlaps.
+
+    Corners [N, 4] are computed with in their own dtype.
+    """
+    kept: list[int] = []
+    for row in sorted(range(len(scores)), key=lambda row: -scores[row]):
+        rivals = [other for other in kept if groups[other] == groups[row]]
+        if not any(float(_corner_iou(corners[row], corners[other])) > above for other in rivals):
+            kept.append(row)
+    return kept
+
+
+def _corner_iou(box: NDArray[np.floating], other: NDArray[np.floating]) -> np.floating:
+    sides = np.minimum(box[2:], other[2:]) - np.maximum(box[:2], other[:2])
+    common = np.prod(np.maximum(sides, sides.dtype.type(0)))
+    union = np.prod(box[2:] - box[:2]) + np.prod(other[2:] - other[:2]) - common
+    return common / union if union else union

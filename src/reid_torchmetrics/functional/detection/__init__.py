@@ -52,6 +52,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     Shapes,
     Sides,
     box_areas,
+    non_maximum_suppression,
     pairwise_iou,
     to_xywh,
 )
@@ -97,6 +98,7 @@ __all__ = [
     "image_errors",
     "match_images",
     "merge_matches",
+    "non_maximum_suppression",
     "pairwise_iou",
     "precision_recall_curve",
     "to_xywh",

@@ -26,3 +26,4 @@ from reid_torchmetrics.functional.detection.inputs.sorting import (
     order_by_class_and_score,
     place_of_labels,
 )
+from reid_torchmetrics.functional.detection.inputs.suppression import non_maximum_suppression

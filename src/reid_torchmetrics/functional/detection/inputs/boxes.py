@@ -48,6 +48,16 @@ def to_xywh(boxes: Boxes, box_format: str) -> Boxes:
     return BOX_FORMATS[box_format](boxes)
 
 
+def to_xyxy(boxes: Boxes, box_format: str) -> Boxes:
+    """Boxes as two corners, by additions in their own dtype, as torchvision's `box_convert`; see `to_xywh`."""
+    if box_format == "xyxy":
+        return boxes
+    near, size = boxes[:, :2], boxes[:, 2:]
+    if box_format == "cxcywh":
+        return torch.cat([near - 0.5 * size, near + 0.5 * size], 1)
+    return torch.cat([near, near + size], 1)
+
+
 def box_areas(boxes: Boxes) -> Float[Tensor, " boxes"]:
     """Width times height of boxes [x, y, width, height], float64."""
     return boxes[:, 2].double() * boxes[:, 3]
@@ -128,12 +138,14 @@ def pairwise_iou(
             are given in the wrong order.
     """
     _checks.one_of("box_format", box_format, BOX_FORMATS)
-    converted = [_checked(argument, given, box_format) for argument, given in (("boxes", boxes), ("others", others))]
+    converted = [
+        checked_boxes(argument, given, box_format) for argument, given in (("boxes", boxes), ("others", others))
+    ]
     sides, other_sides = map(Sides.of_corners if whole_pixels else Sides.of, converted)
     return overlap(Sides(*(column[:, None] for column in vars(sides).values())), other_sides, is_crowd)
 
 
-def _checked(argument: str, boxes: Tensor, box_format: str) -> Tensor:
+def checked_boxes(argument: str, boxes: Tensor, box_format: str) -> Boxes:
     """Boxes as corner, width and height, or an error; whole pixels may be integers."""
     if isinstance(boxes, Tensor) and not (boxes.is_floating_point() or boxes.is_complex()):
         boxes = boxes.double()

@@ -1,0 +1,173 @@
+"""Non-maximum suppression, which leaves one of several boxes on one object, for all classes and images at once.
+
+Boxes of one image and class are a group. It is looked at in order of its scores, a front of a few boxes at a time: they
+suppress each other, and then what is kept of them suppresses the rest. One group, fronts of two boxes, overlaps in
+brackets:
+
+    boxes by score       a    b [a]    c    d [c]    e [b]
+    front a, b           a    -                            b overlaps a
+    the rest against a             c    d        e         none overlaps a; that e overlaps b is nothing now
+    front c, d                     c    -
+    the rest against c                           e
+    kept                 a         c             e
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.detection.inputs.box_checks import check_image_numbers, check_scores
+from reid_torchmetrics.functional.detection.inputs.boxes import checked_boxes, to_xyxy
+from reid_torchmetrics.functional.detection.inputs.sorting import (
+    distinct_labels,
+    order_by_class_and_score,
+    place_of_labels,
+)
+
+_FRONTS = (4, 16, 64)  # boxes of a group that are looked at together, by the size of the group
+_PAIRS_AT_A_TIME = 1 << 15  # pairs of boxes that are compared together; each takes about 50 bytes, which a cache holds
+
+
+@torch.no_grad()
+def non_maximum_suppression(
+    boxes: Float[Tensor, "boxes 4"],
+    scores: Float[Tensor, " boxes"],
+    labels: Integer[Tensor, " boxes"] | None = None,
+    *,
+    iou_threshold: float,
+    images: Integer[Tensor, " boxes"] | None = None,
+    box_format: str = "xyxy",
+) -> Int[Tensor, " kept"]:
+    """Rows of the boxes that are kept: of each image and class those that no kept box of a higher score overlaps.
+
+    Overlap is intersection over union above, not at, the threshold. It is computed in the dtype of the boxes, float32
+    at least, so that the rows are those of torchvision's `nms` on a CPU. Its `batched_nms` moves the boxes of each
+    class to a place of their own, where float32 may round otherwise; here they stay where they are. Of equal scores the
+    first row goes first. A box without area suppresses nothing and is kept.
+
+    Source: Dalal and Triggs, "Histograms of oriented gradients for human detection", CVPR 2005, for the purpose; the
+    greedy rule is that of Felzenszwalb et al., "Object detection with discriminatively trained part-based models",
+    PAMI 2010.
+
+    Args:
+        boxes: in the format.
+        scores: of the boxes.
+        labels: classes; boxes of different ones do not suppress each other. None for one class.
+        iou_threshold: in [0, 1].
+        images: number of the image of each box, 0 or more; None for one image.
+        box_format: "xyxy", "xywh" or "cxcywh".
+
+    Returns:
+        Rows by descending score, of all classes and images.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: an unknown format, a threshold outside [0, 1], shapes or devices that do not fit, a box or a score
+            that is not finite, or a negative size.
+    """
+    checked_boxes("boxes", boxes, box_format)
+    _checks.fraction("iou_threshold", iou_threshold)
+    check_scores("scores", scores, len(boxes), boxes.device)
+    if labels is not None:
+        _checks.integer_labels("labels", labels, len(boxes), boxes.device)
+    if images is not None:
+        check_image_numbers("images", images, len(boxes), boxes.device)
+
+    def keep() -> Int[Tensor, " kept"]:
+        groups = _number_groups(len(boxes), labels, images, boxes.device)
+        rows, groups = order_by_class_and_score(groups, scores)
+        corners = to_xyxy(boxes.to(torch.promote_types(boxes.dtype, torch.float32)), box_format).index_select(0, rows)
+        kept: Tensor = rows[_Suppression(corners, groups, iou_threshold).kept()]
+        # In the order of scores, whatever the group.
+        kept = kept.sort().values
+        order = scores[kept].sort(descending=True, stable=True).indices
+        return kept.index_select(0, order)
+
+    return workers.run(keep, boxes.device)
+
+
+def _number_groups(
+    size: int, labels: Tensor | None, images: Tensor | None, device: torch.device
+) -> Int[Tensor, " boxes"]:
+    """A number for each image and class."""
+    groups = torch.zeros(size, dtype=torch.int64, device=device)
+    for part in (images, labels):
+        if part is not None and size:
+            distinct = distinct_labels(part)
+            groups = groups * len(distinct) + place_of_labels(part, distinct)
+    numbers: Tensor
+    _, numbers = groups.unique(return_inverse=True)  # fewer than boxes, so that they can be sorted with scores
+    return numbers
+
+
+class _Groups(NamedTuple):
+    """Groups of boxes that are left to be looked at."""
+
+    first: Int[Tensor, " groups"]
+    """where each begins among all boxes that are left"""
+    sizes: Int[Tensor, " groups"]
+
+    def at(self, chosen: Int[Tensor, " some"]) -> _Groups:
+        """Some of the groups."""
+        return _Groups(*(each.index_select(0, chosen) for each in self))
+
+
+class _Suppression:
+    """Boxes by group and descending score, and which of them are kept so far."""
+
+    def __init__(self, corners: Float[Tensor, "boxes 4"], groups: Int[Tensor, " boxes"], iou_threshold: float) -> None:
+        left, top, right, bottom = corners.unbind(1)
+        self._columns = [each.contiguous() for each in (left, top, right, bottom, (right - left) * (bottom - top))]
+        self._groups = groups
+        # What is above a float64 is above the next lower number of the boxes' dtype.
+        nearest = torch.tensor(iou_threshold, dtype=corners.dtype)
+        lower = nearest.nextafter(torch.full_like(nearest, -torch.inf))
+        self._threshold = float(lower if float(nearest) > iou_threshold else nearest)
+        self._kept = torch.zeros(len(corners), dtype=torch.bool, device=corners.device)
+
+    def kept(self) -> Bool[Tensor, " boxes"]:
+        """Look at a front of every group, then at the next one, until no box is left."""
+        left = torch.arange(len(self._kept), device=self._kept.device)
+        while len(left):
+            sizes = self._groups.index_select(0, left).unique_consecutive(return_counts=True)[1]
+            groups, least, rest = _Groups(segments.starts(sizes), sizes), 0, [left[:0]]
+            for width in _FRONTS:
+                # Small groups have small fronts; the widest are for all that are larger.
+                is_wide = sizes > least if width == _FRONTS[-1] else (sizes > least) & (sizes <= width)
+                for chosen in is_wide.nonzero()[:, 0].split(max(1, _PAIRS_AT_A_TIME // width**2)):
+                    rest += self._look(left, groups.at(chosen), width)
+                least = width
+            left = torch.cat(rest).sort().values
+        return self._kept
+
+    def _look(self, left: Int[Tensor, " left"], groups: _Groups, width: int) -> list[Int[Tensor, " _"]]:
+        """Keep what is kept of the front of each group, and give what that does not suppress of the rest."""
+        place = torch.arange(width, device=left.device)
+        kept = place < groups.sizes[:, None]
+        front = left[(groups.first[:, None] + place).clamp_(max=len(left) - 1)]
+        overlaps = self._overlap(front[:, :, None], front[:, None])
+        for earlier in range(width - 1):
+            kept[:, earlier + 1 :] &= ~(overlaps[:, earlier, earlier + 1 :] & kept[:, earlier, None])
+        self._kept[front[kept]] = True
+        large, rest = (groups.sizes > width).nonzero()[:, 0], []
+        for group, first, size in zip(large.tolist(), *(each[large].tolist() for each in groups), strict=True):
+            keepers = front[group][kept[group]]
+            for boxes in left[first + width : first + size].split(max(1, _PAIRS_AT_A_TIME // len(keepers))):
+                is_left = ~self._overlap(boxes[:, None], keepers).any(1)
+                rest.append(boxes[is_left])
+        return rest
+
+    def _overlap(self, boxes: Int[Tensor, "*some"], others: Int[Tensor, "*others"]) -> Bool[Tensor, "*pairs"]:
+        """Whether boxes and others, which are broadcast, overlap by more than the threshold."""
+        left, top, right, bottom, area = (column[boxes] for column in self._columns)
+        left_of, top_of, right_of, bottom_of, area_of = (column[others] for column in self._columns)
+        width = torch.minimum(right, right_of).sub_(torch.maximum(left, left_of)).clamp_(min=0)
+        height = torch.minimum(bottom, bottom_of).sub_(torch.maximum(top, top_of)).clamp_(min=0)
+        common = width.mul_(height)
+        return common.div_((area + area_of).sub_(common)) > self._threshold  # NaN, of no area at all, is not
