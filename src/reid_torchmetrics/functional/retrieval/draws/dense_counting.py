@@ -21,7 +21,8 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.strata import Layers
-from reid_torchmetrics.functional.retrieval.draws.strata_ahead import Ahead, CaseCounts, StrataAhead
+from reid_torchmetrics.functional.retrieval.draws.strata_ahead import Ahead, CaseCounts, StrataAhead, places_of_true
+from reid_torchmetrics.functional.retrieval.ranking import count_true
 
 _PAIRS = 1 << 20  # of a positive and an item that are compared at a time: they stay in the cache
 _COPIES = 2  # of a histogram: neighbors that fall into the same bin of one would wait for each other
@@ -41,16 +42,26 @@ class Thresholds(NamedTuple):
         return Thresholds(*(values[part] for values in self))
 
 
-class DenseCounting(NamedTuple):
-    """How the items ahead are counted."""
+class DenseCounting:
+    """Counts for positives of queries that have the same strata."""
 
-    layers: Layers
-    first_case: Int[Tensor, " strata"]
-    """the case of every stratum of which nothing is ahead"""
-    chance: Float[Tensor, " cases"]
-    """that a stratum has an item ahead that is drawn"""
-    or_level: bool
-    """whether items level with a positive are ahead of it"""
+    def __init__(
+        self, layers: Layers, first_case: Int[Tensor, " strata"], chance: Float[Tensor, " cases"], *, or_level: bool
+    ) -> None:
+        """Prepare to count the items ahead, with those that are level with a positive if `or_level`.
+
+        A `first_case` is that of a stratum of which nothing is ahead; `chance` is that of a stratum to be ahead.
+        """
+        self._layers, self._chance = layers, chance
+        self._compare = np.less_equal if or_level else np.less
+        self._first_case = first_case[layers.stratum]
+        self._num_cases = len(chance)
+        # The bins of all positives of a part, and of all copies of a histogram, are consecutive.
+        size = _COPIES * self._num_cases
+        self._step = max(1, min(_PAIRS // max(1, len(layers.item)), _MOST_BINS // size))
+        first_bin = self._first_case + torch.arange(len(first_case)) % _COPIES * self._num_cases
+        first_bin = first_bin + torch.arange(0, self._step * size, size)[:, None]
+        self._first_bin = first_bin.to(torch.int16 if self._step * size <= _MOST_BINS else torch.int64)
 
     def count(
         self, costs: Float[Tensor, "queries gallery"], thresholds: Thresholds, *, most_ahead: float, max_bytes: int
@@ -59,57 +70,49 @@ class DenseCounting(NamedTuple):
 
         What is yielded at a time takes about `max_bytes`.
         """
-        num_cases, bytes_held, held = len(self.chance), 0, []
-        most = max(1, min(_PAIRS // max(1, costs.shape[1]), _MOST_BINS // (_COPIES * num_cases)))
-        for part in segments.ranges(len(thresholds.query), most):
-            some = thresholds.at(part)
-            held.append(self._count(costs, some, most_ahead))
-            bytes_held += sum(values.nbytes for values in (held[-1][0].case, held[-1][1].number)) * 2
-            if bytes_held > max_bytes:
+        held, num_bytes = [], 0
+        for part in segments.ranges(len(thresholds.query), self._step):
+            held.append(self._count(costs, thresholds.at(part), most_ahead))
+            num_bytes += sum(values.nbytes for counted in held[-1] for values in counted)
+            if num_bytes > max_bytes:
                 yield _joined(held)
-                bytes_held, held = 0, []
+                held, num_bytes = [], 0
         if held:
             yield _joined(held)
 
     def _count(self, costs: Tensor, thresholds: Thresholds, most_ahead: float) -> tuple[StrataAhead, CaseCounts]:
         counts = self._ahead(costs, thresholds)
-        number = self._in_cases(counts)
-        few = number.double() @ self.chance <= most_ahead
-        counts = counts[few]
-        places = torch.from_numpy(np.flatnonzero(counts.numpy()))
-        num_strata = torch.from_numpy(np.count_nonzero(counts.numpy(), axis=1))
+        cases = CaseCounts(thresholds.query, thresholds.ordinal, self._in_cases(counts))
+        few = places_of_true(cases.number.double() @ self._chance <= most_ahead)
+        counts = counts.index_select(0, few)
+        num_strata = count_true(counts.bool())
+        places = places_of_true(counts.bool())
         column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
-        case = self.first_case[self.layers.stratum][column].add_(counts.view(-1)[places])
-        stratum = self.layers.stratum[column]
-        strata = StrataAhead(thresholds.query[few], thresholds.ordinal[few], num_strata, stratum, case)
-        return strata, CaseCounts(thresholds.query, thresholds.ordinal, number)
+        case = self._first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
+        stratum = self._layers.stratum.index_select(0, column)
+        return StrataAhead(thresholds.query[few], thresholds.ordinal[few], num_strata, stratum, case), cases
 
     def _ahead(self, costs: Tensor, thresholds: Thresholds) -> UInt8[Tensor, "positives strata"]:
         """How many items of each stratum, by size, are ahead of each positive."""
-        compare = np.less_equal if self.or_level else np.less
-        item, cost = self.layers.item.numpy(), thresholds.cost.numpy()[:, None]
+        item, cost = self._layers.item, thresholds.cost.numpy()[:, None]
         is_ahead = np.empty((len(cost), len(item)), dtype=np.bool_)
         query, number = thresholds.query.unique_consecutive(return_counts=True)
         start = 0
         for row, stop in zip(query.tolist(), number.cumsum(0).tolist(), strict=True):
-            in_layers = costs[row].numpy().take(item)
-            compare(in_layers, cost[start:stop], out=is_ahead[start:stop])
+            in_layers = costs[row].index_select(0, item).numpy()
+            self._compare(in_layers, cost[start:stop], out=is_ahead[start:stop])
             start = stop
-        first, *others = np.split(is_ahead.view(np.uint8), np.cumsum(self.layers.num_strata)[:-1], axis=1)
+        first, *others = np.split(is_ahead.view(np.uint8), np.cumsum(self._layers.num_strata)[:-1], axis=1)
         counts = first.copy()
         for layer in others:
             counts[:, : layer.shape[1]] += layer
         return torch.from_numpy(counts)
 
     def _in_cases(self, counts: UInt8[Tensor, "positives strata"]) -> Int[Tensor, "positives cases"]:
-        num_cases = len(self.chance)
-        size = _COPIES * num_cases
-        dtype = torch.int16 if len(counts) * size <= _MOST_BINS else torch.int64
-        column = torch.arange(counts.shape[1])
-        first_bin = self.first_case[self.layers.stratum] + column % _COPIES * num_cases
-        key = torch.arange(0, len(counts) * size, size)[:, None].to(dtype) + first_bin.to(dtype)
-        bins = torch.bincount(key.add_(counts).view(-1), minlength=len(counts) * size)
-        return bins.view(len(counts), _COPIES, num_cases).sum(1)
+        """How often each case occurs, in histograms of which each has several copies."""
+        bins = torch.add(self._first_bin[: len(counts)], counts).view(-1)
+        number = torch.bincount(bins, minlength=len(counts) * _COPIES * self._num_cases)
+        return number.view(len(counts), _COPIES, self._num_cases).sum(1)
 
 
 def _joined(held: list[tuple[StrataAhead, CaseCounts]]) -> Ahead:

@@ -96,7 +96,7 @@ class AheadTile:
         if near is not None and self._is_dense and bool(is_wide.any()):
             for ahead in self._densely(wanted.where(is_wide, 0), chance, most_ahead):
                 yield ahead if with_cases else ahead._replace(cases=[])
-            near[is_wide] = False
+            near.numpy()[is_wide.numpy()] = False
             wanted, num_items = wanted.where(~is_wide, 0), num_items.where(~is_wide, 0)
             is_wide = torch.zeros_like(is_wide)
         num_bytes = num_items.where(~is_wide, width) * _BYTES_PER_ITEM + self._strata.number * _BYTES_PER_STRATUM
@@ -116,7 +116,7 @@ class AheadTile:
         """Count for all wanted positives by comparing."""
         query, ordinal = segments.runs(0, wanted)
         thresholds = Thresholds(query, ordinal, self.positives.costs[query, ordinal])
-        counting = DenseCounting(self._strata.layers, self._first_case[0], chance, not self._ties.positives_first)
+        counting = DenseCounting(self._strata.layers, self._first_case[0], chance, or_level=not self._ties.positives_first)
         return counting.count(self._costs, thresholds, most_ahead=most_ahead, max_bytes=self._max_bytes)
 
     def _sparsely(self, rows: slice, wanted: Tensor, near: Tensor | None, most_ahead: float) -> Iterator[StrataAhead]:
