@@ -35,7 +35,7 @@ class Thresholds(NamedTuple):
     query: Int[Tensor, " positives"]
     """row in the tile; ascending"""
     ordinal: Int[Tensor, " positives"]
-    cost: Float[Tensor, " positives"]
+    score: Float[Tensor, " positives"]
 
     def at(self, part: slice) -> Thresholds:
         """Some of them."""
@@ -53,7 +53,7 @@ class DenseCounting:
         A `first_case` is that of a stratum of which nothing is ahead; `chance` is that of a stratum to be ahead.
         """
         self._layers, self._chance = layers, chance
-        self._compare = np.less_equal if or_level else np.less
+        self._compare = np.greater_equal if or_level else np.greater
         self._first_case = first_case[layers.stratum]
         self._num_cases = len(chance)
         # The bins of all positives of a part, and of all copies of a histogram, are consecutive.
@@ -64,7 +64,7 @@ class DenseCounting:
         self._first_bin = first_bin.to(torch.int16 if self._step * size <= _MOST_BINS else torch.int64)
 
     def count(
-        self, costs: Float[Tensor, "queries gallery"], thresholds: Thresholds, *, most_ahead: float, max_bytes: int
+        self, scores: Float[Tensor, "queries gallery"], thresholds: Thresholds, *, most_ahead: float, max_bytes: int
     ) -> Iterator[Ahead]:
         """Count the items ahead of some positives; strata are told of those with at most `most_ahead` on average.
 
@@ -72,7 +72,7 @@ class DenseCounting:
         """
         held, num_bytes = [], 0
         for part in segments.ranges(len(thresholds.query), self._step):
-            held.append(self._count(costs, thresholds.at(part), most_ahead))
+            held.append(self._count(scores, thresholds.at(part), most_ahead))
             num_bytes += sum(values.nbytes for counted in held[-1] for values in counted)
             if num_bytes > max_bytes:
                 yield _joined(held)
@@ -80,8 +80,8 @@ class DenseCounting:
         if held:
             yield _joined(held)
 
-    def _count(self, costs: Tensor, thresholds: Thresholds, most_ahead: float) -> tuple[StrataAhead, CaseCounts]:
-        counts = self._ahead(costs, thresholds)
+    def _count(self, scores: Tensor, thresholds: Thresholds, most_ahead: float) -> tuple[StrataAhead, CaseCounts]:
+        counts = self._ahead(scores, thresholds)
         cases = CaseCounts(thresholds.query, thresholds.ordinal, self._in_cases(counts))
         few = places_of_true(cases.number.double() @ self._chance <= most_ahead)
         counts = counts.index_select(0, few)
@@ -92,15 +92,15 @@ class DenseCounting:
         stratum = self._layers.stratum.index_select(0, column)
         return StrataAhead(thresholds.query[few], thresholds.ordinal[few], num_strata, stratum, case), cases
 
-    def _ahead(self, costs: Tensor, thresholds: Thresholds) -> UInt8[Tensor, "positives strata"]:
+    def _ahead(self, scores: Tensor, thresholds: Thresholds) -> UInt8[Tensor, "positives strata"]:
         """How many items of each stratum, by size, are ahead of each positive."""
-        item, cost = self._layers.item, thresholds.cost.numpy()[:, None]
-        is_ahead = np.empty((len(cost), len(item)), dtype=np.bool_)
+        item, least = self._layers.item, thresholds.score.numpy()[:, None]
+        is_ahead = np.empty((len(least), len(item)), dtype=np.bool_)
         query, number = thresholds.query.unique_consecutive(return_counts=True)
         start = 0
         for row, stop in zip(query.tolist(), number.cumsum(0).tolist(), strict=True):
-            in_layers = costs[row].index_select(0, item).numpy()
-            self._compare(in_layers, cost[start:stop], out=is_ahead[start:stop])
+            in_layers = scores[row].index_select(0, item).numpy()
+            self._compare(in_layers, least[start:stop], out=is_ahead[start:stop])
             start = stop
         first, *others = np.split(is_ahead.view(np.uint8), np.cumsum(self._layers.num_strata)[:-1], axis=1)
         counts = first.copy()

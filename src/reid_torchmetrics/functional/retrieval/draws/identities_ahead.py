@@ -43,8 +43,8 @@ class SortedPositives(NamedTuple):
 
     columns: Int[Tensor, "queries padded"]
     """positions in the kept gallery"""
-    costs: Float[Tensor, "queries padded"]
-    """minus the scores; infinity at padding"""
+    scores: Float[Tensor, "queries padded"]
+    """minus infinity at padding"""
     valid: Bool[Tensor, "queries padded"]
     """False at padding, which comes last"""
 
@@ -64,22 +64,22 @@ class AheadTile:
         """
         self.rows = rows
         self._strata, self._ties, self._max_bytes = strata, ties, max(1, walk.scores.max_bytes // 2)
-        self._costs = walk.whole(rows).neg_()
+        self._scores = walk.whole(rows)
         # The positives are read before they are taken out.
         tile = relevance.tile(rows)
-        self.positives = _sorted_positives(self._costs, tile.columns, tile.positive, ties)
-        # What is no negative is infinite while NaN is looked for in the others, and NaN from then on.
+        self.positives = _sorted_positives(self._scores, tile.columns, tile.positive, ties)
+        # What is no negative is minus infinity while NaN is looked for in the others, and NaN from then on.
         row, slot = tile.listed.nonzero(as_tuple=True)
         column = tile.columns[row, slot]
-        self._costs[row, column] = torch.inf
+        self._scores[row, column] = -torch.inf
         dropped = relevance.dropped(rows, slice(0, relevance.num_kept))
         if dropped is not None:
-            self._costs.masked_fill_(dropped, torch.inf)
-        for costs in (self._costs, self.positives.costs):
-            _checks.no_nan(walk.scores.argument, costs.amax(1) if costs.shape[1] else costs)  # NaN is above all
-        self._costs[row, column] = torch.nan  # which is searched for behind all positives
+            self._scores.masked_fill_(dropped, -torch.inf)
+        for scores in (self._scores, self.positives.scores):
+            _checks.no_nan(walk.scores.argument, scores.amax(1) if scores.shape[1] else scores)  # NaN is above all
+        self._scores[row, column] = torch.nan  # which is neither above nor level with anything
         if dropped is not None:
-            self._costs.masked_fill_(dropped, torch.nan)
+            self._scores.masked_fill_(dropped, torch.nan)
         self.cases, self._first_case = number_cases(self._available(dropped))
 
     def count(
@@ -90,7 +90,7 @@ class AheadTile:
         `chance` is that of a stratum to be ahead, in each case. A positive with more than `most_ahead` identities ahead
         on average may be left out of `Ahead.strata`.
         """
-        width, near = self._costs.shape[1], self._near(wanted)
+        width, near = self._scores.shape[1], self._near(wanted)
         num_items = torch.full_like(wanted, width) if near is None else count_true(near)
         is_wide = num_items > _NEAR * width
         if near is not None and self._is_dense and bool(is_wide.any()):
@@ -109,21 +109,21 @@ class AheadTile:
     @property
     def _is_dense(self) -> bool:
         """Whether comparing all items with all positives is known to pay where most are compared."""
-        is_simple = self._costs.device.type == "cpu" and len(self._first_case) == 1 and self._strata.one_per_identity
+        is_simple = self._scores.device.type == "cpu" and len(self._first_case) == 1 and self._strata.one_per_identity
         return is_simple and 0 < int(self._strata.num_items.max()) <= _SMALL
 
     def _densely(self, wanted: Tensor, chance: Tensor, most_ahead: float) -> Iterator[Ahead]:
         """Count for all wanted positives by comparing."""
         query, ordinal = segments.runs(0, wanted)
-        thresholds = Thresholds(query, ordinal, self.positives.costs[query, ordinal])
+        thresholds = Thresholds(query, ordinal, self.positives.scores[query, ordinal])
         counting = DenseCounting(self._strata.layers, self._first_case[0], chance, or_level=not self._ties.positives_first)
-        return counting.count(self._costs, thresholds, most_ahead=most_ahead, max_bytes=self._max_bytes)
+        return counting.count(self._scores, thresholds, most_ahead=most_ahead, max_bytes=self._max_bytes)
 
     def _sparsely(self, rows: slice, wanted: Tensor, near: Tensor | None, most_ahead: float) -> Iterator[StrataAhead]:
         """Count for the wanted positives of some queries, of the items that are ahead of one."""
-        costs, positives = self._costs[rows], self.positives.at(rows)
+        scores, positives = self._scores[rows], self.positives.at(rows)
         search = _among_all if near is None else _among_near
-        row, column, first = search(costs, positives, wanted, self._ties, near)
+        row, column, first = search(scores, positives, wanted, self._ties, near)
         items = ItemsAhead(row, self._strata.of_item.index_select(0, column), first)
         first_case = self._first_case if len(self._first_case) == 1 else self._first_case[rows]
         counting = SparseCounting(items, self._strata, first_case, wanted)
@@ -132,11 +132,11 @@ class AheadTile:
 
     def _near(self, wanted: Tensor) -> Bool[Tensor, "queries gallery"] | None:
         """Which items may be ahead of a wanted positive, where that is all that has to be looked at."""
-        costs = self.positives.costs
-        if self._ties.by_place is not None or costs.shape[1] > _FEW:
+        scores = self.positives.scores
+        if self._ties.by_place is not None or scores.shape[1] > _FEW:
             return None
-        last = costs.gather(1, (wanted - 1).clamp(min=0)[:, None]).where(wanted[:, None] > 0, -torch.inf)
-        return _at_most(self._costs, last)
+        last = scores.gather(1, (wanted - 1).clamp(min=0)[:, None]).where(wanted[:, None] > 0, torch.inf)
+        return _at_least(self._scores, last)
 
     def _available(self, dropped: Tensor | None) -> Int[Tensor, "#queries strata"]:
         """Candidates of each query in each stratum, but for the strata of its own identity."""
@@ -161,18 +161,18 @@ def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> Shared
 
 
 def _sorted_positives(
-    costs: Float[Tensor, "queries gallery"], columns: Int[Tensor, "queries padded"], positive: Tensor, ties: TiePolicy
+    scores: Float[Tensor, "queries gallery"], columns: Int[Tensor, "queries padded"], positive: Tensor, ties: TiePolicy
 ) -> SortedPositives:
     places = columns if ties.by_place is None else ties.by_place(columns)
     order = places.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
     columns, valid = columns.gather(1, order), positive.gather(1, order)
     # Padding is last even after positives that score minus infinity: the sort is stable.
-    ordered, order = costs.gather(1, columns).where(valid, torch.inf).sort(dim=1, stable=True)
+    ordered, order = scores.gather(1, columns).where(valid, -torch.inf).sort(dim=1, descending=True, stable=True)
     return SortedPositives(columns.gather(1, order), ordered, valid.gather(1, order))
 
 
 def _among_near(
-    costs: Float[Tensor, "queries gallery"],
+    scores: Float[Tensor, "queries gallery"],
     positives: SortedPositives,
     wanted: Int[Tensor, " queries"],
     ties: TiePolicy,
@@ -180,51 +180,51 @@ def _among_near(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Rows and columns of the items ahead of a wanted positive, and the best behind each, searched for one by one."""
     row, column = cells_of_true(near)
-    values, first = costs[row, column], torch.full_like(row, positives.costs.shape[1], dtype=torch.uint8)
-    for number in positives.costs.T.contiguous():
-        behind = number.index_select(0, row)
-        first -= (values < behind if ties.positives_first else values <= behind).view(torch.uint8)
+    values, first = scores[row, column], torch.full_like(row, positives.scores.shape[1], dtype=torch.uint8)
+    for score in positives.scores.T.contiguous():
+        behind = score.index_select(0, row)
+        first -= (values > behind if ties.positives_first else values >= behind).view(torch.uint8)
     ahead = places_of_true(first < wanted[row])
     return row[ahead], column[ahead], first[ahead]
 
 
 def _among_all(
-    costs: Float[Tensor, "queries gallery"],
+    scores: Float[Tensor, "queries gallery"],
     positives: SortedPositives,
     wanted: Int[Tensor, " queries"],
     ties: TiePolicy,
     _: None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same, by a search for every item."""
-    first = _first_behind(costs, positives, ties)
+    first = _first_behind(scores, positives, ties)
     ahead = first < wanted.to(first.dtype)[:, None]
     return *cells_of_true(ahead), first[ahead]
 
 
-def _at_most(
-    values: Float[Tensor, "queries gallery"], most: Float[Tensor, "queries 1"]
+def _at_least(
+    scores: Float[Tensor, "queries gallery"], least: Float[Tensor, "queries 1"]
 ) -> Bool[Tensor, "queries gallery"]:
-    """Which values are at most so large; NumPy compares several times as fast."""
-    if values.device.type != "cpu":
-        return values <= most
-    return torch.from_numpy(np.less_equal(values.numpy(), most.numpy()))
+    """Which scores are so large or larger; NumPy compares several times as fast."""
+    if scores.device.type != "cpu":
+        return scores >= least
+    return torch.from_numpy(np.greater_equal(scores.numpy(), least.numpy()))
 
 
 def _first_behind(
-    costs: Float[Tensor, "queries gallery"], positives: SortedPositives, ties: TiePolicy
+    scores: Float[Tensor, "queries gallery"], positives: SortedPositives, ties: TiePolicy
 ) -> Integer[Tensor, "queries gallery"]:
     """The best positive that each negative is ahead of, or any number beyond them."""
-    first = _search(positives.costs, costs, or_level=ties.positives_first)
+    first = _search(positives.scores, scores, or_level=ties.positives_first)
     if ties.by_place is None:
         return first
     # Where places decide, a binary search among the tied positives [`first`, `stop`), only for items that have some.
-    stop = _search(positives.costs, costs, or_level=True)
+    stop = _search(positives.scores, scores, or_level=True)
     stop = torch.minimum(stop, positives.valid.sum(1, keepdim=True).to(stop.dtype))
     row, column = (first < stop).nonzero(as_tuple=True)
     low, high = first[row, column].long(), stop[row, column]
     here = ties.by_place(column)
     while bool((low < high).any()):  # the tied positives are in the order of their places
-        middle = torch.div(low + high, 2, rounding_mode="floor").clamp_(max=positives.costs.shape[1] - 1)
+        middle = torch.div(low + high, 2, rounding_mode="floor").clamp_(max=positives.scores.shape[1] - 1)
         before = (ties.by_place(positives.columns[row, middle]) < here) & (low < high)
         low, high = low.where(~before, middle + 1), high.where(before, torch.minimum(high, middle))
     first[row, column] = low.to(first.dtype)
@@ -232,12 +232,12 @@ def _first_behind(
 
 
 def _search(
-    rising: Float[Tensor, "queries padded"], values: Float[Tensor, "queries gallery"], *, or_level: bool
+    falling: Float[Tensor, "queries padded"], values: Float[Tensor, "queries gallery"], *, or_level: bool
 ) -> Integer[Tensor, "queries gallery"]:
-    """How many of a row's `rising` numbers are below each value, or level with it too; all of them for NaN."""
-    if rising.shape[1] > _FEW:
-        return torch.searchsorted(rising, values, right=or_level, out_int32=True)
-    num_below = torch.full(values.shape, rising.shape[1], dtype=torch.uint8, device=values.device)
-    for number in rising.split(1, dim=1):
-        num_below -= (values < number if or_level else values <= number).view(torch.uint8)
-    return num_below
+    """How many of a row's `falling` numbers are above each value, or level with it too; all of them for NaN."""
+    if falling.shape[1] > _FEW:
+        return torch.searchsorted(-falling, -values, right=or_level, out_int32=True)
+    num_above = torch.full(values.shape, falling.shape[1], dtype=torch.uint8, device=values.device)
+    for number in falling.split(1, dim=1):
+        num_above -= (values > number if or_level else values >= number).view(torch.uint8)
+    return num_above
