@@ -11,6 +11,7 @@ So a comparison is added up layer by layer, many strata at a time. With strata a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -26,20 +27,17 @@ from reid_torchmetrics.functional.retrieval.ranking import count_true
 
 _PAIRS = 1 << 20  # of a positive and an item that are compared at a time: they stay in the cache
 _COPIES = 2  # of a histogram: neighbors that fall into the same bin of one would wait for each other
+_BYTES_PER_COUNT = 32  # of a positive and a stratum where entries are made: places and cases
 _MOST_BINS = torch.iinfo(torch.int16).max
 
 
 class Thresholds(NamedTuple):
-    """Positives of some queries."""
+    """Positives of some queries, which are counted at a time."""
 
     query: Int[Tensor, " positives"]
     """row in the tile; ascending"""
     ordinal: Int[Tensor, " positives"]
     score: Float[Tensor, " positives"]
-
-    def at(self, part: slice) -> Thresholds:
-        """Some of them."""
-        return Thresholds(*(values[part] for values in self))
 
 
 class DenseCounting:
@@ -55,13 +53,13 @@ class DenseCounting:
         self._layers, self._chance = layers, chance
         self._compare = np.greater_equal if or_level else np.greater
         self._first_case = first_case[layers.stratum]
-        self._num_cases = len(chance)
-        # The bins of all positives of a part, and of all copies of a histogram, are consecutive.
-        size = _COPIES * self._num_cases
-        self._step = max(1, min(_PAIRS // max(1, len(layers.item)), _MOST_BINS // size))
-        first_bin = self._first_case + torch.arange(len(first_case)) % _COPIES * self._num_cases
-        first_bin = first_bin + torch.arange(0, self._step * size, size)[:, None]
-        self._first_bin = first_bin.to(torch.int16 if self._step * size <= _MOST_BINS else torch.int64)
+        size = _COPIES * len(chance)
+        step = max(1, min(_PAIRS // max(1, len(layers.item)), _MOST_BINS // size))
+        self._is_ahead = np.empty((step, len(layers.item)), dtype=np.bool_)
+        # The bins of a positive, and of all copies of its histogram, are consecutive.
+        first_bin = self._first_case + torch.arange(len(first_case)) % _COPIES * len(chance)
+        first_bin = first_bin + torch.arange(0, step * size, size)[:, None]
+        self._first_bin = first_bin.to(torch.int16 if step * size <= _MOST_BINS else torch.int64)
 
     def count(
         self, scores: Float[Tensor, "queries gallery"], thresholds: Thresholds, *, most_ahead: float, max_bytes: int
@@ -70,53 +68,58 @@ class DenseCounting:
 
         What is yielded at a time takes about `max_bytes`.
         """
-        held, num_bytes = [], 0
-        for part in segments.ranges(len(thresholds.query), self._step):
-            held.append(self._count(scores, thresholds.at(part), most_ahead))
-            num_bytes += sum(values.nbytes for counted in held[-1] for values in counted)
-            if num_bytes > max_bytes:
-                yield _joined(held)
-                held, num_bytes = [], 0
-        if held:
-            yield _joined(held)
-
-    def _count(self, scores: Tensor, thresholds: Thresholds, most_ahead: float) -> tuple[StrataAhead, CaseCounts]:
-        counts = self._ahead(scores, thresholds)
-        cases = CaseCounts(thresholds.query, thresholds.ordinal, self._in_cases(counts))
-        few = places_of_true(cases.number.double() @ self._chance <= most_ahead)
-        counts = counts.index_select(0, few)
-        num_strata = count_true(counts.bool())
-        places = places_of_true(counts.bool())
-        column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
-        case = self._first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
-        stratum = self._layers.stratum.index_select(0, column)
-        return StrataAhead(thresholds.query[few], thresholds.ordinal[few], num_strata, stratum, case), cases
+        held, num_bytes = _Held([], [], []), 0
+        for part in segments.ranges(len(thresholds.query), len(self._is_ahead)):
+            counts = self._ahead(scores, Thresholds(*(values[part] for values in thresholds)))
+            number = self._in_cases(counts)
+            few = number.double() @ self._chance <= most_ahead
+            held.number.append(number)
+            held.few.append(few)
+            held.counts.append(counts.index_select(0, places_of_true(few)))
+            num_bytes += number.nbytes + held.counts[-1].numel() * _BYTES_PER_COUNT
+            if num_bytes > max_bytes or part.stop == len(thresholds.query):
+                yield self._joined(held, thresholds, part.stop)
+                held, num_bytes = _Held([], [], []), 0
 
     def _ahead(self, scores: Tensor, thresholds: Thresholds) -> UInt8[Tensor, "positives strata"]:
         """How many items of each stratum, by size, are ahead of each positive."""
-        item, least = self._layers.item, thresholds.score.numpy()[:, None]
-        is_ahead = np.empty((len(least), len(item)), dtype=np.bool_)
+        least, is_ahead = thresholds.score.numpy()[:, None], self._is_ahead[: len(thresholds.query)]
         query, number = thresholds.query.unique_consecutive(return_counts=True)
         start = 0
         for row, stop in zip(query.tolist(), number.cumsum(0).tolist(), strict=True):
-            in_layers = scores[row].index_select(0, item).numpy()
+            in_layers = scores[row].index_select(0, self._layers.item).numpy()
             self._compare(in_layers, least[start:stop], out=is_ahead[start:stop])
             start = stop
-        first, *others = np.split(is_ahead.view(np.uint8), np.cumsum(self._layers.num_strata)[:-1], axis=1)
-        counts = first.copy()
-        for layer in others:
-            counts[:, : layer.shape[1]] += layer
+        first, *others = self._layers.num_strata
+        layers, start = is_ahead.view(np.uint8), first
+        counts = layers[:, :first].copy()
+        for num_strata in others:
+            counts[:, :num_strata] += layers[:, start : start + num_strata]
+            start += num_strata
         return torch.from_numpy(counts)
 
     def _in_cases(self, counts: UInt8[Tensor, "positives strata"]) -> Int[Tensor, "positives cases"]:
         """How often each case occurs, in histograms of which each has several copies."""
+        shape = (len(counts), _COPIES, len(self._chance))
         bins = torch.add(self._first_bin[: len(counts)], counts).view(-1)
-        number = torch.bincount(bins, minlength=len(counts) * _COPIES * self._num_cases)
-        return number.view(len(counts), _COPIES, self._num_cases).sum(1)
+        return torch.bincount(bins, minlength=math.prod(shape)).view(shape).sum(1)
+
+    def _joined(self, held: _Held, thresholds: Thresholds, stop: int) -> Ahead:
+        """What is told of the positives that end at `stop`."""
+        number, few, counts = map(torch.cat, held)
+        query, ordinal = (values[stop - len(few) : stop] for values in thresholds[:2])
+        is_any = counts.bool()
+        num_strata, places = count_true(is_any), places_of_true(is_any)
+        column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
+        case = self._first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
+        stratum = self._layers.stratum.index_select(0, column)
+        strata = StrataAhead(query[few], ordinal[few], num_strata, stratum, case)
+        return Ahead(strata, [CaseCounts(query, ordinal, number)])
 
 
-def _joined(held: list[tuple[StrataAhead, CaseCounts]]) -> Ahead:
-    strata, cases = zip(*held, strict=True)
-    return Ahead(
-        StrataAhead(*map(torch.cat, zip(*strata, strict=True))), [CaseCounts(*map(torch.cat, zip(*cases, strict=True)))]
-    )
+class _Held(NamedTuple):
+    """Positives that were counted: in cases, whether they have few ahead, and then the counts."""
+
+    number: list[Tensor]
+    few: list[Tensor]
+    counts: list[Tensor]

@@ -17,6 +17,7 @@ from reid_torchmetrics.functional import segments
 
 _NEGLIGIBLE = 1e-17
 """a probability that changes no sum of float64"""
+_STEPS = 20  # of Newton's method
 _NODES = 12  # of each panel; see `panels`
 _NARROW = 8.0  # mean times width of the panel at 1
 _CELLS = 1 << 21  # probabilities that are laid out at a time
@@ -50,18 +51,27 @@ def _convolved(probabilities: Float[Tensor, "events sums"], size: int) -> Float[
     # One more row, which stays 0, stands for S = -1.
     state = torch.zeros(size + 1, probabilities.shape[1], dtype=torch.float64, device=probabilities.device)
     state[1] = 1
+    law, shifted, change = state[1:], state[:-1], torch.empty_like(state[1:])
     for probability in probabilities:
-        state[1:].addcmul_(state[:-1] - state[1:], probability)
-    return state[1:]
+        torch.sub(shifted, law, out=change)
+        law.addcmul_(change, probability)
+    return law
 
 
 def largest_mean(count: int) -> float:
     """The mu from which on P(S <= count) is negligible.
 
-    By Chernoff's bound for the lower tail P(S <= count) <= exp(-(mu - count)^2 / (2 mu)), whatever the probabilities.
+    By Chernoff's bound P(S <= count) <= exp(-mu + count + count log(mu / count)), whatever the probabilities. The bound
+    falls with mu from mu = count on; Newton's method comes from beyond and stays there, because its logarithm is
+    concave.
     """
     exponent = -math.log(_NEGLIGIBLE)
-    return count + exponent + math.sqrt(exponent * exponent + 2 * exponent * count)
+    mean = count + exponent + math.sqrt(exponent * exponent + 2 * exponent * count)
+    if count == 0:
+        return exponent
+    for _ in range(_STEPS):
+        mean -= (mean - count - count * math.log(mean / count) - exponent) / (1 - count / mean)
+    return mean
 
 
 def panels(largest: float) -> tuple[np.ndarray, np.ndarray]:
