@@ -263,7 +263,7 @@ def test_integrals_and_tails_of_sums_of_events_are_exact(chances, repeats, size)
     tails = np.append(law, np.zeros(size))[:size].cumsum()
     found = at_most(torch.from_numpy(chances), torch.tensor([len(chances)]), size)
     assert np.abs(found[0].numpy() - tails).max() < 1e-12
-    nodes, weights = panels(chances.sum())
+    nodes, weights = panels(0.0, chances.sum())
     integral = (weights * np.prod(1 - chances[:, None] * nodes, axis=0)).sum()
     assert abs(integral - (law / np.arange(1, len(law) + 1)).sum()) < 1e-13
 

@@ -25,7 +25,7 @@ from reid_torchmetrics.functional.retrieval.draws.strata import Layers
 from reid_torchmetrics.functional.retrieval.draws.strata_ahead import Ahead, CaseCounts, StrataAhead, places_of_true
 from reid_torchmetrics.functional.retrieval.ranking import count_true
 
-_PAIRS = 1 << 20  # of a positive and an item that are compared at a time: they stay in the cache
+_PAIRS = 1 << 21  # of a positive and an item that are compared at a time: they stay in the cache
 _COPIES = 2  # of a histogram: neighbors that fall into the same bin of one would wait for each other
 _BYTES_PER_COUNT = 32  # of a positive and a stratum where entries are made: places and cases
 _MOST_BINS = torch.iinfo(torch.int16).max

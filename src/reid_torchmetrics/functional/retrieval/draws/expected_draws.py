@@ -10,13 +10,14 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.drawn_positives import find_chances, ordinal_density
-from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric
+from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric, powers
 from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile
 from reid_torchmetrics.functional.retrieval.draws.poisson_binomial import at_most, largest_mean, panels
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata
 from reid_torchmetrics.functional.retrieval.draws.strata_ahead import CaseCounts, StrataAhead
 
 _CELLS = 1 << 20  # values of a histogram, or of an integrand, that are held at a time
+_POSITIVES = 1024  # that are integrated at a time, at most
 _MOST_NODES = 256  # of an integrand, as a rule
 
 
@@ -106,21 +107,30 @@ class TileExpectation:
         self.curve_terms.append(CurveTerms(query, best[useful], chance, num_events[useful], len(best)))
 
     def _add_precisions(self, cases: CaseCounts) -> None:
-        most = max(1, _CELLS // max(len(self._law.mean), _MOST_NODES))
-        for part in segments.ranges(len(cases.query), most):
-            query, ordinal, number = (values[part] for values in cases)
-            self._add_precision(query, ordinal, number.double())
+        """Add the terms of some positives, those together that have about as many items ahead on average."""
+        number = cases.number.double()
+        mean = number @ self._law.mean
+        most = max(1, min(_POSITIVES, _CELLS // max(len(self._law.mean), _MOST_NODES)))
+        for chosen in mean.argsort(stable=True).split(most):
+            means = float(mean[chosen[0]]), float(mean[chosen[-1]])
+            self._add_precision(cases.query[chosen], cases.ordinal[chosen], number.index_select(0, chosen), means)
 
-    def _add_precision(self, query: Tensor, ordinal: Tensor, histogram: Float[Tensor, "positives cases"]) -> None:
-        """Add the terms of some positives; `histogram` says how often each case occurs among the strata ahead."""
+    def _add_precision(
+        self,
+        query: Int[Tensor, " positives"],
+        ordinal: Int[Tensor, " positives"],
+        number: Float[Tensor, "positives cases"],
+        means: tuple[float, float],
+    ) -> None:
+        """Add the terms of positives that have between these two `means` items ahead."""
         chances, num_drawn = self._chances, self._chances.num_drawn[query]
-        nodes, weights = panels(float((histogram @ self._law.mean + num_drawn).max()))
-        log_x = torch.log1p(-torch.from_numpy(nodes)).to(histogram.device)
-        negatives = (histogram @ self._law.log_at(log_x)).exp_().mul_(torch.from_numpy(weights).to(histogram.device))
+        nodes, weights = panels(*means)
+        log_x = torch.log1p(-torch.from_numpy(nodes)).to(number.device)
+        negatives = (number @ self._law.log_at(log_x)).exp_().mul_(torch.from_numpy(weights).to(number.device))
         others = Hypergeometric(*(values[query, ordinal] for values in chances.others))
         precision = (ordinal_density(others, log_x) * negatives).sum(1)
         self.average_precision.index_add_(0, query, precision * chances.drawn[query, ordinal] / num_drawn)
-        penalty = ((num_drawn - 1)[:, None] * log_x).exp_().mul_(negatives).sum(1)
+        penalty = (powers(num_drawn - 1, log_x) * negatives).sum(1)
         self.inverse_negative_penalty.index_add_(0, query, penalty * chances.last[query, ordinal] * num_drawn)
 
 

@@ -6,6 +6,7 @@ Poisson binomial. Below, mu is its mean.
 
 from __future__ import annotations
 
+import functools
 import math
 
 import numpy as np
@@ -61,9 +62,8 @@ def _convolved(probabilities: Float[Tensor, "events sums"], size: int) -> Float[
 def largest_mean(count: int) -> float:
     """The mu from which on P(S <= count) is negligible.
 
-    By Chernoff's bound P(S <= count) <= exp(-mu + count + count log(mu / count)), whatever the probabilities. The bound
-    falls with mu from mu = count on; Newton's method comes from beyond and stays there, because its logarithm is
-    concave.
+    By Chernoff's bound P(S <= count) <= exp(-mu + count + count log(mu / count)), whatever the probabilities. The
+    logarithm of the bound is concave and falls from mu = count on, so Newton's method, which starts beyond, stays there.
     """
     exponent = -math.log(_NEGLIGIBLE)
     mean = count + exponent + math.sqrt(exponent * exponent + 2 * exponent * count)
@@ -74,14 +74,21 @@ def largest_mean(count: int) -> float:
     return mean
 
 
-def panels(largest: float) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes u and weights of an integral over x = 1 - u in [0, 1] of E[x^S], for every mu up to `largest`.
+def panels(smallest: float, largest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes u and weights of an integral over x = 1 - u in [0, 1] of E[x^S], for every mu from `smallest` to `largest`.
 
     E[x^S] is a polynomial in u that falls like exp(-mu u). Panels that halve towards u = 0 resolve it for every mu at
-    once: on each, Gauss-Legendre's rule is exact but for rounding.
+    once: on each, Gauss-Legendre's rule is exact but for rounding. E[x^S] is at most exp(-mu u), so panels near u = 1
+    on which that is negligible are left out.
     """
     halvings = max(0, math.ceil(math.log2(max(largest, 1.0) / _NARROW)))
     edges = np.concatenate([[0.0], 0.5 ** np.arange(halvings, -1, -1)])
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    edges = edges[: 1 + np.count_nonzero(edges[:-1] * smallest < -math.log(_NEGLIGIBLE))]
+    nodes, weights = _gauss_legendre()
     middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
     return (middle[:, None] + half[:, None] * nodes).ravel(), (half[:, None] * weights).ravel()
+
+
+@functools.cache
+def _gauss_legendre() -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(_NODES)
