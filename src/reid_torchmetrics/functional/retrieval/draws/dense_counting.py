@@ -27,6 +27,7 @@ from reid_torchmetrics.functional.retrieval.ranking import count_true
 
 _PAIRS = 1 << 21  # of a positive and an item that are compared at a time: they stay in the cache
 _COPIES = 2  # of a histogram: neighbors that fall into the same bin of one would wait for each other
+_BYTES_PER_PAIR = 4  # of these: whether one is ahead, its share of the counts and bins, and a row of scores
 _BYTES_PER_COUNT = 32  # of a positive and a stratum where entries are made: places and cases
 _MOST_BINS = torch.iinfo(torch.int16).max
 
@@ -44,17 +45,16 @@ class DenseCounting:
     """Counts for positives of queries that have the same strata."""
 
     def __init__(
-        self, layers: Layers, first_case: Int[Tensor, " strata"], chance: Float[Tensor, " cases"], *, or_level: bool
+        self, layers: Layers, first_case: Int[Tensor, " strata"], chance: Float[Tensor, " cases"], *, max_bytes: int
     ) -> None:
-        """Prepare to count the items ahead, with those that are level with a positive if `or_level`.
+        """Reserve what is needed to count; what is yielded at a time takes about `max_bytes`.
 
         A `first_case` is that of a stratum of which nothing is ahead; `chance` is that of a stratum to be ahead.
         """
-        self._layers, self._chance = layers, chance
-        self._compare = np.greater_equal if or_level else np.greater
+        self._layers, self._chance, self._max_bytes = layers, chance, max_bytes
         self._first_case = first_case[layers.stratum]
         size = _COPIES * len(chance)
-        step = max(1, min(_PAIRS // max(1, len(layers.item)), _MOST_BINS // size))
+        step = max(1, min(min(_PAIRS, max_bytes // _BYTES_PER_PAIR) // len(layers.item), _MOST_BINS // size))
         self._is_ahead = np.empty((step, len(layers.item)), dtype=np.bool_)
         # The bins of a positive, and of all copies of its histogram, are consecutive.
         first_bin = self._first_case + torch.arange(len(first_case)) % _COPIES * len(chance)
@@ -62,33 +62,34 @@ class DenseCounting:
         self._first_bin = first_bin.to(torch.int16 if step * size <= _MOST_BINS else torch.int64)
 
     def count(
-        self, scores: Float[Tensor, "queries gallery"], thresholds: Thresholds, *, most_ahead: float, max_bytes: int
+        self, scores: Float[Tensor, "queries gallery"], thresholds: Thresholds, *, or_level: bool, most_ahead: float
     ) -> Iterator[Ahead]:
-        """Count the items ahead of some positives; strata are told of those with at most `most_ahead` on average.
+        """Count the items ahead of some positives, with those that are level with a positive if `or_level`.
 
-        What is yielded at a time takes about `max_bytes`.
+        Strata are told of positives that have at most `most_ahead` of them ahead on average.
         """
+        compare = np.greater_equal if or_level else np.greater
         held, num_bytes = _Held([], [], []), 0
         for part in segments.ranges(len(thresholds.query), len(self._is_ahead)):
-            counts = self._ahead(scores, Thresholds(*(values[part] for values in thresholds)))
+            counts = self._ahead(scores, Thresholds(*(values[part] for values in thresholds)), compare)
             number = self._in_cases(counts)
             few = number.double() @ self._chance <= most_ahead
             held.number.append(number)
             held.few.append(few)
             held.counts.append(counts.index_select(0, places_of_true(few)))
             num_bytes += number.nbytes + held.counts[-1].numel() * _BYTES_PER_COUNT
-            if num_bytes > max_bytes or part.stop == len(thresholds.query):
+            if num_bytes > self._max_bytes or part.stop == len(thresholds.query):
                 yield self._joined(held, thresholds, part.stop)
                 held, num_bytes = _Held([], [], []), 0
 
-    def _ahead(self, scores: Tensor, thresholds: Thresholds) -> UInt8[Tensor, "positives strata"]:
+    def _ahead(self, scores: Tensor, thresholds: Thresholds, compare: np.ufunc) -> UInt8[Tensor, "positives strata"]:
         """How many items of each stratum, by size, are ahead of each positive."""
         least, is_ahead = thresholds.score.numpy()[:, None], self._is_ahead[: len(thresholds.query)]
         query, number = thresholds.query.unique_consecutive(return_counts=True)
         start = 0
         for row, stop in zip(query.tolist(), number.cumsum(0).tolist(), strict=True):
             in_layers = scores[row].index_select(0, self._layers.item).numpy()
-            self._compare(in_layers, least[start:stop], out=is_ahead[start:stop])
+            compare(in_layers, least[start:stop], out=is_ahead[start:stop])
             start = stop
         first, *others = self._layers.num_strata
         layers, start = is_ahead.view(np.uint8), first

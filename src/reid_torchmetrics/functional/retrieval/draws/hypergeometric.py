@@ -55,4 +55,5 @@ class Hypergeometric:
 def powers(exponent: Int[Tensor, "*shape"], log_x: Float[Tensor, " nodes"]) -> Float[Tensor, "*shape nodes"]:
     """x to the power of each exponent; the same ones are looked up, which are often few and small."""
     distinct, place = exponent.unique(return_inverse=True)
-    return (distinct[:, None] * log_x).exp_().index_select(0, place.view(-1)).view(*exponent.shape, len(log_x))
+    looked_up: Tensor = (distinct[:, None] * log_x).exp_().index_select(0, place.view(-1))
+    return looked_up.view([*exponent.shape, len(log_x)])

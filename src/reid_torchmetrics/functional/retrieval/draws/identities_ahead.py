@@ -93,7 +93,7 @@ class AheadTile:
         width, near = self._scores.shape[1], self._near(wanted)
         num_items = torch.full_like(wanted, width) if near is None else count_true(near)
         is_wide = num_items > _NEAR * width
-        if near is not None and self._is_dense and bool(is_wide.any()):
+        if near is not None and self._may_compare and bool(is_wide.any()):
             for ahead in self._densely(wanted.where(is_wide, 0), chance, most_ahead):
                 yield ahead if with_cases else ahead._replace(cases=[])
             near.numpy()[is_wide.numpy()] = False
@@ -107,23 +107,25 @@ class AheadTile:
                 yield Ahead(strata, strata.in_cases(len(chance)) if with_cases else [])
 
     @property
-    def _is_dense(self) -> bool:
-        """Whether comparing all items with all positives is known to pay where most are compared."""
+    def _may_compare(self) -> bool:
+        """Whether `DenseCounting` can count: where a stratum is the same for all queries, and small."""
         is_simple = self._scores.device.type == "cpu" and len(self._first_case) == 1 and self._strata.one_per_identity
         return is_simple and 0 < int(self._strata.num_items.max()) <= _SMALL
 
     def _densely(self, wanted: Tensor, chance: Tensor, most_ahead: float) -> Iterator[Ahead]:
-        """Count for all wanted positives by comparing."""
+        """Count for the wanted positives by comparing all items with each."""
         query, ordinal = segments.runs(0, wanted)
         thresholds = Thresholds(query, ordinal, self.positives.scores[query, ordinal])
-        counting = DenseCounting(self._strata.layers, self._first_case[0], chance, or_level=not self._ties.positives_first)
-        return counting.count(self._scores, thresholds, most_ahead=most_ahead, max_bytes=self._max_bytes)
+        counting = DenseCounting(self._strata.layers, self._first_case[0], chance, max_bytes=self._max_bytes)
+        return counting.count(self._scores, thresholds, or_level=not self._ties.positives_first, most_ahead=most_ahead)
 
     def _sparsely(self, rows: slice, wanted: Tensor, near: Tensor | None, most_ahead: float) -> Iterator[StrataAhead]:
         """Count for the wanted positives of some queries, of the items that are ahead of one."""
         scores, positives = self._scores[rows], self.positives.at(rows)
-        search = _among_all if near is None else _among_near
-        row, column, first = search(scores, positives, wanted, self._ties, near)
+        if near is None:
+            row, column, first = _among_all(scores, positives, wanted, self._ties)
+        else:
+            row, column, first = _among_near(scores, positives, wanted, near, or_level=not self._ties.positives_first)
         items = ItemsAhead(row, self._strata.of_item.index_select(0, column), first)
         first_case = self._first_case if len(self._first_case) == 1 else self._first_case[rows]
         counting = SparseCounting(items, self._strata, first_case, wanted)
@@ -175,15 +177,16 @@ def _among_near(
     scores: Float[Tensor, "queries gallery"],
     positives: SortedPositives,
     wanted: Int[Tensor, " queries"],
-    ties: TiePolicy,
     near: Bool[Tensor, "queries gallery"],
+    *,
+    or_level: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Rows and columns of the items ahead of a wanted positive, and the best behind each, searched for one by one."""
     row, column = cells_of_true(near)
     values, first = scores[row, column], torch.full_like(row, positives.scores.shape[1], dtype=torch.uint8)
     for score in positives.scores.T.contiguous():
         behind = score.index_select(0, row)
-        first -= (values > behind if ties.positives_first else values >= behind).view(torch.uint8)
+        first -= (values >= behind if or_level else values > behind).view(torch.uint8)
     ahead = places_of_true(first < wanted[row])
     return row[ahead], column[ahead], first[ahead]
 
@@ -193,7 +196,6 @@ def _among_all(
     positives: SortedPositives,
     wanted: Int[Tensor, " queries"],
     ties: TiePolicy,
-    _: None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The same, by a search for every item."""
     first = _first_behind(scores, positives, ties)

@@ -62,8 +62,8 @@ def _convolved(probabilities: Float[Tensor, "events sums"], size: int) -> Float[
 def largest_mean(count: int) -> float:
     """The mu from which on P(S <= count) is negligible.
 
-    By Chernoff's bound P(S <= count) <= exp(-mu + count + count log(mu / count)), whatever the probabilities. The
-    logarithm of the bound is concave and falls from mu = count on, so Newton's method, which starts beyond, stays there.
+    By Chernoff's bound P(S <= count) <= exp(-mu + count + count log(mu / count)), whatever the probabilities. From
+    mu = count on its logarithm falls, and it is concave: so Newton's method, which starts beyond, stays beyond.
     """
     exponent = -math.log(_NEGLIGIBLE)
     mean = count + exponent + math.sqrt(exponent * exponent + 2 * exponent * count)
