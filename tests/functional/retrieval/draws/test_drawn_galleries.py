@@ -176,7 +176,8 @@ def test_however_the_items_ahead_are_counted_the_results_are_the_same(problem, d
     draw = with_cameras(problem, draw)
     with mock.patch.object(identities_ahead, "_SMALL", 0):
         expected = expect(problem, draw)
-    with mock.patch.object(identities_ahead, "_NEAR", near), mock.patch.object(dense_counting, "_PAIRS", pairs):
+    shares = mock.patch.multiple(identities_ahead, _NEAR=near, _NEAR_ONE=near)
+    with shares, mock.patch.object(dense_counting, "_PAIRS", pairs):
         found, cmc = expect(problem, draw), expect(problem, draw, with_precision=False).cmc
     assert_same(table(found), table(expected), 1e-14)
     assert_same(cmc, expected.cmc, 1e-14)

@@ -35,6 +35,7 @@ _BYTES_PER_MASK = 2  # of a tile: what is dropped, and what is near
 _BYTES_PER_STRATUM = 16  # of a query
 _FEW = 64  # positives up to which comparing with each is faster than a binary search
 _NEAR = 1 / 8  # share of a tile up to which a search for each of some items is faster than one for all
+_NEAR_ONE = 1 / 32  # share of a query's items from which on comparing all of them with each positive is faster
 _SMALL = 255  # items of a stratum that a byte can count
 
 
@@ -90,21 +91,26 @@ class AheadTile:
         `chance` is that of a stratum to be ahead, in each case. A positive with more than `most_ahead` identities ahead
         on average may be left out of `Ahead.strata`.
         """
-        width, near = self._scores.shape[1], self._near(wanted)
+        near, width = self._near(wanted), self._scores.shape[1]
         num_items = torch.full_like(wanted, width) if near is None else count_true(near)
-        is_wide = num_items > _NEAR * width
-        if near is not None and self._may_compare and bool(is_wide.any()):
+        if near is not None and self._may_compare:
+            is_wide = num_items > _NEAR_ONE * width
             for ahead in self._densely(wanted.where(is_wide, 0), chance, most_ahead):
                 yield ahead if with_cases else ahead._replace(cases=[])
             near.numpy()[is_wide.numpy()] = False
             wanted, num_items = wanted.where(~is_wide, 0), num_items.where(~is_wide, 0)
-            is_wide = torch.zeros_like(is_wide)
+        most = torch.inf if with_cases else most_ahead  # cases are made of strata
+        for rows, near_some in self._parts(near, num_items):
+            for strata in self._sparsely(rows, wanted[rows], near_some, most):
+                yield Ahead(strata, strata.in_cases(len(chance)) if with_cases else [])
+
+    def _parts(self, near: Tensor | None, num_items: Tensor) -> Iterator[tuple[slice, Tensor | None]]:
+        """Queries that are counted at a time, and which of their items are looked at; None for all."""
+        width = self._scores.shape[1]
+        is_wide = num_items > _NEAR * width
         num_bytes = num_items.where(~is_wide, width) * _BYTES_PER_ITEM + self._strata.number * _BYTES_PER_STRATUM
         for rows in segments.ranges_within(num_bytes, self._max_bytes):
-            is_near = None if near is None or bool(is_wide[rows].any()) else near[rows]
-            most = torch.inf if with_cases else most_ahead  # cases are made of strata
-            for strata in self._sparsely(rows, wanted[rows], is_near, most):
-                yield Ahead(strata, strata.in_cases(len(chance)) if with_cases else [])
+            yield rows, None if near is None or bool(is_wide[rows].any()) else near[rows]
 
     @property
     def _may_compare(self) -> bool:
