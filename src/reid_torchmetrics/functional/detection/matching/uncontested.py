@@ -1,0 +1,119 @@
+"""Detections that have no choice: what they take under all thresholds and area ranges is known without competition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional.detection.matching.crowds import BestCrowds
+from reid_torchmetrics.functional.detection.matching.deferred_acceptance import CandidatePairs
+from reid_torchmetrics.functional.detection.matching.kinds import Kinds
+
+
+@dataclass(frozen=True)
+class Assignments:
+    """Which detections are matched, see the fields of `Matches`."""
+
+    columns: Int[Tensor, " matched"]
+    matched: Bool[Tensor, "areas thresholds matched"]
+    true_positive: Bool[Tensor, "areas thresholds matched"]
+    ground_truths: Int[Tensor, "areas thresholds matched"] | None
+
+
+class Uncontested(NamedTuple):
+    """Detections that take one ground truth, under the thresholds from one number up to another."""
+
+    ground_truth: Int[Tensor, " detections"]
+    low: Int[Tensor, " detections"]
+    low_if_ignored: Int[Tensor, " detections"]
+    """in area ranges that ignore the ground truth"""
+    high: Int[Tensor, " detections"]
+
+    def spread(self, column: Int[Tensor, " detections"], num_columns: int) -> Uncontested:
+        """The same for all columns; the others take nothing."""
+        return Uncontested(*_spread(column, num_columns, *self))
+
+
+class InCrowds(NamedTuple):
+    """Detections that lie in a crowd under the first so many thresholds, where they take nothing else."""
+
+    ground_truth: Int[Tensor, " detections"]
+    passed: Int[Tensor, " detections"]
+
+    def spread(self, column: Int[Tensor, " detections"], num_columns: int) -> InCrowds:
+        """The same for all columns; the others lie in none."""
+        return InCrowds(*_spread(column, num_columns, *self))
+
+
+def without_choice(candidates: CandidatePairs, num_thresholds: int) -> tuple[Int[Tensor, " detections"], Uncontested]:
+    """Detections that have one ground truth each, which only such detections have, and what they take.
+
+    It is taken under a threshold by the first that passes it: a detection takes it under those that it passes and none
+    before it did. Where it is ignored, detections that prefer a crowd leave it to the others.
+    """
+    low = low_if_ignored = least = _passed_by_better(candidates.ground_truth, candidates.passed, num_thresholds)
+    if candidates.is_beaten is not None:
+        asked = candidates.passed.masked_fill(candidates.is_beaten, 0)
+        low_if_ignored = _passed_by_better(candidates.ground_truth, asked, num_thresholds)
+        low_if_ignored.masked_fill_(candidates.is_beaten, num_thresholds)
+        least = torch.minimum(low, low_if_ignored)
+    taking = (least < candidates.passed).nonzero()[:, 0]
+    taken = (candidates.ground_truth, low, low_if_ignored, candidates.passed)
+    return candidates.column.index_select(0, taking), Uncontested(*(each.index_select(0, taking) for each in taken))
+
+
+def lying_in(
+    crowds: BestCrowds, grouped: Int[Tensor, " detections"], limits: Float[Tensor, " thresholds"]
+) -> tuple[Int[Tensor, " some"], InCrowds]:
+    """The detections that have a crowd, and which."""
+    some = (crowds.ground_truth >= 0).nonzero()[:, 0]
+    passed = torch.bucketize(crowds.iou.index_select(0, some), limits, right=True, out_int32=True)
+    return grouped.index_select(0, some), InCrowds(crowds.ground_truth.index_select(0, some), passed)
+
+
+def assign_at_once(
+    alone: Uncontested,
+    in_crowds: InCrowds | None,
+    columns: Int[Tensor, " matched"],
+    kinds: Kinds,
+    *,
+    num_thresholds: int,
+    keep_ground_truths: bool,
+) -> Assignments:
+    """What those take who have no choice, and where those lie who take nothing; both are given for all columns."""
+    num_areas, rows = len(kinds.ignored), kinds.ground_truths.rows
+    threshold = torch.arange(num_thresholds, dtype=alone.high.dtype, device=columns.device)[:, None]
+    counts = ~kinds.ignored.index_select(1, alone.ground_truth)[:, None]
+    # [areas, thresholds, matched]: those who take their ground truth, from the other number on where it is ignored.
+    is_reached = threshold < alone.high
+    takes = (is_reached & (threshold >= alone.low)).expand(num_areas, -1, -1)
+    true_positive = takes & counts
+    taken: Tensor | int = -1
+    matched = takes
+    if in_crowds is not None:
+        takes = torch.where(counts, takes, is_reached & (threshold >= alone.low_if_ignored))
+        is_inside = threshold < in_crowds.passed
+        matched = takes | is_inside
+        if keep_ground_truths:
+            taken = torch.where(is_inside, rows.index_select(0, in_crowds.ground_truth), -1)
+    ground_truths = torch.where(takes, rows.index_select(0, alone.ground_truth), taken) if keep_ground_truths else None
+    return Assignments(columns, matched.contiguous(), true_positive, ground_truths)
+
+
+def _spread(column: Int[Tensor, " some"], num_columns: int, *values: Int[Tensor, " some"]) -> list[Tensor]:
+    return [each.new_zeros(num_columns).index_copy_(0, column, each) for each in values]
+
+
+def _passed_by_better(
+    ground_truth: Int[Tensor, " pairs"], passed: Int[Tensor, " pairs"], num_thresholds: int
+) -> Int[Tensor, " pairs"]:
+    """The most thresholds that a detection with a better score passes with the same ground truth."""
+    floor = ground_truth * (num_thresholds + 1)  # so that the maximum over all before is that over the same one's
+    better = torch.zeros_like(passed)
+    if len(passed) > 1:
+        better[1:] = ((floor + passed)[:-1].cummax(0).values - floor[1:]).clamp_(min=0)
+    return better
