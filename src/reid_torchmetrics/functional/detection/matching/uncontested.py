@@ -85,23 +85,26 @@ def assign_at_once(
     keep_ground_truths: bool,
 ) -> Assignments:
     """What those take who have no choice, and where those lie who take nothing; both are given for all columns."""
-    num_areas, rows = len(kinds.ignored), kinds.ground_truths.rows
+    rows = kinds.ground_truths.rows
     threshold = torch.arange(num_thresholds, dtype=alone.high.dtype, device=columns.device)[:, None]
     counts = ~kinds.ignored.index_select(1, alone.ground_truth)[:, None]
-    # [areas, thresholds, matched]: those who take their ground truth, from the other number on where it is ignored.
+    # Those who take their ground truth, [thresholds, matched], and with crowds by area range, [areas, ...]: who prefers
+    # one takes no ground truth that is ignored, and leaves it to others.
     is_reached = threshold < alone.high
-    takes = (is_reached & (threshold >= alone.low)).expand(num_areas, -1, -1)
+    takes = is_reached & (threshold >= alone.low)
     true_positive = takes & counts
-    taken: Tensor | int = -1
-    matched = takes
+    otherwise: Tensor | int = -1
     if in_crowds is not None:
         takes = torch.where(counts, takes, is_reached & (threshold >= alone.low_if_ignored))
         is_inside = threshold < in_crowds.passed
-        matched = takes | is_inside
         if keep_ground_truths:
-            taken = torch.where(is_inside, rows.index_select(0, in_crowds.ground_truth), -1)
-    ground_truths = torch.where(takes, rows.index_select(0, alone.ground_truth), taken) if keep_ground_truths else None
-    return Assignments(columns, matched.contiguous(), true_positive, ground_truths)
+            otherwise = torch.where(is_inside, rows.index_select(0, in_crowds.ground_truth), -1)
+    taken = None
+    if keep_ground_truths:
+        taken = torch.where(takes, rows.index_select(0, alone.ground_truth), otherwise)
+        taken = taken.expand(true_positive.shape).contiguous()
+    matched = takes.expand(true_positive.shape).contiguous() if in_crowds is None else takes.logical_or_(is_inside)
+    return Assignments(columns, matched, true_positive, taken)
 
 
 def _spread(column: Int[Tensor, " some"], num_columns: int, *values: Int[Tensor, " some"]) -> list[Tensor]:
