@@ -23,7 +23,8 @@ class PreferenceLists(NamedTuple):
     receiver: Int[Tensor, " pairs"]
     """any numbers from 0 on"""
     passed: Int[Tensor, " pairs"]
-    is_ignored: Bool[Tensor, " pairs"]
+    is_ignored: Bool[Tensor, " pairs"] | None
+    """None if all count"""
     capacity: Int[Tensor, " pairs"] | None
     """how many proposers the receiver can hold, if some can hold several"""
 
@@ -42,21 +43,23 @@ class _NextChoice:
     def of(cls, lists: PreferenceLists) -> _NextChoice:
         """Of preference lists."""
         num_pairs, proposer = len(lists.proposer), lists.proposer
-        following = torch.arange(1, num_pairs + 2, device=proposer.device).clamp_(max=num_pairs)
-        goes_on = (proposer[1:] == proposer[:-1]) & (lists.is_ignored[1:] == lists.is_ignored[:-1])
+        following = torch.arange(1, num_pairs + 2, device=proposer.device)
+        passed = torch.cat([lists.passed, lists.passed.new_zeros(1)])
+        goes_on = proposer[1:] == proposer[:-1]
+        if lists.is_ignored is not None:
+            goes_on &= lists.is_ignored[1:] == lists.is_ignored[:-1]
         following[: num_pairs - 1].masked_fill_(~goes_on, num_pairs)
-        # Of each proposer the place where the ignored part begins.
-        begins = lists.is_ignored.clone()
-        begins[1:] &= ~goes_on
-        place = begins.nonzero()[:, 0]
-        ignored_part = torch.full_like(proposer, num_pairs)  # longer than there are proposers
-        ignored_part[proposer.index_select(0, place)] = place
-        first_ignored = ignored_part.index_select(0, proposer).masked_fill_(lists.is_ignored, num_pairs)
-        return cls(
-            torch.cat([lists.passed, lists.passed.new_zeros(1)]),
-            following,
-            torch.cat([first_ignored, first_ignored.new_full((1,), num_pairs)]),
-        )
+        following[-1] = num_pairs
+        first_ignored = torch.full_like(following, num_pairs)
+        if lists.is_ignored is not None:
+            begins = lists.is_ignored.clone()
+            begins[1:] &= ~goes_on
+            place = begins.nonzero()[:, 0]
+            ignored_part = first_ignored.clone()  # by proposer, of whom there are no more than pairs
+            ignored_part[proposer.index_select(0, place)] = place
+            seen_from = (~lists.is_ignored).nonzero()[:, 0]
+            first_ignored[seen_from] = ignored_part.index_select(0, proposer.index_select(0, seen_from))
+        return cls(passed, following, first_ignored)
 
     def after(self, place: Int[Tensor, " some"], threshold: Int[Tensor, " some"]) -> Int[Tensor, " some"]:
         """Where those go on who were turned away from some places."""
@@ -215,8 +218,11 @@ def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor,
 
 
 def _counted(values: Int[Tensor, " pairs"]) -> tuple[Int[Tensor, " pairs"], int]:
-    """Values by their numbers among those that occur, and how many those are."""
-    occurs = torch.zeros(int(values.max()) + 1, dtype=torch.bool, device=values.device)
+    """Numbers that stand for values, and a number above them: where values are large, of those that occur."""
+    most = int(values.max()) + 1
+    if most <= len(values):
+        return values, most
+    occurs = torch.zeros(most, dtype=torch.bool, device=values.device)
     occurs[values] = True
     number = occurs.cumsum(0)
     return number.index_select(0, values) - 1, int(number[-1])

@@ -62,7 +62,7 @@ def assign(
     )
     is_contested = _are_contested(candidates, kinds)
     contested = candidates.at(is_contested.nonzero()[:, 0])
-    alone_at, alone = without_choice(candidates.at((~is_contested).nonzero()[:, 0]), len(thresholds))
+    alone_at, alone = without_choice(candidates, is_contested, len(thresholds))
     crowds_at, in_crowds = alone_at[:0], None
     if crowds is not None:
         crowds_at, in_crowds = lying_in(crowds, detections.grouped, limits)
@@ -119,14 +119,17 @@ def _blocks_of_groups(contested: CandidatePairs, kinds: Kinds, max_bytes: int) -
     if not len(contested.column):
         return
     group = kinds.ground_truths.groups.index_select(0, contested.ground_truth)
+    most = num_at_a_time(max_bytes, _BYTES_PER_CONTESTED_PAIR, group.device, _CACHED_CONTESTED_PAIRS)
     parts = [(contested, group)]
+    if kinds.copies is None and len(group) <= most:
+        yield contested
+        return
     if kinds.copies is not None:
         has_copies = torch.zeros_like(kinds.ground_truths.starts, dtype=torch.bool)
         has_copies[kinds.ground_truths.groups[kinds.copies > 1]] = True
         is_apart = has_copies.index_select(0, group)
         places = [mask.nonzero()[:, 0] for mask in (~is_apart, is_apart)]
         parts = [(contested.at(some), group.index_select(0, some)) for some in places]
-    most = num_at_a_time(max_bytes, _BYTES_PER_CONTESTED_PAIR, group.device, _CACHED_CONTESTED_PAIRS)
     for pairs, groups in parts:
         lengths = groups.unique_consecutive(return_counts=True)[1]
         edges = segments.edges(lengths).tolist()

@@ -19,6 +19,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import OrderedDetections, OrderedGroundTruths, Shapes
 
 _CACHED_PAIRS = 1 << 15  # pairs whose columns stay in the cache of a CPU
+_FEW_PAIRS = 1 << 16  # of all groups: they are looked at as they are
 _BYTES_PER_PAIR = 200  # about what is held of a pair while its overlap is computed
 _BYTES_PER_SORTED = 200  # and of a detection while those near a ground truth are looked for
 _LEAST_DETECTIONS, _LEAST_GROUND_TRUTHS = 32, 8  # of a group whose detections are worth sorting
@@ -75,7 +76,7 @@ def find_candidates(search: Search) -> Iterator[Callable[[], Candidates]]:
     sizes = search.ground_truths.sizes
     # Sizes alone tell where it is not worth looking at the groups: a training loop evaluates a few images at a time.
     most = len(search.detections.rows) * len(search.ground_truths.rows)
-    if most <= min(_CACHED_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
+    if most <= min(_FEW_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
         yield partial(_all_at_once, search)
         return
     crowded = _crowded_groups(search.ground_truths)
@@ -162,12 +163,13 @@ def _nearby_blocks(
     runs: tuple[Int[Tensor, " ground_truths"], Int[Tensor, " ground_truths"]],
 ) -> Iterator[Callable[[], Candidates]]:
     """Each ground truth with a run of detections, of which the first and the number are given."""
+    first, lengths = runs
 
     def of_some(block: slice) -> Candidates:
-        ground_truth, detection = segments.runs(*(values[block] for values in runs))
+        ground_truth, detection = segments.runs(first[block], lengths[block])
         return Candidates(*detections, ground_truths[block].index_select(0, ground_truth), detection, is_in_order=False)
 
-    for block in search.blocks(runs[1]):
+    for block in search.blocks(lengths):
         yield partial(of_some, block)
 
 

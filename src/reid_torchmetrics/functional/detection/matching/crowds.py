@@ -27,11 +27,12 @@ class BestCrowds(NamedTuple):
     iou: Float[Tensor, " detections"]
     """-1 for none"""
 
-    def are_preferred(self, pairs: Pairs) -> Bool[Tensor, " pairs"]:
-        """Whether the crowd comes before the ground truth of a pair if that is ignored, too."""
+    def are_preferred(self, pairs: Pairs) -> Bool[Tensor, " pairs"] | None:
+        """Whether the crowd comes before the ground truth of a pair if that is ignored, too; None if none does."""
         iou = self.iou.index_select(0, pairs.detection)
         is_last = pairs.ground_truth < self.ground_truth.index_select(0, pairs.detection)
-        return (iou > pairs.iou).logical_or_(is_last.logical_and_(iou == pairs.iou))
+        are_preferred = (iou > pairs.iou).logical_or_(is_last.logical_and_(iou == pairs.iou))
+        return are_preferred if bool(are_preferred.any()) else None
 
 
 def without_crowds(

@@ -42,10 +42,11 @@ class CandidatePairs:
 
     def at(self, places: Int[Tensor, " some"] | slice) -> CandidatePairs:
         """Some of the pairs, those of a slice without a copy."""
-        columns: list[Any] = [*vars(self).values()]
-        if isinstance(places, slice):
-            return CandidatePairs(*(each if each is None else each[places] for each in columns))
-        return CandidatePairs(*(each if each is None else each.index_select(0, places) for each in columns))
+        chosen: list[Any] = [*vars(self).values()]
+        for column, values in enumerate(chosen):
+            if values is not None:
+                chosen[column] = values[places] if isinstance(places, slice) else values.index_select(0, places)
+        return CandidatePairs(*chosen)
 
 
 class MatchedPairs(NamedTuple):
@@ -82,9 +83,10 @@ class _Copies(NamedTuple):
     """Pairs that compete apart from those of other copies, by copy and in the order of preference lists."""
 
     pairs: _ListedPairs
-    copy: Int[Tensor, " pairs"]
-    is_ignored: Bool[Tensor, " pairs"]
-    """then the ground truth is in the second part of the list"""
+    copy: Int[Tensor, " pairs"] | None = None
+    """None if there is copy 0 alone"""
+    is_ignored: Bool[Tensor, " pairs"] | None = None
+    """then the ground truth is in the second part of the list; None if none is"""
 
 
 def stable_matching(candidates: CandidatePairs, kinds: Kinds, *, num_thresholds: int) -> MatchedPairs:
@@ -94,8 +96,7 @@ def stable_matching(candidates: CandidatePairs, kinds: Kinds, *, num_thresholds:
     count, and leave out an ignored one that is beaten by a crowd. Where no list of a group changes, the outcome with
     nothing ignored holds for the range. The other groups are matched again, as further proposers and receivers.
     """
-    group = kinds.ground_truths.groups.index_select(0, candidates.ground_truth)
-    group -= group[:1].clone()  # pairs come by group
+    group = _counted_runs(kinds.ground_truths.groups.index_select(0, candidates.ground_truth))
     num_groups = int(group[-1]) + 1
     levels = find_levels(candidates.passed, group, num_groups, num_thresholds)
     order = _preference_order(candidates)
@@ -107,8 +108,10 @@ def stable_matching(candidates: CandidatePairs, kinds: Kinds, *, num_thresholds:
     level, place, rank = accept(_preference_lists(copies, kinds), int(listed.passed.max()))
 
     # A match holds in the ranges that look at its group in this copy, under the thresholds of its level.
-    taken, copy = copies.pairs.at(place), copies.copy.index_select(0, place)
-    area, match = (copy_of.index_select(1, taken.group) == copy).nonzero().unbind(1)
+    taken = copies.pairs.at(place)
+    holds = copy_of.index_select(1, taken.group)
+    holds = holds == (0 if copies.copy is None else copies.copy.index_select(0, place))
+    area, match = holds.nonzero().unbind(1)
     first, last = (levels.starts[taken.group, level + each] for each in range(2))
     columns = (taken.column, taken.ground_truth, rank, first, last)
     return MatchedPairs(area, *(values.index_select(0, match) for values in columns))
@@ -126,32 +129,39 @@ def _copies(
     if left_out is not None:
         is_own &= ~left_out
     area, place = is_own.nonzero().unbind(1)
-    first = own_copy.new_zeros(len(listed.column))
-    once = _Copies(listed, first, torch.zeros_like(first, dtype=torch.bool))
     if not len(place):
-        return once
+        return _Copies(listed)
     # In a list the ground truths that its copy ignores come last.
     is_last = ignored[area, place]
     list_number = area * (listed.column[-1] + 1) + listed.column.index_select(0, place)
     order = (list_number * 2 + is_last).sort(stable=True).indices
     again = listed.at(place.index_select(0, order))
+    first = own_copy.new_zeros(len(listed.column))
     return _Copies(
         _ListedPairs(*map(torch.cat, zip(listed, again, strict=True))),
         torch.cat([first, own_copy.index_select(0, area)]),  # which is in order as it is
-        torch.cat([once.is_ignored, is_last.index_select(0, order)]),
+        torch.cat([first.bool(), is_last.index_select(0, order)]),
     )
 
 
 def _preference_lists(copies: _Copies, kinds: Kinds) -> PreferenceLists:
     """The lists of all copies, in which detections and ground truths of different copies are different ones."""
     pairs = copies.pairs
-    starts_list = torch.ones_like(copies.is_ignored)
-    starts_list[1:] = (pairs.column[1:] != pairs.column[:-1]) | (copies.copy[1:] != copies.copy[:-1])
     least, most = pairs.ground_truth.aminmax()
-    receiver = (pairs.ground_truth - least).add_(copies.copy.long() * (most - least + 1))
-    return PreferenceLists(
-        starts_list.cumsum(0) - 1, receiver, pairs.passed, copies.is_ignored, _capacities(kinds, pairs.ground_truth)
-    )
+    receiver = pairs.ground_truth - least
+    proposer = pairs.column
+    if copies.copy is not None:
+        receiver += copies.copy.long() * (most - least + 1)
+        proposer = copies.copy.long() * (proposer.max() + 1) + proposer
+    capacities = _capacities(kinds, pairs.ground_truth)
+    return PreferenceLists(_counted_runs(proposer), receiver, pairs.passed, copies.is_ignored, capacities)
+
+
+def _counted_runs(values: Int[Tensor, " entries"]) -> Int[Tensor, " entries"]:
+    """The number of the run of equal values that each is in, from 0 on."""
+    begins = torch.zeros_like(values)
+    begins[1:] = values[1:] != values[:-1]
+    return begins.cumsum(0)
 
 
 def _copies_of_groups(
@@ -164,7 +174,11 @@ def _copies_of_groups(
 
     Ranges that ignore all ground truths of a group have the same lists: the first of them that is changed will do.
     """
-    changed = _changed_groups(listed, ignored, left_out, num_groups)
+    moved = _moved(listed, ignored, left_out).nonzero()
+    changed = torch.zeros((len(ignored), num_groups), dtype=torch.bool, device=ignored.device)
+    if not len(moved):
+        return changed.view(torch.int8)
+    changed[moved[:, 0], listed.group.index_select(0, moved[:, 1])] = True
     ignores_all = changed.clone()
     area, place = (~ignored).nonzero().unbind(1)
     ignores_all[area, listed.group.index_select(0, place)] = False
@@ -189,23 +203,15 @@ def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
     return order.index_select(0, candidates.column.index_select(0, order).sort(stable=True).indices)
 
 
-def _changed_groups(
-    listed: _ListedPairs,
-    ignored: Bool[Tensor, "areas pairs"],
-    left_out: Bool[Tensor, "areas pairs"] | None,
-    num_groups: int,
-) -> Bool[Tensor, "areas groups"]:
+def _moved(
+    listed: _ListedPairs, ignored: Bool[Tensor, "areas pairs"], left_out: Bool[Tensor, "areas pairs"] | None
+) -> Bool[Tensor, "areas pairs"]:
     """Where an area range changes a preference list.
 
     It does if it leaves a ground truth out, or ignores one that comes before one inside the range. If any comes so,
     some neighbors do: it is enough to look at those.
     """
-    same_list = listed.column[1:] == listed.column[:-1]
     is_moved = torch.zeros_like(ignored)
-    is_moved[:, :-1] = ignored[:, :-1] & ~ignored[:, 1:] & same_list
-    if left_out is not None:
-        is_moved |= left_out
-    area, place = is_moved.nonzero().unbind(1)
-    changed = torch.zeros((len(ignored), num_groups), dtype=torch.bool, device=ignored.device)
-    changed[area, listed.group.index_select(0, place)] = True
-    return changed
+    torch.gt(ignored[:, :-1], ignored[:, 1:], out=is_moved[:, :-1])
+    is_moved[:, :-1] &= listed.column[1:] == listed.column[:-1]
+    return is_moved if left_out is None else is_moved.logical_or_(left_out)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,9 +30,9 @@ class Uncontested(NamedTuple):
 
     ground_truth: Int[Tensor, " detections"]
     low: Int[Tensor, " detections"]
-    low_if_ignored: Int[Tensor, " detections"]
-    """in area ranges that ignore the ground truth"""
     high: Int[Tensor, " detections"]
+    low_if_ignored: Int[Tensor, " detections"] | None
+    """in area ranges that ignore the ground truth; None if that makes no difference"""
 
     def spread(self, column: Int[Tensor, " detections"], num_columns: int) -> Uncontested:
         """The same for all columns; the others take nothing."""
@@ -49,21 +50,27 @@ class InCrowds(NamedTuple):
         return InCrowds(*_spread(column, num_columns, *self))
 
 
-def without_choice(candidates: CandidatePairs, num_thresholds: int) -> tuple[Int[Tensor, " detections"], Uncontested]:
-    """Detections that have one ground truth each, which only such detections have, and what they take.
+def without_choice(
+    candidates: CandidatePairs, is_contested: Bool[Tensor, " pairs"], num_thresholds: int
+) -> tuple[Int[Tensor, " detections"], Uncontested]:
+    """Detections whose ground truth is not contested, and what they take.
 
     It is taken under a threshold by the first that passes it: a detection takes it under those that it passes and none
     before it did. Where it is ignored, detections that prefer a crowd leave it to the others.
     """
-    low = low_if_ignored = least = _passed_by_better(candidates.ground_truth, candidates.passed, num_thresholds)
+    low = least = _passed_by_better(candidates.ground_truth, candidates.passed, num_thresholds)
+    low_if_ignored = None
     if candidates.is_beaten is not None:
         asked = candidates.passed.masked_fill(candidates.is_beaten, 0)
         low_if_ignored = _passed_by_better(candidates.ground_truth, asked, num_thresholds)
         low_if_ignored.masked_fill_(candidates.is_beaten, num_thresholds)
         least = torch.minimum(low, low_if_ignored)
-    taking = (least < candidates.passed).nonzero()[:, 0]
-    taken = (candidates.ground_truth, low, low_if_ignored, candidates.passed)
-    return candidates.column.index_select(0, taking), Uncontested(*(each.index_select(0, taking) for each in taken))
+    taking = (least < candidates.passed).logical_and_(~is_contested).nonzero()[:, 0]
+    columns = (candidates.column, candidates.ground_truth, low, candidates.passed)
+    column, ground_truth, low, high = (each.index_select(0, taking) for each in columns)
+    if low_if_ignored is not None:
+        low_if_ignored = low_if_ignored.index_select(0, taking)
+    return column, Uncontested(ground_truth, low, high, low_if_ignored)
 
 
 def lying_in(
@@ -85,30 +92,30 @@ def assign_at_once(
     keep_ground_truths: bool,
 ) -> Assignments:
     """What those take who have no choice, and where those lie who take nothing; both are given for all columns."""
-    rows = kinds.ground_truths.rows
     threshold = torch.arange(num_thresholds, dtype=alone.high.dtype, device=columns.device)[:, None]
     counts = ~kinds.ignored.index_select(1, alone.ground_truth)[:, None]
-    # Those who take their ground truth, [thresholds, matched], and with crowds by area range, [areas, ...]: who prefers
-    # one takes no ground truth that is ignored, and leaves it to others.
+    # Who takes his ground truth: [thresholds, matched], and [areas, ...] where ranges that ignore it differ.
     is_reached = threshold < alone.high
     takes = is_reached & (threshold >= alone.low)
     true_positive = takes & counts
-    otherwise: Tensor | int = -1
-    if in_crowds is not None:
+    if alone.low_if_ignored is not None:
         takes = torch.where(counts, takes, is_reached & (threshold >= alone.low_if_ignored))
+    rows = kinds.ground_truths.rows
+    taken = torch.where(takes, rows.index_select(0, alone.ground_truth), -1) if keep_ground_truths else None
+    if in_crowds is not None:
         is_inside = threshold < in_crowds.passed
-        if keep_ground_truths:
-            otherwise = torch.where(is_inside, rows.index_select(0, in_crowds.ground_truth), -1)
-    taken = None
-    if keep_ground_truths:
-        taken = torch.where(takes, rows.index_select(0, alone.ground_truth), otherwise)
+        if taken is not None:
+            crowd = torch.where(is_inside, rows.index_select(0, in_crowds.ground_truth), -1)
+            taken = torch.where(takes, taken, crowd)
+        takes = takes.logical_or_(is_inside)
+    if taken is not None:
         taken = taken.expand(true_positive.shape).contiguous()
-    matched = takes.expand(true_positive.shape).contiguous() if in_crowds is None else takes.logical_or_(is_inside)
-    return Assignments(columns, matched, true_positive, taken)
+    return Assignments(columns, takes.expand(true_positive.shape).contiguous(), true_positive, taken)
 
 
-def _spread(column: Int[Tensor, " some"], num_columns: int, *values: Int[Tensor, " some"]) -> list[Tensor]:
-    return [each.new_zeros(num_columns).index_copy_(0, column, each) for each in values]
+def _spread(column: Int[Tensor, " some"], num_columns: int, *values: Tensor | None) -> Iterator[Any]:
+    for each in values:
+        yield None if each is None else each.new_zeros(num_columns).index_copy_(0, column, each)
 
 
 def _passed_by_better(
