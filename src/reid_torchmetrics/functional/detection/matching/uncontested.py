@@ -99,7 +99,7 @@ def assign_at_once(
     takes = is_reached & (threshold >= alone.low)
     true_positive = takes & counts
     if alone.low_if_ignored is not None:
-        takes = torch.where(counts, takes, is_reached & (threshold >= alone.low_if_ignored))
+        takes = (is_reached & (threshold >= alone.low_if_ignored) & ~counts).bitwise_or_(true_positive)
     rows = kinds.ground_truths.rows
     taken = torch.where(takes, rows.index_select(0, alone.ground_truth), -1) if keep_ground_truths else None
     if in_crowds is not None:
@@ -107,7 +107,7 @@ def assign_at_once(
         if taken is not None:
             crowd = torch.where(is_inside, rows.index_select(0, in_crowds.ground_truth), -1)
             taken = torch.where(takes, taken, crowd)
-        takes = takes.logical_or_(is_inside)
+        takes = takes.bitwise_or_(is_inside)
     if taken is not None:
         taken = taken.expand(true_positive.shape).contiguous()
     return Assignments(columns, takes.expand(true_positive.shape).contiguous(), true_positive, taken)
