@@ -110,9 +110,13 @@ def _match(
     areas = shapes[1].areas() if ground_truths.areas is None else ground_truths.areas.double()
     ignored = _ignored(ordered_ground_truths, areas, ranges)
     kinds = find_kinds(ordered_ground_truths, shapes[1], ignored)
-    pairs = overlapping(ordered_detections, kinds.ground_truths, *shapes, at_least=thresholds[0], max_bytes=max_bytes)
     taken = assign(
-        pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
+        overlapping(ordered_detections, kinds.ground_truths, *shapes, at_least=thresholds[0], max_bytes=max_bytes),
+        ordered_detections,
+        kinds,
+        thresholds,
+        keep_ground_truths=keep_ground_truths,
+        max_bytes=max_bytes,
     )
 
     # Of detections by class and score, [detections] each; `within` drops those that were no candidates.
