@@ -6,8 +6,9 @@ there detections are sorted along one axis, and only those near a ground truth a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -69,13 +70,13 @@ class Search:
         return segments.ranges_within(lengths, num_at_a_time(self.max_bytes, bytes_each, lengths.device, _CACHED_PAIRS))
 
 
-def find_candidates(search: Search) -> Iterator[Candidates]:
-    """All pairs that may overlap enough, those of crowded groups first."""
+def find_candidates(search: Search) -> Iterator[Callable[[], Candidates]]:
+    """All pairs that may overlap enough, those of crowded groups first: of each block what lists its pairs."""
     sizes = search.ground_truths.sizes
     # Sizes alone tell where it is not worth looking at the groups: a training loop evaluates a few images at a time.
     most = len(search.detections.rows) * len(search.ground_truths.rows)
     if most <= min(_CACHED_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
-        yield _all_at_once(search)
+        yield partial(_all_at_once, search)
         return
     crowded = _crowded_groups(search.ground_truths)
     if len(crowded):
@@ -95,18 +96,21 @@ def _all_at_once(search: Search) -> Candidates:
     return Candidates(places, search.shapes_at(places), *segments.runs(starts, sizes))
 
 
-def _all_of_groups(search: Search, sizes: Int[Tensor, " groups"]) -> Iterator[Candidates]:
+def _all_of_groups(search: Search, sizes: Int[Tensor, " groups"]) -> Iterator[Callable[[], Candidates]]:
     """Every detection for every ground truth of its group; `sizes` are the numbers of detections to look at."""
-    of_group = search.ground_truths.groups
-    # A block holds whole ground truths; it may begin and end inside a group, whose detections are in all its blocks.
-    for block in search.blocks(sizes.index_select(0, of_group)):
-        groups = of_group[block]
-        occupied = slice(int(groups[0]), int(groups[-1]) + 1)
-        group = groups - occupied.start
-        places = segments.runs(search.ground_truths.starts[occupied], sizes[occupied])[1]
-        first = segments.starts(sizes[occupied]).index_select(0, group)
-        ground_truth, detection = segments.runs(first, sizes[occupied].index_select(0, group))
-        yield Candidates(places, search.shapes_at(places), ground_truth.add_(block.start), detection)
+    for block in search.blocks(sizes.index_select(0, search.ground_truths.groups)):
+        yield partial(_all_of_block, search, sizes, block)
+
+
+def _all_of_block(search: Search, sizes: Int[Tensor, " groups"], block: slice) -> Candidates:
+    """Of whole ground truths; it may begin and end inside a group, whose detections are in all its blocks."""
+    groups = search.ground_truths.groups[block]
+    occupied = slice(int(groups[0]), int(groups[-1]) + 1)
+    group = groups - occupied.start
+    places = segments.runs(search.ground_truths.starts[occupied], sizes[occupied])[1]
+    first = segments.starts(sizes[occupied]).index_select(0, group)
+    ground_truth, detection = segments.runs(first, sizes[occupied].index_select(0, group))
+    return Candidates(places, search.shapes_at(places), ground_truth.add_(block.start), detection)
 
 
 def _crowded_groups(ground_truths: OrderedGroundTruths) -> Int[Tensor, " crowded"]:
@@ -118,7 +122,7 @@ def _crowded_groups(ground_truths: OrderedGroundTruths) -> Int[Tensor, " crowded
     return is_crowded.nonzero()[:, 0] if num_pairs >= _LEAST_CROWDED_PAIRS else sizes[:0]
 
 
-def _find_nearby(search: Search, groups: Int[Tensor, " some"]) -> Iterator[Candidates] | None:
+def _find_nearby(search: Search, groups: Int[Tensor, " some"]) -> Iterator[Callable[[], Candidates]] | None:
     """The pairs of some groups that are near each other; None if nobody knows, or if they are most of all."""
     ordered = search.ground_truths
     number = groups.new_full((len(ordered.sizes),), -1)
@@ -156,12 +160,15 @@ def _nearby_blocks(
     ground_truths: Int[Tensor, " ground_truths"],
     detections: tuple[Int[Tensor, " detections"], Shapes],
     runs: tuple[Int[Tensor, " ground_truths"], Int[Tensor, " ground_truths"]],
-) -> Iterator[Candidates]:
+) -> Iterator[Callable[[], Candidates]]:
     """Each ground truth with a run of detections, of which the first and the number are given."""
-    first, lengths = runs
-    for block in search.blocks(lengths):
-        ground_truth, detection = segments.runs(first[block], lengths[block])
-        yield Candidates(*detections, ground_truths[block].index_select(0, ground_truth), detection, is_in_order=False)
+
+    def of_block(block: slice) -> Candidates:
+        ground_truth, detection = segments.runs(*(each[block] for each in runs))
+        return Candidates(*detections, ground_truths[block].index_select(0, ground_truth), detection, is_in_order=False)
+
+    for block in search.blocks(runs[1]):
+        yield partial(of_block, block)
 
 
 def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:
