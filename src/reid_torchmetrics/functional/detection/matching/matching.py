@@ -31,6 +31,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     order_boxes,
 )
 from reid_torchmetrics.functional.detection.matching.assignment import assign
+from reid_torchmetrics.functional.detection.matching.few_pairs import are_few, assign_few
 from reid_torchmetrics.functional.detection.matching.kinds import find_kinds
 from reid_torchmetrics.functional.detection.matching.matches import Matches
 from reid_torchmetrics.functional.detection.matching.pairs import DEFAULT_MAX_BYTES, overlapping
@@ -111,9 +112,12 @@ def _match(
     ignored = _ignored(ordered_ground_truths, areas, ranges)
     kinds = find_kinds(ordered_ground_truths, shapes[1], ignored)
     pairs = overlapping(ordered_detections, kinds.ground_truths, *shapes, at_least=thresholds[0], max_bytes=max_bytes)
-    taken = assign(
-        pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
-    )
+    if are_few(pairs, kinds, thresholds):
+        taken = assign_few(pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths)
+    else:
+        taken = assign(
+            pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
+        )
 
     # Of detections by class and score, [detections] each; `within` drops those that were no candidates.
     num_positives = torch.zeros((len(ranges), len(classes)), dtype=torch.int64, device=ranges.device)
