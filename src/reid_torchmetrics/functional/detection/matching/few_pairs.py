@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.detection.matching.pairs import Pairs
 
 _FEW_STEPS = 1 << 12  # pairs for each threshold and area range
 
-Choices = list[tuple[float, int]]
+Choices = tuple[tuple[float, int], ...]
 """overlaps with ground truths and the numbers of these, of a detection, best first"""
 
 
@@ -39,23 +39,25 @@ def assign_few(
 ) -> Assignments:
     """What `assign` gives, for few pairs."""
     ground_truths = _GroundTruths.of(kinds)
-    choices = _choices(pairs, detections, ground_truths)
-    # Detections that are only held up by others have columns, too, as they do in `assign`.
-    contested = _contested(choices, ground_truths)
-    shape = (len(kinds.ignored), len(thresholds), len(choices))
-    matched, true_positive, taken = np.zeros(shape, bool), np.zeros(shape, bool), np.full(shape, -1)
-    rows = kinds.rows.tolist()
+    choices = _choices(pairs, detections, ground_truths.is_crowd)
+    found: dict[tuple[Choices, ...], list[list[int]]] = {}
+    taken = np.empty((len(kinds.ignored), len(thresholds), len(choices)), np.int64)
     for area, ignored in enumerate(kinds.ignored.tolist()):
-        counting_first = [sorted(each, key=lambda choice: ignored[choice[1]]) for each in choices.values()]
-        for threshold, least in enumerate(thresholds):
-            for column, kind, rank in ground_truths.taken(counting_first, least):
-                matched[area, threshold, column] = True
-                true_positive[area, threshold, column] = not ignored[kind]
-                taken[area, threshold, column] = rows[ground_truths.last[kind] - rank]
-    is_column = matched.any((0, 1)) | contested
+        ordered = tuple(_counting_first(each, ignored) for each in choices.values())
+        if ordered not in found:  # most lists are the same in all area ranges
+            found[ordered] = [ground_truths.taken(ordered, least) for least in thresholds]
+        taken[area] = found[ordered]
+    matched = taken >= 0
+    of_areas = np.arange(len(taken))[:, None, None]
+    counts = ~kinds.ignored.numpy()[of_areas, np.searchsorted(ground_truths.last, taken)]
+    # Detections that others held up have columns, too, as they have in `assign`.
+    is_column = matched.any((0, 1)) | _are_contested(choices, ground_truths)
     columns = np.fromiter(choices, np.int64, len(choices))
-    kept = [torch.from_numpy(cells.compress(is_column, -1)) for cells in (columns, matched, true_positive, taken)]
-    return Assignments(kept[0], kept[1], kept[2], kept[3] if keep_ground_truths else None)
+    kept = (torch.from_numpy(each.compress(is_column, -1)) for each in (columns, matched, matched & counts))
+    if not keep_ground_truths:
+        return Assignments(*kept, None)
+    rows = np.where(matched, kinds.rows.numpy()[taken], -1)
+    return Assignments(*kept, torch.from_numpy(rows.compress(is_column, -1)))
 
 
 @dataclass(frozen=True)
@@ -74,35 +76,43 @@ class _GroundTruths:
             return cls(is_crowd, [1] * len(is_crowd), [*range(len(is_crowd))])
         return cls(is_crowd, kinds.copies.tolist(), kinds.last.tolist())
 
-    def taken(self, choices: Sequence[Choices], least: float) -> list[tuple[int, int, int]]:
-        """The number of each detection that takes one, the kind that it takes, and how many took one of it before."""
-        num_taken = [0] * len(self.copies)
-        matches = []
-        for number, each in enumerate(choices):
-            for overlap, kind in each:
-                if overlap >= least and (self.is_crowd[kind] or num_taken[kind] < self.copies[kind]):
-                    matches.append((number, kind, 0 if self.is_crowd[kind] else num_taken[kind]))
-                    num_taken[kind] += 1
-                    break
-        return matches
+    def taken(self, choices: Sequence[Choices], least: float) -> list[int]:
+        """The place of the ground truth that each detection takes, -1 for none."""
+        left = self.copies.copy()
+        return [self._take(each, left, least) for each in choices]
+
+    def _take(self, choices: Choices, left: list[int], least: float) -> int:
+        for overlap, kind in choices:
+            if overlap >= least and left[kind]:
+                if self.is_crowd[kind]:
+                    return self.last[kind]
+                left[kind] -= 1
+                return self.last[kind] - self.copies[kind] + left[kind] + 1
+        return -1
 
 
-def _choices(pairs: Pairs, detections: OrderedDetections, ground_truths: _GroundTruths) -> dict[int, Choices]:
+def _choices(pairs: Pairs, detections: OrderedDetections, is_crowd: Sequence[bool]) -> dict[int, Choices]:
     """By the place of each detection, in order: what it may take; equal overlaps from the last one, only one crowd."""
     places = detections.grouped.index_select(0, pairs.detection).tolist()
     found = defaultdict(list)
-    for place, choice in zip(places, zip(pairs.iou.tolist(), pairs.ground_truth.tolist(), strict=True), strict=True):
-        found[place].append(choice)
-    choices = {}
-    for place in sorted(found):
-        choices[place] = ordered = sorted(found[place], reverse=True)
-        crowds = [choice for choice in ordered if ground_truths.is_crowd[choice[1]]]
-        for worse in crowds[1:]:  # there is enough of the best one
-            ordered.remove(worse)
-    return choices
+    for place, overlap, kind in zip(places, pairs.iou.tolist(), pairs.ground_truth.tolist(), strict=True):
+        found[place].append((overlap, kind))
+    return {place: _with_one_crowd(sorted(found[place], reverse=True), is_crowd) for place in sorted(found)}
 
 
-def _contested(choices: dict[int, Choices], ground_truths: _GroundTruths) -> np.ndarray:
+def _with_one_crowd(choices: list[tuple[float, int]], is_crowd: Sequence[bool]) -> Choices:
+    """Without the crowds that come after another: there is enough of that."""
+    crowds = [choice for choice in choices if is_crowd[choice[1]]]
+    return tuple(choice for choice in choices if choice not in crowds[1:])
+
+
+def _counting_first(choices: Choices, ignored: Sequence[bool]) -> Choices:
+    if len(choices) == 1:
+        return choices
+    return tuple(sorted(choices, key=lambda choice: ignored[choice[1]]))
+
+
+def _are_contested(choices: dict[int, Choices], ground_truths: _GroundTruths) -> np.ndarray:
     """Which detections have a choice, or want what others with a choice want, or one of several of a kind."""
     wanted = {kind for each in choices.values() if len(each) > 1 for _, kind in each}
     wanted |= {kind for kind, copies in enumerate(ground_truths.copies) if copies > 1}
