@@ -184,13 +184,12 @@ class DetectionMAP(BoxMetric):
     ) -> dict[str, Any] | Tensor:
         found = merge_local_matches(parts)
         averages = average_matches(found.matches[0], grid, rule=self.interpolation)
-        summary = averages.summary()
-        rounded = torch.stack([*summary.values()]).to(self.device, torch.float32)
-        numbers = dict(zip(summary, rounded.unbind(), strict=True))
+        rounded = averages.numbers().to(self.device, torch.float32)
+        numbers = dict(zip(grid.value_names, rounded.unbind(), strict=True))
         if self.metric is not None:
             return numbers[self.metric]
         # Beside the numbers: grids and overlaps, then what is said of each class by itself.
-        values: dict[str, Any] = {**numbers}
+        values: dict[str, Any] = {}
         if self.extended_summary:
             grids = evaluate_matches(found.matches[0], grid)
             values["ious"] = Overlaps.matrices(found.overlaps, numbering.ids_by_number, grids.classes)
@@ -199,7 +198,7 @@ class DetectionMAP(BoxMetric):
             averages = average_matches(found.matches[1], grid, rule=self.interpolation)
         values |= self._of_classes(averages)
         values["classes"] = _as_int32(found.labels)
-        return {name: _moved(value, self.device) for name, value in values.items()}
+        return numbers | {name: _moved(value, self.device) for name, value in values.items()}
 
     def _of_classes(self, averages: ClassAverages) -> dict[str, Tensor]:
         if self.class_metrics:

@@ -162,12 +162,13 @@ def _nearby_blocks(
     runs: tuple[Int[Tensor, " ground_truths"], Int[Tensor, " ground_truths"]],
 ) -> Iterator[Callable[[], Candidates]]:
     """Each ground truth with a run of detections, of which the first and the number are given."""
+    first, lengths = runs
 
     def of_block(block: slice) -> Candidates:
-        ground_truth, detection = segments.runs(*(each[block] for each in runs))
+        ground_truth, detection = segments.runs(first[block], lengths[block])
         return Candidates(*detections, ground_truths[block].index_select(0, ground_truth), detection, is_in_order=False)
 
-    for block in search.blocks(runs[1]):
+    for block in search.blocks(lengths):
         yield partial(of_block, block)
 
 

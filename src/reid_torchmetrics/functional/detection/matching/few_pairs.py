@@ -53,11 +53,9 @@ def assign_few(
     # Detections that others held up have columns, too, as they have in `assign`.
     is_column = matched.any((0, 1)) | _are_contested(choices, ground_truths)
     columns = np.fromiter(choices, np.int64, len(choices))
-    kept = (torch.from_numpy(each.compress(is_column, -1)) for each in (columns, matched, matched & counts))
-    if not keep_ground_truths:
-        return Assignments(*kept, None)
-    rows = np.where(matched, kinds.rows.numpy()[taken], -1)
-    return Assignments(*kept, torch.from_numpy(rows.compress(is_column, -1)))
+    rows = np.where(matched, kinds.rows.numpy()[taken], -1) if keep_ground_truths else matched
+    cells = [torch.from_numpy(each.compress(is_column, -1)) for each in (columns, matched, matched & counts, rows)]
+    return Assignments(cells[0], cells[1], cells[2], cells[3] if keep_ground_truths else None)
 
 
 @dataclass(frozen=True)
