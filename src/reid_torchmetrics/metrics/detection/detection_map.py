@@ -177,7 +177,7 @@ class DetectionMAP(BoxMetric):
                 the same metric.
         """
         request = self._match_request()
-        return self._value(request.grid, *self._match(request))
+        return self._by_workers(lambda: self._value(request.grid, *self._match(request)))
 
     def _value(
         self, grid: CocoGrid, numbering: ImageNumbering, parts: Sequence[LocalMatches]
@@ -214,7 +214,8 @@ class DetectionMAP(BoxMetric):
         The same on all processes; all must ask.
         """
         with self._synced():
-            return self._results(*self._match(replace(self._plain_request(), with_origins=True)))
+            request = replace(self._plain_request(), with_origins=True)
+            return self._by_workers(lambda: self._results(*self._match(request)))
 
     def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
         found, grid = merge_local_matches(parts), self._grid()

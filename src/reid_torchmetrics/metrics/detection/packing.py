@@ -22,6 +22,11 @@ _MANY_IMAGES = 1 << 8  # whose columns are worth being joined by several threads
 Dicts = Sequence[Mapping[str, Any]]
 
 
+Join = Callable[[], "Tensor | None"]
+Share = Callable[[list[Join]], "list[Tensor | None]"]
+"""how the columns of a batch are joined"""
+
+
 class Batch(NamedTuple):
     """A batch, packed."""
 
@@ -49,9 +54,16 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
     if not len(preds):
         return Batch({}, 0)
     packed, problem, is_sound = Batch({}, 0), None, False
+
+    def work(share: Share) -> tuple[Batch, bool]:
+        batch = _pack(preds, target, device, share)
+        return batch, batch_checks.are_sound(batch.states, box_format)
+
     try:
-        packed = _pack(preds, target, device)
-        is_sound = batch_checks.are_sound(packed.states, box_format)
+        if len(preds) >= _MANY_IMAGES and preds[0]["labels"].device.type == "cpu":
+            packed, is_sound = workers.run(lambda: work(_by_several_threads), torch.device("cpu"))
+        else:
+            packed, is_sound = work(_in_turn)
     except Exception as error:  # noqa: BLE001 - the checks of each image have better words for it
         problem = error
     try:
@@ -64,22 +76,20 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
     return packed
 
 
-def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
+def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:
     labels = {"detection": [item["labels"] for item in preds], "ground_truth": [item["labels"] for item in target]}
     counts = {side: [each.numel() for each in of_side] for side, of_side in labels.items()}
     found, true = counts.values()
-    columns = _all_of(
-        {
-            "detection_boxes": lambda: _boxes([item["boxes"] for item in preds], found),
-            "detection_labels": lambda: _join(labels["detection"], found, batch_checks.LABEL_DTYPES),
-            "detection_scores": lambda: _join([item["scores"] for item in preds], found, batch_checks.SCORE_DTYPES),
-            "ground_truth_boxes": lambda: _boxes([item["boxes"] for item in target], true),
-            "ground_truth_labels": lambda: _join(labels["ground_truth"], true, batch_checks.LABEL_DTYPES),
-            "ground_truth_crowds": lambda: _optional([item.get("iscrowd") for item in target], true),
-            "ground_truth_areas": lambda: _optional([item.get("area") for item in target], true),
-        },
-        are_shared=len(preds) >= _MANY_IMAGES and labels["detection"][0].device.type == "cpu",
-    )
+    joins: dict[str, Join] = {
+        "detection_boxes": lambda: _boxes([item["boxes"] for item in preds], found),
+        "detection_labels": lambda: _join(labels["detection"], found, batch_checks.LABEL_DTYPES),
+        "detection_scores": lambda: _join([item["scores"] for item in preds], found, batch_checks.SCORE_DTYPES),
+        "ground_truth_boxes": lambda: _boxes([item["boxes"] for item in target], true),
+        "ground_truth_labels": lambda: _join(labels["ground_truth"], true, batch_checks.LABEL_DTYPES),
+        "ground_truth_crowds": lambda: _optional([item.get("iscrowd") for item in target], true),
+        "ground_truth_areas": lambda: _optional([item.get("area") for item in target], true),
+    }
+    columns = dict(zip(joins, share([*joins.values()]), strict=True))
     is_crowd = columns["ground_truth_crowds"]
     if is_crowd is not None and is_crowd.is_floating_point() and not bool(is_crowd.isfinite().all()):
         raise ValueError
@@ -96,11 +106,12 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
     return Batch(batch, max(counts["detection"]))
 
 
-def _all_of(joins: dict[str, Callable[[], Tensor | None]], *, are_shared: bool) -> dict[str, Tensor | None]:
-    """The columns, each of which is joined by one thread."""
-    if not are_shared:
-        return {name: join() for name, join in joins.items()}
-    return dict(zip(joins, workers.share(lambda join: join(), [*joins.values()]), strict=True))
+def _in_turn(joins: list[Join]) -> list[Tensor | None]:
+    return [join() for join in joins]
+
+
+def _by_several_threads(joins: list[Join]) -> list[Tensor | None]:
+    return workers.share(lambda join: join(), joins)
 
 
 def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:

@@ -34,7 +34,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
 )
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_on_grid
 
 _CACHED_CELLS = 1 << 15  # verdicts of all area ranges and thresholds: so few are looked at together
 _FEW_CURVES = 1 << 10  # of an area range
@@ -152,16 +152,7 @@ def coco_evaluate(
         ValueError: an option without values, or with values that are not allowed.
     """
     grid = CocoGrid(iou_thresholds, recall_thresholds, max_detections, area_ranges)
-    matches = match_images(
-        detections,
-        ground_truths,
-        iou_thresholds=iou_thresholds,
-        max_detections=max_detections,
-        area_ranges=area_ranges,
-        classes=classes,
-        max_bytes=max_bytes,
-    )
-    return evaluate_matches(matches, grid)
+    return evaluate_matches(match_on_grid(detections, ground_truths, grid, classes=classes, max_bytes=max_bytes), grid)
 
 
 def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:

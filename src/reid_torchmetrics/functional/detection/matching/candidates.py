@@ -92,8 +92,9 @@ def find_candidates(search: Search) -> Iterator[Callable[[], Candidates]]:
 def _all_at_once(search: Search) -> Candidates:
     """Every detection for every ground truth of its group, as one block."""
     starts, sizes = (values.index_select(0, search.ground_truths.groups) for values in search.ground_truths[-2:])
-    places = torch.arange(len(search.detections.rows), device=starts.device)
-    return Candidates(places, search.shapes_at(places), *segments.runs(starts, sizes))
+    rows = search.detections.rows.index_select(0, search.detections.grouped)
+    places = torch.arange(len(rows), device=starts.device)
+    return Candidates(places, search.shapes[rows], *segments.runs(starts, sizes))
 
 
 def _all_of_groups(search: Search, sizes: Int[Tensor, " groups"]) -> Iterator[Callable[[], Candidates]]:

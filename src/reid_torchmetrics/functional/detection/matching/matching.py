@@ -73,6 +73,27 @@ def match_images(
         ValueError: an option without values, or with values that are not allowed.
     """
     grid = CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
+    return match_on_grid(
+        detections,
+        ground_truths,
+        grid,
+        classes=classes,
+        keep_ground_truths=keep_ground_truths,
+        max_bytes=max_bytes,
+    )
+
+
+@torch.no_grad()
+def match_on_grid(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    grid: CocoGrid,
+    *,
+    classes: Int[Tensor, " classes"] | None = None,
+    keep_ground_truths: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Matches:
+    """Match as `match_images` does, under the thresholds, limits and area ranges of a grid, which has checked them."""
     _checks.positive_int("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     if classes is not None:
