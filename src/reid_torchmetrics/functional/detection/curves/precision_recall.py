@@ -132,12 +132,10 @@ def best_from_here_on(curves: Curves, precision: Float[Tensor, " points"]) -> Fl
     """
     if not len(precision):
         return precision
-    num_curves = curves.num_true_positives.numel()
-    from_last = num_curves - 1 - curves.curve
-    if num_curves < _MOST_CURVES and curves.counts.max() < _MOST_COUNTED:
-        key = (from_last << _FRACTION_BITS + 1).add_((precision * 2.0**_FRACTION_BITS).long())
+    if curves.num_true_positives.numel() < _MOST_CURVES and curves.counts.max() < _MOST_COUNTED:
+        key = (curves.curve * -(2 << _FRACTION_BITS)).add_((precision * 2.0**_FRACTION_BITS).long())
     else:
-        key = (from_last * (len(precision) + 1)).add_(precision.unique(return_inverse=True)[1])
+        key = (curves.curve * -(len(precision) + 1)).add_(precision.unique(return_inverse=True)[1])
     best = (len(key) - 1) - key.flip(0).cummax(0).indices
     return precision.index_select(0, best.flip(0))
 
