@@ -25,8 +25,9 @@ Choices = tuple[tuple[float, int], ...]
 
 
 def are_few(pairs: Pairs, kinds: Kinds, thresholds: Sequence[float]) -> bool:
-    """Whether steps of Python are faster; those of another device would wait for it."""
-    return pairs.iou.device.type == "cpu" and len(pairs.iou) * len(kinds.ignored) * len(thresholds) <= _FEW_STEPS
+    """Whether there are any, and steps of Python are faster; those of another device would wait for it."""
+    num_steps = len(pairs.iou) * len(kinds.ignored) * len(thresholds)
+    return pairs.iou.device.type == "cpu" and 0 < num_steps <= _FEW_STEPS
 
 
 def assign_few(
