@@ -177,20 +177,19 @@ class DetectionMAP(BoxMetric):
                 the same metric.
         """
         request = self._match_request()
-        return self._value(request.grid, *self._match(request))
+        return self._by_workers(lambda: self._value(request.grid, *self._match(request)))
 
     def _value(
         self, grid: CocoGrid, numbering: ImageNumbering, parts: Sequence[LocalMatches]
     ) -> dict[str, Any] | Tensor:
         found = merge_local_matches(parts)
         averages = average_matches(found.matches[0], grid, rule=self.interpolation)
-        summary = averages.summary()
-        rounded = torch.stack([*summary.values()]).to(self.device, torch.float32)
-        numbers = dict(zip(summary, rounded.unbind(), strict=True))
+        rounded = averages.numbers().to(self.device, torch.float32)
+        numbers = dict(zip(grid.value_names, rounded.unbind(), strict=True))
         if self.metric is not None:
             return numbers[self.metric]
         # Beside the numbers: grids and overlaps, then what is said of each class by itself.
-        values: dict[str, Any] = {**numbers}
+        values: dict[str, Any] = {}
         if self.extended_summary:
             grids = evaluate_matches(found.matches[0], grid)
             values["ious"] = Overlaps.matrices(found.overlaps, numbering.ids_by_number, grids.classes)
@@ -199,7 +198,7 @@ class DetectionMAP(BoxMetric):
             averages = average_matches(found.matches[1], grid, rule=self.interpolation)
         values |= self._of_classes(averages)
         values["classes"] = _as_int32(found.labels)
-        return {name: _moved(value, self.device) for name, value in values.items()}
+        return numbers | {name: _moved(value, self.device) for name, value in values.items()}
 
     def _of_classes(self, averages: ClassAverages) -> dict[str, Tensor]:
         if self.class_metrics:
@@ -215,7 +214,8 @@ class DetectionMAP(BoxMetric):
         The same on all processes; all must ask.
         """
         with self._synced():
-            return self._results(*self._match(replace(self._plain_request(), with_origins=True)))
+            request = replace(self._plain_request(), with_origins=True)
+            return self._by_workers(lambda: self._results(*self._match(request)))
 
     def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
         found, grid = merge_local_matches(parts), self._grid()

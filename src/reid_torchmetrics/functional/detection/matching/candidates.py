@@ -72,7 +72,7 @@ class Search:
 
 
 def find_candidates(search: Search) -> Iterator[Callable[[], Candidates]]:
-    """All pairs that may overlap enough, those of crowded groups first; a block is made by who looks at it."""
+    """All pairs that may overlap enough, those of crowded groups first: of each block what lists its pairs."""
     sizes = search.ground_truths.sizes
     # Sizes alone tell where it is not worth looking at the groups: a training loop evaluates a few images at a time.
     most = len(search.detections.rows) * len(search.ground_truths.rows)
@@ -93,18 +93,19 @@ def find_candidates(search: Search) -> Iterator[Callable[[], Candidates]]:
 def _all_at_once(search: Search) -> Candidates:
     """Every detection for every ground truth of its group, as one block."""
     starts, sizes = (values.index_select(0, search.ground_truths.groups) for values in search.ground_truths[-2:])
-    places = torch.arange(len(search.detections.rows), device=starts.device)
-    return Candidates(places, search.shapes_at(places), *segments.runs(starts, sizes))
+    rows = search.detections.rows.index_select(0, search.detections.grouped)
+    places = torch.arange(len(rows), device=starts.device)
+    return Candidates(places, search.shapes[rows], *segments.runs(starts, sizes))
 
 
 def _all_of_groups(search: Search, sizes: Int[Tensor, " groups"]) -> Iterator[Callable[[], Candidates]]:
     """Every detection for every ground truth of its group; `sizes` are the numbers of detections to look at."""
-    # A block holds whole ground truths; it may begin and end inside a group, whose detections are in all its blocks.
     for block in search.blocks(sizes.index_select(0, search.ground_truths.groups)):
-        yield partial(_all_of_some, search, sizes, block)
+        yield partial(_all_of_block, search, sizes, block)
 
 
-def _all_of_some(search: Search, sizes: Int[Tensor, " groups"], block: slice) -> Candidates:
+def _all_of_block(search: Search, sizes: Int[Tensor, " groups"], block: slice) -> Candidates:
+    """Of whole ground truths; it may begin and end inside a group, whose detections are in all its blocks."""
     groups = search.ground_truths.groups[block]
     occupied = slice(int(groups[0]), int(groups[-1]) + 1)
     group = groups - occupied.start
@@ -165,12 +166,12 @@ def _nearby_blocks(
     """Each ground truth with a run of detections, of which the first and the number are given."""
     first, lengths = runs
 
-    def of_some(block: slice) -> Candidates:
+    def of_block(block: slice) -> Candidates:
         ground_truth, detection = segments.runs(first[block], lengths[block])
         return Candidates(*detections, ground_truths[block].index_select(0, ground_truth), detection, is_in_order=False)
 
     for block in search.blocks(lengths):
-        yield partial(of_some, block)
+        yield partial(of_block, block)
 
 
 def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:

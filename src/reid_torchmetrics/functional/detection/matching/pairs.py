@@ -106,8 +106,8 @@ def overlapping(
         max(1, max_bytes // at_a_time),
     )
 
-    def look(make: Callable[[], Candidates]) -> tuple[Pairs, bool]:
-        block = make()
+    def look(find: Callable[[], Candidates]) -> tuple[Pairs, bool]:
+        block = find()
         crowds = search.crowds(block.ground_truth)
         iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, crowds)
         kept = (iou >= at_least).nonzero()[:, 0]
