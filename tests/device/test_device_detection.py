@@ -8,6 +8,7 @@ from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
     AP_RULES,
     BOX_FORMATS,
+    CONFUSION_RULES,
     VOC_RULES,
     YOLO_RULES,
     CocoGrid,
@@ -114,6 +115,17 @@ def test_operating_points_are_those_of_the_cpu(device, deterministic):
         ]
 
     assert_as_on_the_cpu(device, points)
+
+
+@pytest.mark.parametrize("rule", CONFUSION_RULES)
+def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
+    def confusion(where):
+        objects = detection.merge_object_pairs([detection.pair_objects(*packed(where))])
+        confidence = torch.full((len(objects.classes),), 0.4, dtype=torch.float64, device=where)
+        by_class = detection.confusion_matrix(objects, confidence, rule=rule)
+        return [objects, by_class, by_class.normalized, detection.confusion_matrix(objects, 0.5, rule=rule)]
+
+    assert_as_on_the_cpu(device, confusion)
 
 
 @pytest.mark.parametrize("rule", VOC_RULES)
