@@ -171,12 +171,14 @@ def test_results_answer_as_on_the_cpu(device, deterministic, average, with_ids):
     given = images(53, 12, with_ids=with_ids)
 
     def answers(where):
-        results = fed(DetectionMAP(average=average).to(where), *moved(given, where)).results()
+        metric = fed(DetectionMAP(average=average).to(where), *moved(given, where))
+        results = metric.results(across_classes=True, boxes=True)
         label = 0 if average == "micro" else 2
         return [
             *(results, results.summary, vars(results.detections()), results.best_confidences()),
             *(results.at_confidence(0.5), results.best_f1(), results.precision_recall_curve(label)),
             *(results.image_errors(), results.image_errors(confidence=0.5), results.worst_images(4)),
+            *(results.confusion_matrix(), results.confusion_matrix(confidence=0.5), results.class_numbers()),
         ]
 
     assert_as_on_the_cpu(device, answers)

@@ -64,6 +64,12 @@ class ObjectPairs:
         """All of it but the overlap from which on there are pairs."""
         return [getattr(self, name) for name in TENSORS]
 
+    @classmethod
+    def from_tensors(cls, tensors: Sequence[Tensor], at_least: float = LEAST_OVERLAP) -> ObjectPairs:
+        """What `to_tensors` was called on."""
+        columns: dict[str, Any] = dict(zip(TENSORS, tensors, strict=True))
+        return cls(**columns, at_least=at_least)
+
     def check_threshold(self, argument: str, threshold: float) -> None:
         """Raise unless a threshold of overlap is a number from the overlap of the pairs to 1."""
         _checks.fraction(argument, threshold)
