@@ -128,6 +128,13 @@ def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, confusion)
 
 
+@pytest.mark.parametrize("rule", AP_RULES)
+def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
+    assert_as_on_the_cpu(
+        device, lambda where: detection.error_breakdown(detection.pair_objects(*packed(where)), rule=rule)
+    )
+
+
 @pytest.mark.parametrize("rule", VOC_RULES)
 def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, lambda where: detection.voc_evaluate(*packed(where), rule=rule))
@@ -178,7 +185,12 @@ def test_results_answer_as_on_the_cpu(device, deterministic, average, with_ids):
             *(results, results.summary, vars(results.detections()), results.best_confidences()),
             *(results.at_confidence(0.5), results.best_f1(), results.precision_recall_curve(label)),
             *(results.image_errors(), results.image_errors(confidence=0.5), results.worst_images(4)),
-            *(results.confusion_matrix(), results.confusion_matrix(confidence=0.5), results.class_numbers()),
+            *(
+                results.error_breakdown(),
+                results.confusion_matrix(),
+                results.confusion_matrix(confidence=0.5),
+                results.class_numbers(),
+            ),
         ]
 
     assert_as_on_the_cpu(device, answers)

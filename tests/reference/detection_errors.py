@@ -127,3 +127,113 @@ RULES = {
     "ultralytics": Rule(match_as_ultralytics, _above, _above),
     "supervision": Rule(match_as_supervision, _above),
 }
+
+
+class Breakdown(NamedTuple):
+    """Average precision in all, and after the repair of each kind of error."""
+
+    base: float
+    repaired: dict[str, float]
+    counts: dict[str, int]
+    kinds: dict[int, str]
+
+
+class Point(NamedTuple):
+    """A detection as a curve has it."""
+
+    label: int
+    score: float
+    row: int
+    is_right: bool
+
+
+def break_down(
+    detections: Sequence[Detection],
+    ground_truths: Sequence[GroundTruth],
+    *,
+    threshold: float,
+    background: float,
+    area_range: tuple[float, float],
+    average_precision: Callable[[Sequence[bool], int], float],
+    is_shared: bool = False,
+) -> Breakdown:
+    """Give every false positive its kind, and repair one kind after the other, as Bolya et al. say (TIDE, section 2).
+
+    With `is_shared` an error of classification leaves its ground truth to an error of localization with a better score
+    and the other way round, even where only one of both is repaired; tidecv has it so.
+    """
+    taken: dict[int, int] = {}
+    for image, label in {row[:2] for row in detections}:
+        found = {d: row for d, row in enumerate(detections) if row[:2] == (image, label)}
+        truths = {g: row for g, row in enumerate(ground_truths) if row[:2] == (image, label)}
+        taken |= match_as_coco(found, truths, threshold, lambda value, least: value >= least, area_range)
+    counting = {g: row for g, row in enumerate(ground_truths) if not is_ignored(row, area_range)}
+    free = counting.keys() - taken.values()
+    right = {d for d, g in taken.items() if g in counting}
+    outside = {
+        d for d, row in enumerate(detections) if not area_range[0] <= box_area(row.box) <= area_range[1]
+    } - taken.keys()
+    ignored = {d for d, g in taken.items() if g not in counting} | outside
+    kinds, targets = {}, {}
+    for d, row in enumerate(detections):
+        if d not in right and d not in ignored:
+            kinds[d], targets[d] = kind_of(row, counting, threshold, background)
+    would_take = {d: targets[d] for d, kind in kinds.items() if kind in ("classification", "localization")}
+    missed = free - set(would_take.values())
+    sizes = Counter(truth.label for truth in counting.values())
+    plain = [Point(row.label, row.score, d, d in right) for d, row in enumerate(detections) if d in right or d in kinds]
+
+    def mean(points: Sequence[Point], lost: set[int]) -> float:
+        left = sizes - Counter(counting[g].label for g in lost)
+        of_classes = []
+        for label in sizes:
+            order = sorted(
+                (point for point in points if point.label == label),
+                key=lambda point: (-point.score, detections[point.row].image, point.row),
+            )
+            verdicts = [point.is_right for point in order]
+            of_classes.append(average_precision(verdicts, left[label]) if left[label] else 0.0)
+        return sum(of_classes) / len(of_classes)
+
+    repaired = {}
+    for kind in ("classification", "localization", "both", "duplicate", "background"):
+        points = []
+        for point in plain:
+            if kinds.get(point.row) != kind:
+                points.append(point)
+            elif point.row in would_take and wins(point.row, would_take, free, kinds, detections, is_shared=is_shared):
+                points.append(point._replace(label=counting[targets[point.row]].label, is_right=True))
+        repaired[kind] = mean(points, set())
+    repaired["miss"] = mean(plain, missed)
+    repaired["false positives"] = mean([point for point in plain if point.is_right], set())
+    repaired["false negatives"] = mean(plain, free)
+    return Breakdown(mean(plain, set()), repaired, {**Counter(kinds.values()), "miss": len(missed)}, kinds)
+
+
+def kind_of(
+    found: Detection, counting: dict[int, GroundTruth], threshold: float, background: float
+) -> tuple[str, int | None]:
+    """The kind of a false positive, and the ground truth that it may have meant."""
+    own, own_target, other, other_target = 0.0, None, 0.0, None
+    for g, truth in counting.items():
+        if truth.image == found.image:
+            common = iou(found.box, truth.box)
+            if truth.label == found.label and common >= own and common > 0:
+                own, own_target = common, g
+            if truth.label != found.label and common >= other and common > 0:
+                other, other_target = common, g
+    if background <= own <= threshold:
+        return "localization", own_target
+    if other >= threshold:
+        return "classification", other_target
+    if own >= threshold:
+        return "duplicate", None
+    return ("background", None) if max(own, other) <= background else ("both", None)
+
+
+def wins(row, would_take, free, kinds, detections, *, is_shared) -> bool:
+    """Whether a repaired detection gets its ground truth: it is free, and no better one is repaired to it."""
+    if would_take[row] not in free:
+        return False
+    rivals = [d for d, g in would_take.items() if g == would_take[row] and (is_shared or kinds[d] == kinds[row])]
+    return row == min(rivals, key=lambda d: (-detections[d].score, detections[d].image, d))

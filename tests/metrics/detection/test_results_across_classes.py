@@ -44,12 +44,40 @@ def test_any_threshold_of_overlap_from_a_tenth_on_may_be_asked_for():
         results.confusion_matrix(iou_threshold=0.123)
 
 
+def test_kinds_of_errors_are_told_with_what_they_cost():
+    """A wrong label for class 3, whose AP is 51/101 for it; another at 0.6 is a duplicate of 0.7, behind
+    all that is right. With its right label the detection at 0.8 is the first: 1 at all recalls.
+    """
+    told = fed(DetectionMAP(), *two_images()).results(across_classes=True).error_breakdown()
+    assert {kind for kind, count in told.counts.items() if count} == {"classification", "duplicate"}
+    assert told.average_precision == pytest.approx(51 / 101)
+    assert told.gains["classification"] == pytest.approx(50 / 101)
+    assert told.gains["duplicate"] == 0
+    assert told.false_negative_gain == pytest.approx(50 / 101)
+    micro = fed(DetectionMAP(average="micro"), *two_images()).results(across_classes=True).error_breakdown()
+    assert {kind for kind, count in micro.counts.items() if count} == {"duplicate"}
+    assert micro.average_precision == pytest.approx(1)
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+@pytest.mark.parametrize("interpolation", ["coco", "voc"])
+def test_average_precision_of_the_breakdown_is_that_of_the_metric(interpolation, average):
+    metric = fed(DetectionMAP(interpolation=interpolation, average=average), *images(46, 20))
+    results = metric.results(across_classes=True)
+    for iou_threshold, name in ((0.5, "map_50"), (0.75, "map_75")):
+        told = results.error_breakdown(iou_threshold=iou_threshold)
+        assert told.average_precision == pytest.approx(float(results.summary()[name]), abs=1e-12)
+    assert sum(told.counts.values()) > 20
+
+
 def test_what_results_were_not_made_for_names_the_option():
     results = fed(DetectionMAP(), *two_images()).results()
     with pytest.raises(
         ValueError, match=r"`across_classes` must be True in `results\(\.\.\.\)` for a confusion matrix; got False\."
     ):
         results.confusion_matrix()
+    with pytest.raises(ValueError, match=r"`across_classes` must be True .* for a breakdown of errors; got False\."):
+        results.error_breakdown()
     with pytest.raises(ValueError, match=r"`boxes` must be True in `results\(\.\.\.\)` where .*; got False\."):
         results.boxes_of(results.images)
     with pytest.raises(TypeError, match=r"`across_classes` must be True or False; got int\."):

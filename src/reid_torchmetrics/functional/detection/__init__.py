@@ -4,8 +4,8 @@ The way through the modules: `images` (what comes in), `boxes` and `shapes`; `or
 order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` say which of
 them match, and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
 to `coco` on its `grid`, and `operating_points` and `image_errors` to the use of a detector. Errors across classes need
-`object_pairs`, whose overlaps are of any class: `confusion` counts them. `pascal_voc` and `yolo`
-judge detections in their own way (`true_positive_flags`) and share the curves.
+`object_pairs`, whose overlaps are of any class: `confusion` counts them, and `error_breakdown` says what they cost.
+`pascal_voc` and `yolo` judge detections in their own way (`true_positive_flags`) and share the curves.
 
 Rows are taken by `index_select` where there may be many: on a CPU that needs a half (numbers) to a quarter (boxes) of
 the time of `[...]` with a tensor.
@@ -28,9 +28,12 @@ from reid_torchmetrics.functional.detection.curves import (
 )
 from reid_torchmetrics.functional.detection.errors import (
     CONFUSION_RULES,
+    ERROR_KINDS,
     ConfusionMatrix,
+    ErrorBreakdown,
     ObjectPairs,
     confusion_matrix,
+    error_breakdown,
     merge_object_pairs,
     pair_objects,
 )
@@ -75,6 +78,7 @@ __all__ = [
     "COCO_MAX_DETECTIONS",
     "COCO_RECALL_THRESHOLDS",
     "CONFUSION_RULES",
+    "ERROR_KINDS",
     "VOC_RULES",
     "YOLO_RULES",
     "BoxShapes",
@@ -85,6 +89,7 @@ __all__ = [
     "ConfusionMatrix",
     "Curves",
     "Detections",
+    "ErrorBreakdown",
     "GroundTruths",
     "ImageErrors",
     "Matches",
@@ -105,6 +110,7 @@ __all__ = [
     "confidence_curve",
     "confusion_matrix",
     "curves_from_matches",
+    "error_breakdown",
     "evaluate_matches",
     "find_pairs",
     "greedy_true_positives",

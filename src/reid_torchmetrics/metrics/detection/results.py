@@ -18,7 +18,13 @@ from reid_torchmetrics.functional.detection.curves import (
     image_errors,
     precision_recall_curve,
 )
-from reid_torchmetrics.functional.detection.errors import ConfusionMatrix, ObjectPairs, confusion_matrix
+from reid_torchmetrics.functional.detection.errors import (
+    ConfusionMatrix,
+    ErrorBreakdown,
+    ObjectPairs,
+    confusion_matrix,
+    error_breakdown,
+)
 from reid_torchmetrics.functional.detection.evaluators import (
     ClassAverages,
     CocoResults,
@@ -151,6 +157,28 @@ class DetectionResults:
         if self.is_micro:
             best = best.expand(len(objects.classes))
         return confusion_matrix(objects, best, iou_threshold=iou_threshold, rule=rule)
+
+    def error_breakdown(self, *, iou_threshold: float = 0.5, background_threshold: float = 0.1) -> ErrorBreakdown:
+        """Errors of each kind and what they cost in average precision, after TIDE: see `ERROR_KINDS`.
+
+        Average precision is that of the metric's `interpolation` in the first area range, with all detections; under
+        "micro" nothing is an error of classification.
+
+        Args:
+            iou_threshold: the overlap from which on a detection may take a ground truth, any from 0.1 on.
+            background_threshold: the overlap up to which a detection lies on background.
+
+        Raises:
+            TypeError: an option of the wrong type.
+            ValueError: the results were made without `across_classes`, or a threshold that cannot be asked for.
+        """
+        objects = self._objects("a breakdown of errors")
+        return error_breakdown(
+            objects.without_classes() if self.is_micro else objects,
+            iou_threshold=iou_threshold,
+            background_threshold=background_threshold,
+            rule=self.averages.rule,
+        )
 
     def _objects(self, what: str) -> ObjectPairs:
         if self.objects is None:

@@ -168,12 +168,22 @@ def _match(objects: ObjectPairs, is_used: Tensor, threshold: float, rule: Confus
     kept = is_close & is_used[objects.detection]
     if not rule.has_ignored:
         kept &= ~objects.is_crowd[objects.ground_truth]
+    return _take(objects, kept, rule)
+
+
+def match_each_class(objects: ObjectPairs, threshold: float) -> Int[Tensor, " detections"]:
+    """The ground truth of its class that each detection takes in COCO's matching, -1 for none."""
+    is_same = objects.labels[objects.detection] == objects.true_labels[objects.ground_truth]
+    return _take(objects, is_same & (objects.iou >= min(threshold, _LARGEST_THRESHOLD)), CONFUSION_RULES["coco"])
+
+
+def _take(objects: ObjectPairs, kept: Bool[Tensor, " pairs"], rule: ConfusionRule) -> Int[Tensor, " detections"]:
     places = kept.nonzero()[:, 0]
     order = places[_order(objects, places, rule)]
     return take_in_order(
         objects.detection[order],
         objects.ground_truth[order],
-        num_detections=len(is_used),
+        num_detections=len(objects.labels),
         is_shared=objects.is_crowd,
     )
 
