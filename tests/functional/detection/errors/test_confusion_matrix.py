@@ -72,6 +72,16 @@ def test_shares_of_a_row_sum_to_one_and_are_nan_without_counts():
     assert found.normalized[1].isnan().all()
 
 
+def test_pairs_of_classes_are_listed_by_how_often_they_are_confused():
+    counts = torch.tensor([[9, 1, 4, 7], [1, 9, 0, 7], [5, 0, 9, 7], [7, 7, 7, 0]])
+    found = ConfusionMatrix(torch.tensor([2, 4, 8]), counts, 0.5, "coco")
+    assert found.most_confused(3).tolist() == [[8, 2, 5], [2, 8, 4], [2, 4, 1]]
+    assert found.most_confused(9).tolist() == [[8, 2, 5], [2, 8, 4], [2, 4, 1], [4, 2, 1]]
+    with pytest.raises(ValueError, match="`n` must be at least 1; got 0"):
+        found.most_confused(0)
+    assert confusion_matrix(example(), 2.0).most_confused(5).shape == (0, 3)
+
+
 @pytest.mark.parametrize(
     ("confidence", "counts"),
     [

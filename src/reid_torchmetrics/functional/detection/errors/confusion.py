@@ -89,6 +89,21 @@ class ConfusionMatrix:
         """Shares of each row, which sum to 1; NaN in a row without counts."""
         return self.counts.double() / self.counts.sum(1, keepdim=True)
 
+    def most_confused(self, n: int) -> Int[Tensor, "pairs 3"]:
+        """Up to `n` pairs of classes that are confused most: label, label as which it was detected, and how often.
+
+        Of equal counts those of lower labels come first. Pairs that are never confused are left out.
+
+        Raises:
+            TypeError: `n` is not an int.
+            ValueError: `n` is below 1.
+        """
+        _checks.positive_int("n", n)
+        among = self.counts[:-1, :-1].clone().fill_diagonal_(0)
+        row, column = among.nonzero(as_tuple=True)
+        listed = torch.stack([self.classes[row], self.classes[column], among[row, column]], 1)
+        return listed[listed[:, 2].argsort(descending=True, stable=True)[:n]]
+
     @property
     def num_confused(self) -> int:
         """Ground truths that were detected as another class."""
