@@ -8,8 +8,8 @@
 All that concerns the metrics is in three methods of `DetectionModule`: `__init__` makes them, `validation_step` fills
 them and `on_validation_epoch_end` logs what is more than one number and keeps the results, of which `show` makes a
 report. The callback that `main` makes logs the pictures: curves, which shapes are detected as which, what each kind of
-error costs, and the images with the most errors. A target carries
-the `image_id` of its scene, so that on several devices, whose sampler may repeat scenes, the numbers are those of one.
+error costs, and the images with the most errors. A target carries the `image_id` of its scene, so that on several
+devices, whose sampler may repeat scenes, the numbers are those of one.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def cells_of(found: ConfusionMatrix) -> Counter:
 
 @pytest.mark.parametrize("rule", CONFUSION_RULES)
 @given(problem=problems(), threshold=st.sampled_from([0.1, 0.25, 0.5, 2 / 3, 1.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_counts_are_those_of_the_loops(rule, problem, threshold):
     area_range = next(iter(problem.setting.areas.values()))
     objects = pair_objects(*problem.tensors, area_range=area_range)
@@ -129,7 +129,7 @@ def test_counts_are_those_of_the_loops(rule, problem, threshold):
 
 
 @given(problem=problems(default_setting=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_by_the_rule_of_coco_as_many_are_matched_as_with_one_class(problem):
     found, true = (rows for rows in problem.mapped(lambda row: row._replace(label=0)).tensors)
     matches = match_images(found, true, iou_thresholds=(0.5,), max_detections=(1000,))

@@ -130,7 +130,7 @@ def test_without_ground_truths_nothing_is_defined():
 
 @pytest.mark.parametrize("rule", ["coco", "voc"])
 @given(problem=problems(), thresholds=st.sampled_from([(0.5, 0.1), (0.5, 0.1), (0.75, 0.25), (1.0, 1.0), (0.3, 0.3)]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_repairs_are_those_of_the_loops(rule, problem, thresholds):
     area_range = next(iter(problem.setting.areas.values()))
     found = error_breakdown(
@@ -163,7 +163,7 @@ def test_repairs_are_those_of_the_loops(rule, problem, thresholds):
 
 
 @given(problem=problems(default_setting=True))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_average_precision_is_that_of_coco(problem):
     matches = match_images(*problem.tensors, iou_thresholds=(0.5,), max_detections=(1000,))
     grid = problem.grid.__class__((0.5,), max_detections=(1000,))
