@@ -26,10 +26,11 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
 from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, check_iou_type, python_bool
+from reid_torchmetrics.metrics.detection.class_names import named_classes
 from reid_torchmetrics.metrics.detection.images import ImageNumbering
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
-from reid_torchmetrics.metrics.detection.results import DetectionResults
+from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
 
 AVERAGES = ("macro", "micro")
 _NOT_DECISIVE = {"self", "iou_type", "backend", "max_bytes", "kwargs"}
@@ -40,6 +41,7 @@ _DEFAULTS = {
     "class_metrics": False,
     "extended_summary": False,
     "area_ranges": {**COCO_AREA_RANGES},
+    "class_names": {},
     "max_bytes": DEFAULT_MAX_BYTES,
 }
 """attributes that the `repr` shows where they are others"""
@@ -83,6 +85,7 @@ class DetectionMAP(BoxMetric):
             becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
             envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
             of `extended_summary` remain COCO's.
+        class_names: names of the classes by label, for the keys, tables and pictures of `results`.
         metric: the name of one value of `compute`, such as "map_50": it is then all that `compute` gives, a tensor
             that `LightningModule.log` takes.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
@@ -118,6 +121,7 @@ class DetectionMAP(BoxMetric):
         *,
         area_ranges: Mapping[str, AreaRange] | None = None,
         interpolation: str = "coco",
+        class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
@@ -135,7 +139,7 @@ class DetectionMAP(BoxMetric):
         self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
         if metric is not None:
             _checks.one_of("metric", metric, self._grid().value_names)
-        self.metric = metric
+        self.metric, self.class_names = metric, named_classes(class_names)
 
     def _set_thresholds(
         self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, interpolation: str
@@ -208,29 +212,32 @@ class DetectionMAP(BoxMetric):
         name = f"mar_{self.max_detection_thresholds[-1]}_per_class"
         return {"map_per_class": precision, name: recall}
 
-    def results(self) -> DetectionResults:
+    def results(self, *, across_classes: bool = False, boxes: bool = False) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
 
-        The same on all processes; all must ask.
+        The same on all processes; all must ask. What the results can be asked for later is decided here, because they
+        hold neither boxes nor overlaps.
+
+        Args:
+            across_classes: whether they hold which boxes of an image overlap by 0.1 or more, whatever their classes,
+                24 bytes a pair: `results.confusion_matrix()` and `results.error_breakdown()` are made of them.
+            boxes: whether they hold all boxes, for `results.detections()` and `results.boxes_of(images)`.
         """
+        _checks.boolean("across_classes", across_classes)
+        _checks.boolean("boxes", boxes)
+        request = replace(self._plain_request(), with_origins=True, across_classes=across_classes)
+
+        def evaluate() -> DetectionResults:
+            numbering, parts = self._match(request)
+            gathered = self._boxes_by_image(numbering.ids_by_number, "all") if boxes else None
+            return replace(self._results(numbering, parts), boxes=gathered)
+
         with self._synced():
-            request = replace(self._plain_request(), with_origins=True)
-            return self._by_workers(lambda: self._results(*self._match(request)))
+            return self._by_workers(evaluate)
 
     def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
-        found, grid = merge_local_matches(parts), self._grid()
-        matches = found.matches[0]
-        assert found.labels_of_rows is not None  # noqa: S101 - they were requested
-        assert found.images_of_positives is not None  # noqa: S101 - these, too
-        images = numbering.ids_by_number.to(matches.rows.device)
-        return DetectionResults(
-            coco=evaluate_matches(matches, grid),
-            averages=average_matches(matches, grid, rule=self.interpolation),
-            matches=matches,
-            images=images,
-            labels=found.labels_of_rows,
-            num_positives=found.images_of_positives.bincount(minlength=len(images)),
-        )
+        found = merge_local_matches(parts)
+        return make_results(found, self._grid(), numbering.ids_by_number, self.interpolation, self.class_names)
 
     def _match_request(self) -> MatchRequest:
         """The matches that `compute` needs: with classes of their own, too, where they are wanted."""
