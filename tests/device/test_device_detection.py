@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, DetectionMetrics
 from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
     AP_RULES,
@@ -141,6 +141,16 @@ def test_the_metric_gives_the_values_of_the_cpu(device, deterministic, interpola
 
     def values(where):
         return fed(DetectionMAP(**options).to(where), *moved((PREDICTED, TRUE), where)).compute()
+
+    assert_as_on_the_cpu(device, values)
+
+
+@pytest.mark.parametrize("confidence", [None, 0.4])
+def test_a_collection_gives_the_values_of_the_cpu(device, deterministic, confidence):
+    def values(where):
+        metrics = DetectionMetrics(classes=(0, 2, 99), class_values=("map", "f1_75"), confidence=confidence).to(where)
+        separate = fed(DetectionMAP(metric="map").to(where), *moved((PREDICTED, TRUE), where))
+        return [fed(metrics, *moved((PREDICTED, TRUE), where)).compute(), separate.compute()]
 
     assert_as_on_the_cpu(device, values)
 

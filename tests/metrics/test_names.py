@@ -6,6 +6,7 @@ from torchmetrics import Metric, MetricCollection
 
 from reid_torchmetrics import (
     DetectionMAP,
+    DetectionMetrics,
     EmbeddingMetric,
     KReciprocal,
     ReIDCMC,
@@ -37,7 +38,16 @@ STATES = {"embeddings", "identities", "cameras", "roles", "index"}
 OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
-    *("extended_summary", "average", "area_ranges", "interpolation", "metric", "max_bytes", "warn_on_many_detections"),
+    *(
+        "extended_summary",
+        "average",
+        "area_ranges",
+        "interpolation",
+        "metric",
+        "confidence",
+        "max_bytes",
+        "warn_on_many_detections",
+    ),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts", "image_ids"),
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
     *("boxes_of", "results", "tm_to_coco", "coco_to_tm"),
@@ -67,6 +77,11 @@ def test_a_collection_has_rank_lists_and_results_besides_the_names_of_torchmetri
     assert public(metrics) - public(MetricCollection([])) == {"nearest", "results", *metrics}
 
 
+def test_a_collection_of_detection_has_results_and_boxes_besides():
+    metrics = DetectionMetrics()
+    assert public(metrics) - public(MetricCollection([])) == {"boxes_of", "results", *metrics}
+
+
 IN_EVERY_REPR = "protocol='market1501', similarity='cosine', ties='pessimistic'"
 BOXES = "box_format='xyxy', max_detection_thresholds=[1, 10, 100], average='macro', interpolation='coco', metric=None"
 CHOSEN = [
@@ -81,6 +96,10 @@ CHOSEN = [
     (
         DetectionMAP(rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9),
         f"DetectionMAP({BOXES}, rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9)",
+    ),
+    (
+        DetectionMAP(metric="f1_50", confidence=0.5),
+        f"DetectionMAP({BOXES.replace('None', repr('f1_50'))}, confidence=0.5)",
     ),
     (
         DetectionMAP(area_ranges={"all": (0, 100)}),

@@ -18,7 +18,8 @@ from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
 from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
 from reid_torchmetrics.metrics.detection.images import STATES, ImageNumbering, Images
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
+from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
+from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.packing import pack
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
@@ -127,14 +128,17 @@ class BoxMetric(GrowingStates):
         """Match images with the other processes."""
         self._match(self._match_request())
 
-    def _match(self, request: MatchRequest) -> tuple[ImageNumbering, list[LocalMatches]]:
-        """The numbers of the images of all processes, and the matches of each process.
+    def _match(self, request: MatchRequest) -> Matched:
+        """The matches of the images of all processes.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return match_sharded_images(self._world, self._accepted_images, request, lambda: self._settings(request))
+        states = {name: getattr(self, name) for name in self._defaults}
+        return match_sharded_images(
+            self._world, states, self._accepted_images, request, lambda: self._settings(request)
+        )
 
     def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
         """The detections and the ground truths of some images, whichever process holds them, to be drawn.

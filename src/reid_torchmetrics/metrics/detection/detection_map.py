@@ -12,7 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, average_matches, evaluate_matches
+from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -26,10 +26,11 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
 from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, check_iou_type, python_bool
-from reid_torchmetrics.metrics.detection.images import ImageNumbering
-from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
+from reid_torchmetrics.metrics.detection.computed_values import Wanted, computed_values
+from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
+from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.results import DetectionResults
+from reid_torchmetrics.metrics.detection.single_values import SingleValue
 
 AVERAGES = ("macro", "micro")
 _NOT_DECISIVE = {"self", "iou_type", "backend", "max_bytes", "kwargs"}
@@ -40,6 +41,7 @@ _DEFAULTS = {
     "class_metrics": False,
     "extended_summary": False,
     "area_ranges": {**COCO_AREA_RANGES},
+    "confidence": None,
     "max_bytes": DEFAULT_MAX_BYTES,
 }
 """attributes that the `repr` shows where they are others"""
@@ -83,8 +85,13 @@ class DetectionMAP(BoxMetric):
             becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
             envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
             of `extended_summary` remain COCO's.
-        metric: the name of one value of `compute`, such as "map_50": it is then all that `compute` gives, a tensor
-            that `LightningModule.log` takes.
+        metric: the name of one number, such as "map_50": it is then all that `compute` gives, a tensor that
+            `LightningModule.log` takes. Besides the numbers of the dict there are "precision_50", "recall_50", "f1_50"
+            and "confidence_50" for a detector that is used at one confidence, at an IoU threshold of 0.5, and with
+            "_75" at 0.75: means over the classes that have ground truths, of precision over those of them of which a
+            detection is accepted. A label behind a slash, as in "map_50/7", stands for that class alone.
+        confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
+            of F1 over the classes.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
 
@@ -119,6 +126,7 @@ class DetectionMAP(BoxMetric):
         area_ranges: Mapping[str, AreaRange] | None = None,
         interpolation: str = "coco",
         metric: str | None = None,
+        confidence: float | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
@@ -133,9 +141,20 @@ class DetectionMAP(BoxMetric):
         self.extended_summary = python_bool("extended_summary", extended_summary)
         self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
         self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
-        if metric is not None:
-            _checks.one_of("metric", metric, self._grid().value_names)
-        self.metric = metric
+        self._set_metric(metric, confidence)
+
+    def _set_metric(self, metric: str | None, confidence: float | None) -> None:
+        self.metric, self.confidence = metric, confidence
+        self._single = None if metric is None else SingleValue.parsed(metric, self._grid())
+        if self._single is not None and self._single.label is not None and self.average == "micro":
+            raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {metric!r}.")
+        if confidence is not None:
+            _checks.number("confidence", confidence)
+            if self._single is None or not self._single.is_point:
+                raise ValueError(
+                    "`confidence` must be None unless `metric` is a precision, recall or F1, such as 'f1_50'; got"
+                    f" {confidence} for {metric!r}."
+                )
 
     def _set_thresholds(
         self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, interpolation: str
@@ -170,44 +189,18 @@ class DetectionMAP(BoxMetric):
             `map_per_class` and `mar_{limit}_per_class` with `class_metrics`, else -1; `classes`, the labels of all
             boxes. With `extended_summary` also `ious`, a matrix [detections, ground truths] for every image, by its
             `image_id` or else its number, and class, detections by descending score; `precision` [T, R, K, A, M],
-            `recall` [T, K, A, M] and `scores` [T, R, K, A, M], float64. With `metric` that value alone.
+            `recall` [T, K, A, M] and `scores` [T, R, K, A, M], float64. With `metric` that number alone.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        request = self._match_request()
-        return self._value(request.grid, *self._match(request))
-
-    def _value(
-        self, grid: CocoGrid, numbering: ImageNumbering, parts: Sequence[LocalMatches]
-    ) -> dict[str, Any] | Tensor:
-        found = merge_local_matches(parts)
-        averages = average_matches(found.matches[0], grid, rule=self.interpolation)
-        summary = averages.summary()
-        rounded = torch.stack([*summary.values()]).to(self.device, torch.float32)
-        numbers = dict(zip(summary, rounded.unbind(), strict=True))
-        if self.metric is not None:
-            return numbers[self.metric]
-        # Beside the numbers: grids and overlaps, then what is said of each class by itself.
-        values: dict[str, Any] = {**numbers}
-        if self.extended_summary:
-            grids = evaluate_matches(found.matches[0], grid)
-            values["ious"] = Overlaps.matrices(found.overlaps, numbering.ids_by_number, grids.classes)
-            values |= {"precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
-        if len(found.matches) > 1:  # "micro": the first matches know one class only
-            averages = average_matches(found.matches[1], grid, rule=self.interpolation)
-        values |= self._of_classes(averages)
-        values["classes"] = _as_int32(found.labels)
-        return {name: _moved(value, self.device) for name, value in values.items()}
-
-    def _of_classes(self, averages: ClassAverages) -> dict[str, Tensor]:
-        if self.class_metrics:
-            precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
-        else:
-            precision = recall = torch.tensor(-1.0)
-        name = f"mar_{self.max_detection_thresholds[-1]}_per_class"
-        return {"map_per_class": precision, name: recall}
+        matched = self._match(self._match_request())
+        if self._single is None:
+            wanted = Wanted(self.interpolation, self.class_metrics, self.extended_summary)
+            return computed_values(matched, wanted, self.device)
+        value = self._single.of(matched, rule=self.interpolation, confidence=self.confidence)
+        return value.to(self.device, torch.float32)
 
     def results(self) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
@@ -215,17 +208,18 @@ class DetectionMAP(BoxMetric):
         The same on all processes; all must ask.
         """
         with self._synced():
-            return self._results(*self._match(replace(self._plain_request(), with_origins=True)))
+            return self._results(self._match(replace(self._plain_request(), with_origins=True)))
 
-    def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
-        found, grid = merge_local_matches(parts), self._grid()
+    def _results(self, matched: Matched) -> DetectionResults:
+        found = matched.found
         matches = found.matches[0]
+        assert matched.numbering is not None  # noqa: S101 - the request is not plain
         assert found.labels_of_rows is not None  # noqa: S101 - they were requested
         assert found.images_of_positives is not None  # noqa: S101 - these, too
-        images = numbering.ids_by_number.to(matches.rows.device)
+        images = matched.numbering.ids_by_number.to(matches.rows.device)
         return DetectionResults(
-            coco=evaluate_matches(matches, grid),
-            averages=average_matches(matches, grid, rule=self.interpolation),
+            coco=evaluate_matches(matches, matched.request.grid),
+            averages=matched.averages(self.interpolation),
             matches=matches,
             images=images,
             labels=found.labels_of_rows,
@@ -252,7 +246,9 @@ class DetectionMAP(BoxMetric):
         )
 
     def _log_instead(self) -> str | None:
-        return 'DetectionMAP(metric="map")' if self.metric is None else None
+        if self.metric is not None:
+            return None
+        return 'DetectionMAP(metric="map")` by it, or `DetectionMetrics()` by `self.log_dict'
 
     def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as texts that are the same on all processes."""
@@ -274,16 +270,3 @@ class DetectionMAP(BoxMetric):
         """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "interpolation", "metric")
         return show_arguments(self, {name: getattr(self, name) for name in shown}, _DEFAULTS)
-
-
-def _as_int32(labels: Tensor) -> Tensor:
-    """The labels in the dtype of TorchMetrics, or as they are where they do not fit it."""
-    narrow = labels.int()
-    return narrow if torch.equal(narrow.long(), labels) else labels
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    """Tensors on the device of the metric; those of float64 stay where they are if it has none."""
-    if isinstance(value, dict):
-        return {name: _moved(each, device) for name, each in value.items()}
-    return value if device.type == "mps" and value.dtype == torch.float64 else value.to(device)

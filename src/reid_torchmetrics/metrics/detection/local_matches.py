@@ -89,6 +89,11 @@ class MatchRequest:
     """whether to find out which ground truth each detection took, where in their image both are, and how many ground
     truths each image has"""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing of single images is wanted."""
+        return not (self.with_overlaps or self.with_origins)
+
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
         return {name: repr(getattr(self, name)) for name in ("micro", "with_overlaps", "with_origins")}
