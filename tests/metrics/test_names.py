@@ -15,6 +15,8 @@ from reid_torchmetrics import (
     ReIDMeasure,
     ReIDMetrics,
     ReIDMINP,
+    VocMAP,
+    YoloMAP,
 )
 
 
@@ -52,6 +54,11 @@ OF_BOXES = {
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
     *("boxes_of", "results", "tm_to_coco", "coco_to_tm"),
 }
+COCOS_OWN = {
+    *("iou_type", "rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges"),
+    *("interpolation", "confidence"),
+}
+OF_EVALUATORS = OF_BOXES - COCOS_OWN | {"VALUES", "rule"}
 NAMES = [
     (ReIDMeanAP, OF_EMBEDDINGS),
     (ReIDMINP, OF_EMBEDDINGS),
@@ -60,6 +67,8 @@ NAMES = [
     (lambda: ReIDMeasure("rank_5"), OF_EMBEDDINGS | {"name"}),
     (Own, OF_EMBEDDINGS),
     (DetectionMAP, OF_BOXES),
+    (VocMAP, OF_EVALUATORS | {"whole_pixels", "ground_truth_difficult"}),
+    (YoloMAP, OF_EVALUATORS | {"matching", "confidence"}),
 ]
 
 
@@ -84,6 +93,7 @@ def test_a_collection_of_detection_has_results_and_boxes_besides():
 
 IN_EVERY_REPR = "protocol='market1501', similarity='cosine', ties='pessimistic'"
 BOXES = "box_format='xyxy', max_detection_thresholds=[1, 10, 100], average='macro', interpolation='coco', metric=None"
+AT_HALF, BOTH = "box_format='xyxy', iou_thresholds=[0.5]", "matching='ultralytics', rule='ultralytics'"
 CHOSEN = [
     (ReIDCMC(5, compute_on_cpu=True), f"ReIDCMC(top_k=5, {IN_EVERY_REPR}, compute_on_cpu=True)"),
     (ReIDMINP(max_bytes=9, sync_on_compute=False), f"ReIDMINP({IN_EVERY_REPR}, max_bytes=9, sync_on_compute=False)"),
@@ -96,6 +106,14 @@ CHOSEN = [
     (
         DetectionMAP(rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9),
         f"DetectionMAP({BOXES}, rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9)",
+    ),
+    (
+        VocMAP(max_bytes=9),
+        f"VocMAP({AT_HALF}, rule='voc', whole_pixels=True, class_metrics=False, metric=None, max_bytes=9)",
+    ),
+    (
+        YoloMAP(iou_thresholds=(0.5,), metric="f1"),
+        f"YoloMAP({AT_HALF}, {BOTH}, confidence=0.1, class_metrics=False, metric='f1')",
     ),
     (
         DetectionMAP(metric="f1_50", confidence=0.5),

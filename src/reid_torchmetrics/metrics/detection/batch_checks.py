@@ -108,6 +108,15 @@ def image_id(position: int, value: object) -> int | Tensor:
     return number
 
 
+def check_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.device) -> None:
+    """Raise unless the images that have a key have a flag there for each ground truth."""
+    for position, item in enumerate(target):
+        if item.get(key) is not None:
+            name = f"target[{position}]['{key}']"
+            _check_column(name, item[key], item["labels"], (*LABEL_DTYPES, torch.bool), "an integer or bool dtype")
+            _check_device(name, item[key], device)
+
+
 def _check_image(
     name: str, item: Mapping[str, Any], box_format: str, device: torch.device | None, *, has_scores: bool
 ) -> torch.device | None:

@@ -20,7 +20,7 @@ from reid_torchmetrics.metrics.detection.gathering import gather_images, match_s
 from reid_torchmetrics.metrics.detection.images import STATES, ImageNumbering, Images
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
-from reid_torchmetrics.metrics.detection.packing import pack
+from reid_torchmetrics.metrics.detection.packing import Batch, pack
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
 _NUM_LIMITS = 3
@@ -49,22 +49,27 @@ class BoxMetric(GrowingStates):
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
 
-    def __init__(self, box_format: str, max_detection_thresholds: Sequence[int], **kwargs: Any) -> None:
+    def __init__(self, box_format: str, max_detection_thresholds: Sequence[int] | None, **kwargs: Any) -> None:
         try:
             super().__init__(**kwargs)
         except ValueError:
             _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
             raise
         _checks.one_of("box_format", box_format, BOX_FORMATS)
-        _checks.positive_ints("max_detection_thresholds", max_detection_thresholds, distinct=False, fits_int64=False)
-        if len(max_detection_thresholds) != _NUM_LIMITS:
-            raise ValueError(
-                f"When providing a list of max detection thresholds it should have length {_NUM_LIMITS};"
-                f" got {max_detection_thresholds!r} for `max_detection_thresholds`."
-            )
-        self.box_format, self.max_detection_thresholds = box_format, sorted(max_detection_thresholds)
+        self.box_format = box_format
+        if max_detection_thresholds is not None:  # there are evaluators without limits
+            self._set_limits(max_detection_thresholds)
         for name, empty in STATES.items():
             self._add_growing_state(name, empty)
+
+    def _set_limits(self, limits: Sequence[int]) -> None:
+        _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
+        if len(limits) != _NUM_LIMITS:
+            raise ValueError(
+                f"When providing a list of max detection thresholds it should have length {_NUM_LIMITS};"
+                f" got {limits!r} for `max_detection_thresholds`."
+            )
+        self.max_detection_thresholds = sorted(limits)
 
     @abstractmethod
     def _match_request(self) -> MatchRequest:
@@ -94,13 +99,12 @@ class BoxMetric(GrowingStates):
             ValueError: keys, shapes, devices or values that do not fit; nothing of the batch is stored then.
         """
         with self._deferring_errors():
-            batch = pack(preds, target, self.box_format, self.device)
+            batch = self._packed(preds, target)
             held = self._held()
             if batch.states and held["detection_counts"]:
                 given, before = "image_ids" in batch.states, bool(held["image_ids"])
                 _checks.given_throughout("image_id", given=given, given_before=before)
-            if self.warn_on_many_detections and batch.most_detections > self.max_detection_thresholds[-1]:
-                self._warn_of_many()
+            self._warn_of_many(batch.most_detections)
         for name, values in batch.states.items():
             getattr(self, name).append(values)
 
@@ -114,8 +118,15 @@ class BoxMetric(GrowingStates):
             _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
         super().merge_state(incoming_state)
 
-    def _warn_of_many(self) -> None:
-        limit = self.max_detection_thresholds[-1]
+    def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
+        """What a batch adds to the states."""
+        return pack(preds, target, self.box_format, self.device)
+
+    def _warn_of_many(self, num_detections: int) -> None:
+        limits = vars(self).get("max_detection_thresholds")
+        if not (self.warn_on_many_detections and limits and num_detections > limits[-1]):
+            return
+        limit = limits[-1]
         rank_zero_warn(
             f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit}"
             " with the highest scores count. `max_detection_thresholds` sets how many do, and"
@@ -187,7 +198,7 @@ class BoxMetric(GrowingStates):
         return self._images(box_format="xywh")  # which is not converted
 
     def _images(self, box_format: str | None = None) -> Images:
-        states = {name: getattr(self, name) for name in STATES}
+        states = {name: getattr(self, name) for name in self._defaults}
         counts = states["detection_counts"]
         # Images are evaluated where they are, but for MPS, which has no float64.
         device = counts[-1].device if counts else self.device

@@ -62,6 +62,20 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
     return packed
 
 
+@torch.no_grad()
+def pack_flags(key: str, target: Dicts, device: torch.device) -> Tensor:
+    """Whether each ground truth of a batch, which is known to be right otherwise, has a flag other than 0; bool.
+
+    Raises:
+        TypeError: a flag of the wrong type or dtype.
+        ValueError: flags of another shape or device than the ground truths.
+    """
+    batch_checks.check_flags(key, target, device)
+    counts = [item["labels"].numel() for item in target]
+    flags = _optional([item.get(key) for item in target], counts)
+    return torch.zeros(sum(counts), dtype=torch.bool, device=device) if flags is None else flags != 0
+
+
 def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
     counts, columns = {}, {}
     for side, items in (("detection", preds), ("ground_truth", target)):
