@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, ReIDMetrics, write_report
+from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, write_report
 from reid_torchmetrics.functional.retrieval import (
     compare,
     evaluate,
@@ -25,6 +25,7 @@ from reid_torchmetrics.plot import (
     plot_comparison,
     plot_confidence,
     plot_det,
+    plot_detection_curve,
     plot_first_ranks,
     plot_precision_recall,
     plot_retrieval_precision_recall,
@@ -61,6 +62,10 @@ def boxes(where: str):
     return fed_boxes(DetectionMAP().to(where), *moved(images(51, 8), where))
 
 
+def curve(where: str):
+    return fed_boxes(VocMAP().to(where), *moved(images(51, 8), where)).results().ranked.of_class(2)
+
+
 def drawn_boxes(where: str) -> np.ndarray:
     found, true = moved(images(51, 3), where)
     first = draw_boxes(torch.zeros(3, 128, 128, dtype=torch.uint8, device=where), found[2], true[2])
@@ -80,6 +85,7 @@ FIGURES = {
     "ROC": lambda where: plot_roc(verify(*pairs(where))),
     "DET": lambda where: plot_det(verify(*pairs(where))),
     "confidence": lambda where: plot_confidence(boxes(where).results()),
+    "curve of a class": lambda where: plot_detection_curve(curve(where), rule="voc07"),
     "curves of classes": lambda where: plot_precision_recall(boxes(where).results()),
     "a metric's own": lambda where: fed(ReIDMetrics().to(where), moved(batches(), where))["map"].plot(),
 }

@@ -15,7 +15,7 @@ NUM_IMAGES = 11
 @contextmanager
 def counting():
     """Count the matchings of this process."""
-    with mock.patch.object(local_matches, "match_images", wraps=local_matches.match_images) as counter:
+    with mock.patch.object(local_matches, "match_on_grid", wraps=local_matches.match_on_grid) as counter:
         yield counter
 
 

@@ -48,7 +48,7 @@ OF_BOXES = {
         "metric",
         "confidence",
         "max_bytes",
-        "warn_on_many_detections",
+        *("warn_on_many_detections", "invalid", "num_dropped"),
     ),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts", "image_ids"),
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),

@@ -5,6 +5,7 @@ from reid_torchmetrics.plot.camera_pairs import plot_camera_pairs
 from reid_torchmetrics.plot.cmc import plot_cmc
 from reid_torchmetrics.plot.comparison import plot_comparison
 from reid_torchmetrics.plot.confidence import Matched, plot_confidence
+from reid_torchmetrics.plot.detection_curve import plot_detection_curve
 from reid_torchmetrics.plot.detection_curves import Evaluated, plot_precision_recall
 from reid_torchmetrics.plot.first_ranks import plot_first_ranks
 from reid_torchmetrics.plot.pictures import Pictures, picture_at
@@ -26,6 +27,7 @@ __all__ = [
     "plot_comparison",
     "plot_confidence",
     "plot_det",
+    "plot_detection_curve",
     "plot_first_ranks",
     "plot_precision_recall",
     "plot_retrieval_precision_recall",

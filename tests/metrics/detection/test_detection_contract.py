@@ -234,6 +234,7 @@ OTHER_OPTIONS = {
     "interpolation": "voc",
     "metric": "f1_50",
     "confidence": 0.5,
+    "invalid": "drop",
     "max_bytes": 1000,
     "dist_sync_on_step": True,
     "compute_on_cpu": True,

@@ -27,8 +27,8 @@ POINTS = ["precision_50", "recall_50", "f1_50"]
 def num_matchings(monkeypatch):
     """Counts the matchings of a test, which begins with none remembered."""
     monkeypatch.setattr(match_cache.matchings, "_entries", [])
-    counter = mock.Mock(wraps=local_matches.match_images)
-    monkeypatch.setattr(local_matches, "match_images", counter)
+    counter = mock.Mock(wraps=local_matches.match_on_grid)
+    monkeypatch.setattr(local_matches, "match_on_grid", counter)
     return counter
 
 

@@ -76,6 +76,14 @@ def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None
                     f"Expected all {key} in `{argument}` to be of type Tensor;"
                     f" got {type(item[key]).__name__} in `{argument}[{position}]['{key}']`."
                 )
+            _check_dense(f"{argument}[{position}]['{key}']", item[key])
+
+
+def _check_dense(name: str, value: Any) -> None:
+    """Raise unless a tensor holds its values as one block."""
+    kind = "a nested" if value.is_nested else "a meta" if value.is_meta else "a sparse"
+    if value.is_nested or value.is_meta or value.layout != torch.strided:
+        raise TypeError(f"`{name}` must be a dense tensor with values; got {kind} tensor.")
 
 
 def check_all_or_none(given: Sequence[bool]) -> None:
@@ -156,6 +164,7 @@ def _check_boxes(name: str, value: Tensor) -> Tensor:
 def _check_column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtype], wanted: str) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
+    _check_dense(name, value)
     if value.numel() == len(boxes) == 0:
         return
     if value.shape != (len(boxes),):
@@ -208,7 +217,8 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
             ends += batch[name].aminmax()
     if not ends:
         return True
-    ends[0] = ends[0].to(torch.promote_types(ends[0].dtype, torch.float32))  # in float16 an area of 65536 is infinite
+    if ends[0].dtype not in (torch.float32, torch.float64):
+        ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
     values = torch.stack(ends).tolist()  # the one synchronization
     return all(map(math.isfinite, values)) and min(values[:num_sides]) >= 0
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
@@ -24,6 +26,8 @@ from reid_torchmetrics.metrics.detection.packing import Batch, pack
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
 _NUM_LIMITS = 3
+
+Result = TypeVar("Result")
 
 
 class BoxMetric(GrowingStates):
@@ -49,6 +53,9 @@ class BoxMetric(GrowingStates):
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
 
+    invalid = "raise"
+    """what becomes of boxes that cannot be evaluated, see `INVALID`"""
+
     def __init__(self, box_format: str, max_detection_thresholds: Sequence[int] | None, **kwargs: Any) -> None:
         try:
             super().__init__(**kwargs)
@@ -56,7 +63,7 @@ class BoxMetric(GrowingStates):
             _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
             raise
         _checks.one_of("box_format", box_format, BOX_FORMATS)
-        self.box_format = box_format
+        self.box_format, self.num_dropped, self._has_warned = box_format, 0, False
         if max_detection_thresholds is not None:  # there are evaluators without limits
             self._set_limits(max_detection_thresholds)
         for name, empty in STATES.items():
@@ -105,6 +112,8 @@ class BoxMetric(GrowingStates):
                 given, before = "image_ids" in batch.states, bool(held["image_ids"])
                 _checks.given_throughout("image_id", given=given, given_before=before)
             self._warn_of_many(batch.most_detections)
+            self._warn_of_dropped(batch.num_dropped)
+        self.num_dropped += batch.num_dropped
         for name, values in batch.states.items():
             getattr(self, name).append(values)
 
@@ -117,10 +126,27 @@ class BoxMetric(GrowingStates):
         if isinstance(incoming_state, BoxMetric):
             _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
         super().merge_state(incoming_state)
+        if isinstance(incoming_state, BoxMetric):
+            self.num_dropped += incoming_state.num_dropped
 
     def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
         """What a batch adds to the states."""
-        return pack(preds, target, self.box_format, self.device)
+        return pack(preds, target, self.box_format, self.device, drop=self.invalid == "drop")
+
+    def reset(self) -> None:
+        """Forget all images, and how many boxes were dropped."""
+        if self._states_before_forward is None:  # `forward` resets, too
+            self.num_dropped = 0
+        super().reset()
+
+    def _warn_of_dropped(self, num_dropped: int) -> None:
+        if num_dropped and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"Of this batch {num_dropped} boxes were dropped, which are not finite or have a negative size. Others"
+                " will be without a warning; `num_dropped` of the metric counts them.",
+                stacklevel=5,  # the line that calls `update`
+            )
 
     def _warn_of_many(self, num_detections: int) -> None:
         limits = vars(self).get("max_detection_thresholds")
@@ -150,6 +176,12 @@ class BoxMetric(GrowingStates):
         return match_sharded_images(
             self._world, states, self._accepted_images, request, lambda: self._settings(request)
         )
+
+    def _by_workers(self, work: Callable[[], Result]) -> Result:
+        """Do all work with images on the CPU on one of our threads, but for what talks to other processes."""
+        counts = vars(self)["detection_counts"]
+        device = counts[-1].device if counts else self.device
+        return workers.run(work, device) if device.type == "cpu" and self._world.size == 1 else work()
 
     def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
         """The detections and the ground truths of some images, whichever process holds them, to be drawn.
@@ -232,7 +264,8 @@ class BoxMetric(GrowingStates):
 
         Raises:
             TypeError: `iou_type` is no name.
-            ValueError: masks are asked for, or a result is of an image that the data set does not have.
+            ValueError: masks are asked for, a result is of an image that the data set does not have, or a row has no
+                `bbox` or an id that is not an int.
         """
         check_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)
@@ -255,3 +288,11 @@ def python_bool(argument: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"Expected argument `{argument}` to be a boolean; got {type(value).__name__}.")  # noqa: TRY004
     return bool(value)
+
+
+def python_numbers(values: Any) -> Any:
+    """A list of numbers with those of NumPy and 0-d tensors as Python's own; anything else as it is."""
+    if not isinstance(values, (tuple, list)):
+        return values
+    is_single = [isinstance(each, np.generic) or (isinstance(each, Tensor) and not each.ndim) for each in values]
+    return [each.item() if single else each for each, single in zip(values, is_single, strict=True)]

@@ -25,15 +25,15 @@ class Wanted:
 
 def computed_values(matched: Matched, wanted: Wanted, device: torch.device) -> dict[str, Any]:
     """COCO's numbers, then grids and overlaps, then what is said of each class by itself."""
-    summary = matched.averages(wanted.rule).summary()
-    rounded = torch.stack([*summary.values()]).to(device, torch.float32)
-    values: dict[str, Any] = dict(zip(summary, rounded.unbind(), strict=True))
+    rounded = matched.averages(wanted.rule).numbers().to(device, torch.float32)
+    numbers = dict(zip(matched.request.grid.value_names, rounded.unbind(), strict=True))
+    values: dict[str, Any] = {}
     if wanted.extended_summary:
         values |= _grids(matched)
     # Under "micro" the first matches know one class only.
     values |= _of_classes(matched.averages(wanted.rule, len(matched.found.matches) - 1), wanted)
     values["classes"] = _as_int32(matched.found.labels)
-    return {name: moved(value, device) for name, value in values.items()}
+    return numbers | {name: moved(value, device) for name, value in values.items()}
 
 
 def _grids(matched: Matched) -> dict[str, Any]:

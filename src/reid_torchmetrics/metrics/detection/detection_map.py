@@ -25,12 +25,19 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
-from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, check_iou_type, python_bool
+from reid_torchmetrics.metrics.detection.box_metric import (
+    BACKENDS,
+    BoxMetric,
+    check_iou_type,
+    python_bool,
+    python_numbers,
+)
 from reid_torchmetrics.metrics.detection.computed_values import Wanted, computed_values
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 from reid_torchmetrics.metrics.detection.single_values import SingleValue
+from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID
 
 AVERAGES = ("macro", "micro")
 _NOT_DECISIVE = {"self", "iou_type", "backend", "max_bytes", "kwargs"}
@@ -42,6 +49,7 @@ _DEFAULTS = {
     "extended_summary": False,
     "area_ranges": {**COCO_AREA_RANGES},
     "confidence": None,
+    "invalid": "raise",
     "max_bytes": DEFAULT_MAX_BYTES,
 }
 """attributes that the `repr` shows where they are others"""
@@ -62,8 +70,8 @@ class DetectionMAP(BoxMetric):
       repeated count once, and images with other ground truths under the same id are an error. Without it, images are in
       the order in which they came; in TorchMetrics they always are.
     - `map` with `max_detection_thresholds` that do not contain 100 is that at the largest of them, not -1.
-    - `update` refuses boxes, scores and areas that are not finite and boxes of negative size, and then stores nothing
-      of the batch. What has the wrong type is a TypeError.
+    - `update` refuses boxes, scores and areas that are not finite and boxes of negative size, unless `invalid` is
+      "drop", and then stores nothing of the batch. What has the wrong type is a TypeError.
     - `compute` gives all its keys also before any image was seen. In `ious` an image and class without boxes on one
       side has a tensor without entries, not an empty list.
 
@@ -71,7 +79,7 @@ class DetectionMAP(BoxMetric):
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_type: "bbox"; masks are not evaluated here.
         iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
-        rec_thresholds: ascending recalls at which precision is read; by default 0, 0.01, ..., 1.
+        rec_thresholds: recalls, in ascending order, at which precision is read; by default 0, 0.01, ..., 1.
         max_detection_thresholds: three limits of the detections of an image and class, of which those with the highest
             scores count; by default 1, 10, 100.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
@@ -92,6 +100,8 @@ class DetectionMAP(BoxMetric):
             detection is accepted. A label behind a slash, as in "map_50/7", stands for that class alone.
         confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
             of F1 over the classes.
+        invalid: "raise", boxes, scores and areas that are not finite and boxes of negative size are an error; "drop",
+            they are left out, with one warning, and `num_dropped` counts those of this process.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
 
@@ -127,15 +137,18 @@ class DetectionMAP(BoxMetric):
         interpolation: str = "coco",
         metric: str | None = None,
         confidence: float | None = None,
+        invalid: str = "raise",
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
         limits = COCO_MAX_DETECTIONS if max_detection_thresholds is None else max_detection_thresholds
-        super().__init__(box_format, limits, **kwargs)
+        super().__init__(box_format, python_numbers(limits), **kwargs)
         check_iou_type(iou_type)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
+        _checks.one_of("invalid", invalid, INVALID)
         _checks.positive_int("max_bytes", max_bytes)
+        self.invalid = invalid
         self.iou_type, self.average, self.max_bytes = ("bbox",), average, max_bytes
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.extended_summary = python_bool("extended_summary", extended_summary)
@@ -164,8 +177,8 @@ class DetectionMAP(BoxMetric):
             raise ValueError(
                 f"`rec_thresholds` must be None with interpolation {interpolation!r}; got {rec_thresholds!r}."
             )
-        iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else iou_thresholds
-        rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else rec_thresholds
+        iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else python_numbers(iou_thresholds)
+        rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else python_numbers(rec_thresholds)
         _checks.fractions("iou_thresholds", iou_thresholds)
         check_recalls("rec_thresholds", rec_thresholds)
         self.iou_thresholds, self.rec_thresholds = [*iou_thresholds], [*rec_thresholds]
@@ -195,7 +208,9 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        matched = self._match(self._match_request())
+        return self._by_workers(lambda: self._value(self._match(self._match_request())))
+
+    def _value(self, matched: Matched) -> dict[str, Any] | Tensor:
         if self._single is None:
             wanted = Wanted(self.interpolation, self.class_metrics, self.extended_summary)
             return computed_values(matched, wanted, self.device)
@@ -208,7 +223,8 @@ class DetectionMAP(BoxMetric):
         The same on all processes; all must ask.
         """
         with self._synced():
-            return self._results(self._match(replace(self._plain_request(), with_origins=True)))
+            request = replace(self._plain_request(), with_origins=True)
+            return self._by_workers(lambda: self._results(self._match(request)))
 
     def _results(self, matched: Matched) -> DetectionResults:
         found = matched.found

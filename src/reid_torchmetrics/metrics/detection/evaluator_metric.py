@@ -105,7 +105,9 @@ class EvaluatorMetric(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        matched = self._match(self._match_request())
+        return self._by_workers(lambda: self._value(self._match(self._match_request())))
+
+    def _value(self, matched: Matched) -> dict[str, Tensor] | Tensor:
         classes, values = self._class_values(matched.found.matches[0])
         if self._single is not None:
             name, label = self._single

@@ -69,7 +69,7 @@ class SingleValue:
         averages = matched.averages(rule)
         if self.label is not None:
             averages = _of_class(averages, self.label)
-        return averages.summary()[self.name]
+        return averages.numbers()[averages.grid.value_names.index(self.name)]
 
     def _at_point(self, matched: Matched, confidence: float | None) -> Tensor:
         kind, wanted = _POINT_NAMES[self.name]
