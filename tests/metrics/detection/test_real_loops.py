@@ -94,7 +94,7 @@ def test_what_is_wrong_otherwise_is_refused_even_so():
 def test_thresholds_and_limits_may_be_numbers_of_numpy_and_tensors():
     options = {
         "iou_thresholds": [np.float32(0.75), torch.tensor(0.5), np.float64(0.5)],
-        "rec_thresholds": [torch.tensor(0.0), np.float64(0.5), 0.5, np.int64(1)],
+        "rec_thresholds": [torch.tensor(0.0), np.float64(0.5), 0.5, np.float32(1)],
         "max_detection_thresholds": [torch.tensor(10), np.int64(1), 100],
     }
     plain = {
@@ -118,23 +118,25 @@ def test_a_recall_that_is_given_twice_counts_twice():
     assert float(values["map"]) == pytest.approx(float(mean), abs=1e-6)
 
 
-KINDS = [
-    ("a meta", lambda values: values.to("meta")),
-    ("a sparse", lambda values: values.to_sparse()),
-    ("a nested", lambda values: torch.nested.nested_tensor([values])),
-]
+KINDS = [("sparse", lambda values: values.to_sparse()), ("nested", lambda values: torch.nested.nested_tensor([values]))]
+FOUND = {"boxes": torch.ones(2, 4), "scores": torch.ones(2), "labels": torch.ones(2, dtype=torch.int64)}
+TRUE = {"boxes": torch.ones(2, 4), "labels": torch.ones(2, dtype=torch.int64), "area": torch.ones(2)}
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize(("kind", "changed"), KINDS)
 @pytest.mark.parametrize(("side", "key"), [(0, "boxes"), (0, "scores"), (1, "labels"), (1, "area")])
 def test_tensors_that_hold_no_block_of_values_are_refused_in_words(kind, changed, side, key):
-    found = {"boxes": torch.ones(2, 4), "scores": torch.ones(2), "labels": torch.ones(2, dtype=torch.int64)}
-    true = {"boxes": torch.ones(2, 4), "labels": torch.ones(2, dtype=torch.int64), "area": torch.ones(2)}
-    given = [dict(found), dict(true)]
+    given = [dict(FOUND), dict(TRUE)]
     given[side][key] = changed(given[side][key])
-    message = f"`{('preds', 'target')[side]}[0]['{key}']` must be a dense tensor with values; got {kind} tensor."
+    message = f"`{('preds', 'target')[side]}[0]['{key}']` must be a dense tensor; got a {kind} one."
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        DetectionMAP().update([given[0]], [given[1]])
+
+
+def test_tensors_without_values_are_refused_in_words():
+    given = [{name: values.to("meta") for name, values in each.items()} for each in (FOUND, TRUE)]
+    with pytest.raises(TypeError, match=r"^`preds\[0\]\['boxes'\]` must have values; got a meta tensor\.$"):
         DetectionMAP().update([given[0]], [given[1]])
 
 

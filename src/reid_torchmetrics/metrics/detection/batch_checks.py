@@ -81,9 +81,9 @@ def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None
 
 def _check_dense(name: str, value: Any) -> None:
     """Raise unless a tensor holds its values as one block."""
-    kind = "a nested" if value.is_nested else "a meta" if value.is_meta else "a sparse"
-    if value.is_nested or value.is_meta or value.layout != torch.strided:
-        raise TypeError(f"`{name}` must be a dense tensor with values; got {kind} tensor.")
+    if value.is_nested or value.layout != torch.strided:
+        kind = "nested" if value.is_nested else "sparse"
+        raise TypeError(f"`{name}` must be a dense tensor; got a {kind} one.")
 
 
 def check_all_or_none(given: Sequence[bool]) -> None:
@@ -178,6 +178,8 @@ def _check_device(name: str, value: Tensor, device: torch.device | None) -> torc
         return device
     if device not in (None, value.device):
         raise ValueError(f"`{name}` must be on the device of the other tensors, {device}; got {value.device}.")
+    if value.is_meta:
+        raise TypeError(f"`{name}` must have values; got a meta tensor.")
     return value.device
 
 

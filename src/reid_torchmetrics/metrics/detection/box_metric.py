@@ -145,7 +145,7 @@ class BoxMetric(GrowingStates):
             warnings.warn(
                 f"Of this batch {num_dropped} boxes were dropped, which are not finite or have a negative size. Others"
                 " will be without a warning; `num_dropped` of the metric counts them.",
-                stacklevel=5,  # the line that calls `update`
+                stacklevel=4,  # the line that calls `update`
             )
 
     def _warn_of_many(self, num_detections: int) -> None:

@@ -169,7 +169,7 @@ def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype],
     if not kinds.issubset(dtypes):  # joined they may have one that fits
         raise ValueError
     joined = _cat(kept if len(kinds) == 1 else _exact(kept), width * sum(counts))
-    if joined.shape[1:] != ((width,) if width > 1 else ()):
+    if joined.layout is not torch.strided or joined.shape[1:] != ((width,) if width > 1 else ()):
         raise ValueError
     return joined
 
