@@ -5,7 +5,7 @@ from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, compare
 from reid_torchmetrics.functional.retrieval.reranking import KReciprocal, QueryExpansion
 from reid_torchmetrics.functional.world import DistributedMetricError
-from reid_torchmetrics.metrics.detection import DetectionMAP
+from reid_torchmetrics.metrics.detection import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.metrics.reid import (
     EmbeddingMetric,
     ReIDCMC,
@@ -27,6 +27,7 @@ __all__ = [
     "CMC",
     "MINP",
     "DetectionMAP",
+    "DetectionMetrics",
     "DistributedMetricError",
     "EmbeddingMetric",
     "GalleryDraw",
@@ -41,6 +42,8 @@ __all__ = [
     "ReIDMeasure",
     "ReIDMetrics",
     "UnpaddedDistributedSampler",
+    "VocMAP",
+    "YoloMAP",
     "compare",
     "write_report",
 ]

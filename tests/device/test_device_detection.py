@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
     AP_RULES,
     BOX_FORMATS,
+    CLAIMS,
     CONFUSION_RULES,
     VOC_RULES,
     YOLO_RULES,
@@ -16,6 +17,7 @@ from reid_torchmetrics.functional.detection import (
     GroundTruths,
     Sides,
     box_areas,
+    compute_ap,
     non_maximum_suppression,
     pairwise_iou,
     to_xywh,
@@ -153,6 +155,45 @@ def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, results)
 
 
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
+    def results(where):
+        matches = detection.match_best_of_all(
+            *packed(where), iou_thresholds=(0.5, 0.75), claim=claim, keep_ground_truths=True
+        )
+        ranked = detection.ranked_detections(matches)
+        curve = ranked.of_class(2)
+        about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls()]
+        return [
+            *(vars(matches), detection.true_positives(matches), vars(ranked), about, curve.average_precision("coco")),
+            *(detection.voc_results(matches).mean, detection.yolo_results(matches).f1),
+        ]
+
+    assert_as_on_the_cpu(device, results)
+
+
+@pytest.mark.parametrize("rule", AP_RULES)
+def test_the_area_of_two_arrays_is_that_of_the_cpu(device, deterministic, rule):
+    arrays = [torch.tensor([0.25, 0.25, 0.5]), torch.tensor([1.0, 0.5, 2 / 3])]
+    assert_as_on_the_cpu(device, lambda where: compute_ap(*moved(arrays, where), rule))
+
+
+def test_greedy_matches_are_those_of_the_cpu(device, deterministic):
+    options = {"iou_thresholds": (0.5, 0.75), "keep_ground_truths": True}
+    assert_as_on_the_cpu(device, lambda where: vars(detection.match_greedily(*packed(where), **options)))
+
+
+@pytest.mark.parametrize("make", [VocMAP, YoloMAP, lambda **options: YoloMAP(matching="scaled_yolov4", **options)])
+def test_the_metrics_of_other_evaluators_give_the_values_of_the_cpu(device, deterministic, make):
+    true = [each | {"difficult": torch.arange(len(each["labels"])) % 3 == 0} for each in TRUE]
+
+    def values(where):
+        metric = fed(make(class_metrics=True).to(where), *moved((PREDICTED, true), where))
+        return [metric.compute(), metric.results().average_precision, vars(metric.results().ranked)]
+
+    assert_as_on_the_cpu(device, values)
+
+
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("interpolation", AP_RULES)
 def test_the_metric_gives_the_values_of_the_cpu(device, deterministic, interpolation, average):
@@ -160,6 +201,16 @@ def test_the_metric_gives_the_values_of_the_cpu(device, deterministic, interpola
 
     def values(where):
         return fed(DetectionMAP(**options).to(where), *moved((PREDICTED, TRUE), where)).compute()
+
+    assert_as_on_the_cpu(device, values)
+
+
+@pytest.mark.parametrize("confidence", [None, 0.4])
+def test_a_collection_gives_the_values_of_the_cpu(device, deterministic, confidence):
+    def values(where):
+        metrics = DetectionMetrics(classes=(0, 2, 99), class_values=("map", "f1_75"), confidence=confidence).to(where)
+        separate = fed(DetectionMAP(metric="map").to(where), *moved((PREDICTED, TRUE), where))
+        return [fed(metrics, *moved((PREDICTED, TRUE), where)).compute(), separate.compute()]
 
     assert_as_on_the_cpu(device, values)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, ReIDMetrics, write_report
+from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, write_report
 from reid_torchmetrics.functional.retrieval import (
     compare,
     evaluate,
@@ -26,6 +26,7 @@ from reid_torchmetrics.plot import (
     plot_confidence,
     plot_confusion_matrix,
     plot_det,
+    plot_detection_curve,
     plot_error_breakdown,
     plot_first_ranks,
     plot_precision_recall,
@@ -67,6 +68,10 @@ def across_classes(where: str):
     return boxes(where).results(across_classes=True)
 
 
+def curve(where: str):
+    return fed_boxes(VocMAP().to(where), *moved(images(51, 8), where)).results().ranked.of_class(2)
+
+
 def drawn_boxes(where: str) -> np.ndarray:
     found, true = moved(images(51, 3), where)
     first = draw_boxes(torch.zeros(3, 128, 128, dtype=torch.uint8, device=where), found[2], true[2])
@@ -88,6 +93,7 @@ FIGURES = {
     "confusion of classes": lambda where: plot_confusion_matrix(across_classes(where).confusion_matrix(confidence=0.3)),
     "kinds of errors": lambda where: plot_error_breakdown(across_classes(where).error_breakdown()),
     "confidence": lambda where: plot_confidence(boxes(where).results()),
+    "curve of a class": lambda where: plot_detection_curve(curve(where), rule="voc07"),
     "curves of classes": lambda where: plot_precision_recall(boxes(where).results()),
     "a metric's own": lambda where: fed(ReIDMetrics().to(where), moved(batches(), where))["map"].plot(),
 }

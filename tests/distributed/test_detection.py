@@ -15,8 +15,7 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import UnpaddedDistributedSampler
 from reid_torchmetrics.metrics.base.process_group import DistributedWorld
-from reid_torchmetrics.metrics.detection import box_metric, gathering, local_matches, tensor_exchange
-from reid_torchmetrics.metrics.detection import detection_map as detection
+from reid_torchmetrics.metrics.detection import box_metric, gathering, local_matches, match_cache, tensor_exchange
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.shards import SHARDINGS
 from tests.distributed.test_errors import message_of, out_of_memory
@@ -310,11 +309,12 @@ PLACES = {
     "packing": functools.partial(out_of_memory, tensor_exchange, "_to_bits"),
     "unpacking": functools.partial(out_of_memory, tensor_exchange, "_from_bits"),
     "merging": functools.partial(out_of_memory, local_matches, "merge_matches"),
-    "averaging": functools.partial(out_of_memory, detection, "average_matches"),
+    "averaging": functools.partial(out_of_memory, match_cache, "average_matches"),
 }
 
 
 def fails_then_works(process: int, size: int, place: str) -> tuple[str, object]:
+    match_cache.matchings._entries.clear()  # of metrics with the same images
     metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[process]))
     with PLACES[place]() if process == size - 1 else mock.MagicMock():
         message = message_of(metric.compute)
@@ -330,6 +330,7 @@ def test_a_process_that_runs_out_of_memory_fails_on_all(processes, place):
 
 
 def buffers_fail(process: int, size: int) -> str:
+    match_cache.matchings._entries.clear()  # of metrics with the same images
     metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[process]))
     original, calls = DistributedWorld.guarded, []
 

@@ -152,7 +152,7 @@ def logged(folder, metric, **options) -> float:
     ("metric", "instead"),
     [
         (ReIDCMCCurve, "ReIDCMC(top_k=k)"),
-        (DetectionMAP, 'DetectionMAP(metric="map")'),
+        (DetectionMAP, 'DetectionMAP(metric="map")` by it, or `DetectionMetrics()` by `self.log_dict'),
     ],
 )
 def test_a_metric_of_several_numbers_is_refused_at_once_with_what_to_log(tmp_path, metric, instead, per_step):

@@ -6,6 +6,7 @@ from torchmetrics import Metric, MetricCollection
 
 from reid_torchmetrics import (
     DetectionMAP,
+    DetectionMetrics,
     EmbeddingMetric,
     KReciprocal,
     ReIDCMC,
@@ -14,6 +15,8 @@ from reid_torchmetrics import (
     ReIDMeasure,
     ReIDMetrics,
     ReIDMINP,
+    VocMAP,
+    YoloMAP,
 )
 
 
@@ -37,11 +40,25 @@ STATES = {"embeddings", "identities", "cameras", "roles", "index"}
 OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
-    *("extended_summary", "average", "area_ranges", "interpolation", "metric", "max_bytes", "warn_on_many_detections"),
+    *(
+        "extended_summary",
+        "average",
+        "area_ranges",
+        "interpolation",
+        "metric",
+        "confidence",
+        "max_bytes",
+        *("warn_on_many_detections", "invalid", "num_dropped"),
+    ),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts", "image_ids"),
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
     *("boxes_of", "results", "tm_to_coco", "coco_to_tm"),
 }
+COCOS_OWN = {
+    *("iou_type", "rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges"),
+    *("interpolation", "confidence"),
+}
+OF_EVALUATORS = OF_BOXES - COCOS_OWN | {"VALUES", "rule"}
 NAMES = [
     (ReIDMeanAP, OF_EMBEDDINGS),
     (ReIDMINP, OF_EMBEDDINGS),
@@ -50,6 +67,8 @@ NAMES = [
     (lambda: ReIDMeasure("rank_5"), OF_EMBEDDINGS | {"name"}),
     (Own, OF_EMBEDDINGS),
     (DetectionMAP, OF_BOXES),
+    (VocMAP, OF_EVALUATORS | {"whole_pixels", "ground_truth_difficult"}),
+    (YoloMAP, OF_EVALUATORS | {"matching", "confidence"}),
 ]
 
 
@@ -67,8 +86,14 @@ def test_a_collection_has_rank_lists_and_results_besides_the_names_of_torchmetri
     assert public(metrics) - public(MetricCollection([])) == {"nearest", "results", *metrics}
 
 
+def test_a_collection_of_detection_has_results_and_boxes_besides():
+    metrics = DetectionMetrics()
+    assert public(metrics) - public(MetricCollection([])) == {"boxes_of", "results", *metrics}
+
+
 IN_EVERY_REPR = "protocol='market1501', similarity='cosine', ties='pessimistic'"
 BOXES = "box_format='xyxy', max_detection_thresholds=[1, 10, 100], average='macro', interpolation='coco', metric=None"
+AT_HALF, BOTH = "box_format='xyxy', iou_thresholds=[0.5]", "matching='ultralytics', rule='ultralytics'"
 CHOSEN = [
     (ReIDCMC(5, compute_on_cpu=True), f"ReIDCMC(top_k=5, {IN_EVERY_REPR}, compute_on_cpu=True)"),
     (ReIDMINP(max_bytes=9, sync_on_compute=False), f"ReIDMINP({IN_EVERY_REPR}, max_bytes=9, sync_on_compute=False)"),
@@ -81,6 +106,18 @@ CHOSEN = [
     (
         DetectionMAP(rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9),
         f"DetectionMAP({BOXES}, rec_thresholds=[0.0, 1.0], extended_summary=True, max_bytes=9)",
+    ),
+    (
+        VocMAP(max_bytes=9),
+        f"VocMAP({AT_HALF}, rule='voc', whole_pixels=True, class_metrics=False, metric=None, max_bytes=9)",
+    ),
+    (
+        YoloMAP(iou_thresholds=(0.5,), metric="f1"),
+        f"YoloMAP({AT_HALF}, {BOTH}, confidence=0.1, class_metrics=False, metric='f1')",
+    ),
+    (
+        DetectionMAP(metric="f1_50", confidence=0.5),
+        f"DetectionMAP({BOXES.replace('None', repr('f1_50'))}, confidence=0.5)",
     ),
     (
         DetectionMAP(area_ranges={"all": (0, 100)}),

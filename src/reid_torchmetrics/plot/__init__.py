@@ -6,6 +6,7 @@ from reid_torchmetrics.plot.cmc import plot_cmc
 from reid_torchmetrics.plot.comparison import plot_comparison
 from reid_torchmetrics.plot.confidence import Matched, plot_confidence
 from reid_torchmetrics.plot.confusion import plot_confusion_matrix
+from reid_torchmetrics.plot.detection_curve import plot_detection_curve
 from reid_torchmetrics.plot.detection_curves import Evaluated, plot_precision_recall
 from reid_torchmetrics.plot.error_kinds import plot_error_breakdown
 from reid_torchmetrics.plot.first_ranks import plot_first_ranks
@@ -29,6 +30,7 @@ __all__ = [
     "plot_confidence",
     "plot_confusion_matrix",
     "plot_det",
+    "plot_detection_curve",
     "plot_error_breakdown",
     "plot_first_ranks",
     "plot_precision_recall",

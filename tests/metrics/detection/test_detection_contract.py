@@ -233,7 +233,9 @@ OTHER_OPTIONS = {
     "area_ranges": {"all": (0, 1e9), "tiny": (0, 100)},
     "interpolation": "voc",
     "class_names": {3: "bicycle"},
-    "metric": "map_50",
+    "metric": "f1_50",
+    "confidence": 0.5,
+    "invalid": "drop",
     "max_bytes": 1000,
     "dist_sync_on_step": True,
     "compute_on_cpu": True,
@@ -241,8 +243,14 @@ OTHER_OPTIONS = {
 }
 
 
+def one_option(name: str) -> dict[str, object]:
+    """An option with what it needs beside it."""
+    needed = {"metric": OTHER_OPTIONS["metric"]} if name == "confidence" else {}
+    return {name: OTHER_OPTIONS[name]} | needed
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-@pytest.mark.parametrize("options", [{}, OPTIONS, *({name: value} for name, value in OTHER_OPTIONS.items())])
+@pytest.mark.parametrize("options", [{}, OPTIONS, *map(one_option, OTHER_OPTIONS)])
 def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(options):
     module, values = Holder(DetectionMAP(**options)), torch.ones(1, 2)
     for use in (lambda: None, lambda: module.held(PREDS[:3], TARGET[:3]), module.held.compute, module.held.reset):

@@ -8,7 +8,8 @@ import torch
 from reid_torchmetrics.functional.detection import pairwise_iou
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.metrics.detection.images import ImageNumbering
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
+from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, merge_local_matches
+from reid_torchmetrics.metrics.detection.match_cache import Matched
 from tests.metrics.detection.detection_samples import box, fed, images
 
 
@@ -185,7 +186,7 @@ def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have(
     numbering = ImageNumbering([len(held) for held in numberings], ids, lambda: ids)
     parts = [request.run(numbering.number(held, process)) for process, held in enumerate(numberings)]
     received = [LocalMatches.from_tensors(part.to_tensors(), request) for part in parts]
-    results = DetectionMAP()._results(numbering, received)
+    results = DetectionMAP()._results(Matched(request, merge_local_matches(received), numbering))
     expected = fed(DetectionMAP(), preds, target).results()
     assert torch.equal(results.num_positives, expected.num_positives)
     assert torch.equal(results.worst_images(9).image, expected.worst_images(9).image)

@@ -76,6 +76,14 @@ def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None
                     f"Expected all {key} in `{argument}` to be of type Tensor;"
                     f" got {type(item[key]).__name__} in `{argument}[{position}]['{key}']`."
                 )
+            _check_dense(f"{argument}[{position}]['{key}']", item[key])
+
+
+def _check_dense(name: str, value: Any) -> None:
+    """Raise unless a tensor holds its values as one block."""
+    if value.is_nested or value.layout != torch.strided:
+        kind = "nested" if value.is_nested else "sparse"
+        raise TypeError(f"`{name}` must be a dense tensor; got a {kind} one.")
 
 
 def check_all_or_none(given: Sequence[bool]) -> None:
@@ -106,6 +114,15 @@ def image_id(position: int, value: object) -> int | Tensor:
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"`{name}` must fit int64; got {number}.")
     return number
+
+
+def check_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.device) -> None:
+    """Raise unless the images that have a key have a flag there for each ground truth."""
+    for position, item in enumerate(target):
+        if item.get(key) is not None:
+            name = f"target[{position}]['{key}']"
+            _check_column(name, item[key], item["labels"], (*LABEL_DTYPES, torch.bool), "an integer or bool dtype")
+            _check_device(name, item[key], device)
 
 
 def _check_image(
@@ -147,6 +164,7 @@ def _check_boxes(name: str, value: Tensor) -> Tensor:
 def _check_column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtype], wanted: str) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
+    _check_dense(name, value)
     if value.numel() == len(boxes) == 0:
         return
     if value.shape != (len(boxes),):
@@ -160,6 +178,8 @@ def _check_device(name: str, value: Tensor, device: torch.device | None) -> torc
         return device
     if device not in (None, value.device):
         raise ValueError(f"`{name}` must be on the device of the other tensors, {device}; got {value.device}.")
+    if value.is_meta:
+        raise TypeError(f"`{name}` must have values; got a meta tensor.")
     return value.device
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -19,8 +20,9 @@ from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
 from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
 from reid_torchmetrics.metrics.detection.images import STATES, ImageBoxes, ImageNumbering, Images
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
-from reid_torchmetrics.metrics.detection.packing import pack
+from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
+from reid_torchmetrics.metrics.detection.match_cache import Matched
+from reid_torchmetrics.metrics.detection.packing import Batch, pack
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
 _NUM_LIMITS = 3
@@ -51,22 +53,30 @@ class BoxMetric(GrowingStates):
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
 
-    def __init__(self, box_format: str, max_detection_thresholds: Sequence[int], **kwargs: Any) -> None:
+    invalid = "raise"
+    """what becomes of boxes that cannot be evaluated, see `INVALID`"""
+
+    def __init__(self, box_format: str, max_detection_thresholds: Sequence[int] | None, **kwargs: Any) -> None:
         try:
             super().__init__(**kwargs)
         except ValueError:
             _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
             raise
         _checks.one_of("box_format", box_format, BOX_FORMATS)
-        _checks.positive_ints("max_detection_thresholds", max_detection_thresholds, distinct=False, fits_int64=False)
-        if len(max_detection_thresholds) != _NUM_LIMITS:
-            raise ValueError(
-                f"When providing a list of max detection thresholds it should have length {_NUM_LIMITS};"
-                f" got {max_detection_thresholds!r} for `max_detection_thresholds`."
-            )
-        self.box_format, self.max_detection_thresholds = box_format, sorted(max_detection_thresholds)
+        self.box_format, self.num_dropped, self._has_warned = box_format, 0, False
+        if max_detection_thresholds is not None:  # there are evaluators without limits
+            self._set_limits(max_detection_thresholds)
         for name, empty in STATES.items():
             self._add_growing_state(name, empty)
+
+    def _set_limits(self, limits: Sequence[int]) -> None:
+        _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
+        if len(limits) != _NUM_LIMITS:
+            raise ValueError(
+                f"When providing a list of max detection thresholds it should have length {_NUM_LIMITS};"
+                f" got {limits!r} for `max_detection_thresholds`."
+            )
+        self.max_detection_thresholds = sorted(limits)
 
     @abstractmethod
     def _match_request(self) -> MatchRequest:
@@ -96,13 +106,14 @@ class BoxMetric(GrowingStates):
             ValueError: keys, shapes, devices or values that do not fit; nothing of the batch is stored then.
         """
         with self._deferring_errors():
-            batch = pack(preds, target, self.box_format, self.device)
+            batch = self._packed(preds, target)
             held = self._held()
             if batch.states and held["detection_counts"]:
                 given, before = "image_ids" in batch.states, bool(held["image_ids"])
                 _checks.given_throughout("image_id", given=given, given_before=before)
-            if self.warn_on_many_detections and batch.most_detections > self.max_detection_thresholds[-1]:
-                self._warn_of_many()
+            self._warn_of_many(batch.most_detections)
+            self._warn_of_dropped(batch.num_dropped)
+        self.num_dropped += batch.num_dropped
         for name, values in batch.states.items():
             getattr(self, name).append(values)
 
@@ -115,9 +126,33 @@ class BoxMetric(GrowingStates):
         if isinstance(incoming_state, BoxMetric):
             _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
         super().merge_state(incoming_state)
+        if isinstance(incoming_state, BoxMetric):
+            self.num_dropped += incoming_state.num_dropped
 
-    def _warn_of_many(self) -> None:
-        limit = self.max_detection_thresholds[-1]
+    def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
+        """What a batch adds to the states."""
+        return pack(preds, target, self.box_format, self.device, drop=self.invalid == "drop")
+
+    def reset(self) -> None:
+        """Forget all images, and how many boxes were dropped."""
+        if self._states_before_forward is None:  # `forward` resets, too
+            self.num_dropped = 0
+        super().reset()
+
+    def _warn_of_dropped(self, num_dropped: int) -> None:
+        if num_dropped and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                f"Of this batch {num_dropped} boxes were dropped, which are not finite or have a negative size. Others"
+                " will be without a warning; `num_dropped` of the metric counts them.",
+                stacklevel=4,  # the line that calls `update`
+            )
+
+    def _warn_of_many(self, num_detections: int) -> None:
+        limits = vars(self).get("max_detection_thresholds")
+        if not (self.warn_on_many_detections and limits and num_detections > limits[-1]):
+            return
+        limit = limits[-1]
         rank_zero_warn(
             f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit}"
             " with the highest scores count. `max_detection_thresholds` sets how many do, and"
@@ -130,14 +165,17 @@ class BoxMetric(GrowingStates):
         """Match images with the other processes."""
         self._match(self._match_request())
 
-    def _match(self, request: MatchRequest) -> tuple[ImageNumbering, list[LocalMatches]]:
-        """The numbers of the images of all processes, and the matches of each process.
+    def _match(self, request: MatchRequest) -> Matched:
+        """The matches of the images of all processes.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return match_sharded_images(self._world, self._accepted_images, request, lambda: self._settings(request))
+        states = {name: getattr(self, name) for name in self._defaults}
+        return match_sharded_images(
+            self._world, states, self._accepted_images, request, lambda: self._settings(request)
+        )
 
     def _by_workers(self, work: Callable[[], Result]) -> Result:
         """Do all work with images on the CPU on one of our threads, but for what talks to other processes."""
@@ -197,7 +235,7 @@ class BoxMetric(GrowingStates):
         return self._images(box_format="xywh")  # which is not converted
 
     def _images(self, box_format: str | None = None) -> Images:
-        states = {name: getattr(self, name) for name in STATES}
+        states = {name: getattr(self, name) for name in self._defaults}
         counts = states["detection_counts"]
         # Images are evaluated where they are, but for MPS, which has no float64.
         device = counts[-1].device if counts else self.device
@@ -231,7 +269,8 @@ class BoxMetric(GrowingStates):
 
         Raises:
             TypeError: `iou_type` is no name.
-            ValueError: masks are asked for, or a result is of an image that the data set does not have.
+            ValueError: masks are asked for, a result is of an image that the data set does not have, or a row has no
+                `bbox` or an id that is not an int.
         """
         check_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)
@@ -254,3 +293,11 @@ def python_bool(argument: str, value: object) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"Expected argument `{argument}` to be a boolean; got {type(value).__name__}.")  # noqa: TRY004
     return bool(value)
+
+
+def python_numbers(values: Any) -> Any:
+    """A list of numbers with those of NumPy and 0-d tensors as Python's own; anything else as it is."""
+    if not isinstance(values, (tuple, list)):
+        return values
+    is_single = [isinstance(each, np.generic) or (isinstance(each, Tensor) and not each.ndim) for each in values]
+    return [each.item() if single else each for each, single in zip(values, is_single, strict=True)]

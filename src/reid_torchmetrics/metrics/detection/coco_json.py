@@ -62,7 +62,8 @@ def read(results_path: str, data_set_path: str) -> tuple[list[dict[str, Any]], l
     """Detections and ground truths of each image of a data set, in its order, as `DetectionMAP.update` takes them.
 
     Raises:
-        ValueError: a result is of an image that the data set does not have.
+        ValueError: a result is of an image that the data set does not have, or a row has no box or an id that is no
+            int.
     """
     results = json.loads(Path(results_path).read_text(encoding="utf-8"))
     data_set = json.loads(Path(data_set_path).read_text(encoding="utf-8"))
@@ -71,6 +72,7 @@ def read(results_path: str, data_set_path: str) -> tuple[list[dict[str, Any]], l
     true: dict[int, list[Mapping[str, Any]]] = {image: [] for image in ids}
     for rows, images, path in ((results, found, results_path), (data_set["annotations"], true, data_set_path)):
         for row in rows:
+            _check_row(row, path)
             image = row["image_id"]
             if image not in images:
                 raise ValueError(
@@ -78,6 +80,16 @@ def read(results_path: str, data_set_path: str) -> tuple[list[dict[str, Any]], l
                 )
             images[image].append(row)
     return [_detections(found[image]) for image in ids], [_ground_truths(true[image], image) for image in ids]
+
+
+def _check_row(row: Mapping[str, Any], path: str) -> None:
+    """Raise unless a row has a box, and ids that are ints."""
+    if "bbox" not in row:
+        came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
+        raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row.get('image_id')!r}.")
+    for key, value in (("image_id", row["image_id"]), ("category_id", row.get("category_id", 0))):
+        if not isinstance(value, (int, float)) or value != int(value):
+            raise ValueError(f"`{path}` must have whole numbers as `{key}`; got {value!r}.")
 
 
 def _detections(rows: list[Mapping[str, Any]]) -> dict[str, Any]:

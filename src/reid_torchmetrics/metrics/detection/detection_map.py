@@ -12,7 +12,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, average_matches, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -25,12 +24,20 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
-from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, check_iou_type, python_bool
+from reid_torchmetrics.metrics.detection.box_metric import (
+    BACKENDS,
+    BoxMetric,
+    check_iou_type,
+    python_bool,
+    python_numbers,
+)
 from reid_torchmetrics.metrics.detection.class_names import named_classes
-from reid_torchmetrics.metrics.detection.images import ImageNumbering
-from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
+from reid_torchmetrics.metrics.detection.computed_values import Wanted, computed_values
+from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
+from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
+from reid_torchmetrics.metrics.detection.single_values import SingleValue
+from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID
 
 AVERAGES = ("macro", "micro")
 _NOT_DECISIVE = {"self", "iou_type", "backend", "max_bytes", "kwargs"}
@@ -42,6 +49,8 @@ _DEFAULTS = {
     "extended_summary": False,
     "area_ranges": {**COCO_AREA_RANGES},
     "class_names": {},
+    "confidence": None,
+    "invalid": "raise",
     "max_bytes": DEFAULT_MAX_BYTES,
 }
 """attributes that the `repr` shows where they are others"""
@@ -62,8 +71,8 @@ class DetectionMAP(BoxMetric):
       repeated count once, and images with other ground truths under the same id are an error. Without it, images are in
       the order in which they came; in TorchMetrics they always are.
     - `map` with `max_detection_thresholds` that do not contain 100 is that at the largest of them, not -1.
-    - `update` refuses boxes, scores and areas that are not finite and boxes of negative size, and then stores nothing
-      of the batch. What has the wrong type is a TypeError.
+    - `update` refuses boxes, scores and areas that are not finite and boxes of negative size, unless `invalid` is
+      "drop", and then stores nothing of the batch. What has the wrong type is a TypeError.
     - `compute` gives all its keys also before any image was seen. In `ious` an image and class without boxes on one
       side has a tensor without entries, not an empty list.
 
@@ -71,7 +80,7 @@ class DetectionMAP(BoxMetric):
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_type: "bbox"; masks are not evaluated here.
         iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
-        rec_thresholds: ascending recalls at which precision is read; by default 0, 0.01, ..., 1.
+        rec_thresholds: recalls, in ascending order, at which precision is read; by default 0, 0.01, ..., 1.
         max_detection_thresholds: three limits of the detections of an image and class, of which those with the highest
             scores count; by default 1, 10, 100.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
@@ -86,8 +95,15 @@ class DetectionMAP(BoxMetric):
             envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
             of `extended_summary` remain COCO's.
         class_names: names of the classes by label, for the keys, tables and pictures of `results`.
-        metric: the name of one value of `compute`, such as "map_50": it is then all that `compute` gives, a tensor
-            that `LightningModule.log` takes.
+        metric: the name of one number, such as "map_50": it is then all that `compute` gives, a tensor that
+            `LightningModule.log` takes. Besides the numbers of the dict there are "precision_50", "recall_50", "f1_50"
+            and "confidence_50" for a detector that is used at one confidence, at an IoU threshold of 0.5, and with
+            "_75" at 0.75: means over the classes that have ground truths, of precision over those of them of which a
+            detection is accepted. A label behind a slash, as in "map_50/7", stands for that class alone.
+        confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
+            of F1 over the classes.
+        invalid: "raise", boxes, scores and areas that are not finite and boxes of negative size are an error; "drop",
+            they are left out, with one warning, and `num_dropped` counts those of this process.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
 
@@ -123,23 +139,39 @@ class DetectionMAP(BoxMetric):
         interpolation: str = "coco",
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
+        confidence: float | None = None,
+        invalid: str = "raise",
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
         limits = COCO_MAX_DETECTIONS if max_detection_thresholds is None else max_detection_thresholds
-        super().__init__(box_format, limits, **kwargs)
+        super().__init__(box_format, python_numbers(limits), **kwargs)
         check_iou_type(iou_type)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
+        _checks.one_of("invalid", invalid, INVALID)
         _checks.positive_int("max_bytes", max_bytes)
+        self.invalid = invalid
         self.iou_type, self.average, self.max_bytes = ("bbox",), average, max_bytes
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.extended_summary = python_bool("extended_summary", extended_summary)
         self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
         self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
-        if metric is not None:
-            _checks.one_of("metric", metric, self._grid().value_names)
-        self.metric, self.class_names = metric, named_classes(class_names)
+        self.class_names = named_classes(class_names)
+        self._set_metric(metric, confidence)
+
+    def _set_metric(self, metric: str | None, confidence: float | None) -> None:
+        self.metric, self.confidence = metric, confidence
+        self._single = None if metric is None else SingleValue.parsed(metric, self._grid())
+        if self._single is not None and self._single.label is not None and self.average == "micro":
+            raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {metric!r}.")
+        if confidence is not None:
+            _checks.number("confidence", confidence)
+            if self._single is None or not self._single.is_point:
+                raise ValueError(
+                    "`confidence` must be None unless `metric` is a precision, recall or F1, such as 'f1_50'; got"
+                    f" {confidence} for {metric!r}."
+                )
 
     def _set_thresholds(
         self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, interpolation: str
@@ -149,8 +181,8 @@ class DetectionMAP(BoxMetric):
             raise ValueError(
                 f"`rec_thresholds` must be None with interpolation {interpolation!r}; got {rec_thresholds!r}."
             )
-        iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else iou_thresholds
-        rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else rec_thresholds
+        iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else python_numbers(iou_thresholds)
+        rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else python_numbers(rec_thresholds)
         _checks.fractions("iou_thresholds", iou_thresholds)
         check_recalls("rec_thresholds", rec_thresholds)
         self.iou_thresholds, self.rec_thresholds = [*iou_thresholds], [*rec_thresholds]
@@ -174,43 +206,20 @@ class DetectionMAP(BoxMetric):
             `map_per_class` and `mar_{limit}_per_class` with `class_metrics`, else -1; `classes`, the labels of all
             boxes. With `extended_summary` also `ious`, a matrix [detections, ground truths] for every image, by its
             `image_id` or else its number, and class, detections by descending score; `precision` [T, R, K, A, M],
-            `recall` [T, K, A, M] and `scores` [T, R, K, A, M], float64. With `metric` that value alone.
+            `recall` [T, K, A, M] and `scores` [T, R, K, A, M], float64. With `metric` that number alone.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        request = self._match_request()
-        return self._by_workers(lambda: self._value(request.grid, *self._match(request)))
+        return self._by_workers(lambda: self._value(self._match(self._match_request())))
 
-    def _value(
-        self, grid: CocoGrid, numbering: ImageNumbering, parts: Sequence[LocalMatches]
-    ) -> dict[str, Any] | Tensor:
-        found = merge_local_matches(parts)
-        averages = average_matches(found.matches[0], grid, rule=self.interpolation)
-        rounded = averages.numbers().to(self.device, torch.float32)
-        numbers = dict(zip(grid.value_names, rounded.unbind(), strict=True))
-        if self.metric is not None:
-            return numbers[self.metric]
-        # Beside the numbers: grids and overlaps, then what is said of each class by itself.
-        values: dict[str, Any] = {}
-        if self.extended_summary:
-            grids = evaluate_matches(found.matches[0], grid)
-            values["ious"] = Overlaps.matrices(found.overlaps, numbering.ids_by_number, grids.classes)
-            values |= {"precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
-        if len(found.matches) > 1:  # "micro": the first matches know one class only
-            averages = average_matches(found.matches[1], grid, rule=self.interpolation)
-        values |= self._of_classes(averages)
-        values["classes"] = _as_int32(found.labels)
-        return numbers | {name: _moved(value, self.device) for name, value in values.items()}
-
-    def _of_classes(self, averages: ClassAverages) -> dict[str, Tensor]:
-        if self.class_metrics:
-            precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
-        else:
-            precision = recall = torch.tensor(-1.0)
-        name = f"mar_{self.max_detection_thresholds[-1]}_per_class"
-        return {"map_per_class": precision, name: recall}
+    def _value(self, matched: Matched) -> dict[str, Any] | Tensor:
+        if self._single is None:
+            wanted = Wanted(self.interpolation, self.class_metrics, self.extended_summary)
+            return computed_values(matched, wanted, self.device)
+        value = self._single.of(matched, rule=self.interpolation, confidence=self.confidence)
+        return value.to(self.device, torch.float32)
 
     def results(self, *, across_classes: bool = False, boxes: bool = False) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
@@ -228,16 +237,19 @@ class DetectionMAP(BoxMetric):
         request = replace(self._plain_request(), with_origins=True, across_classes=across_classes)
 
         def evaluate() -> DetectionResults:
-            numbering, parts = self._match(request)
-            gathered = self._boxes_by_image(numbering.ids_by_number, "all") if boxes else None
-            return replace(self._results(numbering, parts), boxes=gathered)
+            matched = self._match(request)
+            found = self._results(matched)
+            if not boxes:
+                return found
+            return replace(found, boxes=self._boxes_by_image(found.images, "all"))
 
         with self._synced():
             return self._by_workers(evaluate)
 
-    def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
-        found = merge_local_matches(parts)
-        return make_results(found, self._grid(), numbering.ids_by_number, self.interpolation, self.class_names)
+    def _results(self, matched: Matched) -> DetectionResults:
+        assert matched.numbering is not None  # noqa: S101 - the request is not plain
+        ids = matched.numbering.ids_by_number
+        return make_results(matched.found, matched.request.grid, ids, self.interpolation, self.class_names)
 
     def _match_request(self) -> MatchRequest:
         """The matches that `compute` needs: with classes of their own, too, where they are wanted."""
@@ -259,7 +271,9 @@ class DetectionMAP(BoxMetric):
         )
 
     def _log_instead(self) -> str | None:
-        return 'DetectionMAP(metric="map")' if self.metric is None else None
+        if self.metric is not None:
+            return None
+        return 'DetectionMAP(metric="map")` by it, or `DetectionMetrics()` by `self.log_dict'
 
     def _option_texts(self) -> dict[str, str]:
         """The options that decide the value, as texts that are the same on all processes."""
@@ -281,16 +295,3 @@ class DetectionMAP(BoxMetric):
         """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "interpolation", "metric")
         return show_arguments(self, {name: getattr(self, name) for name in shown}, _DEFAULTS)
-
-
-def _as_int32(labels: Tensor) -> Tensor:
-    """The labels in the dtype of TorchMetrics, or as they are where they do not fit it."""
-    narrow = labels.int()
-    return narrow if torch.equal(narrow.long(), labels) else labels
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    """Tensors on the device of the metric; those of float64 stay where they are if it has none."""
-    if isinstance(value, dict):
-        return {name: _moved(each, device) for name, each in value.items()}
-    return value if device.type == "mps" and value.dtype == torch.float64 else value.to(device)

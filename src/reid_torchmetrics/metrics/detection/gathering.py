@@ -10,7 +10,8 @@ An error on one process is an error on all: see `functional.world` and `base.pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -19,7 +20,8 @@ from torch import Tensor
 from reid_torchmetrics.functional.world import Alone, World, all_gather_rows, differing
 from reid_torchmetrics.metrics.base import DistributedWorld, Settings, meet
 from reid_torchmetrics.metrics.detection.images import ImageBoxes, ImageNumbering, Images
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
+from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
+from reid_torchmetrics.metrics.detection.match_cache import NUM_OFFERED, Matched, drawn_number, matchings
 from reid_torchmetrics.metrics.detection.sampler_padding import ends, warn_if_padded
 from reid_torchmetrics.metrics.detection.tensor_exchange import exchange_tensors
 
@@ -27,24 +29,46 @@ from reid_torchmetrics.metrics.detection.tensor_exchange import exchange_tensors
 @torch.no_grad()
 def match_sharded_images(
     world: DistributedWorld | Alone,
+    states: Mapping[str, Sequence[Tensor]],
     collect: Callable[[], Images],
     request: MatchRequest,
     describe: Callable[[], Settings],
-) -> tuple[ImageNumbering, list[LocalMatches]]:
-    """All images of all processes, and the matches of each process.
+) -> Matched:
+    """The matches of all images of all processes, or those that were made for another metric.
 
-    `collect` gives this process's images, and `describe` what was asked for, which must be the same on all. An error at
-    the end is this process's alone: `conclude` tells the others.
+    `collect` gives this process's images, which are joined from `states`, and `describe` what was asked for, which must
+    be the same on all. An error at the end is this process's alone: `conclude` tells the others.
 
     Raises:
         DistributedMetricError: an error on some process, metrics that differ, or image ids on some processes only.
     """
-    images, numbering = _meet(world, collect, describe)
-    matches = request.run(numbering.number(images, world.process))
-    if world.size == 1:
-        return numbering, [matches]
-    received = exchange_tensors(world, [tensor.to(world.device).contiguous() for tensor in matches.to_tensors()])
-    return numbering, [_local_matches(each, request, images.device) for each in received]
+    members = () if isinstance(world, Alone) else world.members
+    known: dict[int, Matched] = {}
+    if request.is_plain and isinstance(world, Alone):
+        known = matchings.find(states, request, members)
+        if known:
+            return next(iter(known.values()))
+
+    def look() -> tuple[Images, list[int]]:
+        images = collect()
+        if request.is_plain and members:
+            known.update(matchings.find(states, request, members))
+        return images, [drawn_number(), *known, *[0] * (NUM_OFFERED - len(known))]
+
+    met = _meet(world, look, describe)
+    # The newest that process 0 offers of those that all have; all processes come to the same conclusion.
+    common = set.intersection(*(set(offered) for _, *offered in met.numbers))
+    chosen = next((number for number in met.numbers[0][1:] if number and number in common), None)
+    if chosen is not None:
+        return known[chosen]
+    numbering = met.number(world)
+    parts = [request.run(numbering.number(met.images, world.process))]
+    if world.size > 1:
+        sent = [tensor.to(world.device).contiguous() for tensor in parts[0].to_tensors()]
+        parts = [_local_matches(each, request, met.images.device) for each in exchange_tensors(world, sent)]
+    matched = Matched(request, merge_local_matches(parts), numbering)
+    matchings.keep(matched, states, members, number=met.numbers[0][0])
+    return matched
 
 
 @torch.no_grad()
@@ -58,7 +82,8 @@ def gather_images(
 
     Images that no process has are left out. The other arguments and errors are those of `match_sharded_images`.
     """
-    images, numbering = _meet(world, collect, describe)
+    met = _meet(world, lambda: (collect(), ()), describe)
+    images, numbering = met.images, met.number(world)
     numbered = numbering.number(images, world.process)
     own_ids = numbering.ids_by_number.to(images.device)[numbered.numbers.long()]
     is_chosen = torch.isin(own_ids, image.to(images.device))
@@ -82,31 +107,52 @@ class _Status(NamedTuple):
     last: int
 
 
+@dataclass(frozen=True)
+class _Met:
+    """This process's images, and what all processes said of theirs."""
+
+    images: Images
+    states: list[_Status]
+    numbers: list[list[int]]
+    """what each said besides"""
+
+    def number(self, world: DistributedWorld | Alone) -> ImageNumbering:
+        """What all processes must know of all images.
+
+        Raises:
+            DistributedMetricError: image ids on some processes only.
+        """
+        images, states = self.images, self.states
+        # Processes without images agree with any other.
+        use = {status.has_ids for status in states if status.num_images}
+        if len(use) > 1:
+            raise differing("use of `image_id`", [_use(status) for status in states])
+        sizes = [status.num_images for status in states]
+        if world.size == 1:
+            return ImageNumbering(sizes, images.image_ids, images.fingerprints)
+        # With ids all processes number all images; without, each place is dealt out in turn.
+        if not any(use):
+            warn_if_padded(world, sizes, [(status.first, status.last) for status in states])
+            return ImageNumbering(sizes, None, images.fingerprints)
+        ids, prints = _share_ids(world, images, sizes)
+        return ImageNumbering(sizes, ids, lambda: prints)
+
+
 def _meet(
-    world: DistributedWorld | Alone, collect: Callable[[], Images], describe: Callable[[], Settings]
-) -> tuple[Images, ImageNumbering]:
-    """This process's images and what all processes must know of all images."""
+    world: DistributedWorld | Alone,
+    look: Callable[[], tuple[Images, Sequence[int]]],
+    describe: Callable[[], Settings],
+) -> _Met:
+    """Begin to compute: `look` gives this process's images and numbers for the others."""
 
-    def look() -> tuple[Images, _Status]:
-        images = collect()
+    def say() -> tuple[Images, list[int]]:
+        images, numbers = look()
         first_and_last = ends(images) if world.size > 1 else (0, 0)
-        return images, _Status(len(images), int(images.image_ids is not None), *first_and_last)
+        return images, [*_Status(len(images), int(images.image_ids is not None), *first_and_last), *numbers]
 
-    images, table = meet(world, look, describe)
-    # Processes without images agree with any other.
-    states = [_Status._make(row) for row in table]
-    use = {status.has_ids for status in states if status.num_images}
-    if len(use) > 1:
-        raise differing("use of `image_id`", [_use(status) for status in states])
-    sizes = [status.num_images for status in states]
-    if world.size == 1:
-        return images, ImageNumbering(sizes, images.image_ids, images.fingerprints)
-    # With ids all processes number all images; without, each place is dealt out in turn.
-    if not any(use):
-        warn_if_padded(world, sizes, [(status.first, status.last) for status in states])
-        return images, ImageNumbering(sizes, None, images.fingerprints)
-    ids, prints = _share_ids(world, images, sizes)
-    return images, ImageNumbering(sizes, ids, lambda: prints)
+    images, table = meet(world, say, describe)
+    num = len(_Status._fields)
+    return _Met(images, [_Status._make(row[:num]) for row in table], [row[num:] for row in table])
 
 
 def _share_ids(world: World, images: Images, sizes: Sequence[int]) -> tuple[Tensor, ...]:

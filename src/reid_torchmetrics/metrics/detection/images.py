@@ -39,6 +39,8 @@ class Images:
     image_ids: Tensor | None = field(metadata=_INTS)
     fingerprints: Callable[[], Tensor]
     """of the ground truths of all images that were joined; they are seldom asked for"""
+    ground_truth_difficult: Tensor | None = None
+    """those that need not be found, of metrics that know them"""
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], box_format: str, device: torch.device) -> Images:
@@ -62,6 +64,8 @@ class Images:
         ids = ids if states["image_ids"] else None
         if ids is not None:
             _checks.given_for_all("image_id", len(ids), len(columns["detection_counts"]))
+        if "ground_truth_difficult" in states:
+            columns["ground_truth_difficult"] = _cat(states["ground_truth_difficult"], _FLAGS["empty"], device)
         return cls(**columns, image_ids=ids, fingerprints=lambda: fingerprints(given, device))
 
     def __len__(self) -> int:
@@ -81,6 +85,8 @@ class Images:
         rows |= dict.fromkeys(("detection_counts", "ground_truth_counts", "image_ids"), kept)
         columns = [(name, getattr(self, name)) for name in STATES]
         chosen: dict[str, Any] = {name: None if each is None else each[rows[name]] for name, each in columns}
+        if self.ground_truth_difficult is not None:
+            chosen["ground_truth_difficult"] = self.ground_truth_difficult[true]
         return replace(self, **chosen)
 
 

@@ -99,6 +99,11 @@ class MatchRequest:
     across_classes: bool = False
     """whether to find out which detections and ground truths overlap, of whatever classes; with origins only"""
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing of single images is wanted."""
+        return not (self.with_overlaps or self.with_origins)
+
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
         return {name: repr(getattr(self, name)) for name in _SAID}

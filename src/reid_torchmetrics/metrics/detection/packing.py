@@ -15,6 +15,7 @@ from torch import Tensor
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.metrics.detection import batch_checks
 from reid_torchmetrics.metrics.detection.images import STATES
+from reid_torchmetrics.metrics.detection.unsound_boxes import without_unsound
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # up to twice as many torch joins with one thread
 _MANY_IMAGES = 1 << 8  # whose columns are worth being joined by several threads
@@ -34,10 +35,12 @@ class Batch(NamedTuple):
     """what it adds to each of `STATES`; `image_ids` only where the images have them, nothing without images"""
     most_detections: int
     """that an image has"""
+    num_dropped: int = 0
+    """boxes that were left out"""
 
 
 @torch.no_grad()
-def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> Batch:
+def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, drop: bool = False) -> Batch:
     """Check a batch and pack it.
 
     Args:
@@ -45,6 +48,7 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
         target: of each image `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`.
         box_format: how boxes are given; they are kept so.
         device: where the states of a batch without boxes are to be.
+        drop: leave out boxes that are not finite or of negative size.
 
     Raises:
         TypeError: something of the wrong type or dtype.
@@ -66,6 +70,9 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
             packed, is_sound = work(_in_turn)
     except Exception as error:  # noqa: BLE001 - the checks of each image have better words for it
         problem = error
+    if drop and problem is None and not is_sound:
+        states, num_dropped = without_unsound(packed.states, box_format)
+        packed, is_sound = packed._replace(states=states, num_dropped=num_dropped), True
     try:
         if not is_sound:
             batch_checks.check_each_image(preds, target, box_format)
@@ -74,6 +81,20 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
     finally:
         del problem  # by its traceback it would keep this frame, and the batch, alive
     return packed
+
+
+@torch.no_grad()
+def pack_flags(key: str, target: Dicts, device: torch.device) -> Tensor:
+    """Whether each ground truth of a batch, which is known to be right otherwise, has a flag other than 0; bool.
+
+    Raises:
+        TypeError: a flag of the wrong type or dtype.
+        ValueError: flags of another shape or device than the ground truths.
+    """
+    batch_checks.check_flags(key, target, device)
+    counts = [item["labels"].numel() for item in target]
+    flags = _optional([item.get(key) for item in target], counts)
+    return torch.zeros(sum(counts), dtype=torch.bool, device=device) if flags is None else flags != 0
 
 
 def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:
@@ -148,7 +169,7 @@ def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype],
     if not kinds.issubset(dtypes):  # joined they may have one that fits
         raise ValueError
     joined = _cat(kept if len(kinds) == 1 else _exact(kept), width * sum(counts))
-    if joined.shape[1:] != ((width,) if width > 1 else ()):
+    if joined.layout is not torch.strided or joined.shape[1:] != ((width,) if width > 1 else ()):
         raise ValueError
     return joined
 

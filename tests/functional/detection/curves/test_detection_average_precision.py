@@ -236,7 +236,7 @@ def test_a_wrong_detection_more_never_helps_and_an_ignored_one_changes_nothing(r
         ({"recall_thresholds": 0.5}, TypeError, "`recall_thresholds` must be a tuple or list of floats; got float."),
         ({"recall_thresholds": []}, ValueError, "`recall_thresholds` must not be empty; got []."),
         ({"recall_thresholds": [1.5]}, ValueError, "`recall_thresholds` must hold rates from 0 to 1; got 1.5."),
-        ({"recall_thresholds": [0.5, 0.5]}, ValueError, "`recall_thresholds` must ascend; got [0.5, 0.5]."),
+        ({"recall_thresholds": [0.5, 0.4]}, ValueError, "`recall_thresholds` must ascend; got [0.5, 0.4]."),
         (
             {"rule": "voc", "recall_thresholds": [0.5]},
             ValueError,

@@ -41,7 +41,7 @@ def boxes_of(*rows: tuple) -> tuple[torch.Tensor, ...]:
 
 
 def contents(found: VocResults) -> list:
-    return [value.nan_to_num(-1).tolist() for value in vars(found).values()]
+    return [value.nan_to_num(-1).tolist() for value in vars(found).values() if isinstance(value, torch.Tensor)]
 
 
 # One image, one class, three ground truths of 10 x 10 pixels side by side.

@@ -8,6 +8,7 @@ from reid_torchmetrics.functional.detection.curves.average_precision import (
     recalls_on,
     trapezoids,
 )
+from reid_torchmetrics.functional.detection.curves.compute_ap import compute_ap
 from reid_torchmetrics.functional.detection.curves.confidence_curve import ConfidenceCurve, confidence_curve
 from reid_torchmetrics.functional.detection.curves.image_errors import ImageErrors, image_errors
 from reid_torchmetrics.functional.detection.curves.operating_points import (
@@ -21,5 +22,10 @@ from reid_torchmetrics.functional.detection.curves.precision_recall import (
     Curves,
     curves_from_matches,
     precision_at_recall,
+)
+from reid_torchmetrics.functional.detection.curves.ranked_detections import (
+    DetectionCurve,
+    RankedDetections,
+    ranked_detections,
 )
 from reid_torchmetrics.functional.detection.curves.true_positive_flags import TruePositiveFlags, curves_from_flags

@@ -7,10 +7,18 @@ from reid_torchmetrics.functional.detection.evaluators.coco import (
     coco_evaluate,
     evaluate_matches,
 )
-from reid_torchmetrics.functional.detection.evaluators.pascal_voc import VOC_RULES, VocResults, voc_evaluate
+from reid_torchmetrics.functional.detection.evaluators.pascal_voc import (
+    VOC_RULES,
+    VocResults,
+    voc_evaluate,
+    voc_results,
+)
 from reid_torchmetrics.functional.detection.evaluators.yolo import (
     YOLO_RULES,
     YoloResults,
     greedy_true_positives,
+    match_greedily,
+    true_positives,
     yolo_average_precision,
+    yolo_results,
 )

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import TruePositiveFlags, average_precision, curves_from_flags
-from reid_torchmetrics.functional.detection.inputs import (
-    BoxShapes,
-    Detections,
-    GroundTruths,
-    Shapes,
-    Sides,
-    distinct_labels,
-    order_boxes,
+from reid_torchmetrics.functional.detection.curves import (
+    RankedDetections,
+    average_precision,
+    curves_from_matches,
+    ranked_detections,
 )
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Pairs, overlapping
+from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_best_of_all
 
 VOC_RULES = ("voc", "voc07")
 """the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
@@ -40,6 +35,8 @@ class VocResults:
     """ground truths that are not difficult"""
     classes: Int[Tensor, " classes"]
     """labels, ascending"""
+    ranked: RankedDetections
+    """every detection with what it was found to be, and the curve of each class: `ranked.of_class(label)`"""
 
     @property
     def mean(self) -> Float[Tensor, " thresholds"]:
@@ -89,81 +86,30 @@ def voc_evaluate(
         ValueError: an unknown `rule`, no or bad thresholds, an `is_difficult` of another shape.
     """
     _checks.one_of("rule", rule, VOC_RULES)
-    _checks.fractions("iou_thresholds", iou_thresholds)
-    if is_difficult is None:
-        is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
-    _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
-    _checks.positive_int("max_bytes", max_bytes)
-    classes = distinct_labels(detections.labels, ground_truths.labels)
-    ground_truths, is_difficult = _without_crowds(ground_truths, is_difficult)
-    ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, None)
-    thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device=classes.device)
-    pairs = overlapping(
-        ordered_detections,
-        ordered_ground_truths,
-        _in_pixels(detections.shapes, whole_pixels=whole_pixels),
-        _in_pixels(ground_truths.shapes, whole_pixels=whole_pixels),
-        at_least=min(iou_thresholds),
+    matches = match_best_of_all(
+        detections,
+        ground_truths,
+        iou_thresholds=iou_thresholds,
+        whole_pixels=whole_pixels,
+        is_difficult=is_difficult,
         max_bytes=max_bytes,
     )
-    # A detection belongs to one ground truth; which of those that belong to the same is right depends on the threshold.
-    is_difficult = is_difficult[ordered_ground_truths.rows]
-    best_overlaps = _best_overlaps(pairs, ordered_detections.grouped, len(is_difficult))
-    flags = _flags(best_overlaps, thresholds, is_difficult)
-    counting = ordered_ground_truths.class_index[~is_difficult]
-    curves = curves_from_flags(flags, ordered_detections.class_index, counting.bincount(minlength=len(classes)))
-    return VocResults(
-        average_precision=average_precision(curves, rule=rule),
-        num_true_positives=curves.num_true_positives,
-        num_false_positives=curves.num_detections - curves.num_true_positives,
-        num_positives=curves.num_positives[0],
-        classes=classes,
-    )
+    return voc_results(matches, rule=rule)
 
 
-def _in_pixels(shapes: Shapes, *, whole_pixels: bool) -> Shapes:
-    """Boxes with the edges and areas of VOC's tools; other shapes have no other areas there."""
-    if not isinstance(shapes, BoxShapes):
-        return shapes
-    return replace(shapes, sides_of=partial(Sides.of_corners, whole_pixels=whole_pixels))
+def voc_results(matches: Matches, *, rule: str = "voc") -> VocResults:
+    """What Pascal VOC reports of matches, which `match_best_of_all` makes in its way.
 
-
-def _without_crowds(ground_truths: GroundTruths, is_difficult: Tensor) -> tuple[GroundTruths, Tensor]:
-    if ground_truths.is_crowd is not None and bool(ground_truths.is_crowd.any()):
-        kept = (~ground_truths.is_crowd).nonzero()[:, 0]
-        ground_truths, is_difficult = ground_truths.at(kept), is_difficult[kept]
-    return replace(ground_truths, is_crowd=None), is_difficult
-
-
-class _BestOverlaps(NamedTuple):
-    """Detections that overlap something, by their places in the order of accumulation, and what they overlap most.
-
-    Ground truths are those of the ordered ones, whose order in an image and class is that of the rows.
+    Raises:
+        ValueError: an unknown `rule`.
     """
-
-    places: Int[Tensor, " overlapping"]
-    ground_truth: Int[Tensor, " overlapping"]
-    iou: Float[Tensor, " overlapping"]
-
-
-def _best_overlaps(pairs: Pairs, grouped: Tensor, num_ground_truths: int) -> _BestOverlaps:
-    place = grouped[pairs.detection]
-    iou = pairs.iou.new_full((len(grouped),), -1).scatter_reduce(0, place, pairs.iou, "amax")
-    is_most = pairs.iou == iou[place]
-    first = place.new_full((len(grouped),), num_ground_truths)
-    first = first.scatter_reduce(0, place[is_most], pairs.ground_truth[is_most], "amin")
-    places = (iou > 0).nonzero()[:, 0]  # with a threshold of 0 boxes apart are pairs, too
-    return _BestOverlaps(places, first[places], iou[places])
-
-
-def _flags(best_overlaps: _BestOverlaps, thresholds: Tensor, is_difficult: Tensor) -> TruePositiveFlags:
-    """Right is the first of a ground truth that reaches the threshold; all that do are ignored if that is difficult."""
-    reaches = best_overlaps.iou >= thresholds[:, None]
-    ordinal = torch.arange(len(best_overlaps.places), device=thresholds.device).expand_as(reaches)
-    ground_truth = best_overlaps.ground_truth.expand_as(reaches)
-    winners = ordinal.new_full((len(thresholds), len(is_difficult)), len(best_overlaps.places))
-    winners = winners.scatter_reduce(1, ground_truth, torch.where(reaches, ordinal, len(best_overlaps.places)), "amin")
-    is_ignored = reaches & is_difficult[best_overlaps.ground_truth]
-    return TruePositiveFlags(
-        best_overlaps.places, (winners.gather(1, ground_truth) == ordinal) & ~is_ignored, is_ignored
+    _checks.one_of("rule", rule, VOC_RULES)
+    curves = curves_from_matches(matches)
+    return VocResults(
+        average_precision=average_precision(curves, rule=rule)[0],
+        num_true_positives=curves.num_true_positives[0],
+        num_false_positives=(curves.num_detections - curves.num_true_positives)[0],
+        num_positives=matches.num_positives[0],
+        classes=matches.classes,
+        ranked=ranked_detections(matches),
     )

@@ -14,10 +14,12 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
+    RankedDetections,
     Rule,
     TruePositiveFlags,
     area_under,
     curves_from_flags,
+    ranked_detections,
     trapezoids,
 )
 from reid_torchmetrics.functional.detection.inputs import (
@@ -27,7 +29,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     order_by_class_and_score,
     place_of_labels,
 )
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, match_images
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
 
 YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
 """rules of `average_precision` that the family has; it calls "voc" continuous"""
@@ -43,6 +45,8 @@ class YoloResults(NamedTuple):
     f1: Float[Tensor, " classes"]
     classes: Int[Tensor, " classes"]
     """labels, ascending"""
+    ranked: RankedDetections
+    """every detection of these classes with what it was found to be: `ranked.of_class(label)` is a curve"""
 
 
 @torch.no_grad()
@@ -111,7 +115,32 @@ def yolo_average_precision(
         recall=recall,
         f1=2 * precision * recall / (precision + recall + epsilon),
         classes=classes,
+        ranked=RankedDetections(
+            classes, num_positives, class_index.long(), rows, None, scores[rows], is_right, torch.zeros_like(is_right)
+        ),
     )
+
+
+def yolo_results(
+    matches: Matches, *, rule: str = "yolo", confidence: float = 0.1, end: float = 1e-3, epsilon: float = 1e-16
+) -> YoloResults:
+    """What `yolo_average_precision` gives of matches, whose equal scores are ranked by image, then by row.
+
+    `match_greedily` and `match_best_of_all` make them as the code bases do. The other arguments and errors are those
+    of `yolo_average_precision`.
+    """
+    ranked = ranked_detections(matches)
+    found = yolo_average_precision(
+        ranked.is_true_positive.T.contiguous(),
+        matches.scores,
+        ranked.classes[ranked.class_index],
+        ranked.classes.repeat_interleave(ranked.num_positives),
+        rule=rule,
+        confidence=confidence,
+        end=end,
+        epsilon=epsilon,
+    )
+    return found._replace(ranked=ranked)
 
 
 def _read_at(
@@ -137,19 +166,20 @@ def _read_at(
     return between(hits / place.clamp(min=1)), between(hits / num_positives)
 
 
-def greedy_true_positives(
+def match_greedily(
     detections: Detections,
     ground_truths: GroundTruths,
     *,
     iou_thresholds: Sequence[float],
+    keep_ground_truths: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
-) -> Bool[Tensor, "detections thresholds"]:
-    """Whether each detection overlaps an unmatched ground truth of its image and class enough, by descending score.
+) -> Matches:
+    """Match each detection, by descending score, to the unmatched ground truth that it overlaps most and enough.
 
-    It takes the one that it overlaps most, the first of equal ones: the matching of Ultralytics 8.4, which is COCO's
-    but for that, and without crowds, area ranges and limits of the number of detections. Crowds are left out here.
-    Ultralytics computes overlaps and thresholds in float32 and adds 1e-7 to the union; here both are float64 and
-    exact, so an overlap that is a threshold counts.
+    Of equal overlaps it takes the first: the matching of Ultralytics 8.4, which is COCO's but for that, and without
+    crowds, area ranges and limits of the number of detections. Crowds are left out here. Ultralytics computes overlaps
+    and thresholds in float32 and adds 1e-7 to the union; here both are float64 and exact, so an overlap that is a
+    threshold counts.
 
     Source: Ultralytics 8.4.190, `BaseValidator.match_predictions`.
 
@@ -157,6 +187,7 @@ def greedy_true_positives(
         detections: boxes with scores.
         ground_truths: boxes.
         iou_thresholds: overlaps from which on a detection is right.
+        keep_ground_truths: note which ground truth each detection took.
         max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
 
     Raises:
@@ -173,8 +204,25 @@ def greedy_true_positives(
         iou_thresholds=iou_thresholds,
         max_detections=(max(1, len(detections.labels)),),
         area_ranges={"all": (0.0, float("inf"))},
+        keep_ground_truths=keep_ground_truths,
         max_bytes=max_bytes,
     )
-    is_right = matches.true_positive.new_zeros((len(detections.labels), len(iou_thresholds)))
+    return matches.with_rows(torch.arange(len(detections.labels), device=order.device), order)
+
+
+def greedy_true_positives(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    *,
+    iou_thresholds: Sequence[float],
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Bool[Tensor, "detections thresholds"]:
+    """Whether each detection takes a ground truth, see `match_greedily`."""
+    return true_positives(match_greedily(detections, ground_truths, iou_thresholds=iou_thresholds, max_bytes=max_bytes))
+
+
+def true_positives(matches: Matches) -> Bool[Tensor, "detections thresholds"]:
+    """Whether each detection is right, by row, in the first area range; no limit of detections may leave one out."""
+    is_right = matches.true_positive.new_zeros((len(matches.rows), matches.true_positive.shape[1]))
     is_right[matches.rows[matches.columns]] = matches.true_positive[0].T
     return is_right

@@ -87,9 +87,9 @@ class CocoGrid:
 
 
 def check_recalls(argument: str, recalls: Any) -> None:
-    """Raise unless recalls are a sequence of ascending numbers from 0 to 1."""
+    """Raise unless recalls are a sequence of numbers from 0 to 1 in ascending order, one of them twice or not."""
     _checks.fractions(argument, recalls)
-    if not all(map(operator.lt, recalls, recalls[1:])):
+    if not all(map(operator.le, recalls, recalls[1:])):
         raise ValueError(f"`{argument}` must ascend; got {recalls!r}.")
 
 

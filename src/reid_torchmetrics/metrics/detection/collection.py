@@ -1,0 +1,118 @@
+"""The numbers of detection that are logged, all in one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.metrics.base import arguments_of
+from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from reid_torchmetrics.metrics.detection.results import DetectionResults
+from reid_torchmetrics.metrics.detection.single_values import SingleValue
+
+_OF_POINTS = ("precision_50", "recall_50", "f1_50")
+
+
+class DetectionMetrics(MetricCollection):
+    """COCO's numbers, and precision, recall and F1 of boxes, as a `MetricCollection`: `map`, `map_50`, ..., `f1_50`.
+
+    All members are 0-d tensors, ready for `self.log_dict`, and share one set of images and one matching.
+
+    Args:
+        values: the numbers by name, see `metric` of `DetectionMAP`; None for all of COCO's and `precision_50`,
+            `recall_50` and `f1_50`.
+        classes: names of classes by label, or labels: numbers of these classes are added, as "map/dog" or "map/7".
+        class_values: the numbers of each of them.
+        confidence: where precision, recall and F1 are taken; None for the confidence with the highest mean of F1.
+        prefix: put before every name, for instance "val/".
+        postfix: put behind every name.
+        options: see `DetectionMAP`.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: an unknown option or value, a name that is given twice, or one with a dot.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import DetectionMetrics
+        >>> metrics = DetectionMetrics(("map", "f1_50"), classes={3: "dog"})
+        >>> boxes = torch.tensor([[10.0, 10.0, 50.0, 50.0], [60.0, 60.0, 90.0, 90.0]])
+        >>> found = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
+        >>> metrics.update([found], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
+        >>> metrics.compute()  # one of two is found, and nothing else
+        {'map': tensor(0.5050), 'f1_50': tensor(0.6667), 'map/dog': tensor(0.5050)}
+    """
+
+    def __init__(
+        self,
+        values: Sequence[str] | None = None,
+        *,
+        classes: Mapping[int, str] | Sequence[int] | None = None,
+        class_values: Sequence[str] = ("map",),
+        confidence: float | None = None,
+        prefix: str | None = None,
+        postfix: str | None = None,
+        **options: Any,
+    ) -> None:
+        known = [name for name in arguments_of(DetectionMAP) if name != "metric"]
+        _checks.known_arguments("DetectionMetrics", options, [*arguments_of(DetectionMetrics), *known])
+        grid = DetectionMAP(**options)._grid()  # noqa: SLF001 - of the same room
+        values = (*grid.value_names, *_OF_POINTS) if values is None else values
+        metrics = _with_classes(_distinct("values", values), classes, class_values)
+        points = {metric for metric in metrics.values() if SingleValue.parsed(metric, grid).is_point}
+        if confidence is not None and not points:
+            raise ValueError(
+                "`confidence` must be None unless `values` have a precision, recall or F1, such as 'f1_50'; got"
+                f" {confidence}."
+            )
+        members: dict[str, Metric | MetricCollection] = {
+            name: DetectionMAP(metric=metric, confidence=confidence if metric in points else None, **options)
+            for name, metric in metrics.items()
+        }
+        super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
+        for name in members:  # the base class sorts by name
+            self._modules[name] = self._modules.pop(name)
+
+    def results(self) -> DetectionResults:
+        """Everything in float64; see `DetectionMAP.results`."""
+        return self._first_member().results()
+
+    def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
+        """The detections and the ground truths of some images, to be drawn; see `DetectionMAP.boxes_of`."""
+        return self._first_member().boxes_of(image)
+
+    def _first_member(self) -> DetectionMAP:
+        member = next(iter(self._modules.values()))
+        assert isinstance(member, DetectionMAP)  # noqa: S101 - for the type checker; see __init__
+        return member
+
+
+def _distinct(argument: str, names: Any) -> list[str]:
+    """The names; raise unless they are a sequence of distinct strings, at least one."""
+    if not isinstance(names, (tuple, list)) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"`{argument}` must be a tuple or list of strings; got {names!r}.")
+    if not names or len({*names}) < len(names):
+        raise ValueError(f"`{argument}` must hold at least one name and none twice; got {names!r}.")
+    return [*names]
+
+
+def _with_classes(
+    values: Sequence[str], classes: Mapping[int, str] | Sequence[int] | None, class_values: Sequence[str]
+) -> dict[str, str]:
+    """What `DetectionMAP(metric=...)` is to be, by the name under which it is logged."""
+    metrics = {name: name for name in values}
+    if classes is None:
+        return metrics
+    if not isinstance(classes, Mapping):
+        _checks.integers("classes", classes)
+        classes = {label: str(label) for label in classes}
+    _checks.integers("classes", [*classes])
+    shown = [*classes.values()]
+    if len({*shown}) < len(shown) or any(not isinstance(each, str) or "." in each for each in shown):
+        raise ValueError(f"`classes` must have distinct names without a dot; got {shown!r}.")
+    pairs = [(value, label) for value in _distinct("class_values", class_values) for label in classes]
+    return metrics | {f"{value}/{classes[label]}": f"{value}/{label}" for value, label in pairs}

@@ -1,0 +1,110 @@
+"""The numbers that `DetectionMAP(metric=...)` gives one at a time: means over classes, or of one class by its label."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.curves import OperatingPoints, at_confidence, confidence_curve
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
+from reid_torchmetrics.metrics.detection.match_cache import Matched
+
+POINT_VALUES: dict[str, Callable[[OperatingPoints], Tensor]] = {
+    "precision": lambda points: points.precision,
+    "recall": lambda points: points.recall,
+    "f1": lambda points: points.f1,
+    "confidence": lambda points: points.confidence,
+}
+"""What is known of a detector that is used at a confidence, [thresholds, classes]."""
+_THRESHOLDS = {"50": 0.5, "75": 0.75}
+_POINT_NAMES = {f"{kind}_{suffix}": (kind, at) for suffix, at in _THRESHOLDS.items() for kind in POINT_VALUES}
+
+
+@dataclass(frozen=True)
+class SingleValue:
+    """A number by its name: `map_50`, or `map_50/7` for that of the class with the label 7."""
+
+    name: str
+    label: int | None = None
+
+    @classmethod
+    def parsed(cls, text: str, grid: CocoGrid) -> SingleValue:
+        """The number that a text names.
+
+        Raises:
+            ValueError: there is none of that name, or what follows a slash is no label.
+        """
+        names = single_value_names(grid)
+        if not isinstance(text, str) or text in names:
+            _checks.one_of("metric", text, names)
+            return cls(text)
+        name, slash, label = text.rpartition("/")
+        _checks.one_of("metric", name if slash else text, names)
+        if not re.fullmatch(r"-?\d+", label):
+            raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {text!r}.")
+        return cls(name, int(label))
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it depends on a confidence."""
+        return self.name in _POINT_NAMES
+
+    def of(self, matched: Matched, *, rule: str, confidence: float | None) -> Tensor:
+        """The number, float64, and -1 where there are no ground truths.
+
+        Args:
+            matched: of all images.
+            rule: of average precision.
+            confidence: where precision, recall and F1 are taken; None for that with the highest mean of F1.
+        """
+        if self.is_point:
+            return self._at_point(matched, confidence)
+        averages = matched.averages(rule)
+        if self.label is not None:
+            averages = _of_class(averages, self.label)
+        return averages.numbers()[averages.grid.value_names.index(self.name)]
+
+    def _at_point(self, matched: Matched, confidence: float | None) -> Tensor:
+        kind, wanted = _POINT_NAMES[self.name]
+        matches, thresholds = matched.found.matches[0], [*matched.request.grid.iou_thresholds]
+        nothing = torch.tensor(-1.0, dtype=torch.float64, device=matches.num_positives.device)
+        chosen = matches.num_positives[0] > 0
+        if self.label is not None:
+            chosen = chosen & (matches.classes == self.label)
+        if wanted not in thresholds or not bool(chosen.any()):
+            return nothing
+        place = thresholds.index(wanted)
+        if confidence is None:
+            confidence = matched.once(("best", place), lambda: _best_confidence(matched, place))
+            if confidence is None:  # nothing is right
+                return nothing if kind == "confidence" else nothing.new_zeros(())
+        points = matched.once(("at", confidence), lambda: at_confidence(matches, confidence))
+        return POINT_VALUES[kind](points)[place, chosen].nanmean().nan_to_num(0.0)
+
+
+def single_value_names(grid: CocoGrid) -> list[str]:
+    """The names that `SingleValue.parsed` knows, before a slash."""
+    return [*grid.value_names, *_POINT_NAMES]
+
+
+def _best_confidence(matched: Matched, place: int) -> float | None:
+    curve = confidence_curve(matched.found.matches[0], threshold=place)
+    best: Any = curve.best()
+    return None if best is None else float(curve.confidence[best])
+
+
+def _of_class(averages: ClassAverages, label: int) -> ClassAverages:
+    chosen = averages.classes == label
+    return replace(
+        averages,
+        classes=averages.classes[chosen],
+        average_precision={limit: each[..., chosen] for limit, each in averages.average_precision.items()},
+        recall=averages.recall[..., chosen],
+    )

@@ -1,0 +1,85 @@
+"""The numbers of detection to log on several processes: the same as on one, after one matching on each."""
+
+from contextlib import contextmanager
+from unittest import mock
+
+import pytest
+
+from reid_torchmetrics import DetectionMAP, DetectionMetrics
+from reid_torchmetrics.metrics.detection import local_matches
+from tests.metrics.detection.detection_samples import fed, images
+
+NUM_IMAGES = 11
+
+
+@contextmanager
+def counting():
+    """Count the matchings of this process."""
+    with mock.patch.object(local_matches, "match_on_grid", wraps=local_matches.match_on_grid) as counter:
+        yield counter
+
+
+def own(process: int, size: int, *, empty: int | None = None, with_ids: bool = True):
+    given = images(71, NUM_IMAGES, with_ids=with_ids)
+    return ([], []) if process == empty else tuple(side[process::size] for side in given)
+
+
+def collection(process: int, size: int, empty: int | None, with_ids: bool) -> tuple[int, dict[str, float]]:
+    metrics = fed(DetectionMetrics(classes=range(3)), *own(process, size, empty=empty, with_ids=with_ids))
+    with counting() as counter:
+        values = metrics.compute()
+    return counter.call_count, {name: float(value) for name, value in values.items()}
+
+
+@pytest.mark.parametrize(("size", "empty"), [(1, None), (2, None), (3, None), (2, 0), (2, 1)])
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_a_collection_matches_once_and_has_the_values_of_one_process(processes, size, empty, with_ids):
+    given = images(71, NUM_IMAGES, with_ids=with_ids)
+    if empty is not None:
+        given = tuple(side[1 - empty :: 2] for side in given)
+    alone = fed(DetectionMetrics(classes=range(3), sync_on_compute=False), *given).compute()
+    expected = {name: float(value) for name, value in alone.items()}
+    assert processes.run(size, collection, empty, with_ids) == [(1, expected)] * size
+
+
+def separate(process: int, size: int) -> tuple[int, list[float]]:
+    metrics = [
+        DetectionMAP(metric="map"),
+        DetectionMAP(metric="f1_50"),
+        DetectionMAP(metric="map", interpolation="voc"),
+    ]
+    with counting() as counter:
+        values = [float(fed(metric, *own(process, size)).compute()) for metric in metrics]
+    return counter.call_count, values
+
+
+def test_separate_metrics_match_once(processes):
+    given = images(71, NUM_IMAGES, with_ids=True)
+    options = [{"metric": "map"}, {"metric": "f1_50"}, {"metric": "map", "interpolation": "voc"}]
+    expected = [float(fed(DetectionMAP(sync_on_compute=False, **each), *given).compute()) for each in options]
+    assert processes.run(3, separate) == [(1, expected)] * 3
+
+
+def grows_on_one_process(process: int, size: int) -> tuple[int, list[float]]:
+    """The second metric has one image more, on process 0 only, and process 1 finds its own as they were."""
+    preds, target = own(process, size)
+    first, second = fed(DetectionMAP(metric="map"), preds, target), fed(DetectionMAP(metric="map"), preds, target)
+    with counting() as counter:
+        values = [float(first.compute())]
+        extra = images(72, 1)
+        extra[1][0]["image_id"] = 9999
+        fed(second, *(extra if process == 0 else ([], [])))
+        values.append(float(second.compute()))
+    return counter.call_count, values
+
+
+def test_images_that_changed_on_one_process_are_matched_again_on_all(processes):
+    outcomes = processes.run(2, grows_on_one_process)
+    assert outcomes[0] == outcomes[1]
+    count, (first, second) = outcomes[0]
+    assert count == 2
+    assert first != second
+    extra = images(72, 1)
+    extra[1][0]["image_id"] = 9999
+    given = tuple([*side, *more] for side, more in zip(images(71, NUM_IMAGES, with_ids=True), extra, strict=True))
+    assert second == float(fed(DetectionMAP(metric="map", sync_on_compute=False), *given).compute())

@@ -1,0 +1,346 @@
+"""The numbers of detection to log: by their names, of classes, at a confidence, and of one matching for all metrics."""
+
+import copy
+import gc
+import re
+import warnings
+from unittest import mock
+
+import lightning
+import pytest
+import torch
+from lightning.pytorch.loggers import CSVLogger
+
+from reid_torchmetrics import DetectionMAP, DetectionMetrics
+from reid_torchmetrics.metrics.detection import local_matches, match_cache
+from tests.metrics.detection.detection_samples import fed, images
+
+GIVEN = images(61, 10, with_ids=True)
+COCO = [
+    *("map", "map_50", "map_75", "map_small", "map_medium", "map_large"),
+    *("mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"),
+]
+POINTS = ["precision_50", "recall_50", "f1_50"]
+
+
+@pytest.fixture(autouse=True)
+def num_matchings(monkeypatch):
+    """Counts the matchings of a test, which begins with none remembered."""
+    monkeypatch.setattr(match_cache.matchings, "_entries", [])
+    counter = mock.Mock(wraps=local_matches.match_on_grid)
+    monkeypatch.setattr(local_matches, "match_on_grid", counter)
+    return counter
+
+
+def example() -> tuple[list, list]:
+    """Two classes in one image: of 5 two are found and one box is wrong, of 8 the one there is, with a low score."""
+    boxes = torch.tensor([[x, 0.0, x + 10.0, 10.0] for x in (0.0, 20.0, 40.0, 60.0, 80.0)])
+    found = {
+        "boxes": boxes[[0, 1, 4, 3]],
+        "scores": torch.tensor([0.9, 0.4, 0.6, 0.2]),
+        "labels": torch.tensor([5, 5, 5, 8]),
+    }
+    return [found], [{"boxes": boxes[:4], "labels": torch.tensor([5, 5, 5, 8])}]
+
+
+def number(metric: str, **options) -> float:
+    return float(fed(DetectionMAP(metric=metric, **options), *example()).compute())
+
+
+def test_precision_recall_and_f1_are_means_over_classes_at_the_best_confidence():
+    # F1 of 5 and of 8 from the scores on: 0.9: 2/4, 0. 0.6: 2/5, 0. 0.4: 4/6, 0. 0.2: 4/6, 1, the highest mean.
+    assert number("confidence_50") == pytest.approx(0.2)
+    assert number("precision_50") == pytest.approx((2 / 3 + 1) / 2)
+    assert number("recall_50") == pytest.approx((2 / 3 + 1) / 2)
+    assert number("f1_50") == pytest.approx((2 / 3 + 1) / 2)
+
+
+def test_they_are_taken_at_a_confidence_that_is_given():
+    # From 0.5 on 5 has a right and a wrong box, 8 has none: it has no precision.
+    expected = {"confidence_50": 0.5, "precision_50": 1 / 2, "recall_50": (1 / 3 + 0) / 2, "f1_50": (2 / 5 + 0) / 2}
+    for name, value in expected.items():
+        assert number(name, confidence=0.5) == pytest.approx(value)
+    assert [number(name, confidence=0.95) for name in POINTS] == [0, 0, 0]
+
+
+def test_a_score_in_float32_reaches_a_confidence_of_its_digits():
+    assert number("recall_50", confidence=0.9) == pytest.approx((1 / 3 + 0) / 2)
+
+
+def test_a_label_behind_a_slash_stands_for_one_class():
+    assert number("map_50/5") == pytest.approx((34 + 33 * 2 / 3) / 101)  # recalls up to 1/3, and up to 2/3
+    assert [number("map/8"), number("mar_100/8"), number("map_75/8")] == [1, 1, 1]
+    assert number("recall_50/5") == pytest.approx(2 / 3)
+    assert number("f1_50/8", confidence=0.1) == 1
+    assert number("f1_50/8", confidence=0.3) == 0
+
+
+def test_classes_of_which_there_is_nothing_give_minus_one():
+    assert [number(f"{name}/77") for name in ("map", "mar_small", *POINTS)] == [-1] * 5
+    assert [number(f"map/{label}") for label in (-3, 10**12)] == [-1, -1]
+    empty = torch.empty(0)
+    nothing = [dict.fromkeys(("boxes", "scores", "labels"), empty)], [dict.fromkeys(("boxes", "labels"), empty)]
+    for name in (*COCO, *POINTS, "confidence_75"):
+        assert float(fed(DetectionMAP(metric=name), *nothing).compute()) == -1
+
+
+def test_a_threshold_that_is_not_looked_at_gives_minus_one():
+    assert number("f1_75", iou_thresholds=[0.5]) == number("map_75", iou_thresholds=[0.5]) == -1
+
+
+def test_where_nothing_is_right_the_numbers_are_zero_and_there_is_no_best_confidence():
+    preds, target = example()
+    preds[0]["boxes"] = preds[0]["boxes"] + 500
+    values = {
+        name: float(fed(DetectionMAP(metric=name), preds, target).compute()) for name in (*POINTS, "confidence_50")
+    }
+    assert values == {"precision_50": 0, "recall_50": 0, "f1_50": 0, "confidence_50": -1}
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_they_are_those_of_the_results(seed, average):
+    given = images(seed, 9, with_ids=True)
+    results = fed(DetectionMAP(average=average), *given).results()
+    points = results.at_confidence(0.4)
+    has_positives = points.num_positives > 0
+    for name, values in (("precision", points.precision), ("recall", points.recall), ("f1", points.f1)):
+        value = fed(DetectionMAP(metric=f"{name}_75", confidence=0.4, average=average), *given).compute()
+        assert float(value) == pytest.approx(float(values[5, has_positives].nanmean()), abs=1e-6)
+
+
+def test_the_numbers_of_classes_are_those_of_class_metrics():
+    values = fed(DetectionMAP(class_metrics=True), *GIVEN).compute()
+    for place, label in enumerate(values["classes"].tolist()):
+        assert float(fed(DetectionMAP(metric=f"map/{label}"), *GIVEN).compute()) == float(
+            values["map_per_class"][place]
+        )
+        recall = fed(DetectionMAP(metric=f"mar_100/{label}"), *GIVEN).compute()
+        assert float(recall) == float(values["mar_100_per_class"][place])
+
+
+def test_the_collection_has_the_numbers_of_coco_and_three_at_a_confidence():
+    values = fed(DetectionMetrics(prefix="val/"), *GIVEN).compute()
+    assert list(values) == [f"val/{name}" for name in (*COCO, *POINTS)]
+    expected = fed(DetectionMAP(), *GIVEN).compute()
+    for name in COCO:
+        assert torch.equal(values[f"val/{name}"], expected[name])
+    for name in POINTS:
+        assert values[f"val/{name}"] == fed(DetectionMAP(metric=name), *GIVEN).compute()
+
+
+@pytest.mark.parametrize(("classes", "names"), [({5: "dog", 8: "cat"}, ["dog", "cat"]), ((5, 8), ["5", "8"])])
+def test_the_collection_has_numbers_of_classes(classes, names):
+    metrics = DetectionMetrics(("map",), classes=classes, class_values=("map_50", "f1_50"), postfix="_x")
+    values = fed(metrics, *example()).compute()
+    assert list(values) == [f"{name}_x" for name in ("map", *(f"{v}/{c}" for v in ("map_50", "f1_50") for c in names))]
+    assert values[f"map_50/{names[1]}_x"] == 1
+
+
+def test_a_confidence_is_that_of_the_numbers_which_have_one():
+    values = fed(DetectionMetrics(("map", "recall_50"), confidence=0.5), *example()).compute()
+    assert float(values["recall_50"]) == pytest.approx(1 / 6)
+
+
+def test_area_ranges_and_limits_name_their_numbers():
+    metrics = DetectionMetrics(area_ranges={"any": (0, 1e9), "tiny": (0, 9)}, max_detection_thresholds=[1, 2, 3])
+    assert list(metrics) == ["map", "map_50", "map_75", "map_tiny", "mar_1", "mar_2", "mar_3", "mar_tiny", *POINTS]
+
+
+def test_a_collection_matches_once(num_matchings):
+    metrics = fed(DetectionMetrics(classes=range(4)), *GIVEN)
+    values = metrics.compute()
+    assert num_matchings.call_count == 1
+    for member in metrics.values():
+        member._computed = None
+    assert metrics.compute() == values
+    assert num_matchings.call_count == 1
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_metrics_that_are_fed_the_same_batches_match_once(num_matchings, size):
+    metrics = [DetectionMAP(), DetectionMAP(metric="map_50"), DetectionMAP(interpolation="voc"), DetectionMetrics()]
+    values = [fed(metric, *GIVEN, size=size).compute() for metric in metrics]
+    assert num_matchings.call_count == 1
+    num_matchings.reset_mock()
+    match_cache.matchings._entries.clear()
+    assert values[2]["map"] == fed(DetectionMAP(metric="map", interpolation="voc"), *GIVEN, size=size).compute()
+    assert num_matchings.call_count == 1
+
+
+@pytest.mark.parametrize(
+    "options", [{"average": "micro"}, {"iou_thresholds": [0.5]}, {"max_detection_thresholds": [1, 2, 30]}]
+)
+def test_other_options_of_matching_match_again(num_matchings, options):
+    fed(DetectionMAP(), *GIVEN).compute()
+    value = fed(DetectionMAP(metric="map", **options), *GIVEN).compute()
+    assert num_matchings.call_count == 2
+    match_cache.matchings._entries.clear()
+    assert value == fed(DetectionMAP(metric="map", **options), *GIVEN).compute()
+
+
+CHANGES = [
+    lambda preds, target: preds[3].update(scores=preds[3]["scores"] / 2),
+    lambda preds, target: preds[3].update(boxes=preds[3]["boxes"] + 1),
+    lambda preds, target: preds[3].update(labels=preds[3]["labels"] + 1),
+    lambda preds, target: target[3].update(labels=target[3]["labels"] + 1),
+    lambda preds, target: target[3].update(iscrowd=torch.ones_like(target[3]["labels"])),
+    lambda preds, target: target[3].update(area=torch.ones(len(target[3]["labels"]))),
+    lambda preds, target: target[3].update(image_id=5000),
+    lambda preds, target: [preds.pop(), target.pop()],
+    lambda preds, target: preds[3].update(boxes=preds[3]["boxes"].double()),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_other_images_match_again(num_matchings, change):
+    fed(DetectionMAP(), *GIVEN).compute()
+    changed = copy.deepcopy(GIVEN)
+    change(*changed)
+    value = fed(DetectionMetrics(), *changed).compute()
+    assert num_matchings.call_count == 2
+    match_cache.matchings._entries.clear()
+    assert fed(DetectionMetrics(), *changed).compute() == value
+
+
+def test_more_images_and_writing_to_those_that_are_held_match_again(num_matchings):
+    metric = fed(DetectionMAP(metric="map"), GIVEN[0][:6], GIVEN[1][:6])
+    first = metric.compute()
+    second = fed(metric, GIVEN[0][6:], GIVEN[1][6:]).compute()
+    assert num_matchings.call_count == 2
+    assert first != second
+    metric.detection_scores[0].mul_(0.01)
+    metric._computed = None
+    metric.compute()
+    assert num_matchings.call_count == 3
+
+
+def test_nothing_is_remembered_longer_than_the_images():
+    metrics = fed(DetectionMetrics(), *GIVEN)
+    metrics.compute()
+    assert len(match_cache.matchings._entries) == 1
+    metrics.reset()
+    gc.collect()
+    assert match_cache.matchings._entries == []
+
+
+def test_results_and_overlaps_are_made_anew(num_matchings):
+    metric = fed(DetectionMAP(extended_summary=True), *GIVEN)
+    first, second = metric.results(), metric.results()
+    first.matches.scores.zero_()
+    assert bool(second.matches.scores.any())
+    metric.compute()
+    assert match_cache.matchings._entries == []
+
+
+def test_results_and_boxes_are_those_of_a_member():
+    metrics = fed(DetectionMetrics(), *GIVEN)
+    results = metrics.results()
+    assert results.summary()["map"] == fed(DetectionMAP(), *GIVEN).results().summary()["map"]
+    found, true = metrics.boxes_of(results.worst_images(2).image)
+    assert len(found) == len(true) == 2
+
+
+class Module(lightning.LightningModule):
+    """Logs a collection, and two metrics of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.metrics = DetectionMetrics(classes={2: "dog"}, prefix="val/")
+        self.own, self.strict = DetectionMAP(metric="map"), DetectionMAP(metric="map_75")
+
+    def validation_step(self, batch, batch_idx):
+        for metric in (self.metrics, self.own, self.strict):
+            metric.update(*batch)
+
+    def on_validation_epoch_end(self):
+        self.log_dict(self.metrics)
+        self.log_dict({"own": self.own, "strict": self.strict})
+
+
+def test_lightning_logs_them_after_one_matching(tmp_path, num_matchings):
+    batches = [(GIVEN[0][first : first + 4], GIVEN[1][first : first + 4]) for first in range(0, 10, 4)]
+    run = lightning.Trainer(
+        accelerator="cpu", logger=CSVLogger(tmp_path), enable_progress_bar=False, enable_model_summary=False
+    )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*does not have many workers")
+        warnings.filterwarnings("ignore", message=".*LeafSpec")
+        (values,) = run.validate(Module(), torch.utils.data.DataLoader(batches, batch_size=None), verbose=False)
+    assert num_matchings.call_count == 1
+    match_cache.matchings._entries.clear()
+    expected = fed(DetectionMetrics(classes={2: "dog"}, prefix="val/"), *GIVEN).compute()
+    assert values == pytest.approx(
+        {name: float(value) for name, value in expected.items()}
+        | {"own": float(expected["val/map"]), "strict": float(expected["val/map_75"])}
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        (
+            {"metric": "map/dog"},
+            ValueError,
+            "`metric` must have a label behind the slash, as in 'map/3'; got 'map/dog'.",
+        ),
+        (
+            {"metric": "map/3", "average": "micro"},
+            ValueError,
+            "`metric` must be a mean with average 'micro', which knows one class; got 'map/3'.",
+        ),
+        (
+            {"metric": "map", "confidence": 0.5},
+            ValueError,
+            (
+                "`confidence` must be None unless `metric` is a precision, recall or F1, such as 'f1_50'; got 0.5 for"
+                " 'map'."
+            ),
+        ),
+        ({"metric": "f1_50", "confidence": "high"}, TypeError, "`confidence` must be a number; got str."),
+    ],
+)
+def test_bad_options_of_the_metric_are_refused(options, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        DetectionMAP(**options)
+
+
+def test_an_unknown_number_is_refused_with_those_there_are():
+    with pytest.raises(ValueError, match=r"^`metric` must be one of 'map', .*'f1_75', 'confidence_75'; got 'mAP'\.$"):
+        DetectionMAP(metric="mAP/3")
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"values": "map"}, TypeError, "`values` must be a tuple or list of strings; got 'map'."),
+        ({"values": ()}, ValueError, "`values` must hold at least one name and none twice; got ()."),
+        (
+            {"values": ("map", "map")},
+            ValueError,
+            "`values` must hold at least one name and none twice; got ('map', 'map').",
+        ),
+        ({"classes": {1: "a.b"}}, ValueError, "`classes` must have distinct names without a dot; got ['a.b']."),
+        (
+            {"classes": {1: "a", 2: "a"}},
+            ValueError,
+            "`classes` must have distinct names without a dot; got ['a', 'a'].",
+        ),
+        ({"classes": {"a": 1}}, TypeError, "`classes` must hold ints only; got 'a'."),
+        (
+            {"values": ("map",), "confidence": 0.5},
+            ValueError,
+            "`confidence` must be None unless `values` have a precision, recall or F1, such as 'f1_50'; got 0.5.",
+        ),
+    ],
+)
+def test_bad_options_of_the_collection_are_refused(options, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        DetectionMetrics(**options)
+
+
+@pytest.mark.parametrize("option", [{"metrics": 1}, {"metric": "map"}])
+def test_unknown_options_are_named(option):
+    with pytest.raises(ValueError, match=f"`{next(iter(option))}`"):
+        DetectionMetrics(**option)

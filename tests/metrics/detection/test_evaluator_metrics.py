@@ -1,0 +1,272 @@
+"""Pascal VOC and the YOLO family as metrics: equal to their functions, from the dicts of `DetectionMAP`."""
+
+import math
+import re
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
+from reid_torchmetrics.functional.detection import (
+    VOC_RULES,
+    YOLO_RULES,
+    Detections,
+    GroundTruths,
+    greedy_true_positives,
+    match_best_of_all,
+    to_xywh,
+    true_positives,
+    voc_evaluate,
+    yolo_average_precision,
+)
+from reid_torchmetrics.metrics.detection import YOLO_MATCHINGS
+from tests.metrics.detection.detection_samples import fed, images
+
+THRESHOLDS = (0.5, 0.75)
+
+
+def with_difficult(seed: int, num_images: int = 12, *, with_ids: bool = True):
+    preds, target = images(seed, num_images, with_ids=with_ids)
+    generator = torch.Generator().manual_seed(seed)
+    for image, item in enumerate(target):
+        if image % 4:
+            item["difficult"] = torch.rand(len(item["labels"]), generator=generator) < 0.3
+    return preds, target
+
+
+def packed(preds, target) -> tuple[Detections, GroundTruths, torch.Tensor]:
+    """The images as the functions take them, in the order of their ids, and which ground truths are difficult."""
+    order = sorted(range(len(target)), key=lambda place: target[place].get("image_id", place))
+    preds, target = ([side[place] for place in order] for side in (preds, target))
+
+    def joined(side, key, default=None):
+        return torch.cat([item.get(key, torch.zeros(len(item["labels"]))) for item in side])
+
+    numbers = [
+        torch.arange(len(side)).repeat_interleave(torch.tensor([len(item["labels"]) for item in side]))
+        for side in (preds, target)
+    ]
+    detections = Detections(
+        to_xywh(joined(preds, "boxes"), "xyxy"), joined(preds, "scores"), joined(preds, "labels"), numbers[0]
+    )
+    truths = GroundTruths(
+        to_xywh(joined(target, "boxes"), "xyxy"), joined(target, "labels"), numbers[1], joined(target, "iscrowd") != 0
+    )
+    return detections, truths, joined(target, "difficult") != 0
+
+
+def right(detections: Detections, truths: GroundTruths, matching: str) -> torch.Tensor:
+    if matching == "ultralytics":
+        return greedy_true_positives(detections, truths, iou_thresholds=THRESHOLDS)
+    return true_positives(match_best_of_all(detections, truths, iou_thresholds=THRESHOLDS, claim=matching))
+
+
+def yolo_function(given, *, matching: str, **options):
+    detections, truths, _ = packed(*given)
+    labels = truths.labels[~truths.is_crowd]
+    return yolo_average_precision(
+        right(detections, truths, matching), detections.scores, detections.labels, labels, **options
+    )
+
+
+def shuffled(given, seed: int = 3):
+    order = torch.randperm(len(given[0]), generator=torch.Generator().manual_seed(seed)).tolist()
+    return tuple([side[place] for place in order] for side in given)
+
+
+@pytest.mark.parametrize("whole_pixels", [True, False])
+@pytest.mark.parametrize("rule", VOC_RULES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_voc_is_its_function_in_any_order(seed, rule, whole_pixels):
+    given = with_difficult(seed)
+    detections, truths, is_difficult = packed(*given)
+    options = {"rule": rule, "whole_pixels": whole_pixels}
+    expected = voc_evaluate(detections, truths, iou_thresholds=THRESHOLDS, is_difficult=is_difficult, **options)
+    for images_in_order, size in ((given, 5), (shuffled(given), 1)):
+        metric = fed(VocMAP(iou_thresholds=THRESHOLDS, class_metrics=True, **options), *images_in_order, size=size)
+        results, values = metric.results(), metric.compute()
+        for name in ("average_precision", "num_true_positives", "num_false_positives", "num_positives", "classes"):
+            assert torch.equal(getattr(results, name).nan_to_num(-1), getattr(expected, name).nan_to_num(-1))
+        assert float(values["map"]) == pytest.approx(float(expected.mean.mean()), abs=1e-6)
+        assert [float(values["map_50"]), float(values["map_75"])] == pytest.approx(expected.mean.tolist(), abs=1e-6)
+        per_class = expected.average_precision[0].nan_to_num(-1).float()
+        assert torch.equal(values["map_50_per_class"], per_class)
+        assert torch.equal(values["classes"], expected.classes)
+
+
+@pytest.mark.parametrize("matching", YOLO_MATCHINGS)
+@pytest.mark.parametrize("rule", [None, *YOLO_RULES])
+def test_the_yolo_family_is_its_functions_in_any_order(matching, rule):
+    given = images(3, 12, with_ids=True)
+    used = YOLO_MATCHINGS[matching].rule if rule is None else rule
+    expected = yolo_function(given, matching=matching, rule=used, confidence=0.3)
+    options = {"matching": matching, "rule": rule, "confidence": 0.3, "class_metrics": True}
+    for images_in_order in (given, shuffled(given)):
+        metric = fed(YoloMAP(iou_thresholds=THRESHOLDS, **options), *images_in_order)
+        results, values = metric.results(), metric.compute()
+        for name in ("average_precision", "precision", "recall", "f1", "classes"):
+            assert torch.equal(getattr(results, name), getattr(expected, name))
+        assert float(values["map"]) == pytest.approx(float(expected.average_precision.mean()), abs=1e-6)
+        assert float(values["map_75"]) == pytest.approx(float(expected.average_precision[:, 1].mean()), abs=1e-6)
+        for name in ("precision", "recall", "f1"):
+            assert float(values[name]) == pytest.approx(float(getattr(expected, name).mean()), abs=1e-6)
+            assert torch.equal(values[f"{name}_per_class"], getattr(expected, name).float())
+
+
+def test_the_matchings_of_the_family_differ_where_objects_are_crowded():
+    # Two people that overlap by half, and two detections that lie nearer to the first: only Ultralytics gives the
+    # second detection the second best.
+    people = torch.tensor([[0.0, 0.0, 30.0, 10.0], [10.0, 0.0, 40.0, 10.0]])
+    found = torch.tensor([[0.0, 0.0, 30.0, 10.0], [3.0, 0.0, 33.0, 10.0]])
+    labels = torch.zeros(2, dtype=torch.int64)
+    given = (
+        [{"boxes": found, "scores": torch.tensor([0.9, 0.8]), "labels": labels}],
+        [{"boxes": people, "labels": labels}],
+    )
+    recalls = {name: float(fed(YoloMAP(matching=name, metric="recall"), *given).compute()) for name in YOLO_MATCHINGS}
+    assert recalls == {"ultralytics": 1.0, "scaled_yolov4": 0.5, "yolov4": 0.5}
+
+
+def test_boxes_in_every_format_and_images_that_came_twice_are_the_same():
+    given = with_difficult(5)
+    expected = fed(VocMAP(), *given).compute()
+    again = tuple([*side, *side[:4]] for side in given)
+    assert fed(VocMAP(), *again).compute() == expected
+    preds, target = ([item | {"boxes": to_xywh(item["boxes"], "xyxy")} for item in side] for side in given)
+    assert fed(VocMAP(box_format="xywh"), preds, target).compute() == expected
+
+
+def test_difficult_ground_truths_need_not_be_found():
+    boxes = torch.tensor([[0.0, 0.0, 9.0, 9.0], [20.0, 0.0, 29.0, 9.0]])
+    found = {"boxes": boxes, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 1])}
+    target = {"boxes": boxes.flip(0), "labels": torch.tensor([1, 1]), "difficult": torch.tensor([0, 1])}
+    metric = fed(VocMAP(), [found], [target])
+    curve = metric.results().ranked.of_class(1)
+    assert (curve.num_positives, curve.is_true_positive.tolist()) == (1, [False, True])
+    assert curve.is_ignored.tolist() == [True, False]
+    assert float(metric.compute()["map"]) == 1
+    assert curve.average_precision() == 1
+    assert str(curve).splitlines()[2].split()[:4] == ["1", "0", "0.900", "--"]
+
+
+def test_results_know_the_image_and_the_place_of_every_detection():
+    preds, target = images(4, 8, with_ids=True)
+    by_id = {item["image_id"]: each for item, each in zip(target, preds, strict=True)}
+    for metric in (VocMAP(), YoloMAP(), YoloMAP(matching="scaled_yolov4")):
+        ranked = fed(metric, preds, target).results().ranked
+        assert len(ranked) == sum(len(each["labels"]) for each in preds)
+        rows = zip(ranked.image.tolist(), ranked.row.tolist(), ranked.class_index, ranked.score, strict=True)
+        for image, row, number, score in rows:
+            assert by_id[image]["labels"][row] == ranked.classes[number]
+            assert by_id[image]["scores"][row] == score
+
+
+def test_the_area_under_the_curve_of_a_class_is_its_average_precision():
+    results = fed(VocMAP(iou_thresholds=THRESHOLDS), *with_difficult(6)).results()
+    for k, label in enumerate(results.classes.tolist()):
+        for t in range(len(THRESHOLDS)):
+            area = results.ranked.of_class(label, threshold=t).average_precision("voc")
+            assert area == pytest.approx(float(results.average_precision[t, k]), nan_ok=True, abs=1e-12)
+
+
+@pytest.mark.parametrize("make", [VocMAP, YoloMAP])
+def test_one_number_is_a_tensor_and_a_label_stands_for_a_class(make):
+    given = images(8, 9, with_ids=True)
+    values = fed(make(class_metrics=True), *given).compute()
+    for name in make.VALUES:
+        assert fed(make(metric=name), *given).compute() == values[name]
+        of_classes = values[f"{name}_per_class"].view(-1)  # TorchMetrics drops the axis of one class
+        for label, value in zip(values["classes"].view(-1).tolist(), of_classes, strict=True):
+            assert fed(make(metric=f"{name}/{label}"), *given).compute() == value
+        assert float(fed(make(metric=f"{name}/99"), *given).compute()) == -1
+
+
+@pytest.mark.parametrize("make", [VocMAP, YoloMAP])
+def test_without_ground_truths_there_is_nothing_to_average(make):
+    empty = torch.empty(0)
+    nothing = [dict.fromkeys(("boxes", "scores", "labels"), empty)], [dict.fromkeys(("boxes", "labels"), empty)]
+    metric = fed(make(class_metrics=True), *nothing)
+    values = metric.compute()
+    assert {name: float(values[name]) for name in make.VALUES} == dict.fromkeys(make.VALUES, -1)
+    assert len(values["classes"]) == len(metric.results().ranked) == 0
+
+
+def test_more_detections_than_coco_counts_are_no_reason_to_warn():
+    boxes = torch.tensor([[0.0, 0.0, 9.0, 9.0]]).expand(150, 4)
+    found = {"boxes": boxes, "scores": torch.linspace(0, 0.5, 150), "labels": torch.ones(150, dtype=torch.int64)}
+    target = {"boxes": boxes[:1], "labels": torch.tensor([1])}
+    assert float(fed(YoloMAP(metric="recall", confidence=0.0), [found], [target]).compute()) == 1
+
+
+def test_an_overlap_of_wholes_of_another_evaluator_is_not_remembered_for_this_one():
+    given = images(8, 6)
+    first, second = fed(YoloMAP(), *given).compute()["map"], fed(YoloMAP(matching="yolov4"), *given).compute()["map"]
+    assert first != second
+    assert fed(DetectionMAP(), *given).compute()["map"] != first
+
+
+def test_states_travel_with_checkpoints_and_merge():
+    given = with_difficult(9)
+    whole = fed(VocMAP(), *given)
+    halves = [fed(VocMAP(), *(side[part] for side in given)) for part in (slice(6), slice(6, None))]
+    halves[0].merge_state(halves[1])
+    assert halves[0].compute() == whole.compute()
+    assert halves[0].boxes_of(torch.tensor([given[1][0]["image_id"]]))[0][0]["boxes"].shape[1] == 4
+    whole.persistent(mode=True)
+    loaded = VocMAP()
+    loaded.persistent(mode=True)
+    loaded.load_state_dict(whole.state_dict())
+    assert loaded.compute() == whole.compute()
+
+
+def difficult_of(value) -> list[dict]:
+    return [{"boxes": torch.ones(2, 4), "labels": torch.ones(2, dtype=torch.int64), "difficult": value}]
+
+
+@pytest.mark.parametrize(
+    ("value", "error", "message"),
+    [
+        ([0, 1], TypeError, "`target[0]['difficult']` must be a tensor; got list."),
+        (torch.ones(2), TypeError, "`target[0]['difficult']` must have an integer or bool dtype; got torch.float32."),
+        (
+            torch.ones(3, dtype=torch.bool),
+            ValueError,
+            "`target[0]['difficult']` must have shape [2], one for each box; got [3].",
+        ),
+    ],
+)
+def test_bad_flags_are_refused_and_nothing_is_stored(value, error, message):
+    metric = VocMAP()
+    found = {"boxes": torch.ones(1, 4), "scores": torch.ones(1), "labels": torch.ones(1, dtype=torch.int64)}
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        metric.update([found], difficult_of(value))
+    assert metric.detection_boxes == metric.ground_truth_difficult == []
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "error", "message"),
+    [
+        (VocMAP, {"rule": "coco"}, ValueError, "`rule` must be one of 'voc', 'voc07'; got 'coco'."),
+        (VocMAP, {"whole_pixels": 1}, TypeError, "`whole_pixels` must be True or False; got int."),
+        (VocMAP, {"metric": "f1"}, ValueError, "`metric` must be one of 'map', 'map_50', 'map_75'; got 'f1'."),
+        (VocMAP, {"metric": "map/dog"}, ValueError, "`metric` must have a label behind the slash, as in 'map/3'; got"),
+        (
+            YoloMAP,
+            {"matching": "coco"},
+            ValueError,
+            "`matching` must be one of 'ultralytics', 'scaled_yolov4', 'yolov4'",
+        ),
+        (YoloMAP, {"rule": "coco"}, ValueError, "`rule` must be one of 'yolo', 'yolov5', 'ultralytics', 'voc'; got"),
+        (YoloMAP, {"confidence": "low"}, TypeError, "`confidence` must be a number; got str."),
+        (YoloMAP, {"iou_thresholds": ()}, ValueError, "`iou_thresholds` must not be empty; got ()."),
+    ],
+)
+def test_bad_options_are_refused(make, options, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}"):
+        make(**options)
+
+
+@pytest.mark.parametrize("make", [VocMAP, YoloMAP])
+def test_an_option_of_coco_is_not_one_of_theirs(make):
+    with pytest.raises(ValueError, match="`area_ranges`"):
+        make(area_ranges={"all": (0, math.inf)})
