@@ -12,6 +12,8 @@ from pycocotools.cocoeval import COCOeval
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import CONFUSION_RULES
 from reid_torchmetrics.metrics.detection.images import ImageNumbering
+from reid_torchmetrics.metrics.detection.local_matches import merge_local_matches
+from reid_torchmetrics.metrics.detection.match_cache import Matched
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.test_detection_results import two_images
 
@@ -161,7 +163,7 @@ def test_the_processes_tell_each_other_which_boxes_overlap():
     numbering = ImageNumbering([len(each) for each in held], ids, lambda: ids)
     parts = [request.run(numbering.number(each, process)) for process, each in enumerate(held)]
     received = [type(part).from_tensors(part.to_tensors(), request) for part in parts]
-    found = metric._results(numbering, received).objects
+    found = metric._results(Matched(request, merge_local_matches(received), numbering)).objects
     expected = fed(DetectionMAP(), preds, target).results(across_classes=True).objects
     for mine, theirs in zip(found.to_tensors(), expected.to_tensors(), strict=True):
         assert torch.equal(mine, theirs)

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
-import numpy as np
 import torch
 from torch import Tensor
 from torchmetrics import Metric
@@ -286,18 +285,3 @@ def check_iou_type(iou_type: str | Sequence[str]) -> None:
         raise ValueError(f"`iou_type` must be 'bbox', masks are not evaluated here; got {iou_type!r}.")
     if set(listed) != {"bbox"}:
         raise ValueError(f"`iou_type` must be 'bbox'; got {iou_type!r}.")
-
-
-def python_bool(argument: str, value: object) -> bool:
-    """The value as Python's own bool; raise unless it is True or False, NumPy's among them."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise ValueError(f"Expected argument `{argument}` to be a boolean; got {type(value).__name__}.")  # noqa: TRY004
-    return bool(value)
-
-
-def python_numbers(values: Any) -> Any:
-    """A list of numbers with those of NumPy and 0-d tensors as Python's own; anything else as it is."""
-    if not isinstance(values, (tuple, list)):
-        return values
-    is_single = [isinstance(each, np.generic) or (isinstance(each, Tensor) and not each.ndim) for each in values]
-    return [each.item() if single else each for each, single in zip(values, is_single, strict=True)]

@@ -24,17 +24,12 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
-from reid_torchmetrics.metrics.detection.box_metric import (
-    BACKENDS,
-    BoxMetric,
-    check_iou_type,
-    python_bool,
-    python_numbers,
-)
+from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, check_iou_type
 from reid_torchmetrics.metrics.detection.class_names import named_classes
 from reid_torchmetrics.metrics.detection.computed_values import Wanted, computed_values
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
+from reid_torchmetrics.metrics.detection.python_values import python_bool, python_numbers
 from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
 from reid_torchmetrics.metrics.detection.single_values import SingleValue
 from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID

@@ -102,7 +102,7 @@ class MatchRequest:
     @property
     def is_plain(self) -> bool:
         """Whether nothing of single images is wanted."""
-        return not (self.with_overlaps or self.with_origins)
+        return not (self.with_overlaps or self.with_origins or self.across_classes)
 
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
