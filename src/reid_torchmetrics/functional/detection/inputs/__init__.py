@@ -19,7 +19,10 @@ from reid_torchmetrics.functional.detection.inputs.grid import (
     check_recalls,
 )
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.inputs.masks import CountedMasks, checked_masks, counted_iou, mask_iou
 from reid_torchmetrics.functional.detection.inputs.ordering import OrderedDetections, OrderedGroundTruths, order_boxes
+from reid_torchmetrics.functional.detection.inputs.overlap_tables import TableShapes
+from reid_torchmetrics.functional.detection.inputs.run_lengths import RunLengths
 from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Reach, Shapes
 from reid_torchmetrics.functional.detection.inputs.sorting import (
     distinct_labels,
