@@ -127,10 +127,9 @@ def test_a_metric_says_what_it_is():
     ("options", "error", "message"),
     [
         ({"box_format": "yxyx"}, ValueError, "`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'."),
-        ({"iou_type": "segm"}, ValueError, "`iou_type` must be 'bbox', masks are not evaluated here; got 'segm'."),
-        ({"iou_type": ("bbox", "segm")}, ValueError, "`iou_type` must be 'bbox', masks are not evaluated here; got"),
-        ({"iou_type": "rotated"}, ValueError, "`iou_type` must be 'bbox'; got 'rotated'."),
-        ({"iou_type": 3}, TypeError, "`iou_type` must be 'bbox'; got int."),
+        ({"iou_type": "mask"}, ValueError, "`iou_type` must be one of 'bbox', 'segm' or ('bbox', 'segm'); got 'mask'."),
+        ({"iou_type": ()}, ValueError, "or ('bbox', 'segm'); got ()."),
+        ({"iou_type": 3}, TypeError, "`iou_type` must be a name or a tuple of names; got int."),
         ({"iou_thresholds": 0.5}, TypeError, "`iou_thresholds` must be a tuple or list of floats; got float."),
         ({"iou_thresholds": [0.5, 1.5]}, ValueError, "`iou_thresholds` must hold rates from 0 to 1; got 1.5."),
         ({"iou_thresholds": []}, ValueError, "`iou_thresholds`"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +19,10 @@ from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
 from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
 from reid_torchmetrics.metrics.detection.images import STATES, ImageNumbering, Images
+from reid_torchmetrics.metrics.detection.iou_types import SHAPE_TYPES, ShapeType, checked_iou_type
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
-from reid_torchmetrics.metrics.detection.packing import pack
+from reid_torchmetrics.metrics.detection.packing import Batch, pack
+from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
 _NUM_LIMITS = 3
@@ -43,10 +46,14 @@ class BoxMetric(GrowingStates):
         *Metric.__jit_ignored_attributes__,
         "_computed",
         "_forward_cache",
+        "_shape_types",
     ]
 
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
+
+    _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
+    """how shapes that are no boxes are overlapped, by `iou_type`"""
 
     def __init__(self, box_format: str, max_detection_thresholds: Sequence[int], **kwargs: Any) -> None:
         try:
@@ -62,7 +69,22 @@ class BoxMetric(GrowingStates):
                 f" got {max_detection_thresholds!r} for `max_detection_thresholds`."
             )
         self.box_format, self.max_detection_thresholds = box_format, sorted(max_detection_thresholds)
+        self.iou_type: tuple[str, ...] = ("bbox",)
         for name, empty in STATES.items():
+            self._add_growing_state(name, empty)
+
+    def _set_iou_type(self, iou_type: str | Sequence[str]) -> None:
+        """Hold what other shapes than boxes need.
+
+        Raises:
+            TypeError: neither a name nor a sequence of names.
+            ValueError: unknown names, or names that are not evaluated together.
+        """
+        self.iou_type = checked_iou_type(iou_type)
+        shapes = [name for name in self.iou_type if name in SHAPE_TYPES]
+        if shapes:  # else nothing is added to what a script of the metric must know
+            self._shape_types = {name: SHAPE_TYPES[name]() for name in shapes}
+        for name, empty in table_states(shapes).items():
             self._add_growing_state(name, empty)
 
     @abstractmethod
@@ -76,14 +98,17 @@ class BoxMetric(GrowingStates):
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
 
-        Images without boxes have tensors without entries, of any dtype.
+        Images without boxes have tensors without entries, of any dtype. Where masks are evaluated, both sides have
+        `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`, and boxes are
+        not needed unless they are evaluated, too. The masks are overlapped at once, and are not held.
 
         Args:
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
                 [detections], int.
             target: for each image a dict of `boxes` [ground truths, 4] and `labels` [ground truths], int, and, where
                 there are, `iscrowd` [ground truths], other than 0 for a region with many objects, `area`
-                [ground truths], which decides on the area range, width times height where it is not positive, and
+                [ground truths], which decides on the area range, where it is not positive that of the mask, or width
+                times height, and
                 `image_id`, an int or a tensor of one: the number of the image in its data set, for all images or
                 none. Of images with the same number the first counts; `compute` raises a ValueError if their ground
                 truths differ, because then they are not repetitions.
@@ -93,7 +118,7 @@ class BoxMetric(GrowingStates):
             ValueError: keys, shapes, devices or values that do not fit; nothing of the batch is stored then.
         """
         with self._deferring_errors():
-            batch = pack(preds, target, self.box_format, self.device)
+            batch = self._packed(preds, target)
             held = self._held()
             if batch.states and held["detection_counts"]:
                 given, before = "image_ids" in batch.states, bool(held["image_ids"])
@@ -103,14 +128,25 @@ class BoxMetric(GrowingStates):
         for name, values in batch.states.items():
             getattr(self, name).append(values)
 
+    def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
+        if not self._shape_types:
+            return pack(preds, target, self.box_format, self.device)
+        shapes = ShapeBatch.read(preds, target, self._shape_types, self.box_format)
+        if "bbox" not in self.iou_type:
+            shapes = shapes.with_boxes()
+        batch = pack(shapes.preds, shapes.target, self.box_format, self.device)
+        return batch._replace(states=batch.states | shapes.states(batch.states))
+
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's images, whose boxes must be given in the same format.
 
         Raises:
-            ValueError: another `box_format`.
+            ValueError: another `box_format` or `iou_type`.
         """
         if isinstance(incoming_state, BoxMetric):
             _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
+            if {*incoming_state.iou_type} != {*self.iou_type}:
+                raise ValueError(f"`iou_type` must be {self.iou_type} in both metrics; got {incoming_state.iou_type}.")
         super().merge_state(incoming_state)
 
     def _warn_of_many(self) -> None:
@@ -125,7 +161,12 @@ class BoxMetric(GrowingStates):
 
     def _sync_compute(self) -> None:
         """Match images with the other processes."""
-        self._match(self._match_request())
+        for request in self._match_requests():
+            self._match(request)
+
+    def _match_requests(self) -> list[MatchRequest]:
+        """All matches that `compute` needs, in the order in which they are made."""
+        return [self._match_request()]
 
     def _match(self, request: MatchRequest) -> tuple[ImageNumbering, list[LocalMatches]]:
         """The numbers of the images of all processes, and the matches of each process.
@@ -183,7 +224,7 @@ class BoxMetric(GrowingStates):
         return self._images(box_format="xywh")  # which is not converted
 
     def _images(self, box_format: str | None = None) -> Images:
-        states = {name: getattr(self, name) for name in STATES}
+        states = {name: getattr(self, name) for name in (*STATES, *table_states([*self._shape_types]))}
         counts = states["detection_counts"]
         # Images are evaluated where they are, but for MPS, which has no float64.
         device = counts[-1].device if counts else self.device
@@ -195,7 +236,14 @@ class BoxMetric(GrowingStates):
 
         Images have their `image_id`, and those that came twice are written once, or a number in the order in which they
         came.
+
+        Raises:
+            ValueError: the metric was given masks, which it does not hold.
         """
+        if self._shape_types:
+            raise ValueError(
+                f"`tm_to_coco` must be called with iou_type ('bbox',): shapes are let go; got {self.iou_type}."
+            )
         images = self._images()
         numbering = ImageNumbering.alone(images)
         coco_json.write(numbering.number(images, 0).images, name)
@@ -212,27 +260,17 @@ class BoxMetric(GrowingStates):
         Args:
             coco_preds: path of a list of results.
             coco_target: path of a data set.
-            iou_type: "bbox"; masks are not read.
+            iou_type: with "segm" there are also `masks`, lists of dicts of run lengths; polygons become such, for which
+                images of the data set need `height` and `width`.
             backend: not used, see the class.
 
         Raises:
             TypeError: `iou_type` is no name.
-            ValueError: masks are asked for, or a result is of an image that the data set does not have.
+            ValueError: an unknown `iou_type`, or a result is of an image that the data set does not have.
         """
-        check_iou_type(iou_type)
+        names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)
-        return coco_json.read(coco_preds, coco_target)
-
-
-def check_iou_type(iou_type: str | Sequence[str]) -> None:
-    """Raise unless boxes are asked for, by "bbox" or by a sequence of it: masks are not evaluated."""
-    listed = (iou_type,) if isinstance(iou_type, str) else iou_type
-    if not isinstance(listed, (tuple, list)):
-        raise TypeError(f"`iou_type` must be 'bbox'; got {type(iou_type).__name__}.")
-    if "segm" in listed:
-        raise ValueError(f"`iou_type` must be 'bbox', masks are not evaluated here; got {iou_type!r}.")
-    if set(listed) != {"bbox"}:
-        raise ValueError(f"`iou_type` must be 'bbox'; got {iou_type!r}.")
+        return coco_json.read(coco_preds, coco_target, names)
 
 
 def python_bool(argument: str, value: object) -> bool:

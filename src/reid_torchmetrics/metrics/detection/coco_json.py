@@ -1,4 +1,4 @@
-"""COCO's files of results and of data sets, for boxes."""
+"""COCO's files of results and of data sets: boxes are read and written, masks are read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional.detection.inputs import RunLengths
 from reid_torchmetrics.metrics.detection.images import Images
 
 
@@ -58,11 +59,13 @@ def _repeated(ids: Sequence[int], counts: Tensor) -> list[int]:
     return [image for image, count in zip(ids, counts.tolist(), strict=True) for _ in range(count)]
 
 
-def read(results_path: str, data_set_path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def read(
+    results_path: str, data_set_path: str, iou_type: Sequence[str] = ("bbox",)
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Detections and ground truths of each image of a data set, in its order, as `DetectionMAP.update` takes them.
 
     Raises:
-        ValueError: a result is of an image that the data set does not have.
+        ValueError: a result is of an image that the data set does not have, or polygons are of one without size.
     """
     results = json.loads(Path(results_path).read_text(encoding="utf-8"))
     data_set = json.loads(Path(data_set_path).read_text(encoding="utf-8"))
@@ -77,19 +80,46 @@ def read(results_path: str, data_set_path: str) -> tuple[list[dict[str, Any]], l
                     f"`{path}` must have boxes of images of the data set only; got one of image {image!r}."
                 )
             images[image].append(row)
-    return [_detections(found[image]) for image in ids], [_ground_truths(true[image], image) for image in ids]
+    shapes = {name: SHAPE_READERS[name] for name in iou_type if name in SHAPE_READERS}
+    preds, target = [], []
+    for image in data_set["images"]:
+        sides = found[image["id"]], true[image["id"]]
+        read_shapes = [{key: read(rows, image) for key, read in shapes.values()} for rows in sides]
+        preds.append(_detections(sides[0], has_boxes="bbox" in iou_type) | read_shapes[0])
+        target.append(_ground_truths(sides[1], image["id"], has_boxes="bbox" in iou_type) | read_shapes[1])
+    return preds, target
 
 
-def _detections(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    return _boxes(rows) | {"scores": _column(rows, "score", torch.float64)}
+def _run_lengths(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The masks of an image, as dicts of run lengths."""
+    return [_of_polygons(row["segmentation"], image) for row in rows]
 
 
-def _ground_truths(rows: list[Mapping[str, Any]], image: int) -> dict[str, Any]:
+def _of_polygons(segmentation: Any, image: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(segmentation, Mapping):
+        return dict(segmentation)
+    if not {"height", "width"} <= image.keys():
+        raise ValueError(f"`images` must have height and width where masks are polygons; got {dict(image)!r}.")
+    size = image["height"], image["width"]
+    return RunLengths.from_polygons([segmentation], size).to_coco()[0]
+
+
+SHAPE_READERS = {"segm": ("masks", _run_lengths)}
+"""for each `iou_type` but boxes the key of the dicts, and what reads its values from the rows of an image"""
+
+
+def _detections(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Any]:
+    return _boxes(rows, has_boxes=has_boxes) | {"scores": _column(rows, "score", torch.float64)}
+
+
+def _ground_truths(rows: list[Mapping[str, Any]], image: int, *, has_boxes: bool) -> dict[str, Any]:
     optional = {"iscrowd": _column(rows, "iscrowd", torch.int64), "area": _column(rows, "area", torch.float64)}
-    return _boxes(rows) | optional | {"image_id": image}
+    return _boxes(rows, has_boxes=has_boxes) | optional | {"image_id": image}
 
 
-def _boxes(rows: list[Mapping[str, Any]]) -> dict[str, Tensor]:
+def _boxes(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Tensor]:
+    if not has_boxes:  # results of masks have none
+        return {"labels": _column(rows, "category_id", torch.int64)}
     boxes = torch.tensor([row["bbox"] for row in rows], dtype=torch.float64)
     return {"boxes": boxes.view(-1, 4), "labels": _column(rows, "category_id", torch.int64)}
 

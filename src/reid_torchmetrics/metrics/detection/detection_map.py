@@ -25,15 +25,15 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
-from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, check_iou_type, python_bool
+from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, python_bool
 from reid_torchmetrics.metrics.detection.images import ImageNumbering
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
+from reid_torchmetrics.metrics.detection.map_values import ValueName, as_int32, moved, prefix, value_names
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 
 AVERAGES = ("macro", "micro")
-_NOT_DECISIVE = {"self", "iou_type", "backend", "max_bytes", "kwargs"}
-"""arguments that do not change what `compute` gives"""
+_NOT_DECISIVE = {"self", "backend", "max_bytes", "kwargs"}  # arguments that do not change what `compute` gives
 _DEFAULTS = {
     "iou_thresholds": [*COCO_IOU_THRESHOLDS],
     "rec_thresholds": [*COCO_RECALL_THRESHOLDS],
@@ -67,7 +67,8 @@ class DetectionMAP(BoxMetric):
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
-        iou_type: "bbox"; masks are not evaluated here.
+        iou_type: "bbox", boxes; "segm", masks; or both as a tuple: then the type is put in front of the names of all
+            values but `classes`, as in `bbox_map` and `segm_map`.
         iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
         rec_thresholds: ascending recalls at which precision is read; by default 0, 0.01, ..., 1.
         max_detection_thresholds: three limits of the detections of an image and class, of which those with the highest
@@ -124,17 +125,17 @@ class DetectionMAP(BoxMetric):
     ) -> None:
         limits = COCO_MAX_DETECTIONS if max_detection_thresholds is None else max_detection_thresholds
         super().__init__(box_format, limits, **kwargs)
-        check_iou_type(iou_type)
+        self._set_iou_type(iou_type)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
         _checks.positive_int("max_bytes", max_bytes)
-        self.iou_type, self.average, self.max_bytes = ("bbox",), average, max_bytes
+        self.average, self.max_bytes = average, max_bytes
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.extended_summary = python_bool("extended_summary", extended_summary)
         self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
         self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
         if metric is not None:
-            _checks.one_of("metric", metric, self._grid().value_names)
+            _checks.one_of("metric", metric, self._value_names())
         self.metric = metric
 
     def _set_thresholds(
@@ -176,8 +177,18 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        request = self._match_request()
-        return self._value(request.grid, *self._match(request))
+        values: dict[str, Any] = {}
+        for request in self._match_requests():
+            of_type = self._value(request.grid, *self._match(request))
+            if isinstance(of_type, Tensor):
+                return of_type
+            labels = of_type.pop("classes")
+            values |= {prefix(request.iou_type, self.iou_type) + name: value for name, value in of_type.items()}
+        return values | {"classes": labels}
+
+    def _value_names(self) -> dict[str, ValueName]:
+        """The keys of `compute` whose values are numbers."""
+        return value_names(self.iou_type, self._grid().value_names)
 
     def _value(
         self, grid: CocoGrid, numbering: ImageNumbering, parts: Sequence[LocalMatches]
@@ -188,7 +199,7 @@ class DetectionMAP(BoxMetric):
         rounded = torch.stack([*summary.values()]).to(self.device, torch.float32)
         numbers = dict(zip(summary, rounded.unbind(), strict=True))
         if self.metric is not None:
-            return numbers[self.metric]
+            return numbers[self._value_names()[self.metric].name]
         # Beside the numbers: grids and overlaps, then what is said of each class by itself.
         values: dict[str, Any] = {**numbers}
         if self.extended_summary:
@@ -198,8 +209,8 @@ class DetectionMAP(BoxMetric):
         if len(found.matches) > 1:  # "micro": the first matches know one class only
             averages = average_matches(found.matches[1], grid, rule=self.interpolation)
         values |= self._of_classes(averages)
-        values["classes"] = _as_int32(found.labels)
-        return {name: _moved(value, self.device) for name, value in values.items()}
+        values["classes"] = as_int32(found.labels)
+        return {name: moved(value, self.device) for name, value in values.items()}
 
     def _of_classes(self, averages: ClassAverages) -> dict[str, Tensor]:
         if self.class_metrics:
@@ -209,13 +220,21 @@ class DetectionMAP(BoxMetric):
         name = f"mar_{self.max_detection_thresholds[-1]}_per_class"
         return {"map_per_class": precision, name: recall}
 
-    def results(self) -> DetectionResults:
+    def results(self, iou_type: str | None = None) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
 
         The same on all processes; all must ask.
+
+        Args:
+            iou_type: one of the metric's; None for the first.
+
+        Raises:
+            ValueError: another one.
         """
+        if iou_type is not None:
+            _checks.one_of("iou_type", iou_type, self.iou_type)
         with self._synced():
-            return self._results(*self._match(replace(self._plain_request(), with_origins=True)))
+            return self._results(*self._match(replace(self._plain_request(iou_type), with_origins=True)))
 
     def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
         found, grid = merge_local_matches(parts), self._grid()
@@ -232,16 +251,21 @@ class DetectionMAP(BoxMetric):
             num_positives=found.images_of_positives.bincount(minlength=len(images)),
         )
 
-    def _match_request(self) -> MatchRequest:
+    def _match_requests(self) -> list[MatchRequest]:
+        wanted = self.iou_type if self.metric is None else (self._value_names()[self.metric].iou_type,)
+        return [self._match_request(each) for each in wanted]
+
+    def _match_request(self, iou_type: str | None = None) -> MatchRequest:
         """The matches that `compute` needs: with classes of their own, too, where they are wanted."""
-        plain = self._plain_request()
+        plain = self._plain_request(iou_type)
         if self.metric is not None:
             return plain
         micro = (True, False) if self.average == "micro" and self.class_metrics else plain.micro
         return replace(plain, micro=micro, with_overlaps=self.extended_summary)
 
-    def _plain_request(self) -> MatchRequest:
-        return MatchRequest(self._grid(), micro=(self.average == "micro",), max_bytes=self.max_bytes)
+    def _plain_request(self, iou_type: str | None = None) -> MatchRequest:
+        iou_type = self.iou_type[0] if iou_type is None else iou_type
+        return MatchRequest(self._grid(), (self.average == "micro",), self.max_bytes, iou_type)
 
     def _grid(self) -> CocoGrid:
         return CocoGrid(
@@ -268,22 +292,9 @@ class DetectionMAP(BoxMetric):
         return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
 
     def _numbers(self, value: Any) -> Any:
-        return {name: value[name] for name in self._grid().value_names} if isinstance(value, Mapping) else value
+        return {name: value[name] for name in self._value_names()} if isinstance(value, Mapping) else value
 
     def extra_repr(self) -> str:
         """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "interpolation", "metric")
         return show_arguments(self, {name: getattr(self, name) for name in shown}, _DEFAULTS)
-
-
-def _as_int32(labels: Tensor) -> Tensor:
-    """The labels in the dtype of TorchMetrics, or as they are where they do not fit it."""
-    narrow = labels.int()
-    return narrow if torch.equal(narrow.long(), labels) else labels
-
-
-def _moved(value: Any, device: torch.device) -> Any:
-    """Tensors on the device of the metric; those of float64 stay where they are if it has none."""
-    if isinstance(value, dict):
-        return {name: _moved(each, device) for name, each in value.items()}
-    return value if device.type == "mps" and value.dtype == torch.float64 else value.to(device)

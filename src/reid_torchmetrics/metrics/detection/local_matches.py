@@ -83,6 +83,7 @@ class MatchRequest:
     micro: tuple[bool, ...]
     """for each of the matches wanted: whether all labels are one class, 0"""
     max_bytes: int
+    iou_type: str = "bbox"
     with_overlaps: bool = False
     """whether the overlaps of the first matches are wanted"""
     with_origins: bool = False
@@ -91,7 +92,7 @@ class MatchRequest:
 
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
-        return {name: repr(getattr(self, name)) for name in ("micro", "with_overlaps", "with_origins")}
+        return {name: repr(getattr(self, name)) for name in ("micro", "iou_type", "with_overlaps", "with_origins")}
 
     def run(self, numbered: NumberedImages) -> LocalMatches:
         """Match the images of a process."""
@@ -110,7 +111,7 @@ class MatchRequest:
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
         return match_images(
-            *numbered.boxes(one_class=micro),
+            *numbered.boxes(one_class=micro, iou_type=self.iou_type),
             iou_thresholds=self.grid.iou_thresholds,
             max_detections=self.grid.max_detections,
             area_ranges=self.grid.area_ranges,
@@ -121,12 +122,13 @@ class MatchRequest:
     def _images_of_positives(self, numbered: NumberedImages) -> Tensor:
         least, most = next(iter(self.grid.area_ranges.values()))
         held = numbered.images
-        is_inside = (held.ground_truth_areas >= least) & (held.ground_truth_areas <= most)
+        areas = held.areas_of_ground_truths(self.iou_type)
+        is_inside = (areas >= least) & (areas <= most)
         counts = is_inside & ~held.ground_truth_crowds
         return numbered.numbers.repeat_interleave(held.ground_truth_counts)[counts]
 
     def _overlaps(self, numbered: NumberedImages) -> Overlaps:
-        boxes = numbered.boxes(one_class=self.micro[0])
+        boxes = numbered.boxes(one_class=self.micro[0], iou_type=self.iou_type)
         return Overlaps.of(*boxes, most=self.grid.max_detections[-1], max_bytes=self.max_bytes)
 
 

@@ -102,6 +102,13 @@ class RunLengths:
             found[:, :, -1] &= np.uint64((1 << height % WORD) - 1)  # below the last row
         return found
 
+    def to_coco(self) -> list[dict[str, Any]]:
+        """Dicts as `from_coco` takes them, with lists of lengths."""
+        flips = self.flips.split(self.num_flips.tolist())
+        ends = [0], [self.size[0] * self.size[1]]
+        lengths = [np.diff([*ends[0], *each.tolist(), *ends[1]]).tolist() for each in flips]
+        return [{"size": [*self.size], "counts": each} for each in lengths]
+
     def to_masks(self) -> Bool[Tensor, "masks height width"]:
         """The pixels."""
         return torch.from_numpy(unpacked(self.to_words(), self.size[0]).transpose(0, 2, 1)).bool()
