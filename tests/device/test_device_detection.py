@@ -18,7 +18,9 @@ from reid_torchmetrics.functional.detection import (
     box_areas,
     mask_iou,
     non_maximum_suppression,
+    object_keypoint_similarity,
     pairwise_iou,
+    rotated_iou,
     to_xywh,
 )
 from tests.device.problems import assert_as_on_the_cpu, moved
@@ -65,6 +67,23 @@ def test_overlaps_of_masks_are_those_of_the_cpu(device):
         moved_masks, crowd = masks.to(where), torch.tensor([True, False, False], device=where)
         plain = mask_iou(moved_masks, moved_masks, is_crowd=crowd)
         return [plain, mask_iou(moved_masks, lengths), mask_iou(lengths, moved_masks, is_crowd=crowd)]
+
+    assert_as_on_the_cpu(device, overlaps)
+
+
+def test_overlaps_of_keypoints_and_rotated_boxes_are_those_of_the_cpu(device):
+    generator = torch.Generator().manual_seed(4)
+    points = torch.rand(4, 17, 3, generator=generator) * 30
+    points[0, :, 2] = 0
+    boxes = torch.rand(6, 5, generator=generator, dtype=torch.float64) * 5
+
+    def overlaps(where):
+        given_points, given_boxes = points.to(where), boxes.to(where)
+        areas, crowd = torch.full((4,), 200.0, device=where), torch.arange(6, device=where) % 2 == 0
+        return [
+            object_keypoint_similarity(given_points, given_points, areas=areas),
+            rotated_iou(given_boxes, given_boxes, is_crowd=crowd),
+        ]
 
     assert_as_on_the_cpu(device, overlaps)
 

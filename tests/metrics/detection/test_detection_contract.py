@@ -127,7 +127,7 @@ def test_a_metric_says_what_it_is():
     ("options", "error", "message"),
     [
         ({"box_format": "yxyx"}, ValueError, "`box_format` must be one of 'xyxy', 'xywh', 'cxcywh'; got 'yxyx'."),
-        ({"iou_type": "mask"}, ValueError, "`iou_type` must be one of 'bbox', 'segm' or ('bbox', 'segm'); got 'mask'."),
+        ({"iou_type": "mask"}, ValueError, "'keypoints', 'rotated' or ('bbox', 'segm'); got 'mask'."),
         ({"iou_type": ()}, ValueError, "or ('bbox', 'segm'); got ()."),
         ({"iou_type": 3}, TypeError, "`iou_type` must be a name or a tuple of names; got int."),
         ({"iou_thresholds": 0.5}, TypeError, "`iou_thresholds` must be a tuple or list of floats; got float."),
@@ -232,6 +232,7 @@ OTHER_OPTIONS = {
     "area_ranges": {"all": (0, 1e9), "tiny": (0, 100)},
     "interpolation": "voc",
     "metric": "map_50",
+    "sigmas": None,
     "max_bytes": 1000,
     "dist_sync_on_step": True,
     "compute_on_cpu": True,

@@ -19,7 +19,7 @@ from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
 from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
 from reid_torchmetrics.metrics.detection.images import STATES, ImageNumbering, Images
-from reid_torchmetrics.metrics.detection.iou_types import SHAPE_TYPES, ShapeType, checked_iou_type
+from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou_type, shape_types
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
 from reid_torchmetrics.metrics.detection.packing import Batch, pack
 from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
@@ -73,18 +73,13 @@ class BoxMetric(GrowingStates):
         for name, empty in STATES.items():
             self._add_growing_state(name, empty)
 
-    def _set_iou_type(self, iou_type: str | Sequence[str]) -> None:
-        """Hold what other shapes than boxes need.
-
-        Raises:
-            TypeError: neither a name nor a sequence of names.
-            ValueError: unknown names, or names that are not evaluated together.
-        """
-        self.iou_type = checked_iou_type(iou_type)
-        shapes = [name for name in self.iou_type if name in SHAPE_TYPES]
+    def _set_iou_type(self, iou_type: str | Sequence[str], sigmas: Sequence[float] | None = None) -> None:
+        """Hold what other shapes than boxes need; see `checked_iou_type` and `shape_types` for what is refused."""
+        self.iou_type, self.sigmas = checked_iou_type(iou_type), sigmas
+        shapes = shape_types(self.iou_type, sigmas)
         if shapes:  # else nothing is added to what a script of the metric must know
-            self._shape_types = {name: SHAPE_TYPES[name]() for name in shapes}
-        for name, empty in table_states(shapes).items():
+            self._shape_types = shapes
+        for name, empty in table_states([*shapes]).items():
             self._add_growing_state(name, empty)
 
     @abstractmethod

@@ -12,11 +12,10 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import AP_RULES
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, average_matches, evaluate_matches
+from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
-    COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
     AreaRange,
     CocoGrid,
@@ -28,8 +27,9 @@ from reid_torchmetrics.metrics.base import show_arguments
 from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, python_bool
 from reid_torchmetrics.metrics.detection.images import ImageNumbering
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
+from reid_torchmetrics.metrics.detection.iou_types import defaults_of
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
-from reid_torchmetrics.metrics.detection.map_values import ValueName, as_int32, moved, prefix, value_names
+from reid_torchmetrics.metrics.detection.map_values import ValueName, as_int32, class_values, moved, prefix, value_names
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 
 AVERAGES = ("macro", "micro")
@@ -67,25 +67,26 @@ class DetectionMAP(BoxMetric):
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
-        iou_type: "bbox", boxes; "segm", masks; or both as a tuple: then the type is put in front of the names of all
-            values but `classes`, as in `bbox_map` and `segm_map`.
+        iou_type: "bbox", boxes; "segm", masks; "keypoints"; "rotated", rotated boxes; or ("bbox", "segm"): then the
+            type is put in front of the names of all values but `classes`, as in `bbox_map` and `segm_map`.
         iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
         rec_thresholds: ascending recalls at which precision is read; by default 0, 0.01, ..., 1.
         max_detection_thresholds: three limits of the detections of an image and class, of which those with the highest
-            scores count; by default 1, 10, 100.
+            scores count; by default 1, 10, 100, of keypoints 1, 10, 20.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
         extended_summary: also give `precision`, `recall` and `scores` on the whole grid, and `ious`.
         average: "macro" is the mean over classes, "micro" takes all labels for one class.
         backend: "pycocotools" or "faster_coco_eval"; accepted because TorchMetrics has it. Neither is used.
         area_ranges: least and largest area of ground truths by name, both inside. The values of the first one are
             those without a name (`map`, `mar_100`), the others are `map_{name}` and `mar_{name}`. By default COCO's:
-            all, small, medium, large.
+            all, small, medium, large; of keypoints all, medium, large.
         interpolation: one of `functional.detection.AP_RULES`: how the precision-recall curve of COCO's matching
             becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
             envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
             of `extended_summary` remain COCO's.
         metric: the name of one value of `compute`, such as "map_50": it is then all that `compute` gives, a tensor
             that `LightningModule.log` takes.
+        sigmas: of keypoints, one for each; by default those of COCO's 17, see `object_keypoint_similarity`.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
 
@@ -120,12 +121,14 @@ class DetectionMAP(BoxMetric):
         area_ranges: Mapping[str, AreaRange] | None = None,
         interpolation: str = "coco",
         metric: str | None = None,
+        sigmas: Sequence[float] | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
-        limits = COCO_MAX_DETECTIONS if max_detection_thresholds is None else max_detection_thresholds
+        default_limits, default_ranges = defaults_of(iou_type)
+        limits = default_limits if max_detection_thresholds is None else max_detection_thresholds
         super().__init__(box_format, limits, **kwargs)
-        self._set_iou_type(iou_type)
+        self._set_iou_type(iou_type, sigmas)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
         _checks.positive_int("max_bytes", max_bytes)
@@ -133,7 +136,7 @@ class DetectionMAP(BoxMetric):
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.extended_summary = python_bool("extended_summary", extended_summary)
         self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
-        self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
+        self._set_area_ranges(default_ranges if area_ranges is None else area_ranges)
         if metric is not None:
             _checks.one_of("metric", metric, self._value_names())
         self.metric = metric
@@ -208,17 +211,9 @@ class DetectionMAP(BoxMetric):
             values |= {"precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
         if len(found.matches) > 1:  # "micro": the first matches know one class only
             averages = average_matches(found.matches[1], grid, rule=self.interpolation)
-        values |= self._of_classes(averages)
+        values |= class_values(averages if self.class_metrics else None, self.max_detection_thresholds[-1])
         values["classes"] = as_int32(found.labels)
         return {name: moved(value, self.device) for name, value in values.items()}
-
-    def _of_classes(self, averages: ClassAverages) -> dict[str, Tensor]:
-        if self.class_metrics:
-            precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
-        else:
-            precision = recall = torch.tensor(-1.0)
-        name = f"mar_{self.max_detection_thresholds[-1]}_per_class"
-        return {"map_per_class": precision, name: recall}
 
     def results(self, iou_type: str | None = None) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages
+
 
 class ValueName(NamedTuple):
     """A value of `compute` that is one number."""
@@ -25,6 +27,14 @@ def prefix(iou_type: str, iou_types: Sequence[str]) -> str:
 def value_names(iou_types: Sequence[str], names: Sequence[str]) -> dict[str, ValueName]:
     """What each key stands for, given the names of a summary."""
     return {prefix(each, iou_types) + name: ValueName(each, name) for each in iou_types for name in names}
+
+
+def class_values(averages: ClassAverages | None, limit: int) -> dict[str, Tensor]:
+    """The values of each class, or -1 where they are not wanted."""
+    precision = recall = torch.tensor(-1.0)
+    if averages is not None:
+        precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
+    return {"map_per_class": precision, f"mar_{limit}_per_class": recall}
 
 
 def as_int32(labels: Tensor) -> Tensor:

@@ -87,10 +87,14 @@ class ShapeBatch:
     def with_boxes(self) -> ShapeBatch:
         """The same with boxes that hold the shapes of the first type."""
         found, true = next(iter(self.shapes.values()))
+        keeps_boxes = next(iter(self.types.values())).keeps_boxes
         return replace(
             self,
             preds=[self._boxed(item, each) for item, each in zip(self.preds, found, strict=True)],
-            target=[self._boxed(item, each) for item, each in zip(self.target, true, strict=True)],
+            target=[
+                item if keeps_boxes and "boxes" in item else self._boxed(item, each)
+                for item, each in zip(self.target, true, strict=True)
+            ],
         )
 
     def _boxed(self, item: Mapping[str, Any], shapes: ImageShapes) -> dict[str, Any]:
@@ -109,8 +113,8 @@ class ShapeBatch:
         boxes = to_xywh(states["ground_truth_boxes"], self.box_format)
         for name, (found, true) in self.shapes.items():
             kind, sizes = self.types[name], [len(each) for each in true]
-            own = torch.cat([each.areas().to(device) for each in true])
-            areas = torch.where(given > 0, given, own)
+            own = [kind.own_areas(*each).to(device) for each in zip(true, boxes.split(sizes), strict=True)]
+            areas = torch.where(given > 0, given, torch.cat(own))
             columns = (boxes, areas, states["ground_truth_crowds"])
             truths = [Truths(*each) for each in zip(*(column.split(sizes) for column in columns), strict=True)]
             parts = _each_image(_overlaps_by(kind), [*zip(found, true, truths, strict=True)], device)
@@ -136,7 +140,7 @@ def _read(argument: str, items: Dicts, kind: ShapeType) -> list[ImageShapes]:
     def read(numbered: tuple[int, Mapping[str, Any]]) -> ImageShapes:
         position, item = numbered
         name = f"{argument}[{position}]['{kind.key}']"
-        shapes: ImageShapes = kind.read(name, item[kind.key])
+        shapes: ImageShapes = kind.read(name, item[kind.key], is_true=argument == "target")
         labels = item["labels"]
         if isinstance(labels, Tensor) and labels.numel() != len(shapes):
             raise ValueError(f"`{name}` must have one for each of {labels.numel()} labels; got {len(shapes)}.")
