@@ -7,9 +7,11 @@ ranges, more detections than count, images and classes without anything, boxes t
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeVar
+from unittest import mock
 
 import torch
 from hypothesis import strategies as st
@@ -24,6 +26,7 @@ from reid_torchmetrics.functional.detection import (
     coco_evaluate,
     match_images,
 )
+from reid_torchmetrics.functional.detection.matching import few_pairs
 from tests.pycocotools_peer import PeerEvaluation, run_pycocotools
 from tests.reference.detection import (
     IOU_THRESHOLDS,
@@ -153,6 +156,11 @@ def taken_of(matches: Matches, setting: Setting) -> Taken:
         image, label = (values[column] for values in about)
         found.setdefault((image, label, areas[a], t), {})[rows[column]] = truths[a][t][column]
     return found
+
+
+def as_many_pairs() -> AbstractContextManager[object]:
+    """Match all pairs at once, however few they are."""
+    return mock.patch.object(few_pairs, "_FEW_STEPS", -1)
 
 
 def _boxes(rows: list[Detection] | list[GroundTruth], dtype: torch.dtype) -> Tensor:

@@ -306,7 +306,7 @@ def test_a_synchronized_step_gives_the_value_of_the_batches_of_all_processes(pro
 PLACES = {
     "joining": functools.partial(out_of_memory, box_metric.Images, "joined"),
     "numbering": functools.partial(out_of_memory, gathering.ImageNumbering, "number"),
-    "matching": functools.partial(out_of_memory, local_matches, "match_images"),
+    "matching": functools.partial(out_of_memory, local_matches, "match_on_grid"),
     "packing": functools.partial(out_of_memory, tensor_exchange, "_to_bits"),
     "unpacking": functools.partial(out_of_memory, tensor_exchange, "_from_bits"),
     "merging": functools.partial(out_of_memory, local_matches, "merge_matches"),

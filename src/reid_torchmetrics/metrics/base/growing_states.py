@@ -85,8 +85,9 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         """Forget all samples, and what was refused."""
         if self._states_before_forward is None:  # `forward` resets, too
             self._deferred_error = None
-        for name in self._defaults:  # the base class empties lists in place, also those that a collection shares
-            setattr(self, name, [])
+        # The base class empties lists in place, also those that a collection shares. They are plain attributes, which
+        # `setattr` of a module would look for among parameters first.
+        vars(self).update({name: [] for name in self._defaults})
         self._states_before_sync, self._world = None, ALONE
         super().reset()
 

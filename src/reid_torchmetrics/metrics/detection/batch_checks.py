@@ -200,7 +200,8 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
             ends += batch[name].aminmax()
     if not ends:
         return True
-    ends[0] = ends[0].to(torch.promote_types(ends[0].dtype, torch.float32))  # in float16 an area of 65536 is infinite
+    if ends[0].dtype not in (torch.float32, torch.float64):
+        ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
     values = torch.stack(ends).tolist()  # the one synchronization
     return all(map(math.isfinite, values)) and min(values[:num_sides]) >= 0
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
@@ -14,6 +14,7 @@ from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
@@ -26,6 +27,8 @@ from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
 _NUM_LIMITS = 3
+
+Result = TypeVar("Result")
 
 
 class BoxMetric(GrowingStates):
@@ -171,6 +174,12 @@ class BoxMetric(GrowingStates):
                 the same metric.
         """
         return match_sharded_images(self._world, self._accepted_images, request, lambda: self._settings(request))
+
+    def _by_workers(self, work: Callable[[], Result]) -> Result:
+        """Do all work with images on the CPU on one of our threads, but for what talks to other processes."""
+        counts = vars(self)["detection_counts"]
+        device = counts[-1].device if counts else self.device
+        return workers.run(work, device) if device.type == "cpu" and self._world.size == 1 else work()
 
     def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
         """The detections and the ground truths of some images, whichever process holds them, to be drawn.

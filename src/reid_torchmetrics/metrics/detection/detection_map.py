@@ -180,6 +180,9 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
+        return self._by_workers(self._values)
+
+    def _values(self) -> dict[str, Any] | Tensor:
         values: dict[str, Any] = {}
         for request in self._match_requests():
             of_type = self._value(request.grid, *self._match(request))
@@ -198,13 +201,12 @@ class DetectionMAP(BoxMetric):
     ) -> dict[str, Any] | Tensor:
         found = merge_local_matches(parts)
         averages = average_matches(found.matches[0], grid, rule=self.interpolation)
-        summary = averages.summary()
-        rounded = torch.stack([*summary.values()]).to(self.device, torch.float32)
-        numbers = dict(zip(summary, rounded.unbind(), strict=True))
+        rounded = averages.numbers().to(self.device, torch.float32)
+        numbers = dict(zip(grid.value_names, rounded.unbind(), strict=True))
         if self.metric is not None:
             return numbers[self._value_names()[self.metric].name]
         # Beside the numbers: grids and overlaps, then what is said of each class by itself.
-        values: dict[str, Any] = {**numbers}
+        values: dict[str, Any] = {}
         if self.extended_summary:
             grids = evaluate_matches(found.matches[0], grid)
             values["ious"] = Overlaps.matrices(found.overlaps, numbering.ids_by_number, grids.classes)
@@ -213,7 +215,7 @@ class DetectionMAP(BoxMetric):
             averages = average_matches(found.matches[1], grid, rule=self.interpolation)
         values |= class_values(averages if self.class_metrics else None, self.max_detection_thresholds[-1])
         values["classes"] = as_int32(found.labels)
-        return {name: moved(value, self.device) for name, value in values.items()}
+        return numbers | {name: moved(value, self.device) for name, value in values.items()}
 
     def results(self, iou_type: str | None = None) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
@@ -229,7 +231,8 @@ class DetectionMAP(BoxMetric):
         if iou_type is not None:
             _checks.one_of("iou_type", iou_type, self.iou_type)
         with self._synced():
-            return self._results(*self._match(replace(self._plain_request(iou_type), with_origins=True)))
+            request = replace(self._plain_request(iou_type), with_origins=True)
+            return self._by_workers(lambda: self._results(*self._match(request)))
 
     def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
         found, grid = merge_local_matches(parts), self._grid()

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, distinct_labels
-from reid_torchmetrics.functional.detection.matching import Matches, match_images, merge_matches
+from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid, merge_matches
 from reid_torchmetrics.metrics.detection.images import Images, NumberedImages
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
 
@@ -110,14 +110,8 @@ class MatchRequest:
         return LocalMatches(labels, matches, overlaps, labels_of_rows, self._images_of_positives(numbered))
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
-        return match_images(
-            *numbered.boxes(one_class=micro, iou_type=self.iou_type),
-            iou_thresholds=self.grid.iou_thresholds,
-            max_detections=self.grid.max_detections,
-            area_ranges=self.grid.area_ranges,
-            keep_ground_truths=self.with_origins,
-            max_bytes=self.max_bytes,
-        )
+        boxes = numbered.boxes(one_class=micro, iou_type=self.iou_type)
+        return match_on_grid(*boxes, self.grid, keep_ground_truths=self.with_origins, max_bytes=self.max_bytes)
 
     def _images_of_positives(self, numbered: NumberedImages) -> Tensor:
         least, most = next(iter(self.grid.area_ranges.values()))

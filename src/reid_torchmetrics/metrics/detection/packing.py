@@ -6,18 +6,25 @@ image, to say which one is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.metrics.detection import batch_checks
 from reid_torchmetrics.metrics.detection.images import STATES
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # up to twice as many torch joins with one thread
+_MANY_IMAGES = 1 << 8  # whose columns are worth being joined by several threads
 
 Dicts = Sequence[Mapping[str, Any]]
+
+
+Join = Callable[[], "Tensor | None"]
+Share = Callable[[list[Join]], "list[Tensor | None]"]
+"""how the columns of a batch are joined"""
 
 
 class Batch(NamedTuple):
@@ -47,9 +54,16 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
     if not len(preds):
         return Batch({}, 0)
     packed, problem, is_sound = Batch({}, 0), None, False
+
+    def work(share: Share) -> tuple[Batch, bool]:
+        batch = _pack(preds, target, device, share)
+        return batch, batch_checks.are_sound(batch.states, box_format)
+
     try:
-        packed = _pack(preds, target, device)
-        is_sound = batch_checks.are_sound(packed.states, box_format)
+        if len(preds) >= _MANY_IMAGES and preds[0]["labels"].device.type == "cpu":
+            packed, is_sound = workers.run(lambda: work(_by_several_threads), torch.device("cpu"))
+        else:
+            packed, is_sound = work(_in_turn)
     except Exception as error:  # noqa: BLE001 - the checks of each image have better words for it
         problem = error
     try:
@@ -62,20 +76,23 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device) -> 
     return packed
 
 
-def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
-    counts, columns = {}, {}
-    for side, items in (("detection", preds), ("ground_truth", target)):
-        labels = [item["labels"] for item in items]
-        counts[side] = found = [each.numel() for each in labels]
-        columns[f"{side}_labels"] = _join(labels, found, batch_checks.LABEL_DTYPES)
-        columns[f"{side}_boxes"] = _boxes([item["boxes"] for item in items], found)
-    scores = [item["scores"] for item in preds]
-    columns["detection_scores"] = _join(scores, counts["detection"], batch_checks.SCORE_DTYPES)
-    crowds, areas = ([item.get(key) for item in target] for key in ("iscrowd", "area"))
-    columns["ground_truth_crowds"] = is_crowd = _optional(crowds, counts["ground_truth"])
+def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:
+    labels = {"detection": [item["labels"] for item in preds], "ground_truth": [item["labels"] for item in target]}
+    counts = {side: [each.numel() for each in of_side] for side, of_side in labels.items()}
+    found, true = counts.values()
+    joins: dict[str, Join] = {
+        "detection_boxes": lambda: _boxes([item["boxes"] for item in preds], found),
+        "detection_labels": lambda: _join(labels["detection"], found, batch_checks.LABEL_DTYPES),
+        "detection_scores": lambda: _join([item["scores"] for item in preds], found, batch_checks.SCORE_DTYPES),
+        "ground_truth_boxes": lambda: _boxes([item["boxes"] for item in target], true),
+        "ground_truth_labels": lambda: _join(labels["ground_truth"], true, batch_checks.LABEL_DTYPES),
+        "ground_truth_crowds": lambda: _optional([item.get("iscrowd") for item in target], true),
+        "ground_truth_areas": lambda: _optional([item.get("area") for item in target], true),
+    }
+    columns = dict(zip(joins, share([*joins.values()]), strict=True))
+    is_crowd = columns["ground_truth_crowds"]
     if is_crowd is not None and is_crowd.is_floating_point() and not bool(is_crowd.isfinite().all()):
         raise ValueError
-    columns["ground_truth_areas"] = _optional(areas, counts["ground_truth"])
     (device,) = {column.device for column in columns.values() if column is not None} or {device}
     batch = _image_ids(target, device)
     # A column without boxes, or of a key that no image has, is all zeros in the dtype of the empty state.
@@ -84,9 +101,17 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device) -> Batch:
         missing = STATES[name]
         batch[name] = missing.new_zeros((rows, *missing.shape[1:]), device=device) if column is None else column
     batch["ground_truth_crowds"] = batch["ground_truth_crowds"] != 0
-    for side, found in counts.items():
-        batch[f"{side}_counts"] = torch.tensor(found).to(device, non_blocking=True)
+    for side, of_side in counts.items():
+        batch[f"{side}_counts"] = torch.tensor(of_side).to(device, non_blocking=True)
     return Batch(batch, max(counts["detection"]))
+
+
+def _in_turn(joins: list[Join]) -> list[Tensor | None]:
+    return [join() for join in joins]
+
+
+def _by_several_threads(joins: list[Join]) -> list[Tensor | None]:
+    return workers.share(lambda join: join(), joins)
 
 
 def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
@@ -131,7 +156,7 @@ def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype],
 def _cat(parts: list[Tensor], num_values: int) -> Tensor:
     """`torch.cat` in pieces that are too small to be shared out: many small tensors take several threads far longer."""
     size = max(1, _VALUES_OF_ONE_THREAD * len(parts) // num_values)
-    if len(parts) <= size or size == 1 or parts[0].device.type != "cpu":
+    if len(parts) <= size or size == 1 or parts[0].device.type != "cpu" or torch.get_num_threads() == 1:
         return torch.cat(parts)
     return torch.cat([torch.cat(parts[first : first + size]) for first in range(0, len(parts), size)])
 

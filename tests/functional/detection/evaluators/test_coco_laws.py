@@ -26,7 +26,13 @@ from reid_torchmetrics.functional.detection import (
 from reid_torchmetrics.functional.detection.curves import precision_recall
 from reid_torchmetrics.functional.detection.evaluators import coco
 from reid_torchmetrics.functional.detection.inputs import sorting
-from reid_torchmetrics.functional.detection.matching import acceptance, assignment, candidates, matching
+from reid_torchmetrics.functional.detection.matching import (
+    acceptance,
+    assignment,
+    candidates,
+    few_pairs,
+    matching,
+)
 from tests.detection_strategies import problems
 from tests.reference.detection import Detection
 
@@ -159,10 +165,12 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert same_matches(problem.matched(max_bytes=max_bytes), problem.matched())
 
 
+MANY_PAIRS = {(few_pairs, "_FEW_STEPS"): -1}
 INTERNAL_SIZES = {
+    "pairs": MANY_PAIRS,
     "blocks of areas": {(matching, "_AREA_BLOCK"): 2},
     "blocks of pairs": {(candidates, "_CACHED_PAIRS"): 2},
-    "blocks of contested pairs": {(assignment, "_CACHED_CONTESTED_PAIRS"): 2},
+    "blocks of contested pairs": MANY_PAIRS | {(assignment, "_CACHED_CONTESTED_PAIRS"): 2},
     "only near detections": {
         (candidates, "_CACHED_PAIRS"): 2,
         (candidates, "_LEAST_DETECTIONS"): 1,
@@ -170,10 +178,12 @@ INTERNAL_SIZES = {
         (candidates, "_LEAST_CROWDED_PAIRS"): 1,
         (candidates, "_MOST_NEARBY"): 1.0,
     },
-    "only rounds of proposals": {(acceptance, "_FEW"): -1},
+    "only rounds of proposals": MANY_PAIRS | {(acceptance, "_FEW"): -1},
     "one area range at a time": {(coco, "_CACHED_CELLS"): 0},
     "many curves": {(precision_recall, "_MOST_CURVES"): 2},
     "long curves": {(precision_recall, "_MOST_COUNTED"): 2},
+    "keys and rows as one number": {(sorting, "_FEW_ROWS"): 1},
+    "too many rows for that": {(sorting, "_FEW_ROWS"): 1, (sorting, "_BITS"): 33},
     "many labels": {(sorting, "_FEW_LABELS"): 0},
     "large labels": {(sorting, "_FEW_LABELS"): 0, (sorting, "_NARROW_LABELS"): 2},
 }

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from reid_torchmetrics.functional.detection import CocoResults, evaluate_matches
 from reid_torchmetrics.functional.detection.curves.precision_recall import first_reaching
-from tests.detection_strategies import Problem, problems, taken_of
+from tests.detection_strategies import Problem, as_many_pairs, problems, taken_of
 from tests.golden.coco_cases import val2014
 from tests.pycocotools_peer import PeerEvaluation
 from tests.reference.detection import RECALL_THRESHOLDS, Detection, GroundTruth, Setting
@@ -34,6 +34,8 @@ def test_matches_arrays_and_numbers_are_those_of_pycocotools(problem):
     matches, theirs = problem.matched(), problem.pycocotools()
     assert taken_of(matches, problem.setting) == theirs.taken
     assert_agreement(evaluate_matches(matches, problem.grid), theirs)
+    with as_many_pairs():
+        assert problem.taken() == theirs.taken
 
 
 @settings(max_examples=100)

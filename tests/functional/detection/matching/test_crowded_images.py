@@ -10,8 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection import BoxShapes, Detections, GroundTruths, find_pairs, match_images
-from tests.detection_strategies import problems
+from reid_torchmetrics.functional.detection import (
+    BoxShapes,
+    Detections,
+    GroundTruths,
+    Matches,
+    find_pairs,
+    match_images,
+)
+from tests.detection_strategies import as_many_pairs, problems
 from tests.reference.detection import iou
 
 SQUARE = (0.0, 0.0, 10.0, 10.0)
@@ -27,13 +34,15 @@ def taken(detections: list[tuple], ground_truths: list[tuple], crowds: list[bool
     zeros = [torch.zeros(len(each), dtype=torch.int64) for each in (found, true)]
     scores = torch.linspace(1, 0, len(found))
     is_crowd = None if crowds is None else torch.tensor(crowds)
-    matches = match_images(
-        Detections(found, scores, zeros[0], zeros[0]),
-        GroundTruths(true, zeros[1], zeros[1], is_crowd),
-        keep_ground_truths=True,
-        **options,
-    )
-    all_taken = torch.full((*matches.matched.shape[:2], len(found)), -1)
+    boxes = Detections(found, scores, zeros[0], zeros[0]), GroundTruths(true, zeros[1], zeros[1], is_crowd)
+    all_taken = _taken(match_images(*boxes, keep_ground_truths=True, **options), len(found))
+    with as_many_pairs():
+        assert torch.equal(_taken(match_images(*boxes, keep_ground_truths=True, **options), len(found)), all_taken)
+    return all_taken
+
+
+def _taken(matches: Matches, num_detections: int) -> Tensor:
+    all_taken = torch.full((*matches.matched.shape[:2], num_detections), -1)
     all_taken[..., matches.rows[matches.columns]] = matches.ground_truths
     return all_taken
 
@@ -75,7 +84,10 @@ def test_a_chain_is_followed_to_its_end():
 def test_ground_truths_that_come_several_times_are_matched_as_by_the_definition(problem, times):
     several = [row for row in problem.ground_truths for _ in range(times)]
     problem = replace(problem, ground_truths=several)
-    assert problem.taken() == problem.reference().taken
+    expected = problem.reference().taken
+    assert problem.taken() == expected
+    with as_many_pairs():
+        assert problem.taken() == expected
 
 
 @settings(max_examples=200)

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.draws import expected_draws, identities_ahead
+from reid_torchmetrics.functional.retrieval.draws import dense_counting, expected_draws, identities_ahead
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults, expect_draws
 from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric
-from reid_torchmetrics.functional.retrieval.draws.poisson_binomial import at_most, panels
+from reid_torchmetrics.functional.retrieval.draws.poisson_binomial import at_most, largest_mean, panels
 from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import sample_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import DRAWN_PER, GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
@@ -168,6 +168,41 @@ def test_searching_for_the_positives_behind_an_item_changes_nothing(problem, dra
     assert torch.equal(table(found).nan_to_num(), table(expect(problem, draw)).nan_to_num())
 
 
+@settings(max_examples=100)
+@given(
+    problems(ties=("pessimistic", "optimistic")), PLANS, st.sampled_from([-1.0, 2.0]), st.sampled_from([16, 1 << 20])
+)
+def test_however_the_items_ahead_are_counted_the_results_are_the_same(problem, draw, near, pairs):
+    draw = with_cameras(problem, draw)
+    with mock.patch.object(identities_ahead, "_SMALL", 0):
+        expected = expect(problem, draw)
+    shares = mock.patch.multiple(identities_ahead, _NEAR=near, _NEAR_ONE=near)
+    with shares, mock.patch.object(dense_counting, "_PAIRS", pairs):
+        found, cmc = expect(problem, draw), expect(problem, draw, with_precision=False).cmc
+    assert_same(table(found), table(expected), 1e-14)
+    assert_same(cmc, expected.cmc, 1e-14)
+
+
+@pytest.mark.parametrize("shots", [1, 2, None])
+@pytest.mark.parametrize("ties", ["pessimistic", "optimistic"])
+def test_strata_of_many_sizes_are_counted_alike_by_comparing_and_by_searching(shots, ties):
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(40).repeat_interleave(torch.randint(1, 30, (40,), generator=generator))
+    labels = labels[torch.randperm(len(labels), generator=generator)]
+    relevance = find_relevance(labels[:50], labels, self_index=torch.arange(50))
+    scores = torch.randint(0, 60, (50, len(labels)), generator=generator) + 20.0 * (labels[:50, None] == labels)
+    found = []
+    for small, bins in ((0, 1 << 15), (255, 1 << 15), (255, 1)):
+        with (
+            mock.patch.object(identities_ahead, "_SMALL", small),
+            mock.patch.object(dense_counting, "_MOST_BINS", bins),
+        ):
+            options = {"ties": ties, "max_rank": 20}
+            found.append(expect_draws(given_scores(scores, relevance), relevance, GalleryDraw(shots), **options))
+    for other in found[1:]:
+        assert_same(table(other), table(found[0]), 1e-13)
+
+
 @settings(max_examples=60)
 @given(problems(ties=("pessimistic", "optimistic")), PLANS, st.randoms(use_true_random=False))
 def test_the_order_of_queries_and_gallery_changes_nothing(problem, draw, random):
@@ -263,9 +298,28 @@ def test_integrals_and_tails_of_sums_of_events_are_exact(chances, repeats, size)
     tails = np.append(law, np.zeros(size))[:size].cumsum()
     found = at_most(torch.from_numpy(chances), torch.tensor([len(chances)]), size)
     assert np.abs(found[0].numpy() - tails).max() < 1e-12
-    nodes, weights = panels(chances.sum())
+    nodes, weights = panels(0.0, chances.sum())
     integral = (weights * np.prod(1 - chances[:, None] * nodes, axis=0)).sum()
     assert abs(integral - (law / np.arange(1, len(law) + 1)).sum()) < 1e-13
+
+
+@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=30), st.integers(1, 40), st.floats(0, 1))
+def test_panels_that_are_left_out_add_nothing(chances, repeats, share):
+    chances = np.array(chances * repeats)
+    (nodes, weights), (fewer, their_weights) = panels(0.0, chances.sum()), panels(share * chances.sum(), chances.sum())
+    integrals = [
+        (of * np.prod(1 - chances[:, None] * at, axis=0)).sum() for at, of in ((nodes, weights), (fewer, their_weights))
+    ]
+    assert len(fewer) <= len(nodes)
+    assert integrals[1] == pytest.approx(integrals[0], rel=0, abs=1e-16)
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 49])
+def test_a_larger_mean_makes_a_small_sum_negligible(count):
+    # 2000 equal chances: of all laws with this mean nearly the one with the heaviest lower tail, that of Poisson.
+    tail = at_most(torch.full((2000,), largest_mean(count) / 2000), torch.tensor([2000]), count + 1)[0, -1]
+    assert 1e-21 < float(tail) < 1e-17
+    assert largest_mean(count) < largest_mean(count + 1)
 
 
 @given(st.integers(1, 80), st.data())

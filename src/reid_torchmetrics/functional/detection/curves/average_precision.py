@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -185,8 +186,7 @@ def _last_within(num_positives: Int[Tensor, "curves 1"], recalls: Tensor) -> Int
     return order.long()
 
 
-@dataclass(frozen=True)
-class _Block:
+class _Block(NamedTuple):
     """Some of the curves."""
 
     end: int

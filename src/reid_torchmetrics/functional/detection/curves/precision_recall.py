@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,6 +10,7 @@ from functools import cached_property
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
@@ -51,7 +53,8 @@ class Curves:
     @cached_property
     def orders(self) -> Int[Tensor, " points"]:
         """The number of each true positive in its curve, from 1."""
-        return segments.runs(1, self.num_true_positives.flatten(), len(self.counts))[1]
+        starts = self.starts.flatten().index_select(0, self.curve)
+        return torch.arange(1, len(self.counts) + 1, device=starts.device).sub_(starts)
 
 
 def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curves:
@@ -74,52 +77,46 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
         areas: the area ranges to look at.
     """
     true_positive, matched = matches.true_positive[areas], matches.matched[areas]
-    num_areas, num_thresholds, num_columns = true_positive.shape
-    num_rows, num_classes = num_areas * num_thresholds, len(matches.classes)
+    shape = (*true_positive.shape[:2], len(matches.classes))
     # Where each class begins, among detections and among columns, [classes + 1], and the class of each column.
-    classes = torch.arange(num_classes + 1, device=matches.columns.device, dtype=matches.class_index.dtype)
+    classes = torch.arange(shape[2] + 1, device=matches.columns.device, dtype=matches.class_index.dtype)
     class_starts = torch.searchsorted(matches.class_index, classes)
     column_starts = torch.searchsorted(matches.columns, class_starts)
     column_class = matches.class_index.index_select(0, matches.columns).long()
 
-    # Detections of its class in the range up to each column, [areas, columns], whatever they are matched to.
+    # Detections in the range up to each, [areas, detections + 1], whatever they are matched to; and what corrects them,
+    # [areas, thresholds, columns + 1]: 1 for a true positive outside, -1 for a match inside with an ignored one.
     numbers = torch.arange(len(matches.matched), dtype=matches.area_bits.dtype, device=matches.columns.device)[areas]
     bits = (matches.area_bits >> numbers[:, None]).bitwise_and_(1)
-    inside = bits.index_select(1, matches.columns).to(torch.int8)
     in_range = _before_or_at(bits)
-    at_start = in_range.index_select(1, class_starts)  # [areas, classes + 1]
-    counts = in_range.index_select(1, matches.columns + 1) - at_start.index_select(1, column_class)
+    inside = bits.index_select(1, matches.columns).bool()
+    changes = true_positive.view(torch.int8) - (matched & inside[:, None]).view(torch.int8)
+    corrections = _before_or_at(changes)
 
-    # Corrections: 1 for a true positive outside the range, -1 for a match inside it with an ignored ground truth.
-    changes = true_positive.view(torch.int8) - matched.view(torch.int8) * inside[:, None]
-    corrections = _before_or_at(changes.view(num_rows, num_columns))
-    before = corrections.index_select(1, column_starts)  # [areas * thresholds, classes + 1]
+    # Both together, where each class begins and up to each column.
+    at_start = corrections.index_select(2, column_starts).add_(in_range.index_select(1, class_starts)[:, None])
+    up_to = corrections[..., 1:] + in_range.index_select(1, matches.columns + 1)[:, None]
 
     # One point for each true positive, by row (area range and threshold) and column, so by curve and score.
-    row, column = true_positive.reshape(num_rows, num_columns).nonzero().unbind(1)
-    of_class = column_class.index_select(0, column)
-    counts = (
-        counts.view(-1).index_select(0, (row // num_thresholds) * num_columns + column)
-        + corrections.view(-1).index_select(0, row * (num_columns + 1) + column + 1)
-        - before.view(-1).index_select(0, row * (num_classes + 1) + of_class)
-    )
-    shape = (num_areas, num_thresholds, num_classes)
-    curve = row * num_classes + of_class
-    num_corrected = (before[:, 1:] - before[:, :-1]).view(shape)
-    return Curves(
-        num_true_positives=curve.bincount(minlength=num_rows * num_classes).view(shape),
+    points = true_positive.reshape(-1).nonzero()[:, 0]
+    row = points.div(max(len(matches.columns), 1), rounding_mode="floor")
+    column = points - row * len(matches.columns)
+    curve = row.mul_(shape[2]).add_(column_class.index_select(0, column))
+    before = at_start[..., :-1].reshape(-1).index_select(0, curve)
+    curves = Curves(
+        num_true_positives=curve.bincount(minlength=math.prod(shape)).view(shape),
         num_positives=matches.num_positives[areas, None].expand(shape),
-        num_detections=(at_start[:, 1:] - at_start[:, :-1])[:, None] + num_corrected,
-        counts=counts,
+        num_detections=at_start.diff(dim=2),
+        counts=up_to.view(-1).index_select(0, points).sub_(before),
         places=matches.columns.index_select(0, column),
     )
+    vars(curves)["curve"] = curve  # which `Curves` would have to compute
+    return curves
 
 
-def _before_or_at(values: Integer[Tensor, "rows columns"]) -> Int[Tensor, "rows columns+1"]:
+def _before_or_at(values: Integer[Tensor, "*rows columns"]) -> Int[Tensor, "*rows columns+1"]:
     """Sums of each row up to each place, int32, with the 0 that stands before the first."""
-    sums = torch.zeros((len(values), values.shape[1] + 1), dtype=torch.int32, device=values.device)
-    sums[:, 1:] = values.cumsum(1, dtype=torch.int32)
-    return sums
+    return functional.pad(values.cumsum(-1, dtype=torch.int32), (1, 0))
 
 
 def precision_at_points(curves: Curves, *, epsilon: float = 0.0) -> Float[Tensor, " points"]:
@@ -135,12 +132,10 @@ def best_from_here_on(curves: Curves, precision: Float[Tensor, " points"]) -> Fl
     """
     if not len(precision):
         return precision
-    num_curves = curves.num_true_positives.numel()
-    from_last = num_curves - 1 - curves.curve
-    if num_curves < _MOST_CURVES and curves.counts.max() < _MOST_COUNTED:
-        key = (from_last << _FRACTION_BITS + 1).add_((precision * 2.0**_FRACTION_BITS).long())
+    if curves.num_true_positives.numel() < _MOST_CURVES and curves.counts.max() < _MOST_COUNTED:
+        key = (curves.curve * -(2 << _FRACTION_BITS)).add_((precision * 2.0**_FRACTION_BITS).long())
     else:
-        key = (from_last * (len(precision) + 1)).add_(precision.unique(return_inverse=True)[1])
+        key = (curves.curve * -(len(precision) + 1)).add_(precision.unique(return_inverse=True)[1])
     best = (len(key) - 1) - key.flip(0).cummax(0).indices
     return precision.index_select(0, best.flip(0))
 

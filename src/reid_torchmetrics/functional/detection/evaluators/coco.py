@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -34,7 +34,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
 )
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_on_grid
 
 _CACHED_CELLS = 1 << 15  # verdicts of all area ranges and thresholds: so few are looked at together
 _FEW_CURVES = 1 << 10  # of an area range
@@ -61,31 +61,29 @@ class ClassAverages:
         threshold (-1 if it is not among the thresholds), `map_small` and so on those of the other area ranges;
         `mar_10` is the mean of the recall with so many detections, `mar_small` that of the area range with the most.
         """
+        return dict(zip(self.grid.value_names, self.numbers().unbind(), strict=True))
+
+    def numbers(self) -> Float[Tensor, " values"]:
+        """The values of `summary`, in its order."""
         grid, last = self.grid, len(self.grid.max_detections) - 1
-        most, thresholds = self.average_precision[last], [*grid.iou_thresholds]
-        slots = [[slot for slot, value in enumerate(thresholds) if value == wanted] for wanted in (0.5, 0.75)]
-        limits = [*{limit: place for place, limit in enumerate(grid.max_detections)}.values()]  # one may be given twice
-        of_areas, of_limits = _Means.of(most), _Means.of(self.recall)
-        parts = [
-            of_areas if grid.official_limit == last else _Means.of(self.average_precision[grid.official_limit]),
-            *(
-                _Means.of(most[:1, chosen[0] : chosen[0] + 1] if len(chosen) == 1 else most[:1, chosen])
-                for chosen in slots
-            ),
-        ]
-        sums, counts = (
-            torch.cat(
-                [
-                    *(part[each][:1] for part in parts),
-                    of_areas[each][1:],
-                    of_limits[each][limits, 0],
-                    of_limits[each][last, 1:],
-                ]
-            )
-            for each in range(2)
+        most, num_areas, num_limits = self.average_precision[last], len(grid.area_ranges), len(grid.max_detections)
+        # By area range the recall of each limit, then the precision of the largest one, then of that of `map`.
+        tables = [self.recall, most[None]]
+        if grid.official_limit != last:
+            tables.append(self.average_precision[grid.official_limit][None])
+        means = torch.cat([_means(torch.cat(tables)).flatten(), _means(most[0, :, None]), most.new_full((1,), -1.0)])
+        of_precision = num_limits * num_areas
+        of_threshold, nothing = (num_limits + len(tables) - 1) * num_areas, len(means) - 1
+        thresholds = {value: of_threshold + slot for slot, value in enumerate(grid.iou_thresholds)}
+        limits = {limit: place * num_areas for place, limit in enumerate(grid.max_detections)}  # one may be given twice
+        places = (
+            of_threshold - num_areas,
+            *(thresholds.get(wanted, nothing) for wanted in (0.5, 0.75)),
+            *range(of_precision + 1, of_precision + num_areas),
+            *limits.values(),
+            *range(last * num_areas + 1, of_precision),
         )
-        means = (sums / counts).nan_to_num_(-1.0)
-        return dict(zip(grid.value_names, means.unbind(), strict=True))
+        return means.index_select(0, _places(means.device, places))
 
     def map_per_class(self) -> Float[Tensor, " classes"]:
         """Mean over the thresholds, in the first area range and with the limit of `map`; -1 without ground truth."""
@@ -154,16 +152,7 @@ def coco_evaluate(
         ValueError: an option without values, or with values that are not allowed.
     """
     grid = CocoGrid(iou_thresholds, recall_thresholds, max_detections, area_ranges)
-    matches = match_images(
-        detections,
-        ground_truths,
-        iou_thresholds=iou_thresholds,
-        max_detections=max_detections,
-        area_ranges=area_ranges,
-        classes=classes,
-        max_bytes=max_bytes,
-    )
-    return evaluate_matches(matches, grid)
+    return evaluate_matches(match_on_grid(detections, ground_truths, grid, classes=classes, max_bytes=max_bytes), grid)
 
 
 def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
@@ -204,7 +193,7 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
     Raises:
         ValueError: an unknown `rule`, or a grid of other sizes than the matches.
     """
-    _check_grid(matches, grid)
+    needed = _check_grid(matches, grid)
     last = len(grid.max_detections) - 1
     _checks.one_of("rule", rule, AP_RULES)
     recalls = None  # the rules but one have recalls of their own
@@ -214,21 +203,24 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
     def average(matches: Matches, curves: Curves) -> tuple[Tensor, Tensor]:
         return area_under(curves, AP_RULES[rule], recalls), _recall_at_limits(matches, curves, len(grid.max_detections))
 
-    blocks = {limit: _on_curves(matches.within(limit), average) for limit in {last, grid.official_limit}}
+    limits = {last, grid.official_limit}
+    blocks = {limit: _on_curves(matches.within(limit) if limit < needed else matches, average) for limit in limits}
     found = {limit: torch.cat([precision for precision, _ in of_limit]) for limit, of_limit in blocks.items()}
     recall = torch.cat([of_areas for _, of_areas in blocks[last]], 1)
     return ClassAverages(grid, matches.classes, found, recall, rule)
 
 
-def _check_grid(matches: Matches, grid: CocoGrid) -> None:
+def _check_grid(matches: Matches, grid: CocoGrid) -> int:
+    """The number of the least limit that keeps all matches; raise unless the grid has it."""
     sizes = len(grid.area_ranges), len(grid.iou_thresholds), len(grid.max_detections)
-    least = int(matches.limits.max()) + 1 if len(matches.limits) else 1
+    needed = int(matches.limits.max()) if len(matches.limits) else 0
     shape = tuple(matches.matched.shape[:2])
-    if shape != sizes[:2] or least > sizes[2]:
+    if shape != sizes[:2] or needed >= sizes[2]:
         raise ValueError(
             f"`grid` must be the one that `matches` were made with; got {sizes[0]} area ranges, {sizes[1]} thresholds"
-            f" and {sizes[2]} limits for matches of {shape[0]}, {shape[1]} and at least {least}."
+            f" and {sizes[2]} limits for matches of {shape[0]}, {shape[1]} and at least {needed + 1}."
         )
+    return needed
 
 
 def _on_curves(matches: Matches, work: Callable[[Matches, Curves], Result]) -> list[Result]:
@@ -272,13 +264,12 @@ def _recall_at_limits(matches: Matches, curves: Curves, num_limits: int) -> Floa
     return num_found.movedim(-1, 0) / curves.num_positives.double()
 
 
-class _Means(NamedTuple):
-    """What the means over thresholds and classes are made of, of what is not NaN."""
+def _means(values: Float[Tensor, "*rows thresholds classes"]) -> Float[Tensor, "*rows"]:
+    """Means over the last two axes of what is not NaN; -1 where there is nothing else."""
+    return (values.nansum((-2, -1)) / values.isnan().logical_not_().sum((-2, -1))).nan_to_num_(-1.0)
 
-    sums: Float[Tensor, "*rows"]
-    counts: Int[Tensor, "*rows"]
 
-    @classmethod
-    def of(cls, values: Float[Tensor, "*rows thresholds classes"]) -> _Means:
-        """Of the last two axes."""
-        return cls(values.nansum((-2, -1)), values.isnan().logical_not_().sum((-2, -1)))
+@functools.lru_cache(maxsize=8)
+def _places(device: torch.device, places: tuple[int, ...]) -> Int[Tensor, " places"]:
+    """Places as a tensor, which is to be read only: the same one for the same places."""
+    return torch.tensor(places, device=device)

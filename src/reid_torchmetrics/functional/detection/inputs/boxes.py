@@ -16,7 +16,9 @@ Boxes = Float[Tensor, "boxes 4"]
 
 
 def _from_corners(boxes: Boxes) -> Boxes:
-    return torch.cat([boxes[:, :2], boxes[:, 2:] - boxes[:, :2]], 1)
+    converted = boxes.clone()
+    converted[:, 2:].sub_(boxes[:, :2])  # which takes half the time of joining the halves
+    return converted
 
 
 def _from_centers(boxes: Boxes) -> Boxes:

@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.detection.inputs.sorting import (
     narrowest,
     order_by_class_and_score,
     place_of_labels,
+    stable_sort,
 )
 
 
@@ -57,9 +58,8 @@ def order_boxes(
     ordered = _order_detections(detections, classes, num_images)
     class_index = place_of_labels(ground_truths.labels, classes)
     # Ground truths by group; `occupied` are the numbers of the groups that have any, and `groups` count these.
-    keys = (ground_truths.images.to(ordered.groups.dtype) * len(classes)).add_(class_index)
-    keys, order = keys.sort(stable=True)
-    occupied, groups = keys.unique_consecutive(return_inverse=True)
+    keys, order = stable_sort((ground_truths.images.long() * len(classes)).add_(class_index))
+    occupied, groups = keys.to(ordered.groups.dtype).unique_consecutive(return_inverse=True)
     starts = torch.searchsorted(ordered.groups, occupied)
     sizes = torch.searchsorted(ordered.groups, occupied, right=True) - starts
     crowds = ground_truths.is_crowd

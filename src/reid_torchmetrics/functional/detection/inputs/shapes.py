@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeVar, final
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
 from reid_torchmetrics.functional.detection.inputs.boxes import Sides, box_areas, overlap
 
@@ -154,9 +155,8 @@ class BoxShapes(Shapes):
 
     def repeats(self) -> Bool[Tensor, " boxes"]:
         """See `Shapes`."""
-        is_repeated = torch.zeros(len(self.boxes), dtype=torch.bool, device=self.device)
-        is_repeated[1:] = (self.boxes[1:] == self.boxes[:-1]).all(1)
-        return is_repeated
+        is_repeated = (self.boxes[1:] == self.boxes[:-1]).all(1)
+        return functional.pad(is_repeated, (min(1, len(self.boxes)), 0))
 
 
 def _are_sound(*sides: Sides) -> bool:

@@ -10,6 +10,8 @@ _WHOLE_INT32 = 1 << 32
 _NARROW_LABELS = 1 << 20  # below it, distinct labels are found by counting
 
 _FEW_LABELS = 1 << 11  # and it is not worth looking at them first
+_FEW_ROWS = 1 << 9  # that any sort puts in order in no time
+_BITS = 63  # of an int64 besides its sign
 
 
 def order_by_class_and_score(
@@ -18,11 +20,27 @@ def order_by_class_and_score(
     """Rows by class, then from the highest score down, equal scores as they come; and their classes, int32."""
     key = _descending_key(scores)
     if key.dtype == torch.int32:
-        joint, order = (class_index.long() * _WHOLE_INT32).add_(key).sort(stable=True)
-        return order, ((joint + _WHOLE_INT32 // 2) >> 32).int()
+        joint, order = stable_sort((class_index.long() * _WHOLE_INT32).add_(key))
+        return order, joint.add_(_WHOLE_INT32 // 2).bitwise_right_shift_(32).int()
     order = key.sort(stable=True).indices
     classes, within = class_index.index_select(0, order).sort(stable=True)
     return order.index_select(0, within), classes.int()
+
+
+def stable_sort(keys: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
+    """Keys of int64 in ascending order, and the row of each, equal ones as they come; may overwrite what it is given.
+
+    NumPy's sort of values is vectorized, and takes a third of the time of one that carries rows along. So on a CPU, as
+    long as a key and a row fit into one number, that is sorted.
+    """
+    row_bits = len(keys).bit_length()
+    if keys.device.type != "cpu" or len(keys) < _FEW_ROWS:
+        return keys.sort(stable=True)
+    if max(abs(int(end)) for end in keys.aminmax()).bit_length() + row_bits > _BITS:
+        return keys.sort(stable=True)
+    keys.mul_(1 << row_bits).add_(torch.arange(len(keys)))
+    keys.numpy().sort()
+    return keys >> row_bits, keys.bitwise_and_((1 << row_bits) - 1)
 
 
 def _descending_key(scores: Tensor) -> Tensor:

@@ -19,10 +19,12 @@ class PreferenceLists(NamedTuple):
     """Preference lists laid end to end: by proposer, first the ground truths that count, each part best first."""
 
     proposer: Int[Tensor, " pairs"]
+    """numbers from 0 on, none of which is left out; the better score has the smaller one"""
     receiver: Int[Tensor, " pairs"]
+    """any numbers from 0 on"""
     passed: Int[Tensor, " pairs"]
-    is_ignored: Bool[Tensor, " pairs"]
-    is_crowd: Bool[Tensor, " pairs"]
+    is_ignored: Bool[Tensor, " pairs"] | None
+    """None if all count"""
     capacity: Int[Tensor, " pairs"] | None
     """how many proposers the receiver can hold, if some can hold several"""
 
@@ -40,19 +42,24 @@ class _NextChoice:
     @classmethod
     def of(cls, lists: PreferenceLists) -> _NextChoice:
         """Of preference lists."""
-        num_pairs = len(lists.proposer)
-        places = torch.arange(num_pairs, device=lists.proposer.device)
-        nowhere = places.new_full((1,), num_pairs)
-        # Parts are numbered 2p for what counts to proposer p and 2p + 1 for what it ignores, so they ascend.
-        part = lists.proposer * 2 + lists.is_ignored
-        is_last = torch.cat([part[1:] != part[:-1], part.new_ones(1, dtype=torch.bool)])
-        ignored_part = torch.searchsorted(part, lists.proposer * 2 + 1)
-        has_ignored = part.index_select(0, ignored_part.clamp(max=num_pairs - 1)) == lists.proposer * 2 + 1
-        return cls(
-            torch.cat([lists.passed, lists.passed.new_zeros(1)]),
-            torch.cat([torch.where(is_last, num_pairs, places + 1), nowhere]),
-            torch.cat([torch.where(lists.is_ignored | ~has_ignored, num_pairs, ignored_part), nowhere]),
-        )
+        num_pairs, proposer = len(lists.proposer), lists.proposer
+        following = torch.arange(1, num_pairs + 2, device=proposer.device)
+        passed = torch.cat([lists.passed, lists.passed.new_zeros(1)])
+        goes_on = proposer[1:] == proposer[:-1]
+        if lists.is_ignored is not None:
+            goes_on &= lists.is_ignored[1:] == lists.is_ignored[:-1]
+        following[: num_pairs - 1].masked_fill_(~goes_on, num_pairs)
+        following[-1] = num_pairs
+        first_ignored = torch.full_like(following, num_pairs)
+        if lists.is_ignored is not None:
+            begins = lists.is_ignored.clone()
+            begins[1:] &= ~goes_on
+            place = begins.nonzero()[:, 0]
+            ignored_part = first_ignored.clone()  # by proposer, of whom there are no more than pairs
+            ignored_part[proposer.index_select(0, place)] = place
+            seen_from = (~lists.is_ignored).nonzero()[:, 0]
+            first_ignored[seen_from] = ignored_part.index_select(0, proposer.index_select(0, seen_from))
+        return cls(passed, following, first_ignored)
 
     def after(self, place: Int[Tensor, " some"], threshold: Int[Tensor, " some"]) -> Int[Tensor, " some"]:
         """Where those go on who were turned away from some places."""
@@ -75,7 +82,6 @@ class _Proposals:
 
     threshold: Int[Tensor, " proposals"]
     proposer: Int[Tensor, " proposals"]
-    """number among those that have a list; the better score has the smaller one"""
     place: Int[Tensor, " proposals"]
     """in the lists; the number of pairs for a proposer that has nobody left"""
 
@@ -89,21 +95,19 @@ class _UnitReceivers:
     """Receivers that hold one proposer each, the best that they have seen, which only improves."""
 
     def __init__(self, lists: PreferenceLists, num_thresholds: int) -> None:
-        receivers, self._receiver = lists.receiver.unique(return_inverse=True)
-        self._num_receivers = len(receivers)
-        self._is_crowd = lists.is_crowd
-        self._holder = self._receiver.new_full((num_thresholds * len(receivers),), _FREE)
+        self._receiver, self._num_receivers = _counted(lists.receiver)
+        self._holder = self._receiver.new_full((num_thresholds * self._num_receivers,), _FREE)
 
     def turn_away(self, proposals: _Proposals, _: Tensor) -> tuple[Tensor, Tensor]:
-        """Thresholds and proposers that are not held any more, or were not taken; crowds hold all who come."""
-        rivals = proposals.where(~self._is_crowd.index_select(0, proposals.place))
-        item = rivals.threshold * self._num_receivers + self._receiver.index_select(0, rivals.place)
+        """Thresholds and proposers that are not held any more, or were not taken."""
+        item = proposals.threshold * self._num_receivers + self._receiver.index_select(0, proposals.place)
         before = self._holder.index_select(0, item)
-        self._holder.scatter_reduce_(0, item, rivals.proposer, "amin")
-        has_won = self._holder.index_select(0, item) == rivals.proposer
-        turned_away = torch.cat([(~has_won).nonzero()[:, 0], (has_won & (before != _FREE)).nonzero()[:, 0]])
-        proposer = torch.where(has_won, before, rivals.proposer).index_select(0, turned_away)
-        return rivals.threshold.index_select(0, turned_away), proposer
+        self._holder.scatter_reduce_(0, item, proposals.proposer, "amin")
+        has_won = self._holder.index_select(0, item) == proposals.proposer
+        # Of two who want the same one is turned away, wherever he comes from.
+        loser = torch.where(has_won, before, proposals.proposer)
+        turned_away = (loser != _FREE).nonzero()[:, 0]
+        return proposals.threshold.index_select(0, turned_away), loser.index_select(0, turned_away)
 
     def propose_in_turn(self, proposals: _Proposals, held_at: Tensor, next_choice: _NextChoice) -> None:
         """Go through few proposals one after the other, each with those who lose their places by it.
@@ -111,7 +115,7 @@ class _UnitReceivers:
         Where each proposal puts one out who goes on to the next place, there are as many rounds as places: a step of
         Python is shorter than a round.
         """
-        tensors = (held_at, self._holder, self._receiver, self._is_crowd, *vars(next_choice).values())
+        tensors = (held_at, self._holder, self._receiver, *vars(next_choice).values())
         steps = _Steps(self._num_receivers, *(memoryview(tensor.numpy()) for tensor in tensors))
         for proposal in zip(*(column.tolist() for column in vars(proposals).values()), strict=True):
             steps.propose(*proposal)
@@ -128,7 +132,6 @@ class _Steps(NamedTuple):
     held_at: memoryview
     holder: memoryview
     receiver: memoryview
-    is_crowd: memoryview
     passed: memoryview
     following: memoryview
     first_ignored: memoryview
@@ -139,8 +142,6 @@ class _Steps(NamedTuple):
         first_proposer = len(self.held_at) // (len(self.holder) // self.num_receivers) * threshold
         while place < nowhere:
             self.held_at[first_proposer + proposer] = place
-            if self.is_crowd[place]:
-                return
             item = first_receiver + self.receiver[place]
             before = self.holder[item]
             if proposer < before:
@@ -160,23 +161,20 @@ class _CapacityReceivers:
     """Receivers that hold as many proposers as they have places."""
 
     def __init__(self, lists: PreferenceLists, capacity: Tensor, num_thresholds: int) -> None:
-        receivers, self._receiver = lists.receiver.unique(return_inverse=True)
-        self._num_receivers = len(receivers)
-        self._num_proposers = len(lists.proposer.unique_consecutive())
+        self._receiver, self._num_receivers = _counted(lists.receiver)
+        self._num_proposers = int(lists.proposer[-1]) + 1
         self._threshold = torch.arange(num_thresholds, device=capacity.device).repeat_interleave(self._num_proposers)
-        # By place, and behind them the one of nobody.
-        self._capacity = torch.cat([capacity, capacity.new_zeros(1)])
-        self._has_rivals = torch.cat([~lists.is_crowd, lists.is_crowd.new_zeros(1)])
+        # By place, and behind them the one of nobody, who takes nobody and turns nobody away.
+        self._capacity = torch.cat([capacity, capacity.new_full((1,), _FREE)])
 
     def turn_away(self, _: _Proposals, held_at: Tensor) -> tuple[Tensor, Tensor]:
         """As of `_UnitReceivers`: those who came after as many better ones as there are places."""
-        too_late = self.ranks(held_at) >= self._capacity.index_select(0, held_at)
-        item = (too_late & self._has_rivals.index_select(0, held_at)).nonzero()[:, 0]
-        return self._threshold.index_select(0, item), item % max(self._num_proposers, 1)
+        item = (self.ranks(held_at) >= self._capacity.index_select(0, held_at)).nonzero()[:, 0]
+        return self._threshold.index_select(0, item), item % self._num_proposers
 
     def ranks(self, held_at: Tensor) -> Tensor:
         """As of `_UnitReceivers`: proposers come in their order, which a stable sort by receiver keeps."""
-        held = self._has_rivals.index_select(0, held_at).nonzero()[:, 0]
+        held = (held_at < len(self._receiver)).nonzero()[:, 0]
         receiver = self._receiver.index_select(0, held_at.index_select(0, held))
         keys, order = (self._threshold.index_select(0, held) * self._num_receivers + receiver).sort(stable=True)
         ranks = torch.zeros_like(held_at)
@@ -193,39 +191,50 @@ def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor,
 
     Returns thresholds and places of the pairs that are held, and how many better proposers each one's receiver holds.
     """
-    num_pairs = len(lists.proposer)
+    num_pairs, num_proposers = len(lists.proposer), int(lists.proposer[-1]) + 1
     next_choice = _NextChoice.of(lists)
-    proposers = lists.proposer.unique_consecutive()
     if lists.capacity is None:
         receivers: _UnitReceivers | _CapacityReceivers = _UnitReceivers(lists, num_thresholds)
     else:
         receivers = _CapacityReceivers(lists, lists.capacity, num_thresholds)
     # By threshold and proposer the place that holds him.
-    held_at = lists.receiver.new_full((num_thresholds * len(proposers),), num_pairs)
-    proposals = _first_proposals(torch.searchsorted(lists.proposer, proposers), next_choice)
+    held_at = lists.receiver.new_full((num_thresholds * num_proposers,), num_pairs)
+    proposals = _first_proposals(lists.proposer, next_choice)
     while len(proposals.place):
         if isinstance(receivers, _UnitReceivers) and len(proposals.place) <= _FEW and held_at.device.type == "cpu":
             receivers.propose_in_turn(proposals, held_at, next_choice)
             break
-        held_at[proposals.threshold * len(proposers) + proposals.proposer] = proposals.place
+        held_at[proposals.threshold * num_proposers + proposals.proposer] = proposals.place
         # Who is turned away, now or from where he was held, goes on behind the place where he was.
         threshold, proposer = receivers.turn_away(proposals, held_at)
-        item = threshold * len(proposers) + proposer
+        item = threshold * num_proposers + proposer
         left = held_at.index_select(0, item)
         held_at[item] = num_pairs
         proposals = _Proposals(threshold, proposer, next_choice.after(left, threshold))
         proposals = proposals.where(proposals.place < num_pairs)
     item = (held_at < num_pairs).nonzero()[:, 0]
     rank = receivers.ranks(held_at).index_select(0, item)
-    return item // max(len(proposers), 1), held_at.index_select(0, item), rank
+    return item // num_proposers, held_at.index_select(0, item), rank
 
 
-def _first_proposals(heads: Int[Tensor, " proposers"], next_choice: _NextChoice) -> _Proposals:
-    """One for each proposer and threshold that some overlap reaches, given the places where the lists begin.
+def _counted(values: Int[Tensor, " pairs"]) -> tuple[Int[Tensor, " pairs"], int]:
+    """Numbers that stand for values, and a number above them: where values are large, of those that occur."""
+    most = int(values.max()) + 1
+    if most <= len(values):
+        return values, most
+    occurs = torch.zeros(most, dtype=torch.bool, device=values.device)
+    occurs[values] = True
+    number = occurs.cumsum(0)
+    return number.index_select(0, values) - 1, int(number[-1])
+
+
+def _first_proposals(proposer: Int[Tensor, " pairs"], next_choice: _NextChoice) -> _Proposals:
+    """One for each proposer and threshold that some overlap reaches.
 
     The first of a list is asked under the thresholds that it reaches, and the first ignored one under what more it
     reaches: of each part the first reaches most.
     """
+    heads = segments.starts(proposer.unique_consecutive(return_counts=True)[1])
     otherwise = next_choice.first_ignored.index_select(0, heads)
     passed = next_choice.passed.index_select(0, heads)
     num_asked = torch.maximum(passed, next_choice.passed.index_select(0, otherwise))

@@ -6,8 +6,9 @@ there detections are sorted along one axis, and only those near a ground truth a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -17,7 +18,8 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import OrderedDetections, OrderedGroundTruths, Shapes
 
-_CACHED_PAIRS = 1 << 16  # pairs whose columns stay in the cache of a CPU
+_CACHED_PAIRS = 1 << 15  # pairs whose columns stay in the cache of a CPU
+_FEW_PAIRS = 1 << 16  # of all groups: they are looked at as they are
 _BYTES_PER_PAIR = 200  # about what is held of a pair while its overlap is computed
 _BYTES_PER_SORTED = 200  # and of a detection while those near a ground truth are looked for
 _LEAST_DETECTIONS, _LEAST_GROUND_TRUTHS = 32, 8  # of a group whose detections are worth sorting
@@ -69,13 +71,13 @@ class Search:
         return segments.ranges_within(lengths, num_at_a_time(self.max_bytes, bytes_each, lengths.device, _CACHED_PAIRS))
 
 
-def find_candidates(search: Search) -> Iterator[Candidates]:
-    """All pairs that may overlap enough, those of crowded groups first."""
+def find_candidates(search: Search) -> Iterator[Callable[[], Candidates]]:
+    """All pairs that may overlap enough, those of crowded groups first: of each block what lists its pairs."""
     sizes = search.ground_truths.sizes
     # Sizes alone tell where it is not worth looking at the groups: a training loop evaluates a few images at a time.
     most = len(search.detections.rows) * len(search.ground_truths.rows)
-    if most <= min(_CACHED_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
-        yield _all_at_once(search)
+    if most <= min(_FEW_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
+        yield partial(_all_at_once, search)
         return
     crowded = _crowded_groups(search.ground_truths)
     if len(crowded):
@@ -91,22 +93,26 @@ def find_candidates(search: Search) -> Iterator[Candidates]:
 def _all_at_once(search: Search) -> Candidates:
     """Every detection for every ground truth of its group, as one block."""
     starts, sizes = (values.index_select(0, search.ground_truths.groups) for values in search.ground_truths[-2:])
-    places = torch.arange(len(search.detections.rows), device=starts.device)
-    return Candidates(places, search.shapes_at(places), *segments.runs(starts, sizes))
+    rows = search.detections.rows.index_select(0, search.detections.grouped)
+    places = torch.arange(len(rows), device=starts.device)
+    return Candidates(places, search.shapes[rows], *segments.runs(starts, sizes))
 
 
-def _all_of_groups(search: Search, sizes: Int[Tensor, " groups"]) -> Iterator[Candidates]:
+def _all_of_groups(search: Search, sizes: Int[Tensor, " groups"]) -> Iterator[Callable[[], Candidates]]:
     """Every detection for every ground truth of its group; `sizes` are the numbers of detections to look at."""
-    of_group = search.ground_truths.groups
-    # A block holds whole ground truths; it may begin and end inside a group, whose detections are in all its blocks.
-    for block in search.blocks(sizes.index_select(0, of_group)):
-        groups = of_group[block]
-        occupied = slice(int(groups[0]), int(groups[-1]) + 1)
-        group = groups - occupied.start
-        places = segments.runs(search.ground_truths.starts[occupied], sizes[occupied])[1]
-        first = segments.starts(sizes[occupied]).index_select(0, group)
-        ground_truth, detection = segments.runs(first, sizes[occupied].index_select(0, group))
-        yield Candidates(places, search.shapes_at(places), ground_truth.add_(block.start), detection)
+    for block in search.blocks(sizes.index_select(0, search.ground_truths.groups)):
+        yield partial(_all_of_block, search, sizes, block)
+
+
+def _all_of_block(search: Search, sizes: Int[Tensor, " groups"], block: slice) -> Candidates:
+    """Of whole ground truths; it may begin and end inside a group, whose detections are in all its blocks."""
+    groups = search.ground_truths.groups[block]
+    occupied = slice(int(groups[0]), int(groups[-1]) + 1)
+    group = groups - occupied.start
+    places = segments.runs(search.ground_truths.starts[occupied], sizes[occupied])[1]
+    first = segments.starts(sizes[occupied]).index_select(0, group)
+    ground_truth, detection = segments.runs(first, sizes[occupied].index_select(0, group))
+    return Candidates(places, search.shapes_at(places), ground_truth.add_(block.start), detection)
 
 
 def _crowded_groups(ground_truths: OrderedGroundTruths) -> Int[Tensor, " crowded"]:
@@ -118,7 +124,7 @@ def _crowded_groups(ground_truths: OrderedGroundTruths) -> Int[Tensor, " crowded
     return is_crowded.nonzero()[:, 0] if num_pairs >= _LEAST_CROWDED_PAIRS else sizes[:0]
 
 
-def _find_nearby(search: Search, groups: Int[Tensor, " some"]) -> Iterator[Candidates] | None:
+def _find_nearby(search: Search, groups: Int[Tensor, " some"]) -> Iterator[Callable[[], Candidates]] | None:
     """The pairs of some groups that are near each other; None if nobody knows, or if they are most of all."""
     ordered = search.ground_truths
     number = groups.new_full((len(ordered.sizes),), -1)
@@ -156,12 +162,16 @@ def _nearby_blocks(
     ground_truths: Int[Tensor, " ground_truths"],
     detections: tuple[Int[Tensor, " detections"], Shapes],
     runs: tuple[Int[Tensor, " ground_truths"], Int[Tensor, " ground_truths"]],
-) -> Iterator[Candidates]:
+) -> Iterator[Callable[[], Candidates]]:
     """Each ground truth with a run of detections, of which the first and the number are given."""
     first, lengths = runs
-    for block in search.blocks(lengths):
+
+    def of_block(block: slice) -> Candidates:
         ground_truth, detection = segments.runs(first[block], lengths[block])
-        yield Candidates(*detections, ground_truths[block].index_select(0, ground_truth), detection, is_in_order=False)
+        return Candidates(*detections, ground_truths[block].index_select(0, ground_truth), detection, is_in_order=False)
+
+    for block in search.blocks(lengths):
+        yield partial(of_block, block)
 
 
 def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:

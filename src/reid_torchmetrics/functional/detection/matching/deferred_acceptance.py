@@ -17,7 +17,7 @@ By COCO's definition 0 takes A, 1 finds A taken and takes B, and 2 takes nothing
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -25,6 +25,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection.matching.acceptance import PreferenceLists, accept
 from reid_torchmetrics.functional.detection.matching.kinds import Kinds
+from reid_torchmetrics.functional.detection.matching.levels import find_levels
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,31 @@ class CandidatePairs:
     passed: Int[Tensor, " pairs"]
     """number of thresholds that the overlap reaches"""
     iou: Float[Tensor, " pairs"]
+    is_beaten: Bool[Tensor, " pairs"] | None
+    """whether the detection prefers a crowd where the ground truth is ignored; None if there are no crowds"""
 
-    def at(self, places: Int[Tensor, " some"]) -> CandidatePairs:
-        """Some of the pairs."""
-        return CandidatePairs(*(values.index_select(0, places) for values in vars(self).values()))
+    def at(self, places: Int[Tensor, " some"] | slice) -> CandidatePairs:
+        """Some of the pairs, those of a slice without a copy."""
+        chosen: list[Any] = [*vars(self).values()]
+        for column, values in enumerate(chosen):
+            if values is not None:
+                chosen[column] = values[places] if isinstance(places, slice) else values.index_select(0, places)
+        return CandidatePairs(*chosen)
+
+
+class MatchedPairs(NamedTuple):
+    """Which detection takes which ground truth, under which thresholds in which area range."""
+
+    area: Int[Tensor, " matches"]
+    column: Int[Tensor, " matches"]
+    ground_truth: Int[Tensor, " matches"]
+    """number of its kind"""
+    rank: Int[Tensor, " matches"]
+    """how many better detections have taken one of the same kind"""
+    first: Int[Tensor, " matches"]
+    """number of the first threshold"""
+    last: Int[Tensor, " matches"]
+    """and the one behind the last"""
 
 
 class _ListedPairs(NamedTuple):
@@ -48,91 +70,118 @@ class _ListedPairs(NamedTuple):
     ground_truth: Int[Tensor, " pairs"]
     column: Int[Tensor, " pairs"]
     passed: Int[Tensor, " pairs"]
+    """number of levels"""
+    group: Int[Tensor, " pairs"]
+    """counted in the groups of all the pairs"""
 
     def at(self, places: Int[Tensor, " some"]) -> _ListedPairs:
         """Some of the pairs."""
         return _ListedPairs(*(values.index_select(0, places) for values in self))
 
 
-class MatchedPairs(NamedTuple):
-    """Which detection takes which ground truth, under which threshold and area range."""
+class _Copies(NamedTuple):
+    """Pairs that compete apart from those of other copies, by copy and in the order of preference lists."""
 
-    area: Int[Tensor, " matches"]
-    threshold: Int[Tensor, " matches"]
-    column: Int[Tensor, " matches"]
-    ground_truth: Int[Tensor, " matches"]
-    """number of its kind"""
-    rank: Int[Tensor, " matches"]
-    """how many better detections have taken one of the same kind"""
+    pairs: _ListedPairs
+    copy: Int[Tensor, " pairs"] | None = None
+    """None if there is copy 0 alone"""
+    is_ignored: Bool[Tensor, " pairs"] | None = None
+    """then the ground truth is in the second part of the list; None if none is"""
 
 
-def stable_matching(
-    candidates: CandidatePairs,
-    kinds: Kinds,
-    num_columns: int,
-    *,
-    num_thresholds: int,
-) -> MatchedPairs:
-    """Match the contested ground truths for all thresholds and area ranges.
+def stable_matching(candidates: CandidatePairs, kinds: Kinds, *, num_thresholds: int) -> MatchedPairs:
+    """Match the contested ground truths of some groups (an image and class each) for all thresholds and area ranges.
 
-    An area range changes the outcome only through the order of a preference list: a list goes first through the ground
-    truths that count. Where no list of a group (an image and class) changes, the outcome with only the crowds ignored
-    holds for the range. The other groups are matched again, as further proposers and receivers with numbers of their
-    own: those of copy 1 + a for area range a.
+    An area range changes the outcome only through preference lists: those go first through the ground truths that
+    count, and leave out an ignored one that is beaten by a crowd. Where no list of a group changes, the outcome with
+    nothing ignored holds for the range. The other groups are matched again, as further proposers and receivers.
     """
-    ignored = kinds.ignored
-    num_areas, num_ground_truths = ignored.shape
-    is_crowd, groups = kinds.ground_truths.is_crowd, kinds.ground_truths.groups
-    listed = _ListedPairs(candidates.ground_truth, candidates.column, candidates.passed)
-    by_preference = crowds_last = listed.at(_preference_order(candidates))
-    crowd = is_crowd.index_select(0, by_preference.ground_truth)
-    if bool(crowd.any()):
-        crowds_last = by_preference.at((by_preference.column * 2 + crowd).sort(stable=True).indices)
-    copy_of = _copies_of_groups(_changed_groups(crowds_last, is_crowd, ignored, groups), ignored, groups)
+    group = _counted_runs(kinds.ground_truths.groups.index_select(0, candidates.ground_truth))
+    num_groups = int(group[-1]) + 1
+    levels = find_levels(candidates.passed, group, num_groups, num_thresholds)
+    order = _preference_order(candidates)
+    listed = _ListedPairs(candidates.ground_truth, candidates.column, levels.passed, group).at(order)
+    ignored = kinds.ignored.index_select(1, listed.ground_truth)
+    left_out = None if candidates.is_beaten is None else ignored & candidates.is_beaten.index_select(0, order)
+    copy_of = _copies_of_groups(listed, ignored, left_out, num_groups)
+    copies = _copies(listed, ignored, left_out, copy_of)
+    level, place, rank = accept(_preference_lists(copies, kinds), int(listed.passed.max()))
 
-    # Copy 0 has all pairs, copy 1 + a those of the groups that range a changes: their numbers are shifted by the copy.
-    own_copy = torch.arange(1, num_areas + 1, dtype=copy_of.dtype, device=copy_of.device)[:, None]
-    is_own = copy_of == own_copy
-    area, place = is_own.index_select(1, groups.index_select(0, by_preference.ground_truth)).nonzero().unbind(1)
-    again = by_preference.at(place)
-    again = _ListedPairs(
-        again.ground_truth + (area + 1) * num_ground_truths, again.column + (area + 1) * num_columns, again.passed
-    )
-
-    # In a list the ground truths that its copy ignores come last; in copy 0 these are the crowds.
-    ignored_by_copy = torch.cat([is_crowd[None], ignored]).flatten()
-    again = again.at((again.column * 2 + ignored_by_copy.index_select(0, again.ground_truth)).sort(stable=True).indices)
-    copies = _ListedPairs(*map(torch.cat, zip(crowds_last, again, strict=True))) if len(place) else crowds_last
-    lists = PreferenceLists(
-        copies.column,
-        copies.ground_truth,
-        copies.passed,
-        ignored_by_copy.index_select(0, copies.ground_truth),
-        is_crowd.index_select(0, copies.ground_truth % num_ground_truths),
-        _capacities(kinds, copies.ground_truth % num_ground_truths),
-    )
-    threshold, pair, rank = accept(lists, num_thresholds)
-
-    # A match holds in the ranges that look at its group in this copy.
-    column, taken = copies.column.index_select(0, pair), copies.ground_truth.index_select(0, pair)
-    copy, column, taken = (column // num_columns).to(copy_of.dtype), column % num_columns, taken % num_ground_truths
-    holds = copy_of.index_select(1, groups.index_select(0, taken)) == copy
+    # A match holds in the ranges that look at its group in this copy, under the thresholds of its level.
+    taken = copies.pairs.at(place)
+    holds = copy_of.index_select(1, taken.group)
+    holds = holds == (0 if copies.copy is None else copies.copy.index_select(0, place))
     area, match = holds.nonzero().unbind(1)
-    return MatchedPairs(area, *(values.index_select(0, match) for values in (threshold, column, taken, rank)))
+    first, last = (levels.starts[taken.group, level + each] for each in range(2))
+    columns = (taken.column, taken.ground_truth, rank, first, last)
+    return MatchedPairs(area, *(values.index_select(0, match) for values in columns))
+
+
+def _copies(
+    listed: _ListedPairs,
+    ignored: Bool[Tensor, "areas pairs"],
+    left_out: Bool[Tensor, "areas pairs"] | None,
+    copy_of: Int[Tensor, "areas groups"],
+) -> _Copies:
+    """Copy 0 of all pairs, and 1 + a of those of the groups that area range a changes."""
+    own_copy = torch.arange(1, len(ignored) + 1, dtype=copy_of.dtype, device=copy_of.device)
+    is_own = copy_of.index_select(1, listed.group) == own_copy[:, None]
+    if left_out is not None:
+        is_own &= ~left_out
+    area, place = is_own.nonzero().unbind(1)
+    if not len(place):
+        return _Copies(listed)
+    # In a list the ground truths that its copy ignores come last.
+    is_last = ignored[area, place]
+    list_number = area * (listed.column[-1] + 1) + listed.column.index_select(0, place)
+    order = (list_number * 2 + is_last).sort(stable=True).indices
+    again = listed.at(place.index_select(0, order))
+    first = own_copy.new_zeros(len(listed.column))
+    return _Copies(
+        _ListedPairs(*map(torch.cat, zip(listed, again, strict=True))),
+        torch.cat([first, own_copy.index_select(0, area)]),  # which is in order as it is
+        torch.cat([first.bool(), is_last.index_select(0, order)]),
+    )
+
+
+def _preference_lists(copies: _Copies, kinds: Kinds) -> PreferenceLists:
+    """The lists of all copies, in which detections and ground truths of different copies are different ones."""
+    pairs = copies.pairs
+    least, most = pairs.ground_truth.aminmax()
+    receiver = pairs.ground_truth - least
+    proposer = pairs.column
+    if copies.copy is not None:
+        receiver += copies.copy.long() * (most - least + 1)
+        proposer = copies.copy.long() * (proposer.max() + 1) + proposer
+    capacities = _capacities(kinds, pairs.ground_truth)
+    return PreferenceLists(_counted_runs(proposer), receiver, pairs.passed, copies.is_ignored, capacities)
+
+
+def _counted_runs(values: Int[Tensor, " entries"]) -> Int[Tensor, " entries"]:
+    """The number of the run of equal values that each is in, from 0 on."""
+    begins = torch.zeros_like(values)
+    begins[1:] = values[1:] != values[:-1]
+    return begins.cumsum(0)
 
 
 def _copies_of_groups(
-    changed: Bool[Tensor, "areas groups"],
-    ignored: Bool[Tensor, "areas ground_truths"],
-    groups: Int[Tensor, " ground_truths"],
+    listed: _ListedPairs,
+    ignored: Bool[Tensor, "areas pairs"],
+    left_out: Bool[Tensor, "areas pairs"] | None,
+    num_groups: int,
 ) -> Int[Tensor, "areas groups"]:
     """The copy in which each area range looks at each group: 0, or 1 + a of the range, or of one that ignores all, too.
 
     Ranges that ignore all ground truths of a group have the same lists: the first of them that is changed will do.
     """
-    counts = torch.zeros(changed.shape, dtype=torch.int64, device=changed.device)
-    counts.index_add_(1, groups, (~ignored).long())
-    ignores_all = changed & (counts == 0)
+    moved = _moved(listed, ignored, left_out).nonzero()
+    changed = torch.zeros((len(ignored), num_groups), dtype=torch.bool, device=ignored.device)
+    if not len(moved):
+        return changed.view(torch.int8)
+    changed[moved[:, 0], listed.group.index_select(0, moved[:, 1])] = True
+    ignores_all = changed.clone()
+    area, place = (~ignored).nonzero().unbind(1)
+    ignores_all[area, listed.group.index_select(0, place)] = False
     areas = torch.arange(1, len(changed) + 1, dtype=torch.int8, device=changed.device)[:, None].expand(changed.shape)
     first = ignores_all.to(torch.int8).argmax(0).to(torch.int8) + 1
     return torch.where(ignores_all, first, areas).masked_fill(~changed, 0)
@@ -154,25 +203,15 @@ def _preference_order(candidates: CandidatePairs) -> Int[Tensor, " pairs"]:
     return order.index_select(0, candidates.column.index_select(0, order).sort(stable=True).indices)
 
 
-def _changed_groups(
-    crowds_last: _ListedPairs,
-    is_crowd: Bool[Tensor, " ground_truths"],
-    ignored: Bool[Tensor, "areas ground_truths"],
-    groups: Int[Tensor, " ground_truths"],
-) -> Bool[Tensor, "areas groups"]:
-    """Where an area range reorders a preference list that has only the crowds last.
+def _moved(
+    listed: _ListedPairs, ignored: Bool[Tensor, "areas pairs"], left_out: Bool[Tensor, "areas pairs"] | None
+) -> Bool[Tensor, "areas pairs"]:
+    """Where an area range changes a preference list.
 
-    It does if a ground truth outside the range comes before one inside it, or before a crowd: among ignored ones,
-    crowd or not, the order is that of overlap alone. If any comes so, some neighbors do: it is enough to look at those.
+    It does if it leaves a ground truth out, or ignores one that comes before one inside the range. If any comes so,
+    some neighbors do: it is enough to look at those.
     """
-    ground_truth = crowds_last.ground_truth
-    crowd = is_crowd.index_select(0, ground_truth)
-    same_list = crowds_last.column[1:] == crowds_last.column[:-1]
-    before_crowd = crowd[1:] & ~crowd[:-1]
-    out = ignored.index_select(1, ground_truth)
-    reordered = same_list & out[:, :-1] & (~out[:, 1:] | before_crowd)
-    area, place = reordered.nonzero().unbind(1)
-    num_groups = int(groups[-1]) + 1 if len(groups) else 0
-    changed = torch.zeros((len(ignored), num_groups), dtype=torch.bool, device=ground_truth.device)
-    changed[area, groups.index_select(0, ground_truth.index_select(0, place))] = True
-    return changed
+    is_moved = torch.zeros_like(ignored)
+    torch.gt(ignored[:, :-1], ignored[:, 1:], out=is_moved[:, :-1])
+    is_moved[:, :-1] &= listed.column[1:] == listed.column[:-1]
+    return is_moved if left_out is None else is_moved.logical_or_(left_out)

@@ -9,6 +9,8 @@ each area range. Source: `COCOeval.evaluateImg` of pycocotools, whose results th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -31,6 +33,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     order_boxes,
 )
 from reid_torchmetrics.functional.detection.matching.assignment import assign
+from reid_torchmetrics.functional.detection.matching.few_pairs import are_few, assign_few
 from reid_torchmetrics.functional.detection.matching.kinds import find_kinds
 from reid_torchmetrics.functional.detection.matching.matches import Matches
 from reid_torchmetrics.functional.detection.matching.pairs import DEFAULT_MAX_BYTES, overlapping
@@ -70,6 +73,27 @@ def match_images(
         ValueError: an option without values, or with values that are not allowed.
     """
     grid = CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
+    return match_on_grid(
+        detections,
+        ground_truths,
+        grid,
+        classes=classes,
+        keep_ground_truths=keep_ground_truths,
+        max_bytes=max_bytes,
+    )
+
+
+@torch.no_grad()
+def match_on_grid(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    grid: CocoGrid,
+    *,
+    classes: Int[Tensor, " classes"] | None = None,
+    keep_ground_truths: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Matches:
+    """Match as `match_images` does, under the thresholds, limits and area ranges of a grid, which has checked them."""
     _checks.positive_int("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     if classes is not None:
@@ -106,17 +130,20 @@ def _match(
     thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in ascending]
     shapes = detections.shapes, ground_truths.shapes
     # What a range ignores may be matched, after all that counts: it makes the detection ignored, too.
-    ranges = torch.tensor([*area_ranges.values()], dtype=torch.float64, device=detections.labels.device)
+    ranges = _AreaRanges.of(tuple(map(tuple, area_ranges.values())), detections.labels.device)
     areas = shapes[1].areas() if ground_truths.areas is None else ground_truths.areas.double()
     ignored = _ignored(ordered_ground_truths, areas, ranges)
     kinds = find_kinds(ordered_ground_truths, shapes[1], ignored)
     pairs = overlapping(ordered_detections, kinds.ground_truths, *shapes, at_least=thresholds[0], max_bytes=max_bytes)
-    taken = assign(
-        pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
-    )
+    if are_few(pairs, kinds, thresholds):
+        taken = assign_few(pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths)
+    else:
+        taken = assign(
+            pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
+        )
 
     # Of detections by class and score, [detections] each; `within` drops those that were no candidates.
-    num_positives = torch.zeros((len(ranges), len(classes)), dtype=torch.int64, device=ranges.device)
+    num_positives = classes.new_zeros((len(area_ranges), len(classes)))
     num_positives.index_add_(1, ordered_ground_truths.class_index, (~ignored).long())
     rows_in_order = ordered_detections.rows
     matches = Matches(
@@ -127,9 +154,11 @@ def _match(
         images=ordered_detections.images,
         rows=rows_in_order,
         limits=_limits(ordered_detections, max_detections),
-        area_bits=_area_bits(shapes[0].areas(), ranges).index_select(0, rows_in_order),
+        area_bits=ranges.bits(shapes[0].areas()).index_select(0, rows_in_order),
         **vars(taken),
-    ).within(len(max_detections) - 1)
+    )
+    if most < len(rows_in_order):
+        matches = matches.within(len(max_detections) - 1)
     return _named(matches, rows, np.argsort(ascending).tolist())
 
 
@@ -148,12 +177,43 @@ def _named(matches: Matches, rows: tuple[Tensor, Tensor] | None, slots: list[int
     return matches if slots == sorted(slots) else matches.map_columns(lambda values: values[:, slots])
 
 
+class _AreaRanges(NamedTuple):
+    """Area ranges, [areas, 1] each."""
+
+    least: Float[Tensor, "areas 1"]
+    most: Float[Tensor, "areas 1"]
+    weights: Integer[Tensor, "areas 1"]
+    """1, 2, 4, ..., in the dtype that has a bit for each"""
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def of(ranges: tuple[AreaRange, ...], device: torch.device) -> _AreaRanges:
+        """Of their ends; to be read only, for they are the same tensors for the same ranges."""
+        ends = torch.tensor(ranges, dtype=torch.float64, device=device)
+        dtype = torch.uint8 if len(ranges) <= _BITS_OF_UINT8 else torch.int64
+        weights = (1 << torch.arange(len(ranges), device=device)).to(dtype)
+        return _AreaRanges(ends[:, :1], ends[:, 1:], weights[:, None])
+
+    def exclude(self, areas: Float[Tensor, " boxes"]) -> Bool[Tensor, "areas boxes"]:
+        """Which boxes are outside of each range."""
+        return (areas < self.least) | (areas > self.most)
+
+    def bits(self, areas: Float[Tensor, " boxes"]) -> Integer[Tensor, " boxes"]:
+        """In which of the ranges each box lies, one bit each."""
+        if areas.device.type != "cpu" or len(areas) <= _AREA_BLOCK:
+            return self._bits(areas)
+        return torch.cat(workers.share(self._bits, areas.split(_AREA_BLOCK)))
+
+    def _bits(self, areas: Tensor) -> Tensor:
+        inside = (areas >= self.least).logical_and_(areas <= self.most)
+        return torch.sum(inside * self.weights, 0, dtype=self.weights.dtype)
+
+
 def _ignored(
-    ground_truths: OrderedGroundTruths, areas: Float[Tensor, " ground_truths"], ranges: Float[Tensor, "areas 2"]
+    ground_truths: OrderedGroundTruths, areas: Float[Tensor, " ground_truths"], ranges: _AreaRanges
 ) -> Bool[Tensor, "areas ground_truths"]:
     """Which ground truths do not count: crowds, and those outside the range; areas are given by row."""
-    areas = areas.index_select(0, ground_truths.rows)
-    return ground_truths.is_crowd | (areas < ranges[:, :1]) | (areas > ranges[:, 1:])
+    return ground_truths.is_crowd | ranges.exclude(areas.index_select(0, ground_truths.rows))
 
 
 def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:
@@ -166,16 +226,3 @@ def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int
     for limit in (most for most in max_detections if most < len(exceeded)):
         exceeded[limit:] += (detections.groups[limit:] == detections.groups[:-limit]).view(torch.int8)
     return torch.empty_like(exceeded).scatter_(0, detections.grouped, exceeded)
-
-
-def _area_bits(areas: Float[Tensor, " detections"], ranges: Float[Tensor, "areas 2"]) -> Integer[Tensor, " detections"]:
-    """In which area ranges each detection lies, one bit each."""
-    # A block at a time: [areas, block] flags of all ranges are made at once.
-    dtype = torch.uint8 if len(ranges) <= _BITS_OF_UINT8 else torch.int64
-    weights = (1 << torch.arange(len(ranges), device=ranges.device)).to(dtype)[:, None]
-    bits = torch.empty(len(areas), dtype=dtype, device=ranges.device)
-    block = _AREA_BLOCK if ranges.device.type == "cpu" else max(len(areas), 1)
-    for some, out in zip(areas.split(block), bits.split(block), strict=True):
-        inside = (some >= ranges[:, :1]) & (some <= ranges[:, 1:])
-        torch.sum(inside * weights, 0, dtype=dtype, out=out)
-    return bits

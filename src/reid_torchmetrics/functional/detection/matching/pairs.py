@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
@@ -105,18 +106,19 @@ def overlapping(
         max(1, max_bytes // at_a_time),
     )
 
-    def look(block: Candidates) -> tuple[Tensor, Tensor, Tensor]:
+    def look(find: Callable[[], Candidates]) -> tuple[Pairs, bool]:
+        block = find()
         crowds = search.crowds(block.ground_truth)
         iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, crowds)
         kept = (iou >= at_least).nonzero()[:, 0]
         detection = block.places.index_select(0, block.detection.index_select(0, kept))
-        return block.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept)
+        return Pairs(block.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept)), block.is_in_order
 
     found, is_in_order, blocks = _Found(), True, find_candidates(search)
     while some := [*islice(blocks, at_a_time)]:
-        is_in_order &= all(block.is_in_order for block in some)
-        for columns in workers.share(look, some):
-            found.add(*columns)
+        for pairs, are_in_order in workers.share(look, some):
+            found.add(*pairs)
+            is_in_order &= are_in_order
     return found.pairs() if is_in_order else _in_order(found.pairs(), len(detections.rows))
 
 

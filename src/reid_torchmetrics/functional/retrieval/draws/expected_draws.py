@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -11,12 +10,14 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.draws.drawn_positives import find_chances, ordinal_density
-from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric
-from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile, StrataAhead
+from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric, powers
+from reid_torchmetrics.functional.retrieval.draws.identities_ahead import AheadTile
 from reid_torchmetrics.functional.retrieval.draws.poisson_binomial import at_most, largest_mean, panels
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata
+from reid_torchmetrics.functional.retrieval.draws.strata_ahead import CaseCounts, StrataAhead
 
 _CELLS = 1 << 20  # values of a histogram, or of an integrand, that are held at a time
+_POSITIVES = 1024  # that are integrated at a time, at most
 _MOST_NODES = 256  # of an integrand, as a rule
 
 
@@ -86,16 +87,13 @@ class TileExpectation:
         first = stratum.where(valid, strata.number).amin(1, keepdim=True)
         self._chances = find_chances(stratum - first, valid, draw)
         self._law = Hypergeometric(*tile.cases, draw.num_drawn(tile.cases.available))
-        for block in self._blocks(with_precision=with_precision):
-            self._add_curves(block)
-            if with_precision:
-                self._add_precisions(block)
-
-    def _blocks(self, *, with_precision: bool) -> Iterator[StrataAhead]:
-        if with_precision:
-            return self._tile.count(self.num_positives)
-        # The chance to be the best falls to 0 and stays there.
-        return self._tile.count((self._chances.best > 0).sum(1), most_ahead=self._most_ahead)
+        wanted = self.num_positives
+        if not with_precision:
+            wanted = (self._chances.best > 0).sum(1)  # the chance to be the best falls to 0 and stays there
+        for ahead in tile.count(wanted, 1 - self._law.none(), most_ahead=most_ahead, with_cases=with_precision):
+            self._add_curves(ahead.strata)
+            for cases in ahead.cases:
+                self._add_precisions(cases)
 
     def _add_curves(self, block: StrataAhead) -> None:
         none_ahead, num_events = self._law.none()[block.case], block.num_strata
@@ -108,23 +106,31 @@ class TileExpectation:
         query = (block.query + self._tile.rows.start)[useful]
         self.curve_terms.append(CurveTerms(query, best[useful], chance, num_events[useful], len(best)))
 
-    def _add_precisions(self, block: StrataAhead) -> None:
-        stop, num_cases = block.num_strata.cumsum(0), len(self._law.mean)
-        for part in segments.ranges(len(stop), max(1, _CELLS // max(num_cases, _MOST_NODES))):
-            entries = slice(int(stop[part.start - 1]) if part.start else 0, int(stop[part.stop - 1]))
-            histogram = _histogram(block.case[entries], block.num_strata[part], num_cases)
-            self._add_precision(block.query[part], block.ordinal[part], histogram)
+    def _add_precisions(self, cases: CaseCounts) -> None:
+        """Add the terms of some positives, those together that have about as many items ahead on average."""
+        number = cases.number.double()
+        mean = number @ self._law.mean
+        most = max(1, min(_POSITIVES, _CELLS // max(len(self._law.mean), _MOST_NODES)))
+        for chosen in mean.argsort(stable=True).split(most):
+            means = float(mean[chosen[0]]), float(mean[chosen[-1]])
+            self._add_precision(cases.query[chosen], cases.ordinal[chosen], number.index_select(0, chosen), means)
 
-    def _add_precision(self, query: Tensor, ordinal: Tensor, histogram: Float[Tensor, "positives cases"]) -> None:
-        """Add the terms of some positives; `histogram` says how often each case occurs among the strata ahead."""
+    def _add_precision(
+        self,
+        query: Int[Tensor, " positives"],
+        ordinal: Int[Tensor, " positives"],
+        number: Float[Tensor, "positives cases"],
+        means: tuple[float, float],
+    ) -> None:
+        """Add the terms of positives that have between these two `means` items ahead."""
         chances, num_drawn = self._chances, self._chances.num_drawn[query]
-        nodes, weights = panels(float((histogram @ self._law.mean + num_drawn).max()))
-        log_x = torch.log1p(-torch.from_numpy(nodes)).to(histogram.device)
-        negatives = (histogram @ self._law.log_at(log_x)).exp_().mul_(torch.from_numpy(weights).to(histogram.device))
+        nodes, weights = panels(*means)
+        log_x = torch.log1p(-torch.from_numpy(nodes)).to(number.device)
+        negatives = (number @ self._law.log_at(log_x)).exp_().mul_(torch.from_numpy(weights).to(number.device))
         others = Hypergeometric(*(values[query, ordinal] for values in chances.others))
         precision = (ordinal_density(others, log_x) * negatives).sum(1)
         self.average_precision.index_add_(0, query, precision * chances.drawn[query, ordinal] / num_drawn)
-        penalty = ((num_drawn - 1)[:, None] * log_x).exp_().mul_(negatives).sum(1)
+        penalty = (powers(num_drawn - 1, log_x) * negatives).sum(1)
         self.inverse_negative_penalty.index_add_(0, query, penalty * chances.last[query, ordinal] * num_drawn)
 
 
@@ -138,11 +144,3 @@ def _per_identity(
     positive = torch.div(keys, strata.number, rounding_mode="floor")
     num_identities = torch.bincount(positive, minlength=len(block.num_strata))
     return segments.reduce(none_ahead, "prod", num_strata), num_identities
-
-
-def _histogram(
-    entry: Int[Tensor, " entries"], lengths: Int[Tensor, " positives"], size: int
-) -> Float[Tensor, "positives size"]:
-    """How often each value below `size` occurs among the consecutive entries of each positive."""
-    row = segments.numbers(lengths, len(entry))
-    return torch.bincount(row * size + entry, minlength=len(lengths) * size).view(len(lengths), size).double()

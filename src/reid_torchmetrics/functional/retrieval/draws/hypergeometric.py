@@ -41,13 +41,19 @@ class Hypergeometric:
     def at(self, log_x: Float[Tensor, " nodes"]) -> tuple[Float[Tensor, "*shape nodes"], Float[Tensor, "*shape nodes"]]:
         """E[x^T] and E[T x^T], the second being x times the derivative of the first."""
         count = torch.arange(self.probability.shape[-1], device=log_x.device)
-        powers = (count[:, None] * log_x).exp()
-        least = self.least[..., None]
-        shift = (least * log_x).exp()
-        return shift * (self.probability @ powers), shift * ((self.probability * (least + count)) @ powers)
+        of_count, least = powers(count, log_x), self.least[..., None]
+        shift = powers(self.least, log_x)
+        return shift * (self.probability @ of_count), shift * ((self.probability * (least + count)) @ of_count)
 
     def log_at(self, log_x: Float[Tensor, " nodes"]) -> Float[Tensor, "*shape nodes"]:
         """log E[x^T], which is accurate for x near 1."""
         count = torch.arange(self.probability.shape[-1], device=log_x.device)
         missing = self.probability @ -torch.expm1(count[:, None] * log_x)
         return self.least[..., None] * log_x + torch.log1p(-missing.clamp(max=_BELOW_ONE))
+
+
+def powers(exponent: Int[Tensor, "*shape"], log_x: Float[Tensor, " nodes"]) -> Float[Tensor, "*shape nodes"]:
+    """x to the power of each exponent; the same ones are looked up, which are often few and small."""
+    distinct, place = exponent.unique(return_inverse=True)
+    looked_up: Tensor = (distinct[:, None] * log_x).exp_().index_select(0, place.view(-1))
+    return looked_up.view([*exponent.shape, len(log_x)])

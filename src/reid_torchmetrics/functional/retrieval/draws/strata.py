@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 
 DRAWN_PER = {
@@ -42,6 +45,17 @@ class GalleryDraw:
         return available if self.shots is None else available.clamp(max=self.shots)
 
 
+class Layers(NamedTuple):
+    """Items layer by layer: the first of every stratum, the second of those that have one, and so on."""
+
+    item: Int[Tensor, " kept"]
+    """strata of a layer by size, the largest first"""
+    num_strata: list[int]
+    """of each layer"""
+    stratum: Int[Tensor, " strata"]
+    """in this order, of which every layer has the first few"""
+
+
 @dataclass(frozen=True)
 class Strata:
     """The strata of the kept gallery, numbered by identity and then by camera."""
@@ -61,6 +75,14 @@ class Strata:
     def one_per_identity(self) -> bool:
         """Whether a stratum holds all items of its identity."""
         return len(self.identity) == 0 or int(self.identity[-1]) + 1 == len(self.identity)
+
+    @cached_property
+    def layers(self) -> Layers:
+        """The items in layers."""
+        num_items, stratum = self.num_items.sort(descending=True, stable=True)
+        by_stratum = stratum.argsort()[self.of_item].argsort(stable=True)
+        layer = segments.runs(0, num_items)[1]
+        return Layers(by_stratum[layer.argsort(stable=True)], layer.bincount().tolist(), stratum)
 
 
 def find_strata(relevance: Relevance, per: str) -> Strata:

@@ -1,6 +1,6 @@
 """From scores and relevance to the ranks of positives, the waist of the evaluation."""
 
-from reid_torchmetrics.functional.retrieval.ranking.counting import count_true, negatives_above, sort_rows
+from reid_torchmetrics.functional.retrieval.ranking.counting import are_above, count_true, negatives_above, sort_rows
 from reid_torchmetrics.functional.retrieval.ranking.nearest import Nearest, nearest
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import (
     UNRETRIEVED,

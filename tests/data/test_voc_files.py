@@ -1,0 +1,95 @@
+"""Pascal VOC's files: what is read is what stands in them, and what is wrong in them is named."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.data import VOC_CLASSES, read_voc
+
+DOG = """
+<object><name>dog</name><difficult>0</difficult>
+<bndbox><xmin>11</xmin><ymin>21</ymin><xmax>110.5</xmax><ymax>120</ymax></bndbox>
+<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>2</xmax><ymax>2</ymax></bndbox></part></object>
+"""
+HARD_CAT = """
+<object><name>cat</name><difficult>1</difficult>
+<bndbox><xmax>5</xmax><xmin>1</xmin><ymin>2</ymin><ymax>6</ymax></bndbox></object>
+"""
+
+
+@pytest.fixture
+def folders(tmp_path) -> tuple[Path, Path]:
+    results, annotations = tmp_path / "results", tmp_path / "annotations"
+    results.mkdir()
+    annotations.mkdir()
+    (annotations / "2008_000002.xml").write_text(f"<annotation>{DOG}{HARD_CAT}</annotation>")
+    (annotations / "2008_000001.xml").write_text("<annotation></annotation>")
+    (results / "comp4_det_test_dog.txt").write_text("2008_000002 0.9 11 21 110.5 120\n2008_000001 0.25 1 2 3 4\n\n")
+    (results / "cat.txt").write_text("2008_000002 0.5 1 2 5 7\n")
+    return results, annotations
+
+
+def test_each_image_has_its_boxes_by_name(folders):
+    preds, target = read_voc(*folders)
+    cat, dog = VOC_CLASSES.index("cat"), VOC_CLASSES.index("dog")
+    assert [each["image_id"] for each in target] == ["2008_000001", "2008_000002"]
+    assert [each["labels"].tolist() for each in preds] == [[dog], [cat, dog]]
+    assert preds[1]["boxes"].tolist() == [[1, 2, 5, 7], [11, 21, 110.5, 120]]
+    assert preds[1]["scores"].tolist() == [0.5, 0.9]
+    assert (target[1]["labels"].tolist(), target[1]["difficult"].tolist()) == ([dog, cat], [False, True])
+    assert target[1]["boxes"].tolist() == [[11, 21, 110.5, 120], [1, 2, 5, 6]]
+    assert (target[0]["boxes"].shape, target[0]["labels"].dtype) == ((0, 4), torch.int64)
+
+
+def test_a_class_is_the_longest_name_that_ends_a_file(folders):
+    (folders[0] / "results_hot_dog.txt").write_text("2008_000002 0.5 1 2 5 7\n")
+    preds, _ = read_voc(*folders, class_names=("cat", "dog", "hot_dog"))
+    assert preds[1]["labels"].tolist() == [0, 1, 2]
+
+
+def test_the_files_are_what_a_metric_takes(folders):
+    preds, target = read_voc(*folders)
+    for number, each in enumerate(target):
+        each["image_id"] = number
+    metric = DetectionMAP()
+    metric.update(preds, target)
+    assert metric.compute()["map_50"] == 1  # of both classes
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("results/dog.txt", "2008_000002 0.9 1 2 3\n", "four edges in a line; got '2008_000002 0.9 1 2 3',"),
+        ("results/dog.txt", "2008_000002 high 1 2 3 4\n", "a confidence and four edges in a line"),
+        ("results/dog.txt", "\n7 0.9 1 2 3 4\n", "in annotated images only; got '7', "),
+        ("results/cow_boy.txt", "", "whose names end with that of a class; got 'cow_boy.txt'."),
+        ("annotations/2.xml", "<annotation><object></annotation>", "`annotations` must have objects with a name"),
+        (
+            "annotations/2.xml",
+            f"<annotation>{DOG.replace('dog', 'wolf')}</annotation>",
+            "`class_names` only; got 'wolf'",
+        ),
+        (
+            "annotations/2.xml",
+            f"<annotation>{DOG.replace('21', 'top')}</annotation>",
+            "could not convert string to float",
+        ),
+        (
+            "annotations/2.xml",
+            f"<annotation>{DOG.replace('ymin', 'y')}</annotation>",
+            "an object without 'bndbox/ymin'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named(folders, file, text, message):
+    (folders[0].parent / file).write_text(text)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_voc(*folders)
+
+
+def test_a_folder_that_is_not_there_is_named(folders):
+    with pytest.raises(FileNotFoundError, match="There is no folder 'nowhere'"):
+        read_voc("nowhere", folders[1])

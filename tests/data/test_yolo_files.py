@@ -1,0 +1,88 @@
+"""YOLO's files: what is read is what stands in them, and what is wrong in them is named."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.data import read_yolo
+
+
+@pytest.fixture
+def folders(tmp_path) -> tuple[Path, Path]:
+    results, labels = tmp_path / "results", tmp_path / "labels"
+    results.mkdir()
+    labels.mkdir()
+    (labels / "b.txt").write_text("3 0.5 0.5 0.25 0.5\n0 0.25 0.125 0.5 0.125 0.5 0.75\n")
+    (results / "b.txt").write_text("3 0.5 0.5 0.25 0.5 0.875\n\n")
+    (results / "a.txt").write_text("1 0.5 0.5 1 1 0.25\n")
+    return results, labels
+
+
+def test_boxes_and_polygons_are_read_as_corners_in_pixels(folders):
+    preds, target = read_yolo(*folders, image_sizes=(640, 480))
+    assert [each["image_id"] for each in target] == ["a", "b"]
+    assert preds[1]["boxes"].tolist() == [[240, 120, 400, 360]]
+    assert (preds[1]["scores"].tolist(), preds[1]["labels"].tolist()) == ([0.875], [3])
+    assert target[1]["boxes"].tolist() == [[240, 120, 400, 360], [160, 60, 320, 360]]
+    assert target[1]["labels"].tolist() == [3, 0]
+
+
+def test_an_image_with_a_file_in_one_folder_has_no_objects_in_the_other(folders):
+    preds, target = read_yolo(*folders)
+    assert (len(preds[0]["boxes"]), target[0]["boxes"].shape) == (1, (0, 4))
+
+
+def test_without_sizes_boxes_are_shares(folders):
+    preds, _ = read_yolo(*folders)
+    assert preds[1]["boxes"].tolist() == [[0.375, 0.25, 0.625, 0.75]]
+
+
+def test_each_image_may_have_a_size_of_its_own(folders):
+    preds, _ = read_yolo(*folders, image_sizes={"a": (10, 20), "b": (640, 480)})
+    assert [each["boxes"].tolist() for each in preds] == [[[0, 0, 10, 20]], [[240, 120, 400, 360]]]
+
+
+def test_the_files_are_what_a_metric_takes(folders):
+    preds, target = read_yolo(*folders, image_sizes=(640, 480))
+    for number, each in enumerate(target):
+        each["image_id"] = number
+    metric = DetectionMAP(class_metrics=True)
+    metric.update(preds, target)
+    assert metric.compute()["map_per_class"].tolist() == [0, -1, 1]  # class 1 is not there
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("labels/b.txt", "3 0.5 0.5 0.25\n", "`labels` must have a class, a box or polygon in a line; got '3 0.5"),
+        ("labels/b.txt", "3 0.5 0.5 0.25 0.5 0.875\n", "`labels` must have"),
+        ("labels/b.txt", "dog 0.5 0.5 0.25 0.5\n", "got 'dog 0.5 0.5 0.25 0.5',"),
+        ("results/b.txt", "\n3 0.5 0.5 0.25 0.5\n", "and a confidence in a line; got '3 0.5 0.5 0.25 0.5',"),
+        ("results/b.txt", "3\n", "b.txt:1."),
+    ],
+)
+def test_what_is_wrong_is_named(folders, file, text, message):
+    (folders[0].parent / file).write_text(text)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_yolo(*folders)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "error", "message"),
+    [
+        ({"b": (1, 2)}, ValueError, "`image_sizes` must have the size of each image; got none of 'a'."),
+        ((640,), ValueError, "`image_sizes` must be width and height; got (640,)."),
+        ((640, 0), ValueError, "`image_sizes`"),
+        (640, TypeError, "`image_sizes`"),
+    ],
+)
+def test_sizes_are_checked(folders, sizes, error, message):
+    with pytest.raises(error, match=re.escape(message)):
+        read_yolo(*folders, image_sizes=sizes)
+
+
+def test_a_folder_that_is_not_there_is_named(folders):
+    with pytest.raises(FileNotFoundError, match="There is no folder 'nowhere'"):
+        read_yolo(folders[0], "nowhere")
