@@ -1,5 +1,6 @@
 """Keypoints and rotated boxes in `DetectionMAP`."""
 
+import json
 import math
 from random import Random
 
@@ -93,6 +94,20 @@ def test_every_number_of_keypoints_is_that_of_pycocotools(seed, num_images):
     names = ("map", "map_50", "map_75", "map_medium", "map_large", "mar_20", None, None, "mar_medium", "mar_large")
     pairs = [(found.summary()[name], value) for name, value in zip(names, stats, strict=True) if name]
     assert max(abs(float(own) - value) for own, value in pairs) <= 1e-12
+
+
+def test_files_of_coco_are_read_with_keypoints(tmp_path):
+    preds, target = keypoint_images(4, 9)
+    results, annotations = coco_rows(preds, target)
+    files = {"results": results, "truth": {"images": [{"id": image} for image in range(9)], "annotations": annotations}}
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    paths = [str(tmp_path / name) for name in files]
+    read = DetectionMAP.coco_to_tm(*paths, iou_type="keypoints")
+    expected = fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, target).compute()
+    assert is_same(fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), *read).compute(), expected)
+    with pytest.raises(ValueError, match="`iou_type` must be one of 'bbox', 'segm', 'keypoints'; got 'rotated'"):
+        DetectionMAP.coco_to_tm(*paths, iou_type="rotated")
 
 
 def test_keypoints_have_cocos_limits_and_area_ranges():

@@ -97,8 +97,10 @@ class BoxMetric(GrowingStates):
         """Check and store a batch of images.
 
         Images without boxes have tensors without entries, of any dtype. Where masks are evaluated, both sides have
-        `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`, and boxes are
-        not needed unless they are evaluated, too. The masks are overlapped at once, and are not held.
+        `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`; with
+        "keypoints" both have `keypoints` [boxes, keypoints, 3], x, y and visibility; with "rotated" `rotated_boxes`
+        [boxes, 5], center, width, height and angle in radians. Boxes are not needed then unless they are evaluated,
+        too. The shapes are overlapped at once, and are not held.
 
         Args:
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
@@ -264,8 +266,8 @@ class BoxMetric(GrowingStates):
         Args:
             coco_preds: path of a list of results.
             coco_target: path of a data set.
-            iou_type: with "segm" there are also `masks`, lists of dicts of run lengths; polygons become such, for which
-                images of the data set need `height` and `width`.
+            iou_type: what to read. "segm" gives `masks`, lists of dicts of run lengths; polygons become such, for which
+                images of the data set need `height` and `width`. "keypoints" gives `keypoints`. "rotated" has no files.
             backend: not used, see the class.
 
         Raises:

@@ -1,4 +1,4 @@
-"""COCO's files of results and of data sets: boxes are read and written, masks are read."""
+"""COCO's files of results and of data sets: boxes are read and written, masks and keypoints are read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import RunLengths
 from reid_torchmetrics.metrics.detection.images import Images
 
@@ -80,13 +81,17 @@ def read(
                     f"`{path}` must have boxes of images of the data set only; got one of image {image!r}."
                 )
             images[image].append(row)
+    _checks.one_of("iou_type", iou_type[0], ("bbox", *SHAPE_READERS))
     shapes = {name: SHAPE_READERS[name] for name in iou_type if name in SHAPE_READERS}
     preds, target = [], []
     for image in data_set["images"]:
         sides = found[image["id"]], true[image["id"]]
         read_shapes = [{key: read(rows, image) for key, read in shapes.values()} for rows in sides]
         preds.append(_detections(sides[0], has_boxes="bbox" in iou_type) | read_shapes[0])
-        target.append(_ground_truths(sides[1], image["id"], has_boxes="bbox" in iou_type) | read_shapes[1])
+        target.append(
+            _ground_truths(sides[1], image["id"], has_boxes="segm" not in iou_type or "bbox" in iou_type)
+            | read_shapes[1]
+        )
     return preds, target
 
 
@@ -104,7 +109,13 @@ def _of_polygons(segmentation: Any, image: Mapping[str, Any]) -> dict[str, Any]:
     return RunLengths.from_polygons([segmentation], size).to_coco()[0]
 
 
-SHAPE_READERS = {"segm": ("masks", _run_lengths)}
+def _keypoints(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> Tensor:  # noqa: ARG001
+    """The keypoints of an image, [objects, keypoints, 3]."""
+    listed = [torch.tensor(row["keypoints"], dtype=torch.float64).view(-1, 3) for row in rows]
+    return torch.stack(listed) if listed else torch.empty(0, dtype=torch.float64)
+
+
+SHAPE_READERS = {"segm": ("masks", _run_lengths), "keypoints": ("keypoints", _keypoints)}
 """for each `iou_type` but boxes the key of the dicts, and what reads its values from the rows of an image"""
 
 
