@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 
 from harness.claims import claim
-from harness.detection_peers import BATCH, NAMES, fed, installed, mean_average_precision, quiet
+from harness.detection_peers import BATCH, COCO_LIMITS, fed, installed, mean_average_precision, numbers, quiet
 from harness.detection_problems import Size, detection_problem
 from harness.processes import Cost, measured, run
 from reid_torchmetrics import DetectionMAP
@@ -33,7 +33,7 @@ def cost_of_rank(rank: int, size: int, way: str, problem: Size) -> tuple[list[fl
     with quiet():
         metric = fed(METRICS[way](), detections, target, BATCH)
         values, cost = measured(metric.compute)
-    return [float(values[name]) for name in NAMES], cost
+    return numbers(values, COCO_LIMITS), cost
 
 
 def collectives(way: str, problem: Size) -> int:

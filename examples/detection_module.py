@@ -7,8 +7,9 @@
 
 All that concerns the metrics is in three methods of `DetectionModule`: `__init__` makes them, `validation_step` fills
 them and `on_validation_epoch_end` logs what is more than one number and keeps the results, of which `show` makes a
-report. The callback that `main` makes logs the pictures: curves, and the images with the most errors. A target carries
-the `image_id` of its scene, so that on several devices, whose sampler may repeat scenes, the numbers are those of one.
+report. The callback that `main` makes logs the pictures: curves, which shapes are detected as which, what each kind of
+error costs, and the images with the most errors. A target carries the `image_id` of its scene, so that on several
+devices, whose sampler may repeat scenes, the numbers are those of one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from reid_torchmetrics.metrics.detection import DetectionResults
 
 STRIDE = 4  # pixels of a cell of the network's output
-LOGGED = ("map_50", "map_75", "map_small", "map_medium", "mar_100")
+LOGGED = ("map_50", "map_75", "map_small", "map_medium", "mar_100", "f1")
 
 
 class DetectionModule(lightning.LightningModule):
@@ -55,7 +56,7 @@ class DetectionModule(lightning.LightningModule):
         self.learning_rate = learning_rate
 
         self.val_map = DetectionMAP(metric="map")  # one number
-        self.val_metrics = DetectionMAP()  # a dict of numbers
+        self.val_metrics = DetectionMAP(class_names=CLASSES)  # a dict of numbers
 
     def validation_step(self, batch: tuple[Tensor, list[Target]], batch_idx: int) -> None:
         """Hand detections and targets to the metrics; one number is logged as the metric itself."""
@@ -68,8 +69,9 @@ class DetectionModule(lightning.LightningModule):
     def on_validation_epoch_end(self) -> None:
         """Log the numbers of a dict, and keep what a report tells of every class and image."""
         numbers = self.val_metrics.compute()  # in all processes, as all that follows
-        self.results = self.val_metrics.results()
+        self.results = self.val_metrics.results(across_classes=True)  # so that it knows which classes are confused
         self.val_metrics.reset()
+        numbers["f1"] = self.results.best_f1().f1[0].nanmean().float()  # of classes, each at its best confidence
         self.log_dict({f"val/{name}": numbers[name] for name in LOGGED}, sync_dist=True)  # the same in all processes
 
     def training_step(self, batch: tuple[Tensor, list[Target]], batch_idx: int) -> Tensor:
@@ -179,7 +181,6 @@ def main() -> None:
     pictures = EvaluationPictures(
         "val_metrics",
         pictures=lambda image_id: scenes[image_id][0],
-        names=CLASSES,
         every_n_epochs=max(1, options.epochs // 3),  # to draw takes longer than to evaluate
     )
     trainer = make_trainer(options, pictures)
@@ -206,11 +207,11 @@ def show(model: DetectionModule, scenes: Sequence[Scene], options: argparse.Name
     write_report(
         results,
         output / "report.html",
-        names=CLASSES,
         pictures=dict(zip(numbers, images, strict=True)),
         detections=dict(zip(numbers, found, strict=True)),
         ground_truths=dict(zip(numbers, targets, strict=True)),
     )
+    print(f"\n{results.class_table()}")
     print_files(options)
 
 

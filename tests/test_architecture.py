@@ -29,9 +29,10 @@ ROOMS = {
 """rooms of retrieval, and those that they must not know"""
 
 DETECTION_ROOMS = {
-    "inputs": ("matching", "curves", "evaluators"),
-    "matching": ("curves", "evaluators"),
-    "curves": ("evaluators",),
+    "inputs": ("matching", "curves", "errors", "evaluators"),
+    "matching": ("curves", "errors", "evaluators"),
+    "curves": ("errors", "evaluators"),
+    "errors": ("evaluators",),
 }
 """rooms of detection, and those that they must not know"""
 

@@ -105,13 +105,13 @@ def datasets(detections: Batch, target: Batch) -> list[dict[str, list[dict[str, 
 def ours(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """`DetectionMAP`, given all images at once, as the others are."""
     metric = DetectionMAP(max_detection_thresholds=limits)
-    return numbers(fed(metric, detections, target, len(target)), limits)
+    return numbers(fed(metric, detections, target, len(target)).compute(), limits)
 
 
 def ours_by_batches(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """`DetectionMAP`, as a validation loop feeds it."""
     metric = DetectionMAP(max_detection_thresholds=limits)
-    return numbers(fed(metric, detections, target, BATCH), limits)
+    return numbers(fed(metric, detections, target, BATCH).compute(), limits)
 
 
 def hotcoco(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
@@ -156,13 +156,13 @@ def pycocotools(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) 
 def torchmetrics_default(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """`MeanAveragePrecision` with pycocotools behind it, but for thresholds that are not rounded to float32."""
     metric = mean_average_precision("pycocotools", limits)
-    return numbers(fed(metric, detections, target, len(target)), limits)
+    return numbers(fed(metric, detections, target, len(target)).compute(), limits)
 
 
 def torchmetrics_faster(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
     """`MeanAveragePrecision` with faster-coco-eval behind it, likewise."""
     metric = mean_average_precision("faster_coco_eval", limits)
-    return numbers(fed(metric, detections, target, len(target)), limits)
+    return numbers(fed(metric, detections, target, len(target)).compute(), limits)
 
 
 def evaluated(evaluation, limits: Limits) -> list[float]:
@@ -181,9 +181,9 @@ def fed(metric, detections: Batch, target: Batch, size: int):
     return metric
 
 
-def numbers(metric, limits: Limits) -> list[float]:
-    """The 12 of a metric's values."""
-    values, sizes = metric.compute(), ("small", "medium", "large")
+def numbers(values: dict[str, Tensor], limits: Limits) -> list[float]:
+    """The 12 of the values of a metric."""
+    sizes = ("small", "medium", "large")
     names = ("map", "map_50", "map_75", *(f"map_{size}" for size in sizes))
     return [float(values[name]) for name in (*names, *(f"mar_{each}" for each in (*limits, *sizes)))]
 

@@ -8,6 +8,7 @@ from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
     AP_RULES,
     BOX_FORMATS,
+    CONFUSION_RULES,
     VOC_RULES,
     YOLO_RULES,
     CocoGrid,
@@ -162,6 +163,24 @@ def test_operating_points_are_those_of_the_cpu(device, deterministic):
     assert_as_on_the_cpu(device, points)
 
 
+@pytest.mark.parametrize("rule", CONFUSION_RULES)
+def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
+    def confusion(where):
+        objects = detection.merge_object_pairs([detection.pair_objects(*packed(where))])
+        confidence = torch.full((len(objects.classes),), 0.4, dtype=torch.float64, device=where)
+        by_class = detection.confusion_matrix(objects, confidence, rule=rule)
+        return [objects, by_class, by_class.normalized, detection.confusion_matrix(objects, 0.5, rule=rule)]
+
+    assert_as_on_the_cpu(device, confusion)
+
+
+@pytest.mark.parametrize("rule", AP_RULES)
+def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
+    assert_as_on_the_cpu(
+        device, lambda where: detection.error_breakdown(detection.pair_objects(*packed(where)), rule=rule)
+    )
+
+
 @pytest.mark.parametrize("rule", VOC_RULES)
 def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(device, lambda where: detection.voc_evaluate(*packed(where), rule=rule))
@@ -205,12 +224,19 @@ def test_results_answer_as_on_the_cpu(device, deterministic, average, with_ids):
     given = images(53, 12, with_ids=with_ids)
 
     def answers(where):
-        results = fed(DetectionMAP(average=average).to(where), *moved(given, where)).results()
+        metric = fed(DetectionMAP(average=average).to(where), *moved(given, where))
+        results = metric.results(across_classes=True, boxes=True)
         label = 0 if average == "micro" else 2
         return [
             *(results, results.summary, vars(results.detections()), results.best_confidences()),
             *(results.at_confidence(0.5), results.best_f1(), results.precision_recall_curve(label)),
             *(results.image_errors(), results.image_errors(confidence=0.5), results.worst_images(4)),
+            *(
+                results.error_breakdown(),
+                results.confusion_matrix(),
+                results.confusion_matrix(confidence=0.5),
+                results.class_numbers(),
+            ),
         ]
 
     assert_as_on_the_cpu(device, answers)

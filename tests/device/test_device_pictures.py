@@ -24,7 +24,9 @@ from reid_torchmetrics.plot import (
     plot_cmc,
     plot_comparison,
     plot_confidence,
+    plot_confusion_matrix,
     plot_det,
+    plot_error_breakdown,
     plot_first_ranks,
     plot_precision_recall,
     plot_retrieval_precision_recall,
@@ -61,6 +63,10 @@ def boxes(where: str):
     return fed_boxes(DetectionMAP().to(where), *moved(images(51, 8), where))
 
 
+def across_classes(where: str):
+    return boxes(where).results(across_classes=True)
+
+
 def drawn_boxes(where: str) -> np.ndarray:
     found, true = moved(images(51, 3), where)
     first = draw_boxes(torch.zeros(3, 128, 128, dtype=torch.uint8, device=where), found[2], true[2])
@@ -79,6 +85,8 @@ FIGURES = {
     "scores": lambda where: plot_scores(score_histogram(*pairs(where)), verify(*pairs(where))),
     "ROC": lambda where: plot_roc(verify(*pairs(where))),
     "DET": lambda where: plot_det(verify(*pairs(where))),
+    "confusion of classes": lambda where: plot_confusion_matrix(across_classes(where).confusion_matrix(confidence=0.3)),
+    "kinds of errors": lambda where: plot_error_breakdown(across_classes(where).error_breakdown()),
     "confidence": lambda where: plot_confidence(boxes(where).results()),
     "curves of classes": lambda where: plot_precision_recall(boxes(where).results()),
     "a metric's own": lambda where: fed(ReIDMetrics().to(where), moved(batches(), where))["map"].plot(),

@@ -89,4 +89,5 @@ def test_the_script_learns_and_logs_and_writes_only_where_it_was_told(tmp_path):
     logged = {tag for tag_lists in tags for tag in tag_lists["scalars"]}
     assert {"val/map", *(f"val/{name}" for name in example.LOGGED)} <= logged
     pictures = {tag for tag_lists in tags for tag in tag_lists["images"]}
-    assert pictures == {"val/precision_recall", "val/confidence", "val/worst_images"}
+    curves = {"val/precision_recall", "val/confidence", "val/confusion_matrix", "val/kinds_of_errors"}
+    assert pictures == curves | {"val/worst_images"}

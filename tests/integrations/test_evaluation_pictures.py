@@ -158,12 +158,15 @@ def test_where_ties_have_no_order_there_is_no_curve_of_precision():
 # Detection
 
 
+OF_DETECTION = ("confidence", "confusion_matrix", "kinds_of_errors", "precision_recall", "worst_images")
+
+
 def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
     seen = []
     monkeypatch.setattr(drawings, "draw_box_grid", lambda *args, **options: seen.append((args, options)) or pixels())
     callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), names={1: "cat"})
     fit(callback, module=DetectingModule(), max_epochs=1)
-    assert files() == named(["val/confidence", "val/precision_recall", "val/worst_images"], 2)
+    assert files() == named([f"val/{name}" for name in OF_DETECTION], 2)
     (((pictures, found, true), options),) = seen
     assert [np.asarray(each)[0, 0, 0] for each in pictures] == [0, 50]  # of the images 0 and 10
     assert [len(each["boxes"]) for each in found] == [0, 1]
@@ -178,6 +181,23 @@ def test_the_worst_images_are_drawn():
     trainer(callback, False).validate(DetectingModule(), loader(), verbose=False)
     with Image.open("pictures/val/worst_images_step_000000.png") as drawn:
         assert min(drawn.size) > 100
+
+
+def test_classes_have_the_names_of_the_metric(monkeypatch):
+    seen, plot = [], drawings.plot_confusion_matrix
+    monkeypatch.setattr(drawings, "plot_confusion_matrix", lambda *a, **k: seen.append(k["names"]) or plot(*a, **k))
+    for names in (None, {1: "dog"}):
+        module = DetectingModule()
+        module.val_boxes = DetectionMAP(metric="map", class_names={1: "cat"})
+        trainer(EvaluationPictures("val_boxes", names=names), False).validate(module, loader(), verbose=False)
+    assert seen == [{1: "cat"}, {1: "dog"}]
+
+
+def test_below_an_overlap_of_a_tenth_there_is_no_confusion():
+    module = DetectingModule()
+    module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.05])
+    trainer(EvaluationPictures("val_boxes"), False).validate(module, loader(), verbose=False)
+    assert files() == named(["val/confidence", "val/precision_recall"], 0)
 
 
 def test_a_detector_without_the_usual_overlap_is_drawn_at_its_first(monkeypatch):

@@ -10,7 +10,15 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, coco_evaluate, match_images
+from reid_torchmetrics.functional.detection import (
+    ConfusionMatrix,
+    Detections,
+    GroundTruths,
+    coco_evaluate,
+    error_breakdown,
+    match_images,
+    pair_objects,
+)
 from reid_torchmetrics.functional.retrieval import (
     evaluate,
     find_relevance,
@@ -22,7 +30,9 @@ from reid_torchmetrics.plot import (
     plot_camera_pairs,
     plot_cmc,
     plot_confidence,
+    plot_confusion_matrix,
     plot_det,
+    plot_error_breakdown,
     plot_first_ranks,
     plot_precision_recall,
     plot_retrieval_precision_recall,
@@ -55,6 +65,12 @@ PICTURES = {
     "camera pairs": lambda names, **options: plot_camera_pairs(
         RESULTS.by_camera_pair("map"), name=names[-1], camera_names=dict(enumerate(names)), **options
     ),
+    "confusion of classes": lambda names, **options: plot_confusion_matrix(
+        ConfusionMatrix(torch.arange(len(names)), torch.ones(len(names) + 1, len(names) + 1).long(), 0.5, "coco"),
+        names=dict(enumerate(names)),
+        **options,
+    ),
+    "kinds of errors": lambda names, **options: plot_error_breakdown(error_breakdown(pair_objects(*FOUND)), **options),
     "scores": lambda names, **options: plot_scores(HISTOGRAM, VERIFICATION, **options),
     "roc": lambda names, **options: plot_roc(dict.fromkeys(names, VERIFICATION), **options),
     "det": lambda names, **options: plot_det(dict.fromkeys(names, VERIFICATION), **options),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.integrations.evaluated_metrics import EvaluatedMetric
 from reid_torchmetrics.metrics.detection import DetectionMAP, DetectionResults
@@ -17,6 +18,8 @@ from reid_torchmetrics.plot import (
     picture_at,
     plot_cmc,
     plot_confidence,
+    plot_confusion_matrix,
+    plot_error_breakdown,
     plot_first_ranks,
     plot_precision_recall,
     plot_retrieval_precision_recall,
@@ -73,18 +76,24 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, shown: 
 
 
 def _of_detection(metric: DetectionMAP, shown: Shown) -> Drawings:
-    results = metric.results()
+    results = metric.results(across_classes=True)
     if not len(results.images):
         return {}
     thresholds = results.coco.grid.iou_thresholds
-    options: dict[str, Any] = {
-        "iou_threshold": _IOU_THRESHOLD if _IOU_THRESHOLD in thresholds else thresholds[0],
-        "names": shown.names,
-    }
+    threshold = _IOU_THRESHOLD if _IOU_THRESHOLD in thresholds else thresholds[0]
+    names = metric.class_names if shown.names is None else shown.names
+    options: dict[str, Any] = {"iou_threshold": threshold, "names": names}
     drawings: Drawings = {
         "precision_recall": lambda: plot_precision_recall(results, **options)[0],
         "confidence": lambda: plot_confidence(results, **options)[0],
     }
+    if threshold >= LEAST_OVERLAP:
+        drawings |= {
+            "confusion_matrix": lambda: plot_confusion_matrix(
+                results.confusion_matrix(iou_threshold=threshold), names=names
+            )[0],
+            "kinds_of_errors": lambda: plot_error_breakdown(results.error_breakdown(iou_threshold=threshold))[0],
+        }
     if shown.pictures is not None:
         drawings |= _with_error_kept("worst_images", lambda: _worst_images(metric, results, shown, options))
     return drawings

@@ -31,8 +31,9 @@ class EvaluationPictures(Callback):
 
     Of embeddings they are the CMC, precision over recall, the ranks of the first right answers and the hardest queries
     with their first candidates: "val/cmc", "val/precision_recall", "val/first_ranks", "val/hardest_queries". Of
-    detections they are precision over recall, precision and recall over the confidence, and the images with the most
-    errors: "val/precision_recall", "val/confidence", "val/worst_images". After a test they are "test/cmc" and so on.
+    detections they are precision over recall, precision and recall over the confidence, which classes are detected as
+    which, what each kind of error costs, and the images with the most errors: "val/precision_recall", "val/confidence",
+    "val/confusion_matrix", "val/kinds_of_errors", "val/worst_images". After a test they are "test/cmc" and so on.
     With several metrics the attribute's name is put between, as in "val/val_market/cmc". The step is
     `trainer.global_step`; after an epoch of training Lightning gives its numbers the step before. Loggers that take no
     pictures get files; see `log_picture`.
@@ -53,7 +54,8 @@ class EvaluationPictures(Callback):
             function of the number, or what is indexed by it, such as a data set; see `draw_rank_lists`. None for the
             curves alone.
         gallery_pictures: of the gallery, if it is another data set than that of the queries.
-        names: of the identities, or of the classes by label; without a name the number is shown.
+        names: of the identities, or of the classes by label, else those of a metric's `class_names`; without a name the
+            number is shown.
         num_queries: how many of the hardest queries are shown.
         k: how many candidates of each.
         num_images: how many of the images with the most errors are shown.

@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def new_axes() -> Axes:
-    """Axes of a figure of the size that loggers show well, which need not be closed."""
+def new_axes(size: tuple[float, float] = (6.4, 4.2)) -> Axes:
+    """Axes of a figure of a size, by default one that loggers show well, which need not be closed."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - a large import that evaluation does not need
 
-    ax: Axes = Figure(figsize=(6.4, 4.2), layout="constrained").subplots()
+    ax: Axes = Figure(figsize=size, layout="constrained").subplots()
     return ax
 
 

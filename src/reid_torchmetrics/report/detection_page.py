@@ -10,6 +10,7 @@ from typing import Any
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import BOX_FORMATS
 from reid_torchmetrics.plot import Pictures
+from reid_torchmetrics.report.detection_errors_section import detection_errors_section, errors_data
 from reid_torchmetrics.report.detection_sections import (
     Detected,
     class_names,
@@ -54,11 +55,13 @@ class DetectionOptions:
 
 def detection_page(results: Detected, options: DetectionOptions) -> Page:
     """All sections about results of a detection."""
-    data = detection_data(results, options.names)
+    names = options.names or getattr(results, "class_names", {})
+    data = detection_data(results, names)
     sections = [
         detection_numbers_section(results),
-        classes_section(results, options.names),
-        detection_curves_section(results, options.names),
+        classes_section(results, names),
+        detection_curves_section(results, names),
+        detection_errors_section(results, names),
         worst_images_section(results, options.num_worst, options.image_pictures()),
         provenance_section(data),
     ]
@@ -80,6 +83,7 @@ def detection_data(results: Detected, names: Mapping[int, str]) -> dict[str, Any
             {"label": label, "name": name, "average_precision": None if value < 0 else value}
             for label, name, value in labelled
         ],
+        "errors": errors_data(results),
         "rule": averages.rule,
         "iou_thresholds": list(grid.iou_thresholds),
         "max_detections": list(grid.max_detections),

@@ -8,9 +8,8 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults
-from reid_torchmetrics.functional.detection.inputs import CocoGrid
-from reid_torchmetrics.metrics.detection import DetectionResults
+from reid_torchmetrics.functional.detection.evaluators import CocoResults
+from reid_torchmetrics.metrics.detection import DetectionResults, convention_of
 from reid_torchmetrics.plot import plot_confidence, plot_precision_recall
 from reid_torchmetrics.report.elements import details, element, note, table
 from reid_torchmetrics.report.figures import figure
@@ -26,36 +25,9 @@ def detection_numbers(results: Detected) -> dict[str, dict[str, Any]]:
     """COCO's numbers by name, undefined ones None, and the convention of each in words."""
     averages = results.averages
     return {
-        name: {"value": None if float(value) < 0 else float(value), "convention": _convention(name, averages)}
+        name: {"value": None if float(value) < 0 else float(value), "convention": convention_of(name, averages)}
         for name, value in averages.summary().items()
     }
-
-
-def _convention(name: str, averages: ClassAverages) -> str:
-    """How a number of `ClassAverages.summary` is computed."""
-    grid = averages.grid
-    thresholds = grid.iou_thresholds
-    kind, _, which = name.partition("_")
-    is_precision = kind == "map"
-    words = f"average precision, rule {averages.rule}" if is_precision else "largest recall"
-    at = f"at IoU {int(which) / 100:g}" if is_precision and which.isdigit() else _thresholds_in_words(thresholds)
-    limit = grid.max_detections[grid.official_limit if name == "map" else -1]
-    limit = int(which) if not is_precision and which.isdigit() else limit
-    area = which if which in grid.area_ranges else next(iter(grid.area_ranges))
-    counted = f"at most {limit} detections of an image and class"
-    return f"{words}, {at}, mean over classes; {_area_in_words(area, grid)}; {counted}"
-
-
-def _thresholds_in_words(thresholds: Any) -> str:
-    low, high = min(thresholds), max(thresholds)
-    if len(thresholds) == 1:
-        return f"at IoU {low:g}"
-    return f"mean over {len(thresholds)} IoU thresholds from {low:g} to {high:g}"
-
-
-def _area_in_words(area: str, grid: CocoGrid) -> str:
-    low, high = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
-    return f"area range {area}, {low} to {high} pixels"
 
 
 def detection_numbers_section(results: Detected) -> Section:
@@ -118,7 +90,7 @@ def class_names(results: Detected, names: Mapping[int, str]) -> list[str]:
 
 def is_micro(results: DetectionResults) -> bool:
     """Whether one class stands for all."""
-    return results.averages.classes.tolist() == [0] and bool((results.labels != 0).any())
+    return results.is_micro
 
 
 def detection_curves_section(results: Detected, names: Mapping[int, str]) -> Section:

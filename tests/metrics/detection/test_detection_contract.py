@@ -231,6 +231,7 @@ OTHER_OPTIONS = {
     "backend": "faster_coco_eval",
     "area_ranges": {"all": (0, 1e9), "tiny": (0, 100)},
     "interpolation": "voc",
+    "class_names": {3: "bicycle"},
     "metric": "map_50",
     "sigmas": None,
     "max_bytes": 1000,

@@ -3,8 +3,9 @@
 The way through the modules: `images` (what comes in), `boxes` and `shapes`; `ordering` and `sorting` put them in
 order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` say which of
 them match, and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
-to `coco` on its `grid`, and `operating_points` and `image_errors` to the use of a detector. `pascal_voc` and `yolo`
-judge detections in their own way (`true_positive_flags`) and share the curves.
+to `coco` on its `grid`, and `operating_points` and `image_errors` to the use of a detector. Errors across classes need
+`object_pairs`, whose overlaps are of any class: `confusion` counts them, and `error_breakdown` says what they cost.
+`pascal_voc` and `yolo` judge detections in their own way (`true_positive_flags`) and share the curves.
 
 Rows are taken by `index_select` where there may be many: on a CPU that needs a half (numbers) to a quarter (boxes) of
 the time of `[...]` with a tensor.
@@ -24,6 +25,17 @@ from reid_torchmetrics.functional.detection.curves import (
     curves_from_matches,
     image_errors,
     precision_recall_curve,
+)
+from reid_torchmetrics.functional.detection.errors import (
+    CONFUSION_RULES,
+    ERROR_KINDS,
+    ConfusionMatrix,
+    ErrorBreakdown,
+    ObjectPairs,
+    confusion_matrix,
+    error_breakdown,
+    merge_object_pairs,
+    pair_objects,
 )
 from reid_torchmetrics.functional.detection.evaluators import (
     VOC_RULES,
@@ -72,6 +84,8 @@ __all__ = [
     "COCO_MAX_DETECTIONS",
     "COCO_RECALL_THRESHOLDS",
     "COCO_SIGMAS",
+    "CONFUSION_RULES",
+    "ERROR_KINDS",
     "VOC_RULES",
     "YOLO_RULES",
     "BoxShapes",
@@ -79,11 +93,14 @@ __all__ = [
     "CocoGrid",
     "CocoResults",
     "ConfidenceCurve",
+    "ConfusionMatrix",
     "Curves",
     "Detections",
+    "ErrorBreakdown",
     "GroundTruths",
     "ImageErrors",
     "Matches",
+    "ObjectPairs",
     "OperatingPoints",
     "Pairs",
     "PrecisionRecallCurve",
@@ -100,7 +117,9 @@ __all__ = [
     "box_areas",
     "coco_evaluate",
     "confidence_curve",
+    "confusion_matrix",
     "curves_from_matches",
+    "error_breakdown",
     "evaluate_matches",
     "find_pairs",
     "greedy_true_positives",
@@ -108,8 +127,10 @@ __all__ = [
     "mask_iou",
     "match_images",
     "merge_matches",
+    "merge_object_pairs",
     "non_maximum_suppression",
     "object_keypoint_similarity",
+    "pair_objects",
     "pairwise_iou",
     "precision_recall_curve",
     "rotated_iou",

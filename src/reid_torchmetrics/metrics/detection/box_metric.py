@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection import coco_json
 from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
-from reid_torchmetrics.metrics.detection.images import STATES, ImageNumbering, Images
+from reid_torchmetrics.metrics.detection.images import STATES, ImageBoxes, ImageNumbering, Images
 from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou_type, shape_types
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
 from reid_torchmetrics.metrics.detection.packing import Batch, pack
@@ -199,21 +199,26 @@ class BoxMetric(GrowingStates):
             TypeError: `image` is not an integer tensor.
             ValueError: an image that is not among those of `update`.
         """
+        with self._synced():
+            found = self._boxes_by_image(image)
+        chosen = image.tolist()
+        for number in chosen:
+            if number not in found:
+                raise ValueError(f"`image` must hold images that were given to `update`; got {number}.")
+        return [found[number].detections for number in chosen], [found[number].ground_truths for number in chosen]
+
+    def _boxes_by_image(self, image: Tensor, said: str | None = None) -> dict[int, ImageBoxes]:
+        """The boxes of some images of all processes by image; `said` stands for the images where they are compared."""
 
         def collect() -> Images:
             _checks.integer_labels("image", image)
             return self._images_as_given()
 
         def describe() -> Settings:
-            return Settings(type(self).__name__, "boxes_of", self._option_texts(), {"image": repr(image.tolist())})
+            listed = repr(image.tolist()) if said is None else said
+            return Settings(type(self).__name__, "boxes_of", self._option_texts(), {"image": listed})
 
-        with self._synced():
-            found = gather_images(self._world, collect, image, describe)
-        chosen = image.tolist()
-        for number in chosen:
-            if number not in found:
-                raise ValueError(f"`image` must hold images that were given to `update`; got {number}.")
-        return [found[number].detections for number in chosen], [found[number].ground_truths for number in chosen]
+        return gather_images(self._world, collect, image, describe)
 
     def _settings(self, request: MatchRequest) -> Settings:
         method = "results" if request.with_origins else "compute"

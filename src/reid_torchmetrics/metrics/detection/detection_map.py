@@ -25,12 +25,13 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
 from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, python_bool
+from reid_torchmetrics.metrics.detection.class_names import named_classes
 from reid_torchmetrics.metrics.detection.images import ImageNumbering
 from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
 from reid_torchmetrics.metrics.detection.iou_types import defaults_of
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
 from reid_torchmetrics.metrics.detection.map_values import ValueName, as_int32, class_values, moved, prefix, value_names
-from reid_torchmetrics.metrics.detection.results import DetectionResults
+from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
 
 AVERAGES = ("macro", "micro")
 _NOT_DECISIVE = {"self", "backend", "max_bytes", "kwargs"}  # arguments that do not change what `compute` gives
@@ -40,9 +41,9 @@ _DEFAULTS = {
     "class_metrics": False,
     "extended_summary": False,
     "area_ranges": {**COCO_AREA_RANGES},
+    "class_names": {},
     "max_bytes": DEFAULT_MAX_BYTES,
-}
-"""attributes that the `repr` shows where they are others"""
+}  # attributes that the `repr` shows where they are others
 
 
 class DetectionMAP(BoxMetric):
@@ -84,6 +85,7 @@ class DetectionMAP(BoxMetric):
             becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
             envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
             of `extended_summary` remain COCO's.
+        class_names: names of the classes by label, for the keys, tables and pictures of `results`.
         metric: the name of one value of `compute`, such as "map_50": it is then all that `compute` gives, a tensor
             that `LightningModule.log` takes.
         sigmas: of keypoints, one for each; by default those of COCO's 17, see `object_keypoint_similarity`.
@@ -120,6 +122,7 @@ class DetectionMAP(BoxMetric):
         *,
         area_ranges: Mapping[str, AreaRange] | None = None,
         interpolation: str = "coco",
+        class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
         sigmas: Sequence[float] | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -139,7 +142,7 @@ class DetectionMAP(BoxMetric):
         self._set_area_ranges(default_ranges if area_ranges is None else area_ranges)
         if metric is not None:
             _checks.one_of("metric", metric, self._value_names())
-        self.metric = metric
+        self.metric, self.class_names = metric, named_classes(class_names)
 
     def _set_thresholds(
         self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, interpolation: str
@@ -217,37 +220,37 @@ class DetectionMAP(BoxMetric):
         values["classes"] = as_int32(found.labels)
         return numbers | {name: moved(value, self.device) for name, value in values.items()}
 
-    def results(self, iou_type: str | None = None) -> DetectionResults:
+    def results(
+        self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
+    ) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
 
-        The same on all processes; all must ask.
+        The same on all processes; all must ask. What the results can be asked for later is decided here, because they
+        hold neither boxes nor overlaps.
 
         Args:
             iou_type: one of the metric's; None for the first.
-
-        Raises:
-            ValueError: another one.
+            across_classes: whether they hold which boxes of an image overlap by 0.1 or more, whatever their classes,
+                24 bytes a pair: `results.confusion_matrix()` and `results.error_breakdown()` are made of them.
+            boxes: whether they hold all boxes, for `results.detections()` and `results.boxes_of(images)`.
         """
         if iou_type is not None:
             _checks.one_of("iou_type", iou_type, self.iou_type)
+        _checks.boolean("across_classes", across_classes)
+        _checks.boolean("boxes", boxes)
+        request = replace(self._plain_request(iou_type), with_origins=True, across_classes=across_classes)
+
+        def evaluate() -> DetectionResults:
+            numbering, parts = self._match(request)
+            gathered = self._boxes_by_image(numbering.ids_by_number, "all") if boxes else None
+            return replace(self._results(numbering, parts), boxes=gathered)
+
         with self._synced():
-            request = replace(self._plain_request(iou_type), with_origins=True)
-            return self._by_workers(lambda: self._results(*self._match(request)))
+            return self._by_workers(evaluate)
 
     def _results(self, numbering: ImageNumbering, parts: Sequence[LocalMatches]) -> DetectionResults:
-        found, grid = merge_local_matches(parts), self._grid()
-        matches = found.matches[0]
-        assert found.labels_of_rows is not None  # noqa: S101 - they were requested
-        assert found.images_of_positives is not None  # noqa: S101 - these, too
-        images = numbering.ids_by_number.to(matches.rows.device)
-        return DetectionResults(
-            coco=evaluate_matches(matches, grid),
-            averages=average_matches(matches, grid, rule=self.interpolation),
-            matches=matches,
-            images=images,
-            labels=found.labels_of_rows,
-            num_positives=found.images_of_positives.bincount(minlength=len(images)),
-        )
+        found = merge_local_matches(parts)
+        return make_results(found, self._grid(), numbering.ids_by_number, self.interpolation, self.class_names)
 
     def _match_requests(self) -> list[MatchRequest]:
         wanted = self.iou_type if self.metric is None else (self._value_names()[self.metric].iou_type,)
@@ -282,10 +285,7 @@ class DetectionMAP(BoxMetric):
         return {name: repr(getattr(self, name)) for name in names}
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot the values that are one number, or several results over time; see `torchmetrics.Metric`.
-
-        Needs matplotlib.
-        """
+        """Plot the values that are one number, or several results over time; it needs matplotlib."""
         val = self.compute() if val is None else val
         return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
 

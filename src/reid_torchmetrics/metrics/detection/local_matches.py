@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.errors import ObjectPairs, merge_object_pairs, pair_objects
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, distinct_labels
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid, merge_matches
 from reid_torchmetrics.metrics.detection.images import Images, NumberedImages
@@ -35,6 +36,8 @@ class LocalMatches:
     """labels of the detections of the first matches, if they are requested: their classes may be one for all"""
     images_of_positives: Tensor | None = None
     """number of the image of each ground truth that counts in the first area range, if origins are requested"""
+    objects: ObjectPairs | None = None
+    """of the detections of the first matches, with their own labels, if they are requested"""
 
     def to_tensors(self) -> list[Tensor]:
         """What the other processes need of this, and no more bytes than that."""
@@ -43,7 +46,8 @@ class LocalMatches:
             tensors += _sent(matches, _sent_fields(with_origins=self.labels_of_rows is not None))
         for overlaps in self.overlaps:
             tensors += [getattr(overlaps, each.name) for each in fields(Overlaps)]
-        return tensors + [each for each in (self.labels_of_rows, self.images_of_positives) if each is not None]
+        tensors += [each for each in (self.labels_of_rows, self.images_of_positives) if each is not None]
+        return tensors if self.objects is None else tensors + self.objects.to_tensors()
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], request: MatchRequest) -> LocalMatches:
@@ -55,6 +59,7 @@ class LocalMatches:
             overlaps=(Overlaps(*islice(left, len(fields(Overlaps)))),) if request.with_overlaps else (),
             labels_of_rows=next(left) if request.with_origins else None,
             images_of_positives=next(left) if request.with_origins else None,
+            objects=ObjectPairs.from_tensors([*left]) if request.across_classes else None,
         )
 
 
@@ -75,6 +80,9 @@ def _received(left: Iterator[Tensor], names: Sequence[str]) -> Matches:
     return Matches(**({"rows": sent["images"]} | sent))
 
 
+_SAID = ("micro", "iou_type", "with_overlaps", "with_origins", "across_classes")
+
+
 @dataclass(frozen=True)
 class MatchRequest:
     """Which matches a metric needs of its images."""
@@ -89,10 +97,12 @@ class MatchRequest:
     with_origins: bool = False
     """whether to find out which ground truth each detection took, where in their image both are, and how many ground
     truths each image has"""
+    across_classes: bool = False
+    """whether to find out which detections and ground truths overlap, of whatever classes; with origins only"""
 
     def describe(self) -> dict[str, str]:
         """What decides the number and the form of the matches, besides the options of the metric."""
-        return {name: repr(getattr(self, name)) for name in ("micro", "iou_type", "with_overlaps", "with_origins")}
+        return {name: repr(getattr(self, name)) for name in _SAID}
 
     def run(self, numbered: NumberedImages) -> LocalMatches:
         """Match the images of a process."""
@@ -106,12 +116,19 @@ class MatchRequest:
         if not self.with_origins:
             return LocalMatches(labels, matches, overlaps)
         labels_of_rows = held.detection_labels.index_select(0, matches[0].rows).long()
+        objects = self._objects(numbered, matches[0]) if self.across_classes else None
         matches = tuple(_in_images(each, held) for each in matches)
-        return LocalMatches(labels, matches, overlaps, labels_of_rows, self._images_of_positives(numbered))
+        return LocalMatches(labels, matches, overlaps, labels_of_rows, self._images_of_positives(numbered), objects)
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
         boxes = numbered.boxes(one_class=micro, iou_type=self.iou_type)
         return match_on_grid(*boxes, self.grid, keep_ground_truths=self.with_origins, max_bytes=self.max_bytes)
+
+    def _objects(self, numbered: NumberedImages, matches: Matches) -> ObjectPairs:
+        detections, ground_truths = numbered.boxes(one_class=False, iou_type=self.iou_type)
+        area_range = next(iter(self.grid.area_ranges.values()))
+        kept = detections.at(matches.rows.sort().values)
+        return pair_objects(kept, ground_truths, area_range=area_range, max_bytes=self.max_bytes)
 
     def _images_of_positives(self, numbered: NumberedImages) -> Tensor:
         least, most = next(iter(self.grid.area_ranges.values()))
@@ -133,12 +150,14 @@ def merge_local_matches(parts: Sequence[LocalMatches]) -> LocalMatches:
     merged = [_merge(matches) for matches in zip(*(part.matches for part in parts), strict=True)]
     listed = [part.labels_of_rows for part in parts if part.labels_of_rows is not None]
     positives = [part.images_of_positives for part in parts if part.images_of_positives is not None]
+    objects = [part.objects for part in parts if part.objects is not None]
     return LocalMatches(
         labels=distinct_labels(*(part.labels for part in parts)),
         matches=tuple(matches for matches, _ in merged),
         overlaps=tuple(each for part in parts for each in part.overlaps),
         labels_of_rows=torch.cat(listed).index_select(0, merged[0][1]) if listed else None,
         images_of_positives=torch.cat(positives) if positives else None,
+        objects=merge_object_pairs(objects) if objects else None,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.curves import (
@@ -17,37 +18,25 @@ from reid_torchmetrics.functional.detection.curves import (
     image_errors,
     precision_recall_curve,
 )
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults
+from reid_torchmetrics.functional.detection.errors import (
+    ConfusionMatrix,
+    ErrorBreakdown,
+    ObjectPairs,
+    confusion_matrix,
+    error_breakdown,
+)
+from reid_torchmetrics.functional.detection.evaluators import (
+    ClassAverages,
+    CocoResults,
+    average_matches,
+    evaluate_matches,
+)
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
-
-
-@dataclass(frozen=True)
-class MatchedDetections:
-    """Which ground truth each detection took: a row for each detection, by image, then by its place in the image.
-
-    Detections beyond the largest limit of an image and class were not matched and are not here.
-    """
-
-    image: Tensor
-    """its `image_id`, or the number of the image where there are none, int64 [detections]"""
-    index: Tensor
-    """place among the detections of the image, int64 [detections]"""
-    label: Tensor
-    """int64 [detections]"""
-    score: Tensor
-    """[detections]"""
-    iou_thresholds: tuple[float, ...]
-    ground_truth: Tensor
-    """the one that it took, as its place among the ground truths of the image; -1 for none, int64 like the others"""
-    is_true_positive: Tensor
-    """bool [thresholds, detections]"""
-    is_ignored: Tensor
-    """whether it counts neither as right nor as wrong: it took a crowd, or a ground truth outside the first area range,
-    or took none and its own box is outside; bool [thresholds, detections]"""
-
-    def __len__(self) -> int:
-        """Number of detections."""
-        return len(self.index)
+from reid_torchmetrics.metrics.detection import result_text
+from reid_torchmetrics.metrics.detection.images import ImageBoxes
+from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
+from reid_torchmetrics.metrics.detection.matched_detections import MatchedDetections, list_matches
 
 
 @dataclass(frozen=True)
@@ -66,37 +55,135 @@ class DetectionResults:
     """of the detections of `matches`, also under "micro" """
     num_positives: Tensor
     """ground truths of each image that count in the first area range"""
+    class_names: Mapping[int, str] = field(default_factory=dict)
+    """by label"""
+    objects: ObjectPairs | None = None
+    """which boxes overlap, of whatever classes; None unless `results` was asked for it"""
+    boxes: Mapping[int, ImageBoxes] | None = None
+    """all boxes by image; None unless `results` was asked for them"""
+
+    def __str__(self) -> str:
+        """COCO's lines, each with its name here, and what they were computed from."""
+        return result_text.summary_text(self.averages, self.matches, len(self.images))
+
+    def class_table(self, *, iou_threshold: float = 0.5) -> str:
+        """A table of the numbers of each class, to be printed: see `class_numbers`.
+
+        Raises:
+            TypeError: `iou_threshold` is not a number.
+            ValueError: it is not one of the metric's.
+        """
+        return result_text.table(self.class_numbers(iou_threshold=iou_threshold))
+
+    def class_numbers(self, *, iou_threshold: float = 0.5) -> dict[str, dict[str, float]]:
+        """The numbers of each class by its name: ground truths, detections, average precision and recall, best F1.
+
+        Undefined ones are NaN. Under "micro" all labels are one class.
+
+        Raises:
+            TypeError: `iou_threshold` is not a number.
+            ValueError: it is not one of the metric's.
+        """
+        threshold = self.coco.grid.threshold_index(iou_threshold)
+        names = result_text.names_of(self.averages.classes.tolist(), self.class_names, is_micro=self.is_micro)
+        return result_text.class_numbers(self.averages, self.matches, names, threshold)
+
+    def to_dict(self, *, iou_threshold: float = 0.5) -> dict[str, Any]:
+        """Numbers with their conventions, the numbers of each class, and the options: all of it goes into JSON.
+
+        Undefined and infinite numbers are None.
+
+        Raises:
+            TypeError: `iou_threshold` is not a number.
+            ValueError: it is not one of the metric's.
+        """
+        return {
+            "num_images": len(self.images),
+            **result_text.numbers_as_dict(self.averages),
+            "classes": result_text.finite(self.class_numbers(iou_threshold=iou_threshold)),
+        }
+
+    @property
+    def is_micro(self) -> bool:
+        """Whether one class stands for all."""
+        return self.averages.classes.tolist() == [0] and bool((self.labels != 0).any())
 
     def summary(self) -> dict[str, Tensor]:
         """The numbers that `DetectionMAP.compute` gives in float32; see `ClassAverages.summary`."""
         return self.averages.summary()
 
     def detections(self) -> MatchedDetections:
-        """The list of matches, in the first area range."""
-        matches = self.matches
-        shape = (matches.matched.shape[1], len(matches.rows))
-        inside = (matches.area_bits & 1).bool().expand(shape)
-        # Where nothing is matched, a detection is ignored if it is outside the range; columns overwrite that.
-        taken = matches.columns.new_full(shape, -1)
-        true_positive, ignored = torch.zeros_like(inside), ~inside
-        if matches.ground_truths is not None:
-            taken[:, matches.columns] = matches.ground_truths[0].to(taken.dtype)
-        true_positive[:, matches.columns] = matches.true_positive[0]
-        of_columns = torch.where(matches.matched[0], ~matches.true_positive[0], ignored[:, matches.columns])
-        ignored[:, matches.columns] = of_columns
-        # By image, and in it by row: the last key first.
-        by_row = matches.rows.argsort()
-        order = by_row[matches.images[by_row].argsort(stable=True)]
-        return MatchedDetections(
-            image=self.images.to(order.device)[matches.images[order].long()],
-            index=matches.rows[order].long(),
-            label=self.labels[order],
-            score=matches.scores[order],
-            iou_thresholds=tuple(self.coco.grid.iou_thresholds),
-            ground_truth=taken[:, order],
-            is_true_positive=true_positive[:, order],
-            is_ignored=ignored[:, order],
+        """The list of matches, in the first area range, with the boxes of the detections where there are boxes."""
+        thresholds = tuple(self.coco.grid.iou_thresholds)
+        return list_matches(self.matches, self.images, self.labels, thresholds, self.boxes)
+
+    def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
+        """The detections and the ground truths of some images, as `DetectionMAP.boxes_of`, but asked of no one else.
+
+        Args:
+            image: int [N], the `image_id` of each, such as `worst_images(9).image`.
+
+        Raises:
+            ValueError: the results hold no boxes, or not those of an image.
+        """
+        if self.boxes is None:
+            raise ValueError("`boxes` must be True in `results(...)` where boxes are to be asked for; got False.")
+        for number in image.tolist():
+            if number not in self.boxes:
+                raise ValueError(f"`image` must hold images that were given to `update`; got {number}.")
+        chosen = [self.boxes[number] for number in image.tolist()]
+        return [each.detections for each in chosen], [each.ground_truths for each in chosen]
+
+    def confusion_matrix(
+        self, *, iou_threshold: float = 0.5, confidence: float | None = None, rule: str = "coco"
+    ) -> ConfusionMatrix:
+        """Count the classes of ground truths (rows) and of the detections that took them (columns), and background.
+
+        Args:
+            iou_threshold: any from 0.1 on; one of the metric's where `confidence` is None.
+            confidence: the least score that counts, for all classes; None for that with the highest F1 of each class.
+            rule: whose rule says who takes whom where classes do not matter, one of
+                `functional.detection.CONFUSION_RULES`: "coco", "hotcoco", "ultralytics" or "supervision".
+
+        Raises:
+            TypeError: an option of the wrong type.
+            ValueError: the results were made without `across_classes`, an unknown `rule`, or a threshold that cannot
+                be asked for.
+        """
+        objects = self._objects("a confusion matrix")
+        if confidence is not None:
+            return confusion_matrix(objects, confidence, iou_threshold=iou_threshold, rule=rule)
+        best = self.best_f1().confidence[self.coco.grid.threshold_index(iou_threshold)]
+        if self.is_micro:
+            best = best.expand(len(objects.classes))
+        return confusion_matrix(objects, best, iou_threshold=iou_threshold, rule=rule)
+
+    def error_breakdown(self, *, iou_threshold: float = 0.5, background_threshold: float = 0.1) -> ErrorBreakdown:
+        """Errors of each kind and what they cost in average precision, after TIDE: see `ERROR_KINDS`.
+
+        Average precision is that of the metric's `interpolation` in the first area range, with all detections; under
+        "micro" nothing is an error of classification.
+
+        Args:
+            iou_threshold: the overlap from which on a detection may take a ground truth, any from 0.1 on.
+            background_threshold: the overlap up to which a detection lies on background.
+
+        Raises:
+            TypeError: an option of the wrong type.
+            ValueError: the results were made without `across_classes`, or a threshold that cannot be asked for.
+        """
+        objects = self._objects("a breakdown of errors")
+        return error_breakdown(
+            objects.without_classes() if self.is_micro else objects,
+            iou_threshold=iou_threshold,
+            background_threshold=background_threshold,
+            rule=self.averages.rule,
         )
+
+    def _objects(self, what: str) -> ObjectPairs:
+        if self.objects is None:
+            raise ValueError(f"`across_classes` must be True in `results(...)` for {what}; got False.")
+        return self.objects
 
     def at_confidence(self, confidence: float) -> OperatingPoints:
         """Precision, recall and F1 of every class at each IoU threshold, with detections that score so much or more."""
@@ -158,3 +245,23 @@ class DetectionResults:
         if isinstance(label, Tensor):  # one of `coco.classes`
             label = operator.index(label)
         return precision_recall_curve(self.matches, label, threshold=threshold)
+
+
+def make_results(
+    found: LocalMatches, grid: CocoGrid, image_ids: Tensor, rule: str, class_names: Mapping[int, str]
+) -> DetectionResults:
+    """The results of the matches of all processes; `image_ids` are those of the images by number."""
+    matches = found.matches[0]
+    assert found.labels_of_rows is not None  # noqa: S101 - they were requested
+    assert found.images_of_positives is not None  # noqa: S101 - these, too
+    images = image_ids.to(matches.rows.device)
+    return DetectionResults(
+        coco=evaluate_matches(matches, grid),
+        averages=average_matches(matches, grid, rule=rule),
+        matches=matches,
+        images=images,
+        labels=found.labels_of_rows,
+        num_positives=found.images_of_positives.bincount(minlength=len(images)),
+        class_names=class_names,
+        objects=found.objects,
+    )

@@ -1,0 +1,161 @@
+"""Results of a detection in words, tables and dicts that go into JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from reid_torchmetrics.functional.detection.curves import best_f1
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
+from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.metrics.detection.class_names import name_of
+
+_COUNTS = ("ground truths", "detections")
+_MOST_CHARACTERS = 40  # of a name in a table
+
+
+def summary_text(averages: ClassAverages, matches: Matches, num_images: int) -> str:
+    """COCO's lines as pycocotools prints them, each with its name here."""
+    sizes = {
+        "images": num_images,
+        "classes": len(averages.classes),
+        "ground truths": int(matches.num_positives[0].sum()),
+        "detections": len(matches.scores),
+    }
+    lines = [f"DetectionResults({', '.join(f'{size} {what}' for what, size in sizes.items())})"]
+    lines += [_coco_line(name, float(value), averages) for name, value in averages.summary().items()]
+    lines.append(f" Means over classes; AP by rule {averages.rule!r}; -1 without ground truths.")
+    return "\n".join(lines)
+
+
+def _coco_line(name: str, value: float, averages: ClassAverages) -> str:
+    grid, about = averages.grid, _About.of(name, averages.grid)
+    title = "Average Precision  (AP)" if about.is_precision else "Average Recall     (AR)"
+    low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
+    thresholds = f"{about.threshold:0.2f}" if about.threshold is not None else f"{low:0.2f}:{high:0.2f}"
+    place = f"IoU={thresholds:<9} | area={about.area:>6s} | maxDets={about.limit:>3d}"
+    return f" {title} @[ {place} ] = {value:0.3f}  {name}"
+
+
+@dataclass(frozen=True)
+class _About:
+    """What a number of `ClassAverages.summary` is about."""
+
+    is_precision: bool
+    threshold: float | None
+    """None for the mean over all of them"""
+    area: str
+    limit: int
+
+    @classmethod
+    def of(cls, name: str, grid: CocoGrid) -> _About:
+        """Of the number with a name."""
+        kind, _, which = name.partition("_")
+        is_precision, is_number = kind == "map", which.isdigit() and which not in [*grid.area_ranges][1:]
+        limit = grid.max_detections[grid.official_limit if name == "map" else -1]
+        return cls(
+            is_precision=is_precision,
+            threshold=int(which) / 100 if is_precision and is_number else None,
+            area=which if which in grid.area_ranges else next(iter(grid.area_ranges)),
+            limit=int(which) if is_number and not is_precision else limit,
+        )
+
+
+def convention_of(name: str, averages: ClassAverages) -> str:
+    """How a number of `ClassAverages.summary` is computed, in words."""
+    grid, about = averages.grid, _About.of(name, averages.grid)
+    words = f"average precision, rule {averages.rule}" if about.is_precision else "largest recall"
+    at = _thresholds_in_words(grid.iou_thresholds) if about.threshold is None else f"at IoU {about.threshold:g}"
+    counted = f"at most {about.limit} detections of an image and class"
+    return f"{words}, {at}, mean over classes; {_area_in_words(about.area, grid)}; {counted}"
+
+
+def _thresholds_in_words(thresholds: Sequence[float]) -> str:
+    low, high = min(thresholds), max(thresholds)
+    if len(thresholds) == 1:
+        return f"at IoU {low:g}"
+    return f"mean over {len(thresholds)} IoU thresholds from {low:g} to {high:g}"
+
+
+def _area_in_words(area: str, grid: CocoGrid) -> str:
+    low, high = (f"{math.sqrt(end):g}²" if end else "0" for end in grid.area_ranges[area])
+    return f"area range {area}, {low} to {high} pixels"
+
+
+def numbers_as_dict(averages: ClassAverages) -> dict[str, Any]:
+    """COCO's numbers with the convention of each, and the options; undefined numbers are None."""
+    grid = averages.grid
+    return {
+        "numbers": {
+            name: {"value": None if float(value) < 0 else float(value), "convention": convention_of(name, averages)}
+            for name, value in averages.summary().items()
+        },
+        "rule": averages.rule,
+        "iou_thresholds": list(grid.iou_thresholds),
+        "max_detections": list(grid.max_detections),
+        "area_ranges": finite({name: list(ends) for name, ends in grid.area_ranges.items()}),
+    }
+
+
+def finite(value: Any) -> Any:
+    """The same with None for numbers that JSON does not have, wherever they are."""
+    if isinstance(value, Mapping):
+        return {name: finite(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def names_of(labels: Sequence[int], class_names: Mapping[int, str], *, is_micro: bool) -> list[str]:
+    """Names of the classes of an evaluation."""
+    return ["all classes together"] if is_micro else [name_of(label, class_names) for label in labels]
+
+
+def class_numbers(
+    averages: ClassAverages, matches: Matches, names: Sequence[str], threshold: int
+) -> dict[str, dict[str, float]]:
+    """Numbers of each class by name, in the first area range; F1 under one threshold of overlap."""
+    grid, best = averages.grid, best_f1(matches)
+    precision = averages.average_precision[grid.official_limit][0]  # [thresholds, classes]
+    columns: dict[str, Tensor] = {
+        "ground truths": matches.num_positives[0],
+        "detections": matches.class_index.bincount(minlength=len(matches.classes)),
+        "map": precision.mean(0),
+    }
+    for wanted in (0.5, 0.75):
+        places = [place for place, each in enumerate(grid.iou_thresholds) if each == wanted]
+        columns |= {f"map_{100 * wanted:.0f}": precision[place] for place in places[:1]}
+    columns[f"mar_{grid.max_detections[-1]}"] = averages.recall[-1, 0].mean(0)
+    columns |= {"f1": best.f1[threshold], "confidence": best.confidence[threshold]}
+    rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+    return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}
+
+
+def table(numbers: Mapping[str, Mapping[str, float]]) -> str:
+    """Aligned columns, one row a class; a dash where a number is undefined."""
+    if not numbers:
+        return "no classes"
+    columns = [*next(iter(numbers.values()))]
+    cells = [["class", *columns]]
+    for name, row in numbers.items():
+        cells.append([_cut(name), *(_cell(column, value) for column, value in row.items())])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in cells
+    )
+
+
+def _cut(name: str) -> str:
+    line = " ".join(name.split())
+    return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 1]}…"
+
+
+def _cell(column: str, value: float) -> str:
+    if column in _COUNTS:
+        return str(value)
+    return f"{value:.3f}" if math.isfinite(value) else "-"

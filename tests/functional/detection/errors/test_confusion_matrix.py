@@ -1,0 +1,177 @@
+"""Confusion of classes: counted by hand, in loops, as COCO with one class, and whatever the order of images."""
+
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.detection import (
+    CONFUSION_RULES,
+    ConfusionMatrix,
+    Detections,
+    GroundTruths,
+    ObjectPairs,
+    confusion_matrix,
+    match_images,
+    merge_object_pairs,
+    pair_objects,
+)
+from tests.detection_strategies import Problem, problems
+from tests.reference import detection_errors as reference
+
+BOX = [0.0, 0.0, 10.0, 10.0]
+HALF = [0.0, 0.0, 10.0, 5.0]  # overlaps it by exactly 1/2
+BESIDE = [50.0, 0.0, 10.0, 10.0]
+FAR = [0.0, 90.0, 10.0, 10.0]
+
+
+def example() -> ObjectPairs:
+    """Image 0: class 1 is found as class 3 with 0.9 and as itself with 0.8. Image 1: class 3 is missed, a crowd of
+    class 1 holds a detection of class 3, another is on background. Image 2: class 1 is found exactly half."""
+    detections = Detections(
+        torch.tensor([BOX, BOX, BESIDE, FAR, HALF]),
+        torch.tensor([0.9, 0.8, 0.7, 0.6, 0.5]),
+        torch.tensor([3, 1, 3, 3, 1]),
+        torch.tensor([0, 0, 1, 1, 2]),
+    )
+    truths = GroundTruths(
+        torch.tensor([BOX, BOX, BESIDE, BOX]),
+        torch.tensor([1, 3, 1, 1]),
+        torch.tensor([0, 1, 1, 2]),
+        is_crowd=torch.tensor([False, False, True, False]),
+    )
+    return pair_objects(detections, truths)
+
+
+@pytest.mark.parametrize(
+    ("rule", "counts"),
+    [
+        # the better score takes the box, the other is on background; the crowd hides one
+        ("coco", [[1, 1, 0], [0, 0, 1], [1, 1, 0]]),
+        # no crowds: what was in one is on background
+        ("hotcoco", [[1, 1, 0], [0, 0, 1], [1, 2, 0]]),
+        # an overlap of 1/2 is not above 1/2, nor is a score of 0.5: the last box is missed, and nothing else is said
+        ("ultralytics", [[0, 1, 1], [0, 0, 1], [1, 2, 0]]),
+        # its own class takes the box first; the score of 0.5 is enough, but not the overlap
+        ("supervision", [[1, 0, 1], [0, 0, 1], [1, 3, 0]]),
+    ],
+)
+def test_the_example_has_its_counts_by_each_rule(rule, counts):
+    found = confusion_matrix(example(), 0.5, rule=rule)
+    assert found.classes.tolist() == [1, 3]
+    assert found.counts.tolist() == counts
+    assert found.num_confused == counts[0][1]
+    assert (found.rule, found.iou_threshold) == (rule, 0.5)
+
+
+def test_shares_of_a_row_sum_to_one_and_are_nan_without_counts():
+    found = ConfusionMatrix(torch.tensor([1]), torch.tensor([[3, 1], [0, 0]]), 0.5, "coco")
+    assert found.normalized[0].tolist() == [0.75, 0.25]
+    assert found.normalized[1].isnan().all()
+
+
+def test_pairs_of_classes_are_listed_by_how_often_they_are_confused():
+    counts = torch.tensor([[9, 1, 4, 7], [1, 9, 0, 7], [5, 0, 9, 7], [7, 7, 7, 0]])
+    found = ConfusionMatrix(torch.tensor([2, 4, 8]), counts, 0.5, "coco")
+    assert found.most_confused(3).tolist() == [[8, 2, 5], [2, 8, 4], [2, 4, 1]]
+    assert found.most_confused(9).tolist() == [[8, 2, 5], [2, 8, 4], [2, 4, 1], [4, 2, 1]]
+    with pytest.raises(ValueError, match="`n` must be at least 1; got 0"):
+        found.most_confused(0)
+    assert confusion_matrix(example(), 2.0).most_confused(5).shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "counts"),
+    [
+        (0.75, [[0, 1, 1], [0, 0, 1], [1, 0, 0]]),
+        (torch.tensor([0.0, 0.95]), [[2, 0, 0], [0, 0, 1], [0, 0, 0]]),
+        (torch.inf, [[0, 0, 2], [0, 0, 1], [0, 0, 0]]),
+    ],
+)
+def test_a_detection_below_the_confidence_is_not_there(confidence, counts):
+    assert confusion_matrix(example(), confidence).counts.tolist() == counts
+
+
+def test_without_objects_there_is_background_alone():
+    none = torch.empty(0, dtype=torch.int64)
+    empty = pair_objects(
+        Detections(torch.empty(0, 4), torch.empty(0), none, none), GroundTruths(torch.empty(0, 4), none, none)
+    )
+    for rule in CONFUSION_RULES:
+        assert confusion_matrix(empty, 0.5, rule=rule).counts.tolist() == [[0]]
+
+
+def cells_of(found: ConfusionMatrix) -> Counter:
+    names = [*found.classes.tolist(), reference.BACKGROUND]
+    return Counter(
+        {(names[row], names[column]): int(found.counts[row, column]) for row, column in found.counts.nonzero().tolist()}
+    )
+
+
+@pytest.mark.parametrize("rule", CONFUSION_RULES)
+@given(problem=problems(), threshold=st.sampled_from([0.1, 0.25, 0.5, 2 / 3, 1.0]))
+@settings(max_examples=25, deadline=None)
+def test_counts_are_those_of_the_loops(rule, problem, threshold):
+    area_range = next(iter(problem.setting.areas.values()))
+    objects = pair_objects(*problem.tensors, area_range=area_range)
+    for confidence in {-1.0, *(row.score for row in problem.detections[:2])}:
+        expected = reference.confusion(
+            problem.detections,
+            problem.ground_truths,
+            reference.RULES[rule],
+            threshold=threshold,
+            confidence=confidence,
+            area_range=area_range,
+        )
+        assert cells_of(confusion_matrix(objects, confidence, iou_threshold=threshold, rule=rule)) == expected
+
+
+@given(problem=problems(default_setting=True))
+@settings(max_examples=25, deadline=None)
+def test_by_the_rule_of_coco_as_many_are_matched_as_with_one_class(problem):
+    found, true = (rows for rows in problem.mapped(lambda row: row._replace(label=0)).tensors)
+    matches = match_images(found, true, iou_thresholds=(0.5,), max_detections=(1000,))
+    counted = confusion_matrix(pair_objects(*problem.tensors, area_range=(0.0, 1e10)), -torch.inf).counts
+    assert int(counted[:-1, :-1].sum()) == int(matches.true_positive[0, 0].sum())
+    assert int(counted[:-1].sum()) == int(matches.num_positives[0].sum())
+
+
+def parts_of(problem: Problem) -> list[ObjectPairs]:
+    """Each image by itself, in any order."""
+    return [pair_objects(*problem.with_images({image}).tensors) for image in reversed(problem.images)]
+
+
+@given(problem=problems())
+@settings(max_examples=30, deadline=None)
+def test_parts_in_any_order_and_blocks_of_any_size_give_the_same_pairs(problem):
+    whole = pair_objects(*problem.tensors)
+    for other in (merge_object_pairs(parts_of(problem)), pair_objects(*problem.tensors, max_bytes=1)):
+        for mine, theirs in zip(whole.to_tensors(), other.to_tensors(), strict=True):
+            assert mine.dtype == theirs.dtype
+            assert torch.equal(mine, theirs)
+
+
+def test_what_cannot_be_asked_for_is_refused():
+    objects = example()
+    with pytest.raises(ValueError, match=r"`rule` must be one of 'coco', .*; got 'voc'\."):
+        confusion_matrix(objects, 0.5, rule="voc")
+    with pytest.raises(
+        ValueError, match=r"`iou_threshold` must be at least 0\.1, from which on pairs were found; got 0\.05\."
+    ):
+        confusion_matrix(objects, 0.5, iou_threshold=0.05)
+    with pytest.raises(ValueError, match=r"`iou_threshold` must lie in \[0, 1\]; got 1\.5\."):
+        confusion_matrix(objects, 0.5, iou_threshold=1.5)
+    with pytest.raises(ValueError, match=r"`confidence` must be a number or have shape \[2\], .*; got \[3\]\."):
+        confusion_matrix(objects, torch.zeros(3))
+    empty = (torch.empty(0), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64))
+    boxes = Detections(torch.empty(0, 4), *empty), GroundTruths(torch.empty(0, 4), *empty[1:])
+    with pytest.raises(ValueError, match=r"`at_least` must be above 0, which all boxes of an image reach; got 0\.0\."):
+        pair_objects(*boxes, at_least=0.0)
+    with pytest.raises(ValueError, match=r"`at_least` must lie in \[0, 1\]; got 2\.0\."):
+        pair_objects(*boxes, at_least=2.0)
+    with pytest.raises(ValueError, match=r"`parts` must not be empty; got \[\]\."):
+        merge_object_pairs([])
+    with pytest.raises(ValueError, match=r"`parts` must all have the same least overlap; got 0\.1, 0\.2\."):
+        merge_object_pairs([pair_objects(*boxes), pair_objects(*boxes, at_least=0.2)])

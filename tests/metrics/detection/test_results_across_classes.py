@@ -1,0 +1,270 @@
+"""What results are asked for across classes, with boxes, and in words."""
+
+import contextlib
+import io
+import json
+
+import pytest
+import torch
+from pycocotools.coco import COCO
+from pycocotools.cocoeval import COCOeval
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.functional.detection import CONFUSION_RULES
+from reid_torchmetrics.metrics.detection.images import ImageNumbering
+from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.test_detection_results import two_images
+
+NAMES = {3: "bicycle", 5: "car"}
+
+
+def test_a_wrong_label_is_counted_as_what_it_is_and_a_crowd_hides_a_detection():
+    """Image 9: class 3 is found once, once more on background at 0.6, and 0.9 lies in a crowd. Image 4: 5 for 3."""
+    results = fed(DetectionMAP(), *two_images()).results(across_classes=True)
+    found = results.confusion_matrix(confidence=0.5)
+    assert found.classes.tolist() == [3, 5]
+    assert found.counts.tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
+    assert results.confusion_matrix(confidence=0.85).counts.tolist() == [[0, 0, 2], [0, 0, 0], [0, 0, 0]]
+
+
+def test_without_a_confidence_each_class_has_that_with_its_best_f1():
+    """It is 0.7 for class 3, and nothing of class 5 is right at any."""
+    results = fed(DetectionMAP(), *two_images()).results(across_classes=True)
+    assert results.confusion_matrix().counts.tolist() == [[1, 0, 1], [0, 0, 0], [0, 0, 0]]
+    results = fed(DetectionMAP(average="micro"), *two_images()).results(across_classes=True)
+    assert results.confusion_matrix().counts.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_any_threshold_of_overlap_from_a_tenth_on_may_be_asked_for():
+    results = fed(DetectionMAP(), *two_images()).results(across_classes=True)
+    assert results.confusion_matrix(confidence=0.5, iou_threshold=0.123).counts[0, 1] == 1
+    with pytest.raises(ValueError, match=r"`iou_threshold` must be at least 0\.1, .*; got 0\.05\."):
+        results.confusion_matrix(confidence=0.5, iou_threshold=0.05)
+    with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0\.5, .*; got 0\.123\."):
+        results.confusion_matrix(iou_threshold=0.123)
+
+
+def test_kinds_of_errors_are_told_with_what_they_cost():
+    """A wrong label for class 3, whose AP is 51/101 for it; another at 0.6 is a duplicate of 0.7, behind
+    all that is right. With its right label the detection at 0.8 is the first: 1 at all recalls.
+    """
+    told = fed(DetectionMAP(), *two_images()).results(across_classes=True).error_breakdown()
+    assert {kind for kind, count in told.counts.items() if count} == {"classification", "duplicate"}
+    assert told.average_precision == pytest.approx(51 / 101)
+    assert told.gains["classification"] == pytest.approx(50 / 101)
+    assert told.gains["duplicate"] == 0
+    assert told.false_negative_gain == pytest.approx(50 / 101)
+    micro = fed(DetectionMAP(average="micro"), *two_images()).results(across_classes=True).error_breakdown()
+    assert {kind for kind, count in micro.counts.items() if count} == {"duplicate"}
+    assert micro.average_precision == pytest.approx(1)
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+@pytest.mark.parametrize("interpolation", ["coco", "voc"])
+def test_average_precision_of_the_breakdown_is_that_of_the_metric(interpolation, average):
+    metric = fed(DetectionMAP(interpolation=interpolation, average=average), *images(46, 20))
+    results = metric.results(across_classes=True)
+    for iou_threshold, name in ((0.5, "map_50"), (0.75, "map_75")):
+        told = results.error_breakdown(iou_threshold=iou_threshold)
+        assert told.average_precision == pytest.approx(float(results.summary()[name]), abs=1e-12)
+    assert sum(told.counts.values()) > 20
+
+
+def test_what_results_were_not_made_for_names_the_option():
+    results = fed(DetectionMAP(), *two_images()).results()
+    with pytest.raises(
+        ValueError, match=r"`across_classes` must be True in `results\(\.\.\.\)` for a confusion matrix; got False\."
+    ):
+        results.confusion_matrix()
+    with pytest.raises(ValueError, match=r"`across_classes` must be True .* for a breakdown of errors; got False\."):
+        results.error_breakdown()
+    with pytest.raises(ValueError, match=r"`boxes` must be True in `results\(\.\.\.\)` where .*; got False\."):
+        results.boxes_of(results.images)
+    with pytest.raises(TypeError, match=r"`across_classes` must be True or False; got int\."):
+        DetectionMAP().results(across_classes=1)
+    with pytest.raises(TypeError, match=r"`boxes` must be True or False; got str\."):
+        DetectionMAP().results(boxes="yes")
+    assert results.detections().boxes is None
+
+
+@pytest.mark.parametrize("average", ["macro", "micro"])
+def test_by_the_rule_of_coco_matches_are_those_of_one_class(average):
+    preds, target = images(41, 20, with_ids=True)
+    micro = fed(DetectionMAP(average="micro"), preds, target).results()
+    results = fed(DetectionMAP(average=average), preds, target).results(across_classes=True)
+    for threshold, iou_threshold in enumerate((0.5, 0.55, 0.6)):
+        counted = results.confusion_matrix(iou_threshold=iou_threshold, confidence=0.3).counts
+        points = micro.at_confidence(0.3)
+        assert int(counted[:-1, :-1].sum()) == int(points.num_true_positives[threshold].sum())
+        assert int(counted[:-1].sum()) == int(points.num_positives.sum())
+        assert int(counted[:, :-1].sum()) == int(points.num_detections[threshold].sum())
+
+
+def test_detections_beyond_the_largest_limit_are_not_counted():
+    preds, target = two_images()
+    metric = DetectionMAP(max_detection_thresholds=[1, 1, 1])
+    metric.warn_on_many_detections = False
+    results = fed(metric, preds, target).results(across_classes=True)
+    assert results.confusion_matrix(confidence=0.0).counts.tolist() == [[0, 1, 1], [0, 0, 0], [0, 0, 0]]
+
+
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_the_order_of_images_and_batches_changes_nothing(size):
+    preds, target = images(42, 20, with_ids=True)
+    expected = fed(DetectionMAP(), preds, target).results(across_classes=True)
+    found = fed(DetectionMAP(), preds[::-1], target[::-1], size).results(across_classes=True)
+    for rule in CONFUSION_RULES:
+        assert torch.equal(found.confusion_matrix(rule=rule).counts, expected.confusion_matrix(rule=rule).counts)
+    for mine, theirs in zip(found.objects.to_tensors(), expected.objects.to_tensors(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_boxes_are_those_that_were_given(box_format, with_ids):
+    preds, target = images(43, 9, with_ids=with_ids)
+    metric = fed(DetectionMAP(box_format=box_format), preds, target)
+    results = metric.results(boxes=True)
+    assert metric.results().detections().boxes is None
+    found = results.detections()
+    names = [item.get("image_id", number) for number, item in enumerate(target)]
+    expected = [
+        preds[names.index(image)]["boxes"][index]
+        for image, index in zip(found.image.tolist(), found.index.tolist(), strict=True)
+    ]
+    assert torch.equal(found.boxes, torch.stack(expected))
+    worst = results.worst_images(4).image
+    for mine, theirs in zip(results.boxes_of(worst), metric.boxes_of(worst), strict=True):
+        for one, other in zip(mine, theirs, strict=True):
+            assert one.keys() == other.keys()
+            assert all(torch.equal(one[key], other[key]) for key in one)
+    with pytest.raises(ValueError, match=r"`image` must hold images that were given to `update`; got -1\."):
+        results.boxes_of(torch.tensor([-1]))
+
+
+def test_results_of_no_images_are_empty():
+    results = DetectionMAP().results(across_classes=True, boxes=True)
+    assert results.detections().boxes.shape == (0, 4)
+    assert results.confusion_matrix().counts.tolist() == [[0]]
+    assert results.class_table() == "no classes"
+    assert str(results).startswith("DetectionResults(0 images, 0 classes, 0 ground truths, 0 detections)\n")
+    assert json.loads(json.dumps(results.to_dict(), allow_nan=False))["numbers"]["map"]["value"] is None
+
+
+def test_the_processes_tell_each_other_which_boxes_overlap():
+    preds, target = images(44, 9, with_ids=True)
+    metric = DetectionMAP()
+    request = metric._plain_request()
+    request = type(request)(request.grid, request.micro, request.max_bytes, with_origins=True, across_classes=True)
+    held = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
+    ids = torch.cat([each.image_ids for each in held])
+    numbering = ImageNumbering([len(each) for each in held], ids, lambda: ids)
+    parts = [request.run(numbering.number(each, process)) for process, each in enumerate(held)]
+    received = [type(part).from_tensors(part.to_tensors(), request) for part in parts]
+    found = metric._results(numbering, received).objects
+    expected = fed(DetectionMAP(), preds, target).results(across_classes=True).objects
+    for mine, theirs in zip(found.to_tensors(), expected.to_tensors(), strict=True):
+        assert torch.equal(mine, theirs)
+
+
+def lines_of_pycocotools(preds, target) -> list[str]:
+    written = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()):
+        truth, found = COCO(), []
+        truth.dataset = {"info": {}, "images": [{"id": item["image_id"]} for item in target], "categories": []}
+        labels = {int(label) for item in (*preds, *target) for label in item["labels"]}
+        truth.dataset["categories"] = [{"id": label} for label in labels]
+        truth.dataset["annotations"] = annotations = []
+        for pred, item in zip(preds, target, strict=True):
+            for place, (x, y, right, bottom) in enumerate(item["boxes"].tolist()):
+                box = [x, y, right - x, bottom - y]
+                annotations.append(
+                    {
+                        "id": len(annotations) + 1,
+                        "image_id": item["image_id"],
+                        "category_id": int(item["labels"][place]),
+                        "bbox": box,
+                        "area": box[2] * box[3],
+                        "iscrowd": 0,
+                    }
+                )
+            for place, (x, y, right, bottom) in enumerate(pred["boxes"].tolist()):
+                found.append(
+                    {
+                        "image_id": item["image_id"],
+                        "category_id": int(pred["labels"][place]),
+                        "bbox": [x, y, right - x, bottom - y],
+                        "score": float(pred["scores"][place]),
+                    }
+                )
+        truth.createIndex()
+        evaluator = COCOeval(truth, truth.loadRes(found), "bbox")
+        evaluator.evaluate()
+        evaluator.accumulate()
+    with contextlib.redirect_stdout(written):
+        evaluator.summarize()
+    return written.getvalue().splitlines()
+
+
+def test_results_print_the_lines_of_pycocotools_each_with_its_name():
+    preds, target = images(45, 12, with_ids=True)
+    for item in target:
+        item.pop("iscrowd", None)
+        item.pop("area", None)
+    results = fed(DetectionMAP(), preds, target).results()
+    first, *lines, last = str(results).splitlines()
+    expected = lines_of_pycocotools(preds, target)
+    assert len(lines) == len(expected) == 12
+    for line, theirs, name in zip(lines, expected, results.summary(), strict=True):
+        assert line == f"{theirs}  {name}"
+    assert first == (
+        f"DetectionResults(12 images, {len(results.coco.classes)} classes, {results.num_positives.sum()} ground truths,"
+        f" {len(results.labels)} detections)"
+    )
+    assert last == " Means over classes; AP by rule 'coco'; -1 without ground truths."
+
+
+def test_classes_have_their_names_in_tables_and_dicts():
+    """Class 3 has one box of two, at 0.7, before one on background: 51/101. Class 5 has no ground truths."""
+    results = fed(DetectionMAP(class_names=NAMES), *two_images()).results()
+    assert results.class_table().splitlines() == [
+        "class    ground truths  detections    map  map_50  map_75  mar_100     f1  confidence",
+        "bicycle              2           3  0.505   0.505   0.505    0.500  0.667       0.700",
+        "car                  0           1      -       -       -        -      -           -",
+    ]
+    assert [*results.class_numbers()] == ["bicycle", "car"]
+    assert results.class_numbers()["bicycle"]["map"] == pytest.approx(51 / 101)
+    assert [*fed(DetectionMAP(), *two_images()).results().class_numbers()] == ["class 3", "class 5"]
+    micro = fed(DetectionMAP(class_names=NAMES, average="micro"), *two_images()).results()
+    assert [*micro.class_numbers()] == ["all classes together"]
+
+
+def test_a_long_name_leaves_the_columns_where_they_are():
+    results = fed(DetectionMAP(class_names={3: "b" * 50, 5: "car"}), *two_images()).results()
+    assert len({len(line) for line in results.class_table().splitlines()}) == 1
+    assert "b" * 39 + "…" in results.class_table()
+
+
+def test_a_dict_of_results_goes_into_json():
+    results = fed(DetectionMAP(class_names=NAMES, area_ranges={"all": (0.0, float("inf"))}), *two_images()).results()
+    told = json.loads(json.dumps(results.to_dict(), allow_nan=False))
+    assert told["num_images"] == 2
+    assert told["numbers"]["map_50"]["value"] == pytest.approx(51 / 101)
+    assert told["numbers"]["map_50"]["convention"].startswith("average precision, rule coco, at IoU 0.5, mean over")
+    assert told["classes"]["car"] == {
+        "ground truths": 0,
+        "detections": 1,
+        **dict.fromkeys(("map", "map_50", "map_75", "mar_100", "f1", "confidence")),
+    }
+    assert told["area_ranges"] == {"all": [0.0, None]}
+    assert told["rule"] == "coco"
+
+
+def test_names_of_classes_are_checked():
+    assert DetectionMAP(class_names=["car", "bus"]).class_names == {0: "car", 1: "bus"}
+    with pytest.raises(TypeError, match=r"`class_names` must be a mapping of labels .*; got str\."):
+        DetectionMAP(class_names="car")
+    with pytest.raises(TypeError, match=r"`class_names` must have ints as labels .*; got '1': 'car'\."):
+        DetectionMAP(class_names={"1": "car"})
+    with pytest.raises(ValueError, match=r"`class_names` must give every class a name of its own; got 'car' twice\."):
+        DetectionMAP(class_names=["car", "car"])

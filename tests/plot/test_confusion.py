@@ -1,0 +1,103 @@
+"""Pictures of confused classes and of kinds of errors."""
+
+import math
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.detection import ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
+from reid_torchmetrics.plot import plot_confusion_matrix, plot_error_breakdown
+
+NAN = math.nan
+NAMES = {4: "car"}
+
+
+def matrix_of(counts: list[list[int]]) -> ConfusionMatrix:
+    """Of the classes 3, 4 and so on."""
+    return ConfusionMatrix(3 + torch.arange(len(counts) - 1), torch.tensor(counts), 0.5, "coco")
+
+
+MATRIX = matrix_of([[98, 0, 2], [0, 0, 0], [1, 999, 0]])
+
+
+def labels(axis) -> list[str]:
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def texts(axes) -> dict[tuple[int, int], str]:
+    return {text.get_position(): text.get_text() for text in axes.texts}
+
+
+def test_rows_are_drawn_in_percent_and_one_without_counts_is_not():
+    figure, axes = plot_confusion_matrix(MATRIX, names=NAMES)
+    (image,) = axes.images
+    drawn = image.get_array().filled(NAN).tolist()
+    assert drawn[0] == [98, 0, 2]
+    assert all(math.isnan(value) for value in drawn[1])
+    assert drawn[2][:2] == pytest.approx([0.1, 99.9])
+    assert math.isnan(drawn[2][2])  # background that is background is not counted
+    assert image.get_clim() == (0, 100)
+    assert labels(axes.xaxis) == labels(axes.yaxis) == ["3", "car", "background"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("detected as", "ground truth")
+    assert axes.get_title() == "Confusion of classes, IoU 0.5, rule 'coco'"
+    assert figure is axes.figure
+    assert axes.patch.get_hatch()
+
+
+def test_a_cell_has_its_number_unless_it_is_0():
+    assert texts(plot_confusion_matrix(MATRIX)[1]) == {(0, 0): "98", (2, 0): "2", (0, 2): "<1", (1, 2): "100"}
+    counted = texts(plot_confusion_matrix(MATRIX, normalize=False)[1])
+    assert counted == {(0, 0): "98", (2, 0): "2", (0, 2): "1", (1, 2): "999"}
+
+
+def test_colors_of_counts_are_on_a_logarithmic_scale_from_0():
+    figure, axes = plot_confusion_matrix(MATRIX, normalize=False)
+    assert axes.images[0].get_clim() == (0.5, 999)
+    assert labels(figure.axes[1].yaxis) == ["0", "1", "10", "100"]
+    assert figure.axes[1].get_ylabel() == "boxes"
+    assert plot_confusion_matrix(matrix_of([[0]]), normalize=False)[1].images[0].get_clim() == (0.5, 2)
+
+
+@pytest.mark.parametrize(
+    ("num_classes", "num_texts", "num_names"), [(12, 169 - 1, 13), (13, 0, 14), (80, 0, 28), (300, 0, 31)]
+)
+def test_of_many_classes_some_have_names_and_none_numbers(num_classes, num_texts, num_names):
+    _, axes = plot_confusion_matrix(matrix_of([[1] * (num_classes + 1)] * (num_classes + 1)))
+    assert len(axes.texts) == num_texts
+    assert len(labels(axes.xaxis)) == num_names
+    assert labels(axes.xaxis)[-1] == "background"
+
+
+def test_normalize_is_true_or_false():
+    with pytest.raises(TypeError, match="`normalize` must be True or False; got str"):
+        plot_confusion_matrix(MATRIX, normalize="rows")
+
+
+def breakdown(base: float, *gains: float) -> ErrorBreakdown:
+    none = torch.empty(0, dtype=torch.int64)
+    counts = dict(zip(ERROR_KINDS, (1200, 2, 3, 4, 5, 6), strict=True))
+    return ErrorBreakdown(base, dict(zip(ERROR_KINDS, gains[:6], strict=True)), *gains[6:], counts, none, none.bool())
+
+
+def test_gains_are_bars_in_percent_points_with_the_number_of_errors():
+    _, axes = plot_error_breakdown(breakdown(0.4, 0.125, 0.05, 0.0, 0.01, 0.02, 0.03, 0.2, 0.25))
+    assert [bar.get_width() for bar in axes.patches] == pytest.approx([12.5, 5, 0, 1, 2, 3, 20, 25])
+    assert [text.get_text().strip() for text in axes.texts] == [
+        "12.5",
+        "5.0",
+        "0.0",
+        "1.0",
+        "2.0",
+        "3.0",
+        "20.0",
+        "25.0",
+    ]
+    assert labels(axes.yaxis)[:2] == ["classification (1,200)", "localization (2)"]
+    assert labels(axes.yaxis)[-2:] == ["all false positives", "all misses"]
+    assert axes.get_title() == "Kinds of errors; AP is 40.0 %"
+
+
+def test_an_undefined_gain_has_a_dash():
+    _, axes = plot_error_breakdown(breakdown(NAN, *[NAN] * 8))
+    assert {text.get_text().strip() for text in axes.texts} == {"–"}  # noqa: RUF001
+    assert axes.get_title() == "Kinds of errors; undefined: no ground truths"

@@ -1,0 +1,48 @@
+"""What a report says of confused classes and of kinds of errors."""
+
+import pytest
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.report import write_report
+from tests.metrics.detection.detection_samples import fed
+from tests.metrics.detection.test_detection_results import two_images
+from tests.report import problems
+from tests.report.pages import data, read, section
+
+NAMES = {3: "bicycle", 5: "car"}
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """Class 3 is detected as class 5, once, with 0.8; nothing else of class 5 is right at any confidence."""
+    metric = fed(DetectionMAP(class_names=NAMES, average="micro"), *two_images())
+    results = metric.results(across_classes=True)
+    return read(write_report(results, tmp_path_factory.mktemp("report") / "page.html"))
+
+
+def test_classes_that_are_confused_are_listed_with_the_names_of_the_metric(page):
+    assert section(page, "errors").rows("Classes that are confused most") == [
+        {"ground truth": "bicycle", "detected as": "car", "times": "1"}
+    ]
+
+
+def test_kinds_of_errors_have_their_counts_gains_and_meaning(page):
+    kinds = {row["kind"]: row for row in section(page, "errors").rows("Kinds of errors")}
+    assert kinds["duplicate"]["errors"] == "1"
+    assert kinds["duplicate"]["AP gained (points)"] == "0.00"
+    assert kinds["miss"]["meaning"] == "a ground truth that nothing took, nor would with another class or place"
+    assert data(page)["errors"]["counts"]["duplicate"] == 1
+
+
+@pytest.mark.parametrize("results", [problems.detection, problems.coco])
+def test_results_that_do_not_know_say_how_they_would(results, tmp_path):
+    page = read(write_report(results(), tmp_path / "page.html"))
+    assert "results(across_classes=True)" in section(page, "errors").text
+    assert data(page)["errors"] is None
+
+
+def test_without_confusion_the_report_says_so(tmp_path):
+    preds, target = two_images()
+    metric = fed(DetectionMAP(iou_thresholds=[0.5]), preds[:1], target[:1])
+    page = read(write_report(metric.results(across_classes=True), tmp_path / "page.html"))
+    assert "No class is detected as another." in section(page, "errors").text
