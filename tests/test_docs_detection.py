@@ -23,7 +23,7 @@ from reid_torchmetrics.functional.detection import (
     match_images,
     pairwise_iou,
 )
-from reid_torchmetrics.metrics.detection.box_metric import BACKENDS
+from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionMAP
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
 from reid_torchmetrics.metrics.detection.tensor_exchange import span

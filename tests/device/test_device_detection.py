@@ -15,15 +15,20 @@ from reid_torchmetrics.functional.detection import (
     CocoGrid,
     Detections,
     GroundTruths,
+    RunLengths,
     Sides,
     box_areas,
     compute_ap,
+    mask_iou,
     non_maximum_suppression,
+    object_keypoint_similarity,
     pairwise_iou,
+    rotated_iou,
     to_xywh,
 )
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.mask_samples import mask_images
 
 PREDICTED, TRUE = images(51, 12, with_ids=True)
 GRID = CocoGrid()
@@ -55,6 +60,47 @@ def test_overlaps_are_those_of_the_cpu(device, box_format):
         return [sides, plain, pairwise_iou(given, given, box_format=box_format, is_crowd=crowd)]
 
     assert_as_on_the_cpu(device, overlaps)
+
+
+def test_overlaps_of_masks_are_those_of_the_cpu(device):
+    masks = torch.rand(3, 20, 30, generator=torch.Generator().manual_seed(4)) < 0.4
+    lengths = RunLengths.from_polygons([[[2, 3, 25, 4, 9, 18]]], (20, 30))
+
+    def overlaps(where):
+        moved_masks, crowd = masks.to(where), torch.tensor([True, False, False], device=where)
+        plain = mask_iou(moved_masks, moved_masks, is_crowd=crowd)
+        return [plain, mask_iou(moved_masks, lengths), mask_iou(lengths, moved_masks, is_crowd=crowd)]
+
+    assert_as_on_the_cpu(device, overlaps)
+
+
+def test_overlaps_of_keypoints_and_rotated_boxes_are_those_of_the_cpu(device):
+    generator = torch.Generator().manual_seed(4)
+    points = torch.rand(4, 17, 3, generator=generator) * 30
+    points[0, :, 2] = 0
+    boxes = torch.rand(6, 5, generator=generator, dtype=torch.float64) * 5
+
+    def overlaps(where):
+        given_points, given_boxes = points.to(where), boxes.to(where)
+        areas, crowd = torch.full((4,), 200.0, device=where), torch.arange(6, device=where) % 2 == 0
+        return [
+            object_keypoint_similarity(given_points, given_points, areas=areas),
+            rotated_iou(given_boxes, given_boxes, is_crowd=crowd),
+        ]
+
+    assert_as_on_the_cpu(device, overlaps)
+
+
+@pytest.mark.parametrize("iou_type", ["segm", ("bbox", "segm")])
+def test_masks_give_the_values_of_the_cpu(device, deterministic, iou_type):
+    samples = mask_images(5, 6, with_boxes=True)
+
+    def values(where):
+        given = [[dict(zip(item, moved([*item.values()], where), strict=True)) for item in side] for side in samples]
+        metric = fed(DetectionMAP(iou_type=iou_type, extended_summary=True).to(where), *given)
+        return [metric.compute(), metric.results(iou_type="segm").summary()]
+
+    assert_as_on_the_cpu(device, values)
 
 
 def test_boxes_that_are_kept_are_those_of_the_cpu(device):

@@ -40,23 +40,15 @@ STATES = {"embeddings", "identities", "cameras", "roles", "index"}
 OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
-    *(
-        "extended_summary",
-        "average",
-        "area_ranges",
-        "interpolation",
-        "metric",
-        "confidence",
-        "max_bytes",
-        *("warn_on_many_detections", "invalid", "num_dropped"),
-    ),
+    *("extended_summary", "average", "area_ranges", "interpolation", "metric", "confidence", "max_bytes", "sigmas"),
+    *("class_names", "warn_on_many_detections", "invalid", "num_dropped"),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts", "image_ids"),
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
     *("boxes_of", "results", "tm_to_coco", "coco_to_tm"),
 }
 COCOS_OWN = {
-    *("iou_type", "rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges"),
-    *("interpolation", "confidence"),
+    *("rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges", "interpolation"),
+    *("confidence", "sigmas", "class_names"),
 }
 OF_EVALUATORS = OF_BOXES - COCOS_OWN | {"VALUES", "rule"}
 NAMES = [

@@ -83,8 +83,8 @@ def test_what_cannot_be_read_is_said(tmp_path):
         ValueError, match=r"results\.json` must have boxes of images of the data set only; got one of im"
     ):
         DetectionMAP.coco_to_tm(*map(str, paths))
-    with pytest.raises(ValueError, match="`iou_type` must be 'bbox', masks are not evaluated here; got 'segm'"):
-        DetectionMAP.coco_to_tm(*map(str, paths), iou_type="segm")
+    with pytest.raises(ValueError, match=r"`iou_type` must be one of 'bbox', 'segm'.*; got 'mask'\."):
+        DetectionMAP.coco_to_tm(*map(str, paths), iou_type="mask")
 
 
 def test_images_without_any_box_are_written(tmp_path):

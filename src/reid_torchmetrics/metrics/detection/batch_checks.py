@@ -42,7 +42,7 @@ def check_each_image(
 ) -> None:
     """Raise for the first image that lacks a key or has no tensor there, else for the first that is wrong otherwise."""
     for argument, items in (("preds", preds), ("target", target)):
-        _check_keys(argument, items)
+        check_keys(argument, items, _REQUIRED[argument])
     for argument, items in (("preds", preds), ("target", target)):
         _check_tensors(argument, items)
     device: torch.device | None = None
@@ -55,11 +55,12 @@ def check_each_image(
             image_id(position, item["image_id"])
 
 
-def _check_keys(argument: str, items: Sequence[Mapping[str, object]]) -> None:
+def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Sequence[str]) -> None:
+    """Raise unless all images are dicts with some keys."""
     for position, item in enumerate(items):
         if not isinstance(item, Mapping):
             raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {type(item).__name__}.")
-    for key in _REQUIRED[argument]:
+    for key in keys:
         for position, item in enumerate(items):
             if key not in item:
                 raise ValueError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import torch
@@ -16,20 +17,21 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
-from reid_torchmetrics.metrics.detection import coco_json
+from reid_torchmetrics.metrics.detection.coco_files import CocoFiles
 from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
-from reid_torchmetrics.metrics.detection.images import STATES, ImageBoxes, ImageNumbering, Images
+from reid_torchmetrics.metrics.detection.images import STATES, ImageBoxes, Images
+from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou_type, shape_types
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.packing import Batch, pack
+from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
 
-BACKENDS = ("pycocotools", "faster_coco_eval")
 _NUM_LIMITS = 3
 
 Result = TypeVar("Result")
 
 
-class BoxMetric(GrowingStates):
+class BoxMetric(GrowingStates, CocoFiles):
     """Base of the metrics over detected boxes: `update` checks a batch of images and stores it, nothing else.
 
     On several processes each keeps and matches the images that it was given, and tells the others which of its
@@ -47,6 +49,7 @@ class BoxMetric(GrowingStates):
         *Metric.__jit_ignored_attributes__,
         "_computed",
         "_forward_cache",
+        "_shape_types",
     ]
 
     warn_on_many_detections = True
@@ -54,6 +57,9 @@ class BoxMetric(GrowingStates):
 
     invalid = "raise"
     """what becomes of boxes that cannot be evaluated, see `INVALID`"""
+
+    _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
+    """how shapes that are no boxes are overlapped, by `iou_type`"""
 
     def __init__(self, box_format: str, max_detection_thresholds: Sequence[int] | None, **kwargs: Any) -> None:
         try:
@@ -63,9 +69,19 @@ class BoxMetric(GrowingStates):
             raise
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         self.box_format, self.num_dropped, self._has_warned = box_format, 0, False
+        self.iou_type: tuple[str, ...] = ("bbox",)
         if max_detection_thresholds is not None:  # there are evaluators without limits
             self._set_limits(max_detection_thresholds)
         for name, empty in STATES.items():
+            self._add_growing_state(name, empty)
+
+    def _set_iou_type(self, iou_type: str | Sequence[str], sigmas: Sequence[float] | None = None) -> None:
+        """Hold what other shapes than boxes need; see `checked_iou_type` and `shape_types` for what is refused."""
+        self.iou_type, self.sigmas = checked_iou_type(iou_type), sigmas
+        shapes = shape_types(self.iou_type, sigmas)
+        if shapes:  # else nothing is added to what a script of the metric must know
+            self._shape_types = shapes
+        for name, empty in table_states([*shapes]).items():
             self._add_growing_state(name, empty)
 
     def _set_limits(self, limits: Sequence[int]) -> None:
@@ -88,14 +104,19 @@ class BoxMetric(GrowingStates):
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
 
-        Images without boxes have tensors without entries, of any dtype.
+        Images without boxes have tensors without entries, of any dtype. Where masks are evaluated, both sides have
+        `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`; with
+        "keypoints" both have `keypoints` [boxes, keypoints, 3], x, y and visibility; with "rotated" `rotated_boxes`
+        [boxes, 5], center, width, height and angle in radians. Boxes are not needed then unless they are evaluated,
+        too. The shapes are overlapped at once, and are not held.
 
         Args:
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
                 [detections], int.
             target: for each image a dict of `boxes` [ground truths, 4] and `labels` [ground truths], int, and, where
                 there are, `iscrowd` [ground truths], other than 0 for a region with many objects, `area`
-                [ground truths], which decides on the area range, width times height where it is not positive, and
+                [ground truths], which decides on the area range, where it is not positive that of the mask, or width
+                times height, and
                 `image_id`, an int or a tensor of one: the number of the image in its data set, for all images or
                 none. Of images with the same number the first counts; `compute` raises a ValueError if their ground
                 truths differ, because then they are not repetitions.
@@ -116,21 +137,29 @@ class BoxMetric(GrowingStates):
         for name, values in batch.states.items():
             getattr(self, name).append(values)
 
+    def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
+        """What a batch adds to the states."""
+        if not self._shape_types:
+            return pack(preds, target, self.box_format, self.device, drop=self.invalid == "drop")
+        shapes = ShapeBatch.read(preds, target, self._shape_types, self.box_format)
+        if "bbox" not in self.iou_type:
+            shapes = shapes.with_boxes()
+        batch = pack(shapes.preds, shapes.target, self.box_format, self.device)
+        return batch._replace(states=batch.states | shapes.states(batch.states))
+
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's images, whose boxes must be given in the same format.
 
         Raises:
-            ValueError: another `box_format`.
+            ValueError: another `box_format` or `iou_type`.
         """
         if isinstance(incoming_state, BoxMetric):
             _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
+            if {*incoming_state.iou_type} != {*self.iou_type}:
+                raise ValueError(f"`iou_type` must be {self.iou_type} in both metrics; got {incoming_state.iou_type}.")
         super().merge_state(incoming_state)
         if isinstance(incoming_state, BoxMetric):
             self.num_dropped += incoming_state.num_dropped
-
-    def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
-        """What a batch adds to the states."""
-        return pack(preds, target, self.box_format, self.device, drop=self.invalid == "drop")
 
     def reset(self) -> None:
         """Forget all images, and how many boxes were dropped."""
@@ -162,7 +191,12 @@ class BoxMetric(GrowingStates):
 
     def _sync_compute(self) -> None:
         """Match images with the other processes."""
-        self._match(self._match_request())
+        for request in self._match_requests():
+            self._match(request)
+
+    def _match_requests(self) -> list[MatchRequest]:
+        """All matches that `compute` needs, in the order in which they are made."""
+        return [self._match_request()]
 
     def _match(self, request: MatchRequest) -> Matched:
         """The matches of the images of all processes.
@@ -240,48 +274,3 @@ class BoxMetric(GrowingStates):
         device = counts[-1].device if counts else self.device
         box_format = self.box_format if box_format is None else box_format
         return Images.joined(states, box_format, torch.device("cpu") if device.type == "mps" else device)
-
-    def tm_to_coco(self, name: str = "tm_map_input") -> None:
-        """Write the images that this process holds to `{name}_preds.json` and `{name}_target.json`, in COCO's format.
-
-        Images have their `image_id`, and those that came twice are written once, or a number in the order in which they
-        came.
-        """
-        images = self._images()
-        numbering = ImageNumbering.alone(images)
-        coco_json.write(numbering.number(images, 0).images, name)
-
-    @staticmethod
-    def coco_to_tm(
-        coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
-    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Read detections and ground truths from COCO's files, as `update` takes them with `box_format="xywh"`.
-
-        Unlike TorchMetrics it keeps the images without ground truth, on which every detection is wrong, gives the
-        values as float64, as they are in the files, and gives `image_id`.
-
-        Args:
-            coco_preds: path of a list of results.
-            coco_target: path of a data set.
-            iou_type: "bbox"; masks are not read.
-            backend: not used, see the class.
-
-        Raises:
-            TypeError: `iou_type` is no name.
-            ValueError: masks are asked for, a result is of an image that the data set does not have, or a row has no
-                `bbox` or an id that is not an int.
-        """
-        check_iou_type(iou_type)
-        _checks.one_of("backend", backend, BACKENDS)
-        return coco_json.read(coco_preds, coco_target)
-
-
-def check_iou_type(iou_type: str | Sequence[str]) -> None:
-    """Raise unless boxes are asked for, by "bbox" or by a sequence of it: masks are not evaluated."""
-    listed = (iou_type,) if isinstance(iou_type, str) else iou_type
-    if not isinstance(listed, (tuple, list)):
-        raise TypeError(f"`iou_type` must be 'bbox'; got {type(iou_type).__name__}.")
-    if "segm" in listed:
-        raise ValueError(f"`iou_type` must be 'bbox', masks are not evaluated here; got {iou_type!r}.")
-    if set(listed) != {"bbox"}:
-        raise ValueError(f"`iou_type` must be 'bbox'; got {iou_type!r}.")

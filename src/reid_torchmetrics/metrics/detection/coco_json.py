@@ -1,4 +1,4 @@
-"""COCO's files of results and of data sets, for boxes."""
+"""COCO's files of results and of data sets: boxes are read and written, masks and keypoints are read."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.inputs import RunLengths
 from reid_torchmetrics.metrics.detection.images import Images
 
 
@@ -58,33 +60,47 @@ def _repeated(ids: Sequence[int], counts: Tensor) -> list[int]:
     return [image for image, count in zip(ids, counts.tolist(), strict=True) for _ in range(count)]
 
 
-def read(results_path: str, data_set_path: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def read(
+    results_path: str, data_set_path: str, iou_type: Sequence[str] = ("bbox",)
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Detections and ground truths of each image of a data set, in its order, as `DetectionMAP.update` takes them.
 
     Raises:
-        ValueError: a result is of an image that the data set does not have, or a row has no box or an id that is no
-            int.
+        ValueError: a result is of an image that the data set does not have, a row has no box where boxes are read, an
+            id is no int, or polygons are of an image without size.
     """
     results = json.loads(Path(results_path).read_text(encoding="utf-8"))
     data_set = json.loads(Path(data_set_path).read_text(encoding="utf-8"))
     ids = [image["id"] for image in data_set["images"]]
     found: dict[int, list[Mapping[str, Any]]] = {image: [] for image in ids}
     true: dict[int, list[Mapping[str, Any]]] = {image: [] for image in ids}
-    for rows, images, path in ((results, found, results_path), (data_set["annotations"], true, data_set_path)):
+    _checks.one_of("iou_type", iou_type[0], ("bbox", *SHAPE_READERS))
+    has_boxes = "bbox" in iou_type, "segm" not in iou_type or "bbox" in iou_type
+    sides = (results, found, results_path), (data_set["annotations"], true, data_set_path)
+    for (rows, images, path), has_box in zip(sides, has_boxes, strict=True):
         for row in rows:
-            _check_row(row, path)
+            _check_row(row, path, has_box=has_box)
             image = row["image_id"]
             if image not in images:
                 raise ValueError(
                     f"`{path}` must have boxes of images of the data set only; got one of image {image!r}."
                 )
             images[image].append(row)
-    return [_detections(found[image]) for image in ids], [_ground_truths(true[image], image) for image in ids]
+    shapes = {name: SHAPE_READERS[name] for name in iou_type if name in SHAPE_READERS}
+    preds, target = [], []
+    for image in data_set["images"]:
+        number = image["id"]
+        of_found, of_true = (
+            {key: read(rows, image) for key, read in shapes.values()} for rows in (found[number], true[number])
+        )
+        preds.append(_detections(found[number], has_boxes=has_boxes[0]) | of_found)
+        target.append(_ground_truths(true[number], number, has_boxes=has_boxes[1]) | of_true)
+    return preds, target
 
 
-def _check_row(row: Mapping[str, Any], path: str) -> None:
-    """Raise unless a row has a box, and ids that are ints."""
-    if "bbox" not in row:
+def _check_row(row: Mapping[str, Any], path: str, *, has_box: bool) -> None:
+    """Raise unless a row has a box, if it is read, and ids that are ints."""
+    if has_box and "bbox" not in row:
         came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
         raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row.get('image_id')!r}.")
     for key, value in (("image_id", row["image_id"]), ("category_id", row.get("category_id", 0))):
@@ -92,16 +108,42 @@ def _check_row(row: Mapping[str, Any], path: str) -> None:
             raise ValueError(f"`{path}` must have whole numbers as `{key}`; got {value!r}.")
 
 
-def _detections(rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    return _boxes(rows) | {"scores": _column(rows, "score", torch.float64)}
+def _run_lengths(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The masks of an image, as dicts of run lengths."""
+    return [_of_polygons(row["segmentation"], image) for row in rows]
 
 
-def _ground_truths(rows: list[Mapping[str, Any]], image: int) -> dict[str, Any]:
+def _of_polygons(segmentation: Any, image: Mapping[str, Any]) -> dict[str, Any]:
+    if isinstance(segmentation, Mapping):
+        return dict(segmentation)
+    if not {"height", "width"} <= image.keys():
+        raise ValueError(f"`images` must have height and width where masks are polygons; got {dict(image)!r}.")
+    size = image["height"], image["width"]
+    return RunLengths.from_polygons([segmentation], size).to_coco()[0]
+
+
+def _keypoints(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> Tensor:  # noqa: ARG001
+    """The keypoints of an image, [objects, keypoints, 3]."""
+    listed = [torch.tensor(row["keypoints"], dtype=torch.float64).view(-1, 3) for row in rows]
+    return torch.stack(listed) if listed else torch.empty(0, dtype=torch.float64)
+
+
+SHAPE_READERS = {"segm": ("masks", _run_lengths), "keypoints": ("keypoints", _keypoints)}
+"""for each `iou_type` but boxes the key of the dicts, and what reads its values from the rows of an image"""
+
+
+def _detections(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Any]:
+    return _boxes(rows, has_boxes=has_boxes) | {"scores": _column(rows, "score", torch.float64)}
+
+
+def _ground_truths(rows: list[Mapping[str, Any]], image: int, *, has_boxes: bool) -> dict[str, Any]:
     optional = {"iscrowd": _column(rows, "iscrowd", torch.int64), "area": _column(rows, "area", torch.float64)}
-    return _boxes(rows) | optional | {"image_id": image}
+    return _boxes(rows, has_boxes=has_boxes) | optional | {"image_id": image}
 
 
-def _boxes(rows: list[Mapping[str, Any]]) -> dict[str, Tensor]:
+def _boxes(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Tensor]:
+    if not has_boxes:  # results of masks have none
+        return {"labels": _column(rows, "category_id", torch.int64)}
     boxes = torch.tensor([row["bbox"] for row in rows], dtype=torch.float64)
     return {"boxes": boxes.view(-1, 4), "labels": _column(rows, "category_id", torch.int64)}
 

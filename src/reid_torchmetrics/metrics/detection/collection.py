@@ -13,6 +13,7 @@ from reid_torchmetrics.metrics.base import arguments_of
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 from reid_torchmetrics.metrics.detection.single_values import SingleValue
+from reid_torchmetrics.metrics.detection.single_values import prefix as before
 
 _OF_POINTS = ("precision_50", "recall_50", "f1_50")
 
@@ -60,10 +61,13 @@ class DetectionMetrics(MetricCollection):
     ) -> None:
         known = [name for name in arguments_of(DetectionMAP) if name != "metric"]
         _checks.known_arguments("DetectionMetrics", options, [*arguments_of(DetectionMetrics), *known])
-        grid = DetectionMAP(**options)._grid()  # noqa: SLF001 - of the same room
-        values = (*grid.value_names, *_OF_POINTS) if values is None else values
+        plain = DetectionMAP(**options)
+        grid, iou_types = plain._grid(), plain.iou_type  # noqa: SLF001 - of the same room
+        if values is None:
+            names = (*grid.value_names, *_OF_POINTS)
+            values = [before(each, iou_types) + name for each in iou_types for name in names]
         metrics = _with_classes(_distinct("values", values), classes, class_values)
-        points = {metric for metric in metrics.values() if SingleValue.parsed(metric, grid).is_point}
+        points = {metric for metric in metrics.values() if SingleValue.parsed(metric, grid, iou_types).is_point}
         if confidence is not None and not points:
             raise ValueError(
                 "`confidence` must be None unless `values` have a precision, recall or F1, such as 'f1_50'; got"
@@ -77,9 +81,11 @@ class DetectionMetrics(MetricCollection):
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)
 
-    def results(self) -> DetectionResults:
+    def results(
+        self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
+    ) -> DetectionResults:
         """Everything in float64; see `DetectionMAP.results`."""
-        return self._first_member().results()
+        return self._first_member().results(iou_type, across_classes=across_classes, boxes=boxes)
 
     def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
         """The detections and the ground truths of some images, to be drawn; see `DetectionMAP.boxes_of`."""

@@ -15,7 +15,6 @@ from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
-    COCO_MAX_DETECTIONS,
     COCO_RECALL_THRESHOLDS,
     AreaRange,
     CocoGrid,
@@ -24,19 +23,20 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
-from reid_torchmetrics.metrics.detection.box_metric import BACKENDS, BoxMetric, check_iou_type
+from reid_torchmetrics.metrics.detection.box_metric import BoxMetric
 from reid_torchmetrics.metrics.detection.class_names import named_classes
+from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.computed_values import Wanted, computed_values
+from reid_torchmetrics.metrics.detection.iou_types import defaults_of
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.python_values import python_bool, python_numbers
 from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
-from reid_torchmetrics.metrics.detection.single_values import SingleValue
-from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID
+from reid_torchmetrics.metrics.detection.single_values import SingleValue, check_confidence, prefix
+from reid_torchmetrics.metrics.detection.unsound_boxes import check_invalid
 
 AVERAGES = ("macro", "micro")
-_NOT_DECISIVE = {"self", "iou_type", "backend", "max_bytes", "kwargs"}
-"""arguments that do not change what `compute` gives"""
+_NOT_DECISIVE = {"self", "backend", "max_bytes", "kwargs"}  # arguments that do not change what `compute` gives
 _DEFAULTS = {
     "iou_thresholds": [*COCO_IOU_THRESHOLDS],
     "rec_thresholds": [*COCO_RECALL_THRESHOLDS],
@@ -47,8 +47,7 @@ _DEFAULTS = {
     "confidence": None,
     "invalid": "raise",
     "max_bytes": DEFAULT_MAX_BYTES,
-}
-"""attributes that the `repr` shows where they are others"""
+}  # attributes that the `repr` shows where they are others
 
 
 class DetectionMAP(BoxMetric):
@@ -73,18 +72,19 @@ class DetectionMAP(BoxMetric):
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
-        iou_type: "bbox"; masks are not evaluated here.
+        iou_type: "bbox", boxes; "segm", masks; "keypoints"; "rotated", rotated boxes; or ("bbox", "segm"): then the
+            type is put in front of the names of all values but `classes`, as in `bbox_map` and `segm_map`.
         iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
         rec_thresholds: recalls, in ascending order, at which precision is read; by default 0, 0.01, ..., 1.
         max_detection_thresholds: three limits of the detections of an image and class, of which those with the highest
-            scores count; by default 1, 10, 100.
+            scores count; by default 1, 10, 100, of keypoints 1, 10, 20.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
         extended_summary: also give `precision`, `recall` and `scores` on the whole grid, and `ious`.
         average: "macro" is the mean over classes, "micro" takes all labels for one class.
         backend: "pycocotools" or "faster_coco_eval"; accepted because TorchMetrics has it. Neither is used.
         area_ranges: least and largest area of ground truths by name, both inside. The values of the first one are
             those without a name (`map`, `mar_100`), the others are `map_{name}` and `mar_{name}`. By default COCO's:
-            all, small, medium, large.
+            all, small, medium, large; of keypoints all, medium, large.
         interpolation: one of `functional.detection.AP_RULES`: how the precision-recall curve of COCO's matching
             becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
             envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
@@ -98,7 +98,8 @@ class DetectionMAP(BoxMetric):
         confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
             of F1 over the classes.
         invalid: "raise", boxes, scores and areas that are not finite and boxes of negative size are an error; "drop",
-            they are left out, with one warning, and `num_dropped` counts those of this process.
+            they are left out, with one warning, and `num_dropped` counts those of this process; for boxes only.
+        sigmas: of keypoints, one for each; by default those of COCO's 17, see `object_keypoint_similarity`.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
 
@@ -136,37 +137,32 @@ class DetectionMAP(BoxMetric):
         metric: str | None = None,
         confidence: float | None = None,
         invalid: str = "raise",
+        sigmas: Sequence[float] | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
-        limits = COCO_MAX_DETECTIONS if max_detection_thresholds is None else max_detection_thresholds
+        default_limits, default_ranges = defaults_of(iou_type)
+        limits = default_limits if max_detection_thresholds is None else max_detection_thresholds
         super().__init__(box_format, python_numbers(limits), **kwargs)
-        check_iou_type(iou_type)
+        self._set_iou_type(iou_type, sigmas)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
-        _checks.one_of("invalid", invalid, INVALID)
         _checks.positive_int("max_bytes", max_bytes)
-        self.invalid = invalid
-        self.iou_type, self.average, self.max_bytes = ("bbox",), average, max_bytes
+        check_invalid(invalid, self.iou_type)
+        self.invalid, self.average, self.max_bytes = invalid, average, max_bytes
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.extended_summary = python_bool("extended_summary", extended_summary)
         self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
-        self._set_area_ranges(COCO_AREA_RANGES if area_ranges is None else area_ranges)
+        self._set_area_ranges(default_ranges if area_ranges is None else area_ranges)
         self.class_names = named_classes(class_names)
         self._set_metric(metric, confidence)
 
     def _set_metric(self, metric: str | None, confidence: float | None) -> None:
+        check_confidence(confidence, metric)
         self.metric, self.confidence = metric, confidence
-        self._single = None if metric is None else SingleValue.parsed(metric, self._grid())
-        if self._single is not None and self._single.label is not None and self.average == "micro":
-            raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {metric!r}.")
-        if confidence is not None:
-            _checks.number("confidence", confidence)
-            if self._single is None or not self._single.is_point:
-                raise ValueError(
-                    "`confidence` must be None unless `metric` is a precision, recall or F1, such as 'f1_50'; got"
-                    f" {confidence} for {metric!r}."
-                )
+        self._single = None if metric is None else SingleValue.parsed(metric, self._grid(), self.iou_type)
+        if metric is not None and self._single is not None:
+            self._single.check_options(metric, self.average, confidence)
 
     def _set_thresholds(
         self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, interpolation: str
@@ -207,36 +203,44 @@ class DetectionMAP(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return self._by_workers(lambda: self._value(self._match(self._match_request())))
+        return self._by_workers(self._value)
 
-    def _value(self, matched: Matched) -> dict[str, Any] | Tensor:
-        if self._single is None:
-            wanted = Wanted(self.interpolation, self.class_metrics, self.extended_summary)
-            return computed_values(matched, wanted, self.device)
-        value = self._single.of(matched, rule=self.interpolation, confidence=self.confidence)
-        return value.to(self.device, torch.float32)
+    def _value(self) -> dict[str, Any] | Tensor:
+        matched = [self._match(request) for request in self._match_requests()]
+        if self._single is not None:
+            value = self._single.of(matched[0], rule=self.interpolation, confidence=self.confidence)
+            return value.to(self.device, torch.float32)
+        wanted = Wanted(self.interpolation, self.class_metrics, self.extended_summary)
+        values: dict[str, Any] = {}
+        for each in matched:
+            of_type = computed_values(each, wanted, self.device)
+            labels = of_type.pop("classes")
+            values |= {prefix(each.request.iou_type, self.iou_type) + name: value for name, value in of_type.items()}
+        return values | {"classes": labels}
 
-    def results(self, *, across_classes: bool = False, boxes: bool = False) -> DetectionResults:
+    def results(
+        self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
+    ) -> DetectionResults:
         """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
 
         The same on all processes; all must ask. What the results can be asked for later is decided here, because they
         hold neither boxes nor overlaps.
 
         Args:
+            iou_type: one of the metric's; None for the first.
             across_classes: whether they hold which boxes of an image overlap by 0.1 or more, whatever their classes,
                 24 bytes a pair: `results.confusion_matrix()` and `results.error_breakdown()` are made of them.
             boxes: whether they hold all boxes, for `results.detections()` and `results.boxes_of(images)`.
         """
+        if iou_type is not None:
+            _checks.one_of("iou_type", iou_type, self.iou_type)
         _checks.boolean("across_classes", across_classes)
         _checks.boolean("boxes", boxes)
-        request = replace(self._plain_request(), with_origins=True, across_classes=across_classes)
+        request = replace(self._plain_request(iou_type), with_origins=True, across_classes=across_classes)
 
         def evaluate() -> DetectionResults:
-            matched = self._match(request)
-            found = self._results(matched)
-            if not boxes:
-                return found
-            return replace(found, boxes=self._boxes_by_image(found.images, "all"))
+            found = self._results(self._match(request))
+            return replace(found, boxes=self._boxes_by_image(found.images, "all")) if boxes else found
 
         with self._synced():
             return self._by_workers(evaluate)
@@ -246,16 +250,21 @@ class DetectionMAP(BoxMetric):
         ids = matched.numbering.ids_by_number
         return make_results(matched.found, matched.request.grid, ids, self.interpolation, self.class_names)
 
-    def _match_request(self) -> MatchRequest:
+    def _match_requests(self) -> list[MatchRequest]:
+        wanted = self.iou_type if self._single is None else (self._single.iou_type,)
+        return [self._match_request(each) for each in wanted]
+
+    def _match_request(self, iou_type: str | None = None) -> MatchRequest:
         """The matches that `compute` needs: with classes of their own, too, where they are wanted."""
-        plain = self._plain_request()
+        plain = self._plain_request(iou_type)
         if self.metric is not None:
             return plain
         micro = (True, False) if self.average == "micro" and self.class_metrics else plain.micro
         return replace(plain, micro=micro, with_overlaps=self.extended_summary)
 
-    def _plain_request(self) -> MatchRequest:
-        return MatchRequest(self._grid(), micro=(self.average == "micro",), max_bytes=self.max_bytes)
+    def _plain_request(self, iou_type: str | None = None) -> MatchRequest:
+        iou_type = self.iou_type[0] if iou_type is None else iou_type
+        return MatchRequest(self._grid(), (self.average == "micro",), self.max_bytes, iou_type)
 
     def _grid(self) -> CocoGrid:
         return CocoGrid(
@@ -276,15 +285,13 @@ class DetectionMAP(BoxMetric):
         return {name: repr(getattr(self, name)) for name in names}
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot the values that are one number, or several results over time; see `torchmetrics.Metric`.
-
-        Needs matplotlib.
-        """
+        """Plot the values that are one number, or several results over time; it needs matplotlib."""
         val = self.compute() if val is None else val
         return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
 
     def _numbers(self, value: Any) -> Any:
-        return {name: value[name] for name in self._grid().value_names} if isinstance(value, Mapping) else value
+        names = [prefix(each, self.iou_type) + name for each in self.iou_type for name in self._grid().value_names]
+        return {name: value[name] for name in names} if isinstance(value, Mapping) else value
 
     def extra_repr(self) -> str:
         """The options that decide the value, thresholds and other options where they were chosen."""

@@ -15,6 +15,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, box_areas, to_xywh
 from reid_torchmetrics.metrics.detection.batch_checks import are_sound
 from reid_torchmetrics.metrics.detection.fingerprints import changed_repetitions, fingerprints
+from reid_torchmetrics.metrics.detection.shape_batches import TABLE_STATES, Table, table_states
 
 # Fields that the metric holds as states, and what these are without rows.
 _BOXES = MappingProxyType({"empty": torch.empty((0, 4))})
@@ -41,6 +42,8 @@ class Images:
     """of the ground truths of all images that were joined; they are seldom asked for"""
     ground_truth_difficult: Tensor | None = None
     """those that need not be found, of metrics that know them"""
+    tables: Mapping[str, Table] = field(default_factory=dict)
+    """overlaps of what is no box, by `iou_type`"""
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], box_format: str, device: torch.device) -> Images:
@@ -52,7 +55,7 @@ class Images:
         Raises:
             ValueError: only some of merged metrics were given `image_id`.
         """
-        given, states = states, dict(states)
+        given, states, tables = states, dict(states), _tables(states, device)
         for name in ("detection_boxes", "ground_truth_boxes"):
             states[name] = [
                 to_xywh(_cat(run, STATES[name], device), box_format) for run in _runs_of_dtypes(states[name])
@@ -66,7 +69,7 @@ class Images:
             _checks.given_for_all("image_id", len(ids), len(columns["detection_counts"]))
         if "ground_truth_difficult" in states:
             columns["ground_truth_difficult"] = _cat(states["ground_truth_difficult"], _FLAGS["empty"], device)
-        return cls(**columns, image_ids=ids, fingerprints=lambda: fingerprints(given, device))
+        return cls(**columns, image_ids=ids, fingerprints=lambda: fingerprints(given, device), tables=tables)
 
     def __len__(self) -> int:
         """Number of images."""
@@ -87,11 +90,24 @@ class Images:
         chosen: dict[str, Any] = {name: None if each is None else each[rows[name]] for name, each in columns}
         if self.ground_truth_difficult is not None:
             chosen["ground_truth_difficult"] = self.ground_truth_difficult[true]
-        return replace(self, **chosen)
+        counts = self.detection_counts, self.ground_truth_counts
+        tables = {name: table.at(kept, *counts) for name, table in self.tables.items()}
+        return replace(self, **chosen, tables=tables)
+
+    def areas_of_ground_truths(self, iou_type: str) -> Tensor:
+        """The areas that decide on the area range."""
+        return self.tables[iou_type].ground_truth_areas if iou_type in self.tables else self.ground_truth_areas
 
 
 STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in fields(Images) if each.metadata}
 """the states of the metric without rows: what `Images` joins"""
+
+
+def _tables(states: Mapping[str, list[Tensor]], device: torch.device) -> dict[str, Table]:
+    names = [name.removesuffix("_overlaps") for name in states if name.endswith("_overlaps")]
+    empty = table_states(names)
+    joined = {name: _cat(states[name], none, device) for name, none in empty.items()}
+    return {name: Table(*(joined[f"{name}_{state}"] for state in TABLE_STATES)) for name in names}
 
 
 def _runs_of_dtypes(blocks: list[Tensor]) -> list[list[Tensor]]:
@@ -159,8 +175,8 @@ class NumberedImages:
     numbers: Tensor
     """int32 [images]"""
 
-    def boxes(self, *, one_class: bool) -> tuple[Detections, GroundTruths]:
-        """All boxes, as the evaluation takes them; with `one_class` all labels are 0."""
+    def boxes(self, *, one_class: bool, iou_type: str = "bbox") -> tuple[Detections, GroundTruths]:
+        """All boxes or other shapes, as the evaluation takes them; with `one_class` all labels are 0."""
         held = self.images
         labels = [held.detection_labels, held.ground_truth_labels]
         if one_class:
@@ -180,6 +196,12 @@ class NumberedImages:
                 "areas": held.ground_truth_areas,
             },
         )
+        if iou_type in held.tables:
+            shapes = held.tables[iou_type].shapes(held.detection_counts, held.ground_truth_counts)
+            true = {"boxes": shapes[1], "areas": held.areas_of_ground_truths(iou_type)}
+            return Detections.unchecked(**columns[0] | {"boxes": shapes[0]}), GroundTruths.unchecked(
+                **columns[1] | true
+            )
         # They were checked when they came, but have been converted since: all are looked at together.
         if are_sound({name: getattr(held, name) for name in STATES}, "xywh"):
             return Detections.unchecked(**columns[0]), GroundTruths.unchecked(**columns[1])

@@ -80,7 +80,7 @@ def _received(left: Iterator[Tensor], names: Sequence[str]) -> Matches:
     return Matches(**({"rows": sent["images"]} | sent))
 
 
-_SAID = ("micro", "with_overlaps", "with_origins", "across_classes")
+_SAID = ("micro", "iou_type", "with_overlaps", "with_origins", "across_classes")
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class MatchRequest:
     micro: tuple[bool, ...]
     """for each of the matches wanted: whether all labels are one class, 0"""
     max_bytes: int
+    iou_type: str = "bbox"
     with_overlaps: bool = False
     """whether the overlaps of the first matches are wanted"""
     with_origins: bool = False
@@ -125,11 +126,11 @@ class MatchRequest:
         return LocalMatches(labels, matches, overlaps, labels_of_rows, self._images_of_positives(numbered), objects)
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
-        boxes = numbered.boxes(one_class=micro)
+        boxes = numbered.boxes(one_class=micro, iou_type=self.iou_type)
         return match_on_grid(*boxes, self.grid, keep_ground_truths=self.with_origins, max_bytes=self.max_bytes)
 
     def _objects(self, numbered: NumberedImages, matches: Matches) -> ObjectPairs:
-        detections, ground_truths = numbered.boxes(one_class=False)
+        detections, ground_truths = numbered.boxes(one_class=False, iou_type=self.iou_type)
         area_range = next(iter(self.grid.area_ranges.values()))
         kept = detections.at(matches.rows.sort().values)
         return pair_objects(kept, ground_truths, area_range=area_range, max_bytes=self.max_bytes)
@@ -137,12 +138,13 @@ class MatchRequest:
     def _images_of_positives(self, numbered: NumberedImages) -> Tensor:
         least, most = next(iter(self.grid.area_ranges.values()))
         held = numbered.images
-        is_inside = (held.ground_truth_areas >= least) & (held.ground_truth_areas <= most)
+        areas = held.areas_of_ground_truths(self.iou_type)
+        is_inside = (areas >= least) & (areas <= most)
         counts = is_inside & ~held.ground_truth_crowds
         return numbered.numbers.repeat_interleave(held.ground_truth_counts)[counts]
 
     def _overlaps(self, numbered: NumberedImages) -> Overlaps:
-        boxes = numbered.boxes(one_class=self.micro[0])
+        boxes = numbered.boxes(one_class=self.micro[0], iou_type=self.iou_type)
         return Overlaps.of(*boxes, most=self.grid.max_detections[-1], max_bytes=self.max_bytes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,23 +33,35 @@ class SingleValue:
 
     name: str
     label: int | None = None
+    iou_type: str = "bbox"
 
     @classmethod
-    def parsed(cls, text: str, grid: CocoGrid) -> SingleValue:
-        """The number that a text names.
+    def parsed(cls, text: str, grid: CocoGrid, iou_types: Sequence[str]) -> SingleValue:
+        """The number that a text names; its type of overlaps goes before it where there are several.
 
         Raises:
             ValueError: there is none of that name, or what follows a slash is no label.
         """
-        names = single_value_names(grid)
+        names = {
+            prefix(each, iou_types) + name: (each, name) for each in iou_types for name in single_value_names(grid)
+        }
         if not isinstance(text, str) or text in names:
             _checks.one_of("metric", text, names)
-            return cls(text)
+            iou_type, name = names[text]
+            return cls(name, iou_type=iou_type)
         name, slash, label = text.rpartition("/")
         _checks.one_of("metric", name if slash else text, names)
         if not re.fullmatch(r"-?\d+", label):
             raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {text!r}.")
-        return cls(name, int(label))
+        iou_type, name = names[name]
+        return cls(name, int(label), iou_type)
+
+    def check_options(self, text: str, average: str, confidence: float | None) -> None:
+        """Raise unless the number that a text names fits options of the metric."""
+        if self.label is not None and average == "micro":
+            raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {text!r}.")
+        if confidence is not None and not self.is_point:
+            raise _no_point(text, confidence)
 
     @property
     def is_point(self) -> bool:
@@ -87,6 +99,26 @@ class SingleValue:
                 return nothing if kind == "confidence" else nothing.new_zeros(())
         points = matched.once(("at", confidence), lambda: at_confidence(matches, confidence))
         return POINT_VALUES[kind](points)[place, chosen].nanmean().nan_to_num(0.0)
+
+
+def check_confidence(confidence: float | None, metric: str | None) -> None:
+    """Raise unless a confidence is a number, and there is a number for which it is asked."""
+    if confidence is not None:
+        _checks.number("confidence", confidence)
+        if metric is None:
+            raise _no_point(metric, confidence)
+
+
+def _no_point(metric: str | None, confidence: float) -> ValueError:
+    return ValueError(
+        "`confidence` must be None unless `metric` is a precision, recall or F1, such as 'f1_50'; got"
+        f" {confidence} for {metric!r}."
+    )
+
+
+def prefix(iou_type: str, iou_types: Sequence[str]) -> str:
+    """What the names of a type begin with: nothing where it is the only one."""
+    return f"{iou_type}_" if len(iou_types) > 1 else ""
 
 
 def single_value_names(grid: CocoGrid) -> list[str]:

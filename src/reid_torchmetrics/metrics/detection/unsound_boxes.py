@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.metrics.detection.batch_checks import sides_of
 
 INVALID = ("raise", "drop")
 """What becomes of boxes, scores and areas that are not finite, and of boxes of negative size."""
 _VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}
+
+
+def check_invalid(invalid: str, iou_type: Sequence[str]) -> None:
+    """Raise unless it is one of `INVALID`, and boxes are only dropped where there are no other shapes beside them."""
+    _checks.one_of("invalid", invalid, INVALID)
+    if invalid == "drop" and tuple(iou_type) != ("bbox",):
+        raise ValueError(f"`invalid` must be 'raise' unless iou_type is 'bbox'; got 'drop' for {iou_type!r}.")
 
 
 def without_unsound(states: Mapping[str, Tensor], box_format: str) -> tuple[dict[str, Tensor], int]:

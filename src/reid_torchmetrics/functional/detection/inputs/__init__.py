@@ -19,7 +19,25 @@ from reid_torchmetrics.functional.detection.inputs.grid import (
     check_recalls,
 )
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.inputs.keypoints import (
+    COCO_SIGMAS,
+    check_sigmas,
+    checked_keypoints,
+    keypoint_boxes,
+    object_keypoint_similarity,
+    similarity,
+)
+from reid_torchmetrics.functional.detection.inputs.masks import CountedMasks, checked_masks, counted_iou, mask_iou
 from reid_torchmetrics.functional.detection.inputs.ordering import OrderedDetections, OrderedGroundTruths, order_boxes
+from reid_torchmetrics.functional.detection.inputs.overlap_tables import TableShapes
+from reid_torchmetrics.functional.detection.inputs.rotated_boxes import (
+    checked_rotated_boxes,
+    pairwise_rotated_iou,
+    rotated_areas,
+    rotated_corners,
+    rotated_iou,
+)
+from reid_torchmetrics.functional.detection.inputs.run_lengths import RunLengths
 from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Reach, Shapes
 from reid_torchmetrics.functional.detection.inputs.sorting import (
     distinct_labels,

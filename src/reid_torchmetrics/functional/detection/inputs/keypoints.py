@@ -1,0 +1,124 @@
+"""Keypoints of one image: object keypoint similarity, which stands for intersection over union."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.inputs.box_checks import check_areas, check_boxes
+
+COCO_SIGMAS = (
+    *(0.026, 0.025, 0.025, 0.035, 0.035, 0.079, 0.079, 0.072, 0.072),
+    *(0.062, 0.062, 0.107, 0.107, 0.087, 0.087, 0.089, 0.089),
+)
+"""of the 17 keypoints of a person: nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles"""
+
+_LEAST_AREA = 2.0**-52  # what pycocotools adds to every area
+_MOST_DISTANCES = 1 << 22  # of keypoints, that are held at a time
+
+
+def object_keypoint_similarity(
+    keypoints: Float[Tensor, "detections keypoints _"],
+    true_keypoints: Float[Tensor, "ground_truths keypoints 3"],
+    *,
+    areas: Float[Tensor, " ground_truths"],
+    boxes: Float[Tensor, "ground_truths 4"] | None = None,
+    sigmas: Sequence[float] = COCO_SIGMAS,
+) -> Float[Tensor, "detections ground_truths"]:
+    """How near the keypoints of every detection are to those of every ground truth, from 0 to 1, float64.
+
+    The mean over the keypoints that are labeled of exp(-d^2 / (8 sigma^2 area)), where d is the distance. For a ground
+    truth without any, d is how far a keypoint is outside of its box, which is twice as wide and high to each side.
+    Source: Ronchi and Perona, "Benchmarking and error diagnosis in multi-instance pose estimation", 2017; the roundings
+    and the box are those of pycocotools.
+
+    Args:
+        keypoints: x, y of each; what follows is not looked at.
+        true_keypoints: x, y and visibility, which is 0 where a keypoint is not labeled.
+        areas: of the objects, in pixels.
+        boxes: x, y, width and height of the ground truths; None for boxes that hold the labeled keypoints.
+        sigmas: how much people disagree about each keypoint, a share of the square root of the area.
+
+    Raises:
+        TypeError: tensors of the wrong dtype, or sigmas that are no numbers.
+        ValueError: shapes that do not fit, sigmas that are not positive, or values that are not finite.
+    """
+    check_sigmas("sigmas", sigmas)
+    found = checked_keypoints("keypoints", keypoints, len(sigmas), (2, 3))
+    true = checked_keypoints("true_keypoints", true_keypoints, len(sigmas), (3,))
+    check_areas("areas", areas, len(true), true.device)
+    if boxes is None:
+        boxes = keypoint_boxes(true[:, :, :2], true[:, :, 2] > 0)
+    check_boxes("boxes", boxes)
+    return similarity(found, true, areas.double(), boxes.double(), sigmas)
+
+
+def similarity(found: Tensor, true: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]) -> Tensor:
+    """See `object_keypoint_similarity`; all float64."""
+    is_labeled = true[:, :, 2] > 0
+    has_any = is_labeled.any(1)
+    counts = torch.where(has_any, is_labeled.sum(1), len(sigmas))
+    weights = (is_labeled | ~has_any[:, None]).double()
+    variances = (2 * torch.tensor(sigmas, dtype=torch.float64, device=true.device)) ** 2
+    near, size = boxes[:, :2], boxes[:, 2:]
+    low, high = (near - size)[:, None], (near + 2 * size)[:, None]
+    rows = max(1, _MOST_DISTANCES // max(1, true.shape[0] * true.shape[1]))
+    parts = [torch.empty((0, len(true)), dtype=torch.float64, device=true.device)]
+    for block in segments.ranges(len(found), rows):
+        points = found[block, None, :, :2]
+        beyond = (low - points).clamp(min=0) + (points - high).clamp(min=0)
+        offsets = torch.where(has_any[:, None, None], points - true[:, :, :2], beyond)
+        exponents = (offsets**2).sum(-1) / variances / (areas + _LEAST_AREA)[:, None] / 2
+        parts.append(((-exponents).exp() * weights).sum(-1) / counts)
+    return torch.cat(parts)
+
+
+def keypoint_boxes(points: Tensor, is_labeled: Tensor | None = None) -> Tensor:
+    """The boxes [x, y, width, height] that hold keypoints [objects, keypoints, 2]; all 0 without any."""
+    if not points.numel():
+        return points.new_zeros((len(points), 4))
+    if is_labeled is None:
+        low, high = points.amin(1), points.amax(1)
+    else:
+        kept = is_labeled[:, :, None]
+        low = points.masked_fill(~kept, torch.inf).amin(1)
+        high = points.masked_fill(~kept, -torch.inf).amax(1)
+        has_any = is_labeled.any(1, keepdim=True)
+        low, high = low.masked_fill(~has_any, 0), high.masked_fill(~has_any, 0)
+    return torch.cat([low, high - low], 1)
+
+
+def check_sigmas(argument: str, sigmas: Any) -> None:
+    """Raise unless sigmas are positive numbers, at least one."""
+    if not isinstance(sigmas, (tuple, list)):
+        raise TypeError(f"`{argument}` must be a tuple or list of floats; got {type(sigmas).__name__}.")
+    _checks.nonempty(argument, sigmas)
+    for sigma in sigmas:
+        _checks.number(argument, sigma)
+        if not 0 < sigma < float("inf"):
+            raise ValueError(f"`{argument}` must be positive and finite; got {sigma}.")
+
+
+def checked_keypoints(argument: str, keypoints: Any, num_keypoints: int, widths: Sequence[int]) -> Tensor:
+    """Keypoints [objects, keypoints, 2 or 3] as float64, or an error; without entries of any shape."""
+    if not isinstance(keypoints, Tensor):
+        raise TypeError(f"`{argument}` must be a tensor; got {type(keypoints).__name__}.")
+    if not keypoints.numel():
+        return torch.empty((0, num_keypoints, max(widths)), dtype=torch.float64, device=keypoints.device)
+    if keypoints.is_complex() or keypoints.dtype == torch.bool:
+        raise TypeError(f"`{argument}` must have a real dtype; got {keypoints.dtype}.")
+    if keypoints.ndim != 3 or keypoints.shape[1] != num_keypoints or keypoints.shape[2] not in widths:
+        wanted = " or ".join(map(str, widths))
+        raise ValueError(
+            f"`{argument}` must have shape [N, {num_keypoints}, {wanted}], as there are so many sigmas;"
+            f" got {list(keypoints.shape)}."
+        )
+    if not bool(keypoints.isfinite().all()):
+        raise ValueError(f"`{argument}` must be finite; got {float(keypoints[~keypoints.isfinite()][0])}.")
+    return keypoints.double()

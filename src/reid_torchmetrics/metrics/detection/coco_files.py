@@ -1,0 +1,67 @@
+"""The methods of a metric that write and read COCO's files."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.metrics.detection import coco_json
+from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
+from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou_type
+
+BACKENDS = ("pycocotools", "faster_coco_eval")
+
+
+class CocoFiles(ABC):
+    """A metric that holds images with boxes."""
+
+    iou_type: tuple[str, ...]
+    _shape_types: Mapping[str, ShapeType]
+
+    @abstractmethod
+    def _images(self) -> Images:
+        """The images that this process holds."""
+
+    def tm_to_coco(self, name: str = "tm_map_input") -> None:
+        """Write the images that this process holds to `{name}_preds.json` and `{name}_target.json`, in COCO's format.
+
+        Images have their `image_id`, and those that came twice are written once, or a number in the order in which they
+        came.
+
+        Raises:
+            ValueError: the metric was given masks, which it does not hold.
+        """
+        if self._shape_types:
+            raise ValueError(
+                f"`tm_to_coco` must be called with iou_type ('bbox',): shapes are let go; got {self.iou_type}."
+            )
+        images = self._images()
+        numbering = ImageNumbering.alone(images)
+        coco_json.write(numbering.number(images, 0).images, name)
+
+    @staticmethod
+    def coco_to_tm(
+        coco_preds: str, coco_target: str, iou_type: str | Sequence[str] = "bbox", backend: str = "pycocotools"
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Read detections and ground truths from COCO's files, as `update` takes them with `box_format="xywh"`.
+
+        Unlike TorchMetrics it keeps the images without ground truth, on which every detection is wrong, gives the
+        values as float64, as they are in the files, and gives `image_id`.
+
+        Args:
+            coco_preds: path of a list of results.
+            coco_target: path of a data set.
+            iou_type: what to read. "segm" gives `masks`, lists of dicts of run lengths; polygons become such, for which
+                images of the data set need `height` and `width`. "keypoints" gives `keypoints`. "rotated" has no files.
+            backend: not used, see the class.
+
+        Raises:
+            TypeError: `iou_type` is no name.
+            ValueError: an unknown `iou_type`, a result is of an image that the data set does not have, or a row has no
+                `bbox` where boxes are read, or an id that is not an int.
+        """
+        names = checked_iou_type(iou_type)
+        _checks.one_of("backend", backend, BACKENDS)
+        return coco_json.read(coco_preds, coco_target, names)

@@ -1,0 +1,96 @@
+"""Object keypoint similarity against a loop."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.detection import COCO_SIGMAS, object_keypoint_similarity
+from reid_torchmetrics.functional.detection.inputs import checked_keypoints, keypoint_boxes, keypoints
+from tests.reference.keypoints import similarity
+
+
+@st.composite
+def problems(draw):
+    """Objects of one to five keypoints, of which some, and sometimes all, are not labeled."""
+    num_found, num_true, num_points = draw(st.integers(0, 4)), draw(st.integers(0, 4)), draw(st.integers(1, 5))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
+    found = torch.rand(num_found, num_points, 3, generator=generator, dtype=torch.float64) * 20
+    true = torch.rand(num_true, num_points, 3, generator=generator, dtype=torch.float64) * 20
+    true[:, :, 2] = torch.randint(3, (num_true, num_points), generator=generator)
+    true[::3, :, 2] = 0
+    boxes = torch.rand(num_true, 4, generator=generator, dtype=torch.float64) * 10
+    areas = torch.rand(num_true, generator=generator, dtype=torch.float64) * 300
+    sigmas = (torch.rand(num_points, generator=generator) + 0.02).tolist()
+    return found, true, boxes, areas, sigmas
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems())
+def test_similarities_are_those_of_the_definition(problem):
+    found, true, boxes, areas, sigmas = problem
+    ours = object_keypoint_similarity(found, true, areas=areas, boxes=boxes, sigmas=sigmas)
+    rows = list(zip(true.tolist(), areas.tolist(), boxes.tolist(), strict=True))
+    expected = [[similarity(points, *row, sigmas) for row in rows] for points in found.tolist()]
+    expected = torch.tensor(expected, dtype=torch.float64).view(len(found), len(true))
+    torch.testing.assert_close(ours, expected, rtol=0, atol=1e-12)
+
+
+def test_one_of_two_keypoints_that_is_far_off_halves_the_similarity():
+    true = torch.tensor([[[10.0, 10.0, 2.0], [20.0, 10.0, 1.0], [50.0, 50.0, 0.0]]])
+    found = torch.tensor([[[10.0, 10.0], [2000.0, 10.0], [0.0, 0.0]]])
+    options = {"areas": torch.tensor([100.0]), "sigmas": (0.1, 0.1, 0.1)}
+    assert object_keypoint_similarity(found, true, **options).tolist() == [[0.5]]
+    found[0, 1, 0] = 22.0  # d^2 = 4, and 8 sigma^2 area = 8
+    value = object_keypoint_similarity(found, true, **options).item()
+    assert value == pytest.approx((1 + math.exp(-0.5)) / 2, abs=1e-9)
+
+
+def test_boxes_hold_the_labeled_keypoints():
+    points = torch.tensor([[[1.0, 5.0], [4.0, 2.0], [90.0, 90.0]]])
+    is_labeled = torch.tensor([[True, True, False]])
+    assert keypoint_boxes(points, is_labeled).tolist() == [[1, 2, 3, 3]]
+    assert keypoint_boxes(points, ~is_labeled & False).tolist() == [[0, 0, 0, 0]]
+    assert keypoint_boxes(points).tolist() == [[1, 2, 89, 88]]
+    assert keypoint_boxes(points[:0]).shape == (0, 4)
+
+
+def test_blocks_of_detections_change_nothing(monkeypatch):
+    generator = torch.Generator().manual_seed(1)
+    found, true = (torch.rand(size, 17, 3, generator=generator) * 50 for size in (9, 4))
+    areas = torch.full((4,), 900.0)
+    expected = object_keypoint_similarity(found, true, areas=areas)
+    monkeypatch.setattr(keypoints, "_MOST_DISTANCES", 100)
+    assert torch.equal(object_keypoint_similarity(found, true, areas=areas), expected)
+    assert len(COCO_SIGMAS) == 17
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: keypoints.check_sigmas("sigmas", 0.5), TypeError, "`sigmas` must be a tuple or list of floats; got f"),
+        (lambda: keypoints.check_sigmas("sigmas", [0.1, 0]), ValueError, "`sigmas` must be positive and finite; got 0"),
+        (lambda: keypoints.check_sigmas("sigmas", []), ValueError, "`sigmas` must not be empty"),
+        (
+            lambda: checked_keypoints("keypoints", torch.ones(1, 3, 2), 4, (2, 3)),
+            ValueError,
+            r"`keypoints` must have shape \[N, 4, 2 or 3\], as there are so many sigmas; got \[1, 3, 2\].",
+        ),
+        (lambda: checked_keypoints("keypoints", [1], 4, (3,)), TypeError, "`keypoints` must be a tensor; got list."),
+        (
+            lambda: checked_keypoints("keypoints", torch.ones(1, 4, 3).bool(), 4, (3,)),
+            TypeError,
+            "`keypoints` must have a real dtype; got torch.bool.",
+        ),
+        (
+            lambda: checked_keypoints("keypoints", torch.full((1, 1, 3), torch.inf), 1, (3,)),
+            ValueError,
+            "`keypoints` must be finite; got inf.",
+        ),
+    ],
+)
+def test_what_is_no_keypoint_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()

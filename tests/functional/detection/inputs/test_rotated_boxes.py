@@ -1,0 +1,101 @@
+"""Rotated boxes against polygons that are clipped, by a loop and by shapely."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.detection import pairwise_iou, rotated_iou
+from reid_torchmetrics.functional.detection.inputs import rotated_boxes, rotated_corners
+from tests.reference.rotated import rotated_iou as reference_iou
+
+COORDINATES = st.one_of(st.integers(0, 12).map(float), st.floats(0, 12))
+SIDES = st.one_of(st.integers(0, 8).map(float), st.floats(0.01, 8))
+ANGLES = st.one_of(st.integers(-8, 8).map(lambda eighths: eighths * math.pi / 4), st.floats(-7, 7))
+BOXES = st.tuples(COORDINATES, COORDINATES, SIDES, SIDES, ANGLES)
+
+
+@st.composite
+def problems(draw):
+    """Up to four boxes on each side, some of them the same, turned or moved by a side."""
+    found = draw(st.lists(BOXES, min_size=1, max_size=4))
+    true = draw(st.lists(BOXES, max_size=3))
+    x, y, width, height, angle = found[0]
+    copies = [found[0], (x, y, width, height, angle + math.pi / 2), (x, y, height, width, angle + math.pi / 2)]
+    copies.append((x + width * math.cos(angle), y + width * math.sin(angle), width, height, angle))
+    return found, [*true, *copies]
+
+
+def tensor(boxes):
+    return torch.tensor(boxes, dtype=torch.float64).view(-1, 5)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(), st.booleans())
+def test_overlaps_are_those_of_clipped_polygons(problem, is_crowd):
+    found, true = problem
+    crowds = torch.full((len(true),), is_crowd)
+    expected = [[reference_iou(box, other, is_crowd=is_crowd) for other in true] for box in found]
+    ours = rotated_iou(tensor(found), tensor(true), is_crowd=crowds)
+    torch.testing.assert_close(ours, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-9)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems())
+def test_overlaps_are_those_of_shapely(problem):
+    geometry = pytest.importorskip("shapely.geometry")
+    found, true = problem
+    overlaps = rotated_iou(tensor(found), tensor(true))
+    polygons = [[geometry.Polygon(each.tolist()) for each in rotated_corners(tensor(side))] for side in problem]
+    for row, polygon in enumerate(polygons[0]):
+        for column, other in enumerate(polygons[1]):
+            if min(*found[row][2:4], *true[column][2:4]) < 0.01:
+                continue  # to shapely a polygon without area is none
+            common = polygon.intersection(other).area
+            assert abs(common / (polygon.area + other.area - common) - overlaps[row, column]) <= 1e-9
+
+
+def test_boxes_that_are_not_turned_overlap_as_boxes():
+    generator = torch.Generator().manual_seed(2)
+    boxes = torch.rand(30, 4, generator=generator, dtype=torch.float64)
+    turned = torch.cat([boxes, torch.zeros(30, 1, dtype=torch.float64)], 1)
+    plain = pairwise_iou(boxes, boxes, box_format="cxcywh")
+    torch.testing.assert_close(rotated_iou(turned, turned), plain, rtol=0, atol=1e-14)
+    upright = torch.cat([boxes[:, [0, 1, 3, 2]], torch.full((30, 1), math.pi / 2, dtype=torch.float64)], 1)
+    torch.testing.assert_close(rotated_iou(turned, upright), plain, rtol=0, atol=1e-14)
+
+
+def test_a_square_and_the_same_turned_by_45_degrees_overlap_by_half_the_root_of_2():
+    square = torch.tensor([[3.0, 4.0, 1.0, 1.0, 0.3]])
+    turned = square + torch.tensor([0, 0, 0, 0, math.pi / 4])
+    assert rotated_iou(square.double(), turned.double()).item() == pytest.approx(math.sqrt(0.5), abs=1e-7)
+
+
+def test_the_angle_turns_the_x_axis_to_the_y_axis():
+    corner = rotated_corners(torch.tensor([[0.0, 0.0, 2.0, 0.0, math.pi / 4]], dtype=torch.float64))[0, 1]
+    assert corner.tolist() == pytest.approx([math.sqrt(0.5), math.sqrt(0.5)])
+
+
+def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch):
+    boxes = torch.rand(20, 5, generator=torch.Generator().manual_seed(3), dtype=torch.float64) * 5
+    overlaps = rotated_iou(boxes, boxes)
+    torch.testing.assert_close(overlaps.diagonal(), torch.ones(20).double(), rtol=0, atol=1e-12)
+    assert float(overlaps.max()) <= 1 + 1e-12
+    monkeypatch.setitem(rotated_boxes._PAIRS_AT_A_TIME, "cpu", 3)
+    assert torch.equal(rotated_iou(boxes, boxes), overlaps)
+
+
+@pytest.mark.parametrize(
+    ("boxes", "error", "message"),
+    [
+        (torch.zeros(2, 4), ValueError, r"`boxes` must have shape \[N, 5\]; got \[2, 4\]."),
+        (torch.zeros(2, 5).long(), TypeError, "`boxes` must have a floating point dtype of 16 to 64 bits; got torch.i"),
+        (torch.tensor([[0, 0, -1.0, 2, 0]]), ValueError, "`boxes` must have widths and heights of at least 0; got -1."),
+        (torch.tensor([[0, 0, torch.nan, 2, 0]]), ValueError, "`boxes` must be finite; got nan."),
+    ],
+)
+def test_what_is_no_rotated_box_is_refused(boxes, error, message):
+    with pytest.raises(error, match=message):
+        rotated_boxes.checked_rotated_boxes("boxes", boxes)

@@ -1,0 +1,209 @@
+"""Keypoints and rotated boxes in `DetectionMAP`."""
+
+import json
+import math
+from random import Random
+
+import pytest
+import torch
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics import DetectionMAP
+from tests.metrics.detection.detection_samples import fed, is_same
+from tests.pycocotools_shapes import largest_difference, run_coco
+
+SIGMAS = (0.05, 0.1, 0.2)
+
+
+def keypoint_images(seed, num_images, num_classes=2):
+    """Random images: equal scores, objects without a labeled keypoint, crowds, detections that are moved objects."""
+    random, num_points = Random(seed), len(SIGMAS)  # noqa: S311
+    preds, target = [], []
+    for image in range(num_images):
+        num_true, num_more = random.randint(0, 4), random.randint(0, 3)
+
+        def points(num):
+            return torch.tensor([[random.uniform(0, 90) for _ in range(3)] for _ in range(num * num_points)]).double()
+
+        true = points(num_true).view(num_true, num_points, 3)
+        true[:, :, 2] = torch.tensor([[random.randint(0, 2) for _ in range(num_points)] for _ in range(num_true)]).view(
+            num_true, num_points
+        )
+        if num_true and random.random() < 0.4:
+            true[0] = 0
+        found = torch.cat([true + random.uniform(-4, 4), points(num_more).view(num_more, num_points, 3)])
+        corners = (
+            torch.tensor([[random.uniform(0, 40) for _ in range(4)] for _ in range(num_true)]).double().view(-1, 4)
+        )
+        preds.append(
+            {
+                "keypoints": found,
+                "scores": torch.tensor([random.randint(1, 9) / 9 for _ in found], dtype=torch.float64),
+                "labels": torch.tensor([random.randrange(num_classes) for _ in found], dtype=torch.int64),
+            }
+        )
+        target.append(
+            {
+                "keypoints": true,
+                "boxes": corners,
+                "area": torch.tensor([random.uniform(100, 9000) for _ in true], dtype=torch.float64),
+                "iscrowd": torch.tensor([int(random.random() < 0.1) for _ in true], dtype=torch.int64),
+                "labels": torch.tensor([random.randrange(num_classes) for _ in true], dtype=torch.int64),
+                "image_id": image,
+            }
+        )
+    return preds, target
+
+
+def coco_rows(preds, target):
+    results, annotations = [], []
+    for found, true in zip(preds, target, strict=True):
+        for points, score, label in zip(
+            *(found[key].tolist() for key in ("keypoints", "scores", "labels")), strict=True
+        ):
+            row = {"image_id": true["image_id"], "category_id": label, "score": score}
+            results.append(row | {"keypoints": sum(points, [])})
+        keys = ("keypoints", "boxes", "area", "iscrowd", "labels")
+        for points, box, area, crowd, label in zip(*(true[key].tolist() for key in keys), strict=True):
+            row = {"image_id": true["image_id"], "category_id": label, "iscrowd": crowd, "area": area, "bbox": box}
+            count = sum(visibility > 0 for _, _, visibility in points)
+            annotations.append(row | {"keypoints": sum(points, []), "num_keypoints": count})
+    return results, annotations
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_every_number_of_keypoints_is_that_of_pycocotools(seed, num_images):
+    preds, target = keypoint_images(seed, num_images)
+    results, annotations = coco_rows(preds, target)
+    assume(results)
+    metric = fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, target, size=2)
+    found = metric.results()
+    arrays, stats = run_coco(
+        "keypoints",
+        results,
+        annotations,
+        images=[{"id": image} for image in range(num_images)],
+        labels=found.coco.classes.tolist(),
+        sigmas=SIGMAS,
+    )
+    last = {name: values[..., -1:] for name, values in arrays.items()}
+    ours = {name: getattr(found.coco, name)[..., -1:].numpy() for name in arrays}
+    assert max(abs(ours[name] - last[name]).max(initial=0) for name in arrays) <= 1e-12
+    names = ("map", "map_50", "map_75", "map_medium", "map_large", "mar_20", None, None, "mar_medium", "mar_large")
+    pairs = [(found.summary()[name], value) for name, value in zip(names, stats, strict=True) if name]
+    assert max(abs(float(own) - value) for own, value in pairs) <= 1e-12
+
+
+def test_files_of_coco_are_read_with_keypoints(tmp_path):
+    preds, target = keypoint_images(4, 9)
+    results, annotations = coco_rows(preds, target)
+    files = {"results": results, "truth": {"images": [{"id": image} for image in range(9)], "annotations": annotations}}
+    for name, content in files.items():
+        (tmp_path / name).write_text(json.dumps(content))
+    paths = [str(tmp_path / name) for name in files]
+    read = DetectionMAP.coco_to_tm(*paths, iou_type="keypoints")
+    expected = fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, target).compute()
+    assert is_same(fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), *read).compute(), expected)
+    with pytest.raises(ValueError, match="`iou_type` must be one of 'bbox', 'segm', 'keypoints'; got 'rotated'"):
+        DetectionMAP.coco_to_tm(*paths, iou_type="rotated")
+
+
+def test_keypoints_have_cocos_limits_and_area_ranges():
+    metric = DetectionMAP(iou_type="keypoints")
+    assert (metric.max_detection_thresholds, [*metric.area_ranges]) == ([1, 10, 20], ["all", "medium", "large"])
+    other = DetectionMAP(iou_type="keypoints", max_detection_thresholds=[2, 3, 4], area_ranges={"all": (0, 9)})
+    assert (other.max_detection_thresholds, [*other.area_ranges]) == ([2, 3, 4], ["all"])
+
+
+def test_without_boxes_and_areas_those_of_the_labeled_keypoints_count():
+    true = torch.tensor([[[0.0, 0.0, 2.0], [40.0, 40.0, 2.0], [900.0, 0.0, 0.0]]])
+    items = {"keypoints": true, "labels": torch.tensor([1])}
+    metric = DetectionMAP(iou_type="keypoints", sigmas=SIGMAS)
+    metric.update([items | {"scores": torch.tensor([0.5]), "keypoints": true[:, :, :2]}], [items])
+    value = metric.compute()
+    assert (value["map"], value["map_medium"], value["map_large"]) == (1, 1, -1)
+    assert metric.boxes_of(torch.tensor([0]))[1][0]["boxes"].tolist() == [[0, 0, 40, 40]]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"sigmas": SIGMAS}, ValueError, "`sigmas` must be None where iou_type is not 'keypoints'; got (0.05"),
+        ({"iou_type": "keypoints", "sigmas": [-1]}, ValueError, "`sigmas` must be positive and finite; got -1."),
+        (
+            {"iou_type": ("bbox", "keypoints")},
+            ValueError,
+            "`iou_type` must be one of 'bbox', 'segm', 'keypoints', 'rot",
+        ),
+    ],
+)
+def test_a_bad_option_is_named(options, error, message):
+    with pytest.raises(error) as caught:
+        DetectionMAP(**options)
+    assert message in str(caught.value)
+
+
+def rotated_images(seed, num_images):
+    generator = torch.Generator().manual_seed(seed)
+    preds, target = [], []
+    for _ in range(num_images):
+        num = int(torch.randint(1, 6, (1,), generator=generator))
+        true = torch.rand(num, 5, generator=generator, dtype=torch.float64) * torch.tensor([90, 90, 60, 60, 3.0])
+        found = true + torch.randn(num, 5, generator=generator, dtype=torch.float64) * torch.tensor([2, 2, 2, 2, 0.1])
+        labels = torch.arange(num) % 2
+        scores = torch.rand(num, generator=generator)
+        preds.append({"rotated_boxes": found.abs(), "scores": scores, "labels": labels})
+        target.append({"rotated_boxes": true, "labels": labels})
+    return preds, target
+
+
+def upright(items, swapped):
+    """Boxes that are not turned, once given as such, once as lying on the side and turned by a right angle."""
+    order = [0, 1, 3, 2] if swapped else [0, 1, 2, 3]
+    angle = math.pi / 2 if swapped else 0.0
+    rows = [torch.cat([i["rotated_boxes"][:, order], torch.full((len(i["labels"]), 1), angle)], 1) for i in items]
+    return [item | {"rotated_boxes": row.double()} for item, row in zip(items, rows, strict=True)]
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_rotated_boxes_that_are_not_turned_have_the_values_of_boxes(swapped):
+    preds, target = rotated_images(1, 12)
+    plain = [[item | {"boxes": item["rotated_boxes"][:, :4]} for item in side] for side in (preds, target)]
+    expected = fed(DetectionMAP("cxcywh"), *plain).compute()
+    metric = fed(DetectionMAP("cxcywh", iou_type="rotated"), upright(preds, swapped), upright(target, swapped))
+    assert is_same(metric.compute(), expected)
+
+
+def test_a_box_that_is_turned_is_held_by_a_larger_one():
+    side = math.sqrt(2)
+    items = {"rotated_boxes": torch.tensor([[5.0, 5.0, side, side, math.pi / 4]]).double(), "labels": torch.tensor([1])}
+    metric = DetectionMAP(iou_type="rotated")
+    metric.update([items | {"scores": torch.tensor([0.5])}], [items])
+    assert metric.compute()["map"] == 1
+    assert metric.boxes_of(torch.tensor([0]))[0][0]["boxes"][0].tolist() == pytest.approx([4, 4, 6, 6])
+
+
+def test_the_order_of_images_and_merging_change_no_number():
+    preds, target = rotated_images(3, 10)
+    target = [item | {"image_id": place} for place, item in enumerate(target)]
+    expected = fed(DetectionMAP(iou_type="rotated"), preds, target).compute()
+    first, second = (
+        fed(DetectionMAP(iou_type="rotated"), preds[part], target[part]) for part in (slice(4, None), slice(4))
+    )
+    first.merge_state(second)
+    assert is_same(first.compute(), expected)
+    assert 0 < expected["map"] < 1
+
+
+def test_arrays_differ_where_a_keypoint_is_moved():
+    """The comparison with pycocotools can fail."""
+    preds, target = keypoint_images(4, 9)
+    results, annotations = coco_rows(preds, target)
+    images = [{"id": image} for image in range(9)]
+    arrays, _ = run_coco(
+        "keypoints", results, annotations, images=images, labels=[0, 1], sigmas=SIGMAS, limits=[1, 10, 20]
+    )
+    metric = fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=(0.01, 0.02, 0.03)), preds, target)
+    assert largest_difference(metric.results().coco, arrays) > 0.01

@@ -1,0 +1,50 @@
+"""Areas of rotated boxes, by clipping polygons: nothing here may come from the package."""
+
+import math
+from collections.abc import Sequence
+
+Polygon = list[tuple[float, float]]
+
+
+def corners(box: Sequence[float]) -> Polygon:
+    """Of center, width, height, angle: turned from the x axis to the y axis."""
+    x, y, width, height, angle = box
+    turned = []
+    for along, across in ((-1, -1), (1, -1), (1, 1), (-1, 1)):
+        u, v = along * width / 2, across * height / 2
+        turned.append((x + u * math.cos(angle) - v * math.sin(angle), y + u * math.sin(angle) + v * math.cos(angle)))
+    return turned
+
+
+def area(polygon: Polygon) -> float:
+    pairs = zip(polygon, polygon[1:] + polygon[:1], strict=True)
+    return sum(x * other_y - other_x * y for (x, y), (other_x, other_y) in pairs) / 2
+
+
+def clipped(polygon: Polygon, start: tuple[float, float], end: tuple[float, float]) -> Polygon:
+    """What of a polygon is on the inner side of a line."""
+
+    def side(point: tuple[float, float]) -> float:
+        return (end[0] - start[0]) * (point[1] - start[1]) - (end[1] - start[1]) * (point[0] - start[0])
+
+    kept: Polygon = []
+    for point, following in zip(polygon, polygon[1:] + polygon[:1], strict=True):
+        here, there = side(point), side(following)
+        if here >= 0:
+            kept.append(point)
+        if here * there < 0:
+            share = here / (here - there)
+            kept.append((point[0] + share * (following[0] - point[0]), point[1] + share * (following[1] - point[1])))
+    return kept
+
+
+def rotated_iou(box: Sequence[float], other: Sequence[float], *, is_crowd: bool = False) -> float:
+    """Intersection over union; where `other` is a crowd, over the area of `box` alone."""
+    if min(*box[2:4], *other[2:4]) == 0:
+        return 0.0
+    polygon, edges = corners(box), corners(other)
+    for start, end in zip(edges, edges[1:] + edges[:1], strict=True):
+        polygon = clipped(polygon, start, end) if polygon else []
+    common = area(polygon) if polygon else 0.0
+    union = box[2] * box[3] if is_crowd else box[2] * box[3] + other[2] * other[3] - common
+    return common / union if common > 0 else 0.0
