@@ -28,10 +28,12 @@ def _seed() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_ranked_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reid_torchmetrics.metrics.reid import ranking_cache  # noqa: PLC0415 - after the hook
+def _nothing_ranked_or_matched_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    from reid_torchmetrics.metrics.detection import match_cache  # noqa: PLC0415 - after the hook
+    from reid_torchmetrics.metrics.reid import ranking_cache  # noqa: PLC0415
 
     monkeypatch.setattr(ranking_cache, "rankings", ranking_cache.RankingCache())
+    monkeypatch.setattr(match_cache.matchings, "_entries", [])
 
 
 @pytest.fixture(autouse=True)

@@ -236,9 +236,9 @@ class DetectionMAP(BoxMetric):
             _checks.one_of("iou_type", iou_type, self.iou_type)
         _checks.boolean("across_classes", across_classes)
         _checks.boolean("boxes", boxes)
-        request = replace(self._plain_request(iou_type), with_origins=True, across_classes=across_classes)
 
         def evaluate() -> DetectionResults:
+            request = replace(self._plain_request(iou_type), with_origins=True, across_classes=across_classes)
             found = self._results(self._match(request))
             return replace(found, boxes=self._boxes_by_image(found.images, "all")) if boxes else found
 
