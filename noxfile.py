@@ -48,6 +48,7 @@ def benchmarks(session: nox.Session) -> None:
         session.install("-c", "constraints.txt", "-e", ".[bench]")
     for script in (
         *("ranking_speed", "shared_machine", "peak_memory", "step_cost", "device_waits", "distributed_cost"),
-        *("detection_speed", "detection_shapes", "detection_memory", "detection_scaling", "detection_collectives"),
+        *("detection_speed", "detection_shapes", "detection_masks", "detection_memory", "detection_scaling"),
+        "detection_collectives",
     ):
         session.run("python", f"benchmarks/{script}.py")

@@ -71,7 +71,7 @@ def torchmetrics(backend: str) -> Callable[[Batch, Batch], list[float]]:
 def _of_metric(metric, preds: Batch, target: Batch) -> list[float]:
     for start in range(0, len(target), BATCH):
         metric.update(preds[start : start + BATCH], target[start : start + BATCH])
-    return numbers(metric, COCO_LIMITS)
+    return numbers(metric.compute(), COCO_LIMITS)
 
 
 def pycocotools(preds: Batch, target: Batch) -> list[float]:
