@@ -207,3 +207,14 @@ def test_arrays_differ_where_a_keypoint_is_moved():
     )
     metric = fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=(0.01, 0.02, 0.03)), preds, target)
     assert largest_difference(metric.results().coco, arrays) > 0.01
+
+
+def test_an_object_without_labeled_keypoints_is_ignored_across_classes():
+    points = torch.zeros(2, 17, 3)
+    points[:, :, :2] = torch.arange(2 * 17 * 2).view(2, 17, 2)
+    points[0, :, 2] = 2  # the second object has none
+    found = {"keypoints": points, "scores": torch.tensor([0.9, 0.8]), "labels": torch.tensor([1, 1])}
+    metric = fed(DetectionMAP(iou_type="keypoints"), [found], [{"keypoints": points, "labels": torch.tensor([1, 2])}])
+    matrix = metric.results(across_classes=True).confusion_matrix(confidence=0.5)
+    assert matrix.counts[:-1].sum() == 1  # of ground truths only the first counts, and is found
+    assert matrix.counts[0, 0] == 1

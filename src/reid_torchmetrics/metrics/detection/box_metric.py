@@ -116,10 +116,9 @@ class BoxMetric(GrowingStates, CocoFiles):
             target: for each image a dict of `boxes` [ground truths, 4] and `labels` [ground truths], int, and, where
                 there are, `iscrowd` [ground truths], other than 0 for a region with many objects, `area`
                 [ground truths], which decides on the area range, where it is not positive that of the mask, or width
-                times height, and
-                `image_id`, an int or a tensor of one: the number of the image in its data set, for all images or
-                none. Of images with the same number the first counts; `compute` raises a ValueError if their ground
-                truths differ, because then they are not repetitions.
+                times height, and `image_id`, an int or a tensor of one: the number of the image in its data set, for
+                all images or none. Of images with the same number the first counts; `compute` raises a ValueError if
+                their ground truths differ, because then they are not repetitions.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.

@@ -32,7 +32,7 @@ from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.python_values import python_bool, python_numbers
 from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
-from reid_torchmetrics.metrics.detection.single_values import SingleValue, check_confidence, prefix
+from reid_torchmetrics.metrics.detection.single_values import chosen_value, prefix
 from reid_torchmetrics.metrics.detection.unsound_boxes import check_invalid
 
 AVERAGES = ("macro", "micro")
@@ -155,14 +155,8 @@ class DetectionMAP(BoxMetric):
         self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
         self._set_area_ranges(default_ranges if area_ranges is None else area_ranges)
         self.class_names = named_classes(class_names)
-        self._set_metric(metric, confidence)
-
-    def _set_metric(self, metric: str | None, confidence: float | None) -> None:
-        check_confidence(confidence, metric)
         self.metric, self.confidence = metric, confidence
-        self._single = None if metric is None else SingleValue.parsed(metric, self._grid(), self.iou_type)
-        if metric is not None and self._single is not None:
-            self._single.check_options(metric, self.average, confidence)
+        self._single = chosen_value(metric, self._grid(), self.iou_type, average=average, confidence=confidence)
 
     def _set_thresholds(
         self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, interpolation: str

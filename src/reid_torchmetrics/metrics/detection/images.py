@@ -198,12 +198,10 @@ class NumberedImages:
         )
         if iou_type in held.tables:
             shapes = held.tables[iou_type].shapes(held.detection_counts, held.ground_truth_counts)
-            true = {"boxes": shapes[1], "areas": held.areas_of_ground_truths(iou_type)}
-            return Detections.unchecked(**columns[0] | {"boxes": shapes[0]}), GroundTruths.unchecked(
-                **columns[1] | true
-            )
-        # They were checked when they came, but have been converted since: all are looked at together.
-        if are_sound({name: getattr(held, name) for name in STATES}, "xywh"):
+            columns[0]["boxes"], columns[1]["boxes"] = shapes
+            columns[1]["areas"] = held.areas_of_ground_truths(iou_type)
+        # Boxes were checked when they came, but have been converted since: all are looked at together.
+        if iou_type in held.tables or are_sound({name: getattr(held, name) for name in STATES}, "xywh"):
             return Detections.unchecked(**columns[0]), GroundTruths.unchecked(**columns[1])
         return Detections(**columns[0]), GroundTruths(**columns[1])
 

@@ -56,13 +56,6 @@ class SingleValue:
         iou_type, name = names[name]
         return cls(name, int(label), iou_type)
 
-    def check_options(self, text: str, average: str, confidence: float | None) -> None:
-        """Raise unless the number that a text names fits options of the metric."""
-        if self.label is not None and average == "micro":
-            raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {text!r}.")
-        if confidence is not None and not self.is_point:
-            raise _no_point(text, confidence)
-
     @property
     def is_point(self) -> bool:
         """Whether it depends on a confidence."""
@@ -101,19 +94,21 @@ class SingleValue:
         return POINT_VALUES[kind](points)[place, chosen].nanmean().nan_to_num(0.0)
 
 
-def check_confidence(confidence: float | None, metric: str | None) -> None:
-    """Raise unless a confidence is a number, and there is a number for which it is asked."""
+def chosen_value(
+    metric: str | None, grid: CocoGrid, iou_types: Sequence[str], *, average: str, confidence: float | None
+) -> SingleValue | None:
+    """The number that a metric gives alone, if it is to; raise unless its other options fit that."""
+    value = None if metric is None else SingleValue.parsed(metric, grid, iou_types)
+    if value is not None and value.label is not None and average == "micro":
+        raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {metric!r}.")
     if confidence is not None:
         _checks.number("confidence", confidence)
-        if metric is None:
-            raise _no_point(metric, confidence)
-
-
-def _no_point(metric: str | None, confidence: float) -> ValueError:
-    return ValueError(
-        "`confidence` must be None unless `metric` is a precision, recall or F1, such as 'f1_50'; got"
-        f" {confidence} for {metric!r}."
-    )
+        if value is None or not value.is_point:
+            raise ValueError(
+                "`confidence` must be None unless `metric` is a precision, recall or F1, such as 'f1_50'; got"
+                f" {confidence} for {metric!r}."
+            )
+    return value
 
 
 def prefix(iou_type: str, iou_types: Sequence[str]) -> str:

@@ -113,9 +113,8 @@ def pair_objects(
     _checks.fraction("at_least", at_least)
     if at_least == 0:
         raise ValueError(f"`at_least` must be above 0, which all boxes of an image reach; got {at_least}.")
-    one_class = replace(detections, labels=torch.zeros_like(detections.labels))
-    all_true = replace(ground_truths, labels=torch.zeros_like(ground_truths.labels))
-    pairs = find_pairs(one_class, all_true, at_least=at_least, max_bytes=max_bytes)
+    of_one_class = detections.of_one_class(), ground_truths.of_one_class()
+    pairs = find_pairs(*of_one_class, at_least=at_least, max_bytes=max_bytes)
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
     crowds = ground_truths.is_crowd
     is_crowd = torch.zeros_like(areas, dtype=torch.bool) if crowds is None else crowds

@@ -71,7 +71,12 @@ class Detections:
 
     def at(self, rows: Int[Tensor, " rows"]) -> Detections:
         """Some of the detections."""
-        return Detections(self.boxes[rows], self.scores[rows], self.labels[rows], self.images[rows])
+        columns = {name: column[rows] for name, column in vars(self).items()}
+        return Detections.unchecked(**columns)
+
+    def of_one_class(self) -> Detections:
+        """The same with the label 0 for all."""
+        return Detections.unchecked(**(vars(self) | {"labels": torch.zeros_like(self.labels)}))
 
 
 @dataclass(frozen=True)
@@ -117,6 +122,9 @@ class GroundTruths:
 
     def at(self, rows: Int[Tensor, " rows"]) -> GroundTruths:
         """Some of the ground truths."""
-        is_crowd = None if self.is_crowd is None else self.is_crowd[rows]
-        areas = None if self.areas is None else self.areas[rows]
-        return GroundTruths(self.boxes[rows], self.labels[rows], self.images[rows], is_crowd, areas)
+        columns = {name: None if column is None else column[rows] for name, column in vars(self).items()}
+        return GroundTruths.unchecked(**columns)
+
+    def of_one_class(self) -> GroundTruths:
+        """The same with the label 0 for all."""
+        return GroundTruths.unchecked(**(vars(self) | {"labels": torch.zeros_like(self.labels)}))

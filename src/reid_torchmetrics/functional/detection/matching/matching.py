@@ -9,7 +9,7 @@ each area range. Source: `COCOeval.evaluateImg` of pycocotools, whose results th
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -115,14 +115,13 @@ def _match(
     keep_ground_truths: bool,
     max_bytes: int,
 ) -> Matches:
-    iou_thresholds, max_detections, area_ranges = grid.iou_thresholds, grid.max_detections, grid.area_ranges
-    rows = None
+    iou_thresholds, area_ranges, rows = grid.iou_thresholds, grid.area_ranges, None
     if classes is None:
         classes = distinct_labels(detections.labels, ground_truths.labels)
     else:
         classes = classes.long().unique()
         detections, ground_truths, rows = _of_classes(detections, ground_truths, classes)
-    most = max(max_detections)
+    most = max(grid.max_detections)
     ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, most)
 
     # Thresholds ascend from here on, so that a pair passes the first ones: a number says which.
@@ -135,12 +134,8 @@ def _match(
     ignored = _ignored(ordered_ground_truths, areas, ranges)
     kinds = find_kinds(ordered_ground_truths, shapes[1], ignored)
     pairs = overlapping(ordered_detections, kinds.ground_truths, *shapes, at_least=thresholds[0], max_bytes=max_bytes)
-    if are_few(pairs, kinds, thresholds):
-        taken = assign_few(pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths)
-    else:
-        taken = assign(
-            pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
-        )
+    way = assign_few if are_few(pairs, kinds, thresholds) else partial(assign, max_bytes=max_bytes)
+    taken = way(pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths)
 
     # Of detections by class and score, [detections] each; `within` drops those that were no candidates.
     num_positives = classes.new_zeros((len(area_ranges), len(classes)))
@@ -153,12 +148,12 @@ def _match(
         class_index=ordered_detections.class_index,
         images=ordered_detections.images,
         rows=rows_in_order,
-        limits=_limits(ordered_detections, max_detections),
+        limits=_limits(ordered_detections, grid.max_detections),
         area_bits=ranges.bits(shapes[0].areas()).index_select(0, rows_in_order),
         **vars(taken),
     )
     if most < len(rows_in_order):
-        matches = matches.within(len(max_detections) - 1)
+        matches = matches.within(len(grid.max_detections) - 1)
     return _named(matches, rows, np.argsort(ascending).tolist())
 
 
