@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from reid_torchmetrics.metrics.detection.images import NumberedImages
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.python_values import python_bool
+from reid_torchmetrics.metrics.detection.single_values import name_and_label
 
 _NOT_DECISIVE = {"self", "max_bytes", "kwargs"}
 """arguments that do not change what `compute` gives"""
@@ -77,15 +77,7 @@ class EvaluatorMetric(BoxMetric):
         self.iou_thresholds, self.max_bytes = [*iou_thresholds], max_bytes
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.metric = metric
-        self._single = None if metric is None else self._parsed(metric)
-
-    def _parsed(self, metric: str) -> tuple[str, int | None]:
-        name, slash, label = metric.rpartition("/") if isinstance(metric, str) else (metric, "", "")
-        name = name if slash else metric
-        _checks.one_of("metric", name, self.VALUES)
-        if slash and not re.fullmatch(r"-?\d+", label):
-            raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {metric!r}.")
-        return name, int(label) if slash else None
+        self._single = None if metric is None else name_and_label(metric, self.VALUES)
 
     @abstractmethod
     def _class_values(self, matches: Matches) -> tuple[Tensor, dict[str, Tensor]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,16 +45,9 @@ class SingleValue:
         names = {
             prefix(each, iou_types) + name: (each, name) for each in iou_types for name in single_value_names(grid)
         }
-        if not isinstance(text, str) or text in names:
-            _checks.one_of("metric", text, names)
-            iou_type, name = names[text]
-            return cls(name, iou_type=iou_type)
-        name, slash, label = text.rpartition("/")
-        _checks.one_of("metric", name if slash else text, names)
-        if not re.fullmatch(r"-?\d+", label):
-            raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {text!r}.")
+        name, label = name_and_label(text, names)
         iou_type, name = names[name]
-        return cls(name, int(label), iou_type)
+        return cls(name, label, iou_type)
 
     @property
     def is_point(self) -> bool:
@@ -109,6 +102,22 @@ def chosen_value(
                 f" {confidence} for {metric!r}."
             )
     return value
+
+
+def name_and_label(text: str, names: Collection[str]) -> tuple[str, int | None]:
+    """One of some names, and the label behind a slash, None without one.
+
+    Raises:
+        ValueError: no such name, or what follows a slash is no label.
+    """
+    if not isinstance(text, str) or text in names:
+        _checks.one_of("metric", text, names)
+        return text, None
+    name, slash, label = text.rpartition("/")
+    _checks.one_of("metric", name if slash else text, names)
+    if not re.fullmatch(r"-?\d+", label):
+        raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {text!r}.")
+    return name, int(label)
 
 
 def prefix(iou_type: str, iou_types: Sequence[str]) -> str:
