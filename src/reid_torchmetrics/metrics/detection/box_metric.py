@@ -25,6 +25,7 @@ from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.packing import Batch, pack
 from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
+from reid_torchmetrics.metrics.detection.unsound_shapes import without_unsound_objects
 
 _NUM_LIMITS = 3
 
@@ -140,11 +141,17 @@ class BoxMetric(GrowingStates, CocoFiles):
         """What a batch adds to the states."""
         if not self._shape_types:
             return pack(preds, target, self.box_format, self.device, drop=self.invalid == "drop")
+        num_dropped = 0
+        if self.invalid == "drop":
+            has_boxes = "bbox" in self.iou_type
+            preds, target, num_dropped = without_unsound_objects(
+                preds, target, self._shape_types, box_format=self.box_format, has_boxes=has_boxes
+            )
         shapes = ShapeBatch.read(preds, target, self._shape_types, self.box_format)
         if "bbox" not in self.iou_type:
             shapes = shapes.with_boxes()
         batch = pack(shapes.preds, shapes.target, self.box_format, self.device)
-        return batch._replace(states=batch.states | shapes.states(batch.states))
+        return batch._replace(states=batch.states | shapes.states(batch.states), num_dropped=num_dropped)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's images, whose boxes must be given in the same format.
@@ -169,9 +176,10 @@ class BoxMetric(GrowingStates, CocoFiles):
     def _warn_of_dropped(self, num_dropped: int) -> None:
         if num_dropped and not self._has_warned:
             self._has_warned = True
+            what = "objects" if self._shape_types else "boxes"
             warnings.warn(
-                f"Of this batch {num_dropped} boxes were dropped, which are not finite or have a negative size. Others"
-                " will be without a warning; `num_dropped` of the metric counts them.",
+                f"Of this batch {num_dropped} {what} were dropped, which are not finite or have a negative size."
+                " Others will be without a warning; `num_dropped` of the metric counts them.",
                 stacklevel=4,  # the line that calls `update`
             )
 

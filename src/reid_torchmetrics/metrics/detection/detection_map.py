@@ -33,7 +33,7 @@ from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.python_values import python_bool, python_numbers
 from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
 from reid_torchmetrics.metrics.detection.single_values import chosen_value, prefix
-from reid_torchmetrics.metrics.detection.unsound_boxes import check_invalid
+from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID
 
 AVERAGES = ("macro", "micro")
 _NOT_DECISIVE = {"self", "backend", "max_bytes", "kwargs"}  # arguments that do not change what `compute` gives
@@ -97,8 +97,9 @@ class DetectionMAP(BoxMetric):
             detection is accepted. A label behind a slash, as in "map_50/7", stands for that class alone.
         confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
             of F1 over the classes.
-        invalid: "raise", boxes, scores and areas that are not finite and boxes of negative size are an error; "drop",
-            they are left out, with one warning, and `num_dropped` counts those of this process; for boxes only.
+        invalid: "raise", boxes, scores, areas, keypoints and rotated boxes that are not finite and negative sizes are
+            an error; "drop", such objects are left out, with one warning, and `num_dropped` counts those of this
+            process.
         sigmas: of keypoints, one for each; by default those of COCO's 17, see `object_keypoint_similarity`.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
@@ -148,7 +149,7 @@ class DetectionMAP(BoxMetric):
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
         _checks.positive_int("max_bytes", max_bytes)
-        check_invalid(invalid, self.iou_type)
+        _checks.one_of("invalid", invalid, INVALID)
         self.invalid, self.average, self.max_bytes = invalid, average, max_bytes
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.extended_summary = python_bool("extended_summary", extended_summary)
