@@ -94,8 +94,8 @@ def test_what_is_wrong_otherwise_is_refused_even_so():
 def test_thresholds_and_limits_may_be_numbers_of_numpy_and_tensors():
     options = {
         "iou_thresholds": [np.float32(0.75), torch.tensor(0.5), np.float64(0.5)],
-        "rec_thresholds": [torch.tensor(0.0), np.float64(0.5), 0.5, np.float32(1)],
-        "max_detection_thresholds": [torch.tensor(10), np.int64(1), 100],
+        "rec_thresholds": [torch.tensor(0.5), np.float64(0), 0.5, np.float32(1)],
+        "max_detection_thresholds": [torch.tensor(10), np.float64(1), 100],
     }
     plain = {
         "iou_thresholds": [0.75, 0.5, 0.5],

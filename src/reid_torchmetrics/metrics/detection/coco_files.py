@@ -51,7 +51,7 @@ class CocoFiles(ABC):
         values as float64, as they are in the files, and gives `image_id`.
 
         Args:
-            coco_preds: path of a list of results.
+            coco_preds: path of a list of results; those of masks alone have the boxes of their masks.
             coco_target: path of a data set.
             iou_type: what to read. "segm" gives `masks`, lists of dicts of run lengths; polygons become such, for which
                 images of the data set need `height` and `width`. "keypoints" gives `keypoints`. "rotated" has no files.

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.inputs import RunLengths
+from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
 from reid_torchmetrics.metrics.detection.images import Images
 
 
@@ -79,13 +79,15 @@ def read(
     sides = (results, found, results_path), (data_set["annotations"], true, data_set_path)
     for (rows, images, path), has_box in zip(sides, has_boxes, strict=True):
         for row in rows:
-            _check_row(row, path, has_box=has_box)
+            _check_row(row, path, has_box=has_box and not (rows is results and row.get("segmentation")))
             image = row["image_id"]
             if image not in images:
                 raise ValueError(
                     f"`{path}` must have boxes of images of the data set only; got one of image {image!r}."
                 )
             images[image].append(row)
+    if has_boxes[0]:
+        _add_boxes(results, {image["id"]: image for image in data_set["images"]})
     shapes = {name: SHAPE_READERS[name] for name in iou_type if name in SHAPE_READERS}
     preds, target = [], []
     for image in data_set["images"]:
@@ -100,12 +102,20 @@ def read(
 
 def _check_row(row: Mapping[str, Any], path: str, *, has_box: bool) -> None:
     """Raise unless a row has a box, if it is read, and ids that are ints."""
-    if has_box and "bbox" not in row:
+    if has_box and not row.get("bbox"):
         came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
         raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row.get('image_id')!r}.")
     for key, value in (("image_id", row["image_id"]), ("category_id", row.get("category_id", 0))):
         if not isinstance(value, (int, float)) or value != int(value):
             raise ValueError(f"`{path}` must have whole numbers as `{key}`; got {value!r}.")
+
+
+def _add_boxes(results: list[dict[str, Any]], images: Mapping[Any, Mapping[str, Any]]) -> None:
+    """Give results of masks alone the boxes of their masks, as COCO's API does."""
+    for row in results:
+        if not row.get("bbox"):
+            masks = RunLengths.from_coco([_of_polygons(row["segmentation"], images[row["image_id"]])])
+            row["bbox"] = checked_masks("segmentation", masks).boxes()[0].tolist()
 
 
 def _run_lengths(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> list[dict[str, Any]]:

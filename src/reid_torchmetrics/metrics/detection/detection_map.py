@@ -19,7 +19,6 @@ from reid_torchmetrics.functional.detection.inputs import (
     AreaRange,
     CocoGrid,
     check_area_ranges,
-    check_recalls,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
@@ -30,7 +29,7 @@ from reid_torchmetrics.metrics.detection.computed_values import Wanted, computed
 from reid_torchmetrics.metrics.detection.iou_types import defaults_of
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
-from reid_torchmetrics.metrics.detection.python_values import python_bool, python_numbers
+from reid_torchmetrics.metrics.detection.python_values import python_bool, python_ints, python_numbers
 from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
 from reid_torchmetrics.metrics.detection.single_values import chosen_value, prefix
 from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID
@@ -53,8 +52,8 @@ _DEFAULTS = {
 class DetectionMAP(BoxMetric):
     """Mean average precision and recall of detected boxes as COCO defines them: the numbers of pycocotools.
 
-    It takes the place of `torchmetrics.detection.MeanAveragePrecision` for boxes: arguments, `update`, and keys and
-    shapes of what `compute` gives are the same. It runs on the device of the boxes and needs neither torchvision nor
+    It takes the place of `torchmetrics.detection.MeanAveragePrecision`: arguments, `update`, and keys and shapes of
+    what `compute` gives are the same. It runs on the device of the boxes and needs neither torchvision nor
     pycocotools. It deliberately differs in:
 
     - The default thresholds are those of pycocotools, in float64. TorchMetrics rounds them to float32, which moves
@@ -75,7 +74,8 @@ class DetectionMAP(BoxMetric):
         iou_type: "bbox", boxes; "segm", masks; "keypoints"; "rotated", rotated boxes; or ("bbox", "segm"): then the
             type is put in front of the names of all values but `classes`, as in `bbox_map` and `segm_map`.
         iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
-        rec_thresholds: recalls, in ascending order, at which precision is read; by default 0, 0.01, ..., 1.
+        rec_thresholds: recalls at which precision is read, which are put in ascending order; by default 0, 0.01, ...,
+            1.
         max_detection_thresholds: three limits of the detections of an image and class, of which those with the highest
             scores count; by default 1, 10, 100, of keypoints 1, 10, 20.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
@@ -144,7 +144,7 @@ class DetectionMAP(BoxMetric):
     ) -> None:
         default_limits, default_ranges = defaults_of(iou_type)
         limits = default_limits if max_detection_thresholds is None else max_detection_thresholds
-        super().__init__(box_format, python_numbers(limits), **kwargs)
+        super().__init__(box_format, python_ints(limits), **kwargs)
         self._set_iou_type(iou_type, sigmas)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
@@ -170,8 +170,9 @@ class DetectionMAP(BoxMetric):
         iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else python_numbers(iou_thresholds)
         rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else python_numbers(rec_thresholds)
         _checks.fractions("iou_thresholds", iou_thresholds)
-        check_recalls("rec_thresholds", rec_thresholds)
-        self.iou_thresholds, self.rec_thresholds = [*iou_thresholds], [*rec_thresholds]
+        _checks.fractions("rec_thresholds", rec_thresholds)
+        self.iou_thresholds = [*map(float, iou_thresholds)]
+        self.rec_thresholds = sorted(map(float, rec_thresholds))
         self.interpolation = interpolation
 
     def _set_area_ranges(self, area_ranges: Mapping[str, AreaRange]) -> None:
