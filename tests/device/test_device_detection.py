@@ -103,6 +103,20 @@ def test_masks_give_the_values_of_the_cpu(device, deterministic, iou_type):
     assert_as_on_the_cpu(device, values)
 
 
+@pytest.mark.filterwarnings("ignore:Of this batch")
+def test_masks_that_are_left_out_are_those_of_the_cpu(device, deterministic):
+    samples = mask_images(5, 6)
+    samples[0][0]["scores"] = samples[0][0]["scores"] / 0
+
+    def values(where):
+        given = [[dict(zip(item, moved([*item.values()], where), strict=True)) for item in side] for side in samples]
+        metric = fed(DetectionMAP(iou_type="segm", invalid="drop").to(where), *given)
+        assert metric.num_dropped == len(samples[0][0]["scores"]) > 0
+        return metric.compute()
+
+    assert_as_on_the_cpu(device, values)
+
+
 def test_boxes_that_are_kept_are_those_of_the_cpu(device):
     def kept(where):
         found, _ = packed(where)
