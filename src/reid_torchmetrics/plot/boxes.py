@@ -125,7 +125,10 @@ def draw_box_grid(
 
 
 def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
-    return f"image {int(ground_truths['image_id'])}" if "image_id" in ground_truths else None
+    if "image_id" not in ground_truths:
+        return None
+    image = ground_truths["image_id"]
+    return str(image) if isinstance(image, str) else f"image {int(image)}"
 
 
 def _grid(drawn: Sequence[Image], columns: int) -> NDArray[np.uint8]:
