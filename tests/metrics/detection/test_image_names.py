@@ -175,6 +175,7 @@ def test_a_name_that_comes_again_counts_once_and_other_ground_truths_are_an_erro
 
 
 FOUND = {"boxes": box(0, 0, 5, 5), "scores": torch.ones(1), "labels": torch.ones(1, dtype=torch.int64)}
+ONE = FOUND["labels"]
 TRUE = {"boxes": FOUND["boxes"], "labels": FOUND["labels"]}
 
 
@@ -188,7 +189,7 @@ def of(*ids: object) -> tuple[list[dict], list[dict]]:
     [
         (("a", 3), TypeError, "`target[1]['image_id']` must be a str like `target[0]['image_id']`; got 3."),
         ((3, 4, "b"), TypeError, "`target[2]['image_id']` must be an int like `target[0]['image_id']`; got 'b'."),
-        (("a", torch.tensor(3)), TypeError, "`target[1]['image_id']` must be a str like `target[0]['image_id']`; got tensor(3)."),
+        (("a", ONE), TypeError, "`target[1]['image_id']` must be a str like `target[0]['image_id']`; got tensor([1])."),
         (("a", None), TypeError, "`target[1]['image_id']` must be an int, a tensor of one int or a str; got NoneType."),
     ],
 )  # fmt: skip
