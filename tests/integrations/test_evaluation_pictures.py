@@ -20,6 +20,7 @@ from tests.integrations.pictured_module import (
     PicturedModule,
     files,
     fit,
+    image,
     loader,
     named,
     picture,

@@ -110,10 +110,8 @@ def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
         asked.append(name)
         return np.zeros((300, 300, 3), dtype=np.uint8)
 
-    boxes = {
-        "detections": dict(zip(names, problems.DETECTIONS, strict=True)),
-        "ground_truths": dict(zip(names, truths)),
-    }
+    sides = {"detections": problems.DETECTIONS, "ground_truths": truths}
+    boxes = {side: dict(zip(names, values, strict=True)) for side, values in sides.items()}
     page = read(write_report(metric.results(), tmp_path / "r.html", pictures=image, **boxes))
     assert asked == [names[1]]
     (row,) = section(page, "images").rows("Boxes of each image")
