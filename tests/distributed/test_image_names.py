@@ -10,6 +10,7 @@ from unittest import mock
 
 import pytest
 import torch
+from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.functional.world import DistributedMetricError
@@ -147,7 +148,8 @@ def test_boxes_are_asked_for_by_name_wherever_they_are(chosen):
 def every_metric(process: int, size: int, sharding: str) -> list[object]:
     own = at(SEEN, SHARDINGS[sharding](len(NAMES), size)[process])
     metric = DetectionMAP(**OPTIONS)
-    values = [fed(each, *own).compute() for each in (metric, VocMAP(), YoloMAP(), DetectionMetrics())]
+    gathered = DetectionMAP(dist_sync_fn=gather_all_tensors)
+    values = [fed(each, *own).compute() for each in (metric, gathered, VocMAP(), YoloMAP(), DetectionMetrics())]
     found = fed(VocMAP(), *own).results().ranked
     boxes = numbers_of(metric.boxes_of(["b/á.jpg", ""]))
     return [prints(values[0] | {"ious": {}}), [*values[0]["ious"]], *map(prints, values[1:]), found.image_ids, boxes]

@@ -120,7 +120,8 @@ def draw_box_grid(
     for number, (picture, found, true) in enumerate(zip(pictures, detections, ground_truths, strict=True)):
         boxes = judgment.judge(found, true, f"[{number}]")
         title = _title_of(true) if titles is None else titles[number]
-        drawn.append(draw_judged(as_image(f"pictures[{number}]", picture), boxes, names or {}, height, title))
+        image = as_image(f"pictures[{number}]", picture)
+        drawn.append(draw_judged(image, boxes, names or {}, height, title, is_name=titles is None))
     return _grid(drawn, columns)
 
 

@@ -184,6 +184,14 @@ def of(*ids: object) -> tuple[list[dict], list[dict]]:
     return [FOUND] * len(ids), [TRUE | {"image_id": each} for each in ids]
 
 
+def test_of_equal_scores_that_of_the_first_name_comes_first():
+    nothing = {"boxes": torch.empty(0, 4), "labels": torch.tensor([])}
+    metrics = [DetectionMAP(metric="map") for _ in range(4)]  # which are there together, with the same boxes
+    for held, names in zip(metrics, (("a", "b"), ("b", "a"), ("9", "10"), ("é", "ê")), strict=True):
+        held.update([FOUND, FOUND], [TRUE | {"image_id": names[0]}, nothing | {"image_id": names[1]}])
+    assert [float(held.compute()) for held in metrics] == [1, 0.5, 0.5, 1]  # right first, or wrong first
+
+
 @pytest.mark.parametrize(
     ("ids", "kind", "message"),
     [
