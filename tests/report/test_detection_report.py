@@ -100,7 +100,7 @@ def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
 
 
 def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
-    names = ["rooms/a.jpg", "rooms/<b>.jpg"]
+    names = ["rooms/a.jpg", "rooms/<b>.jpg", "rooms/c.jpg"]
     metric = DetectionMAP()
     truths = [each | {"image_id": name} for each, name in zip(problems.GROUND_TRUTHS, names, strict=True)]
     metric.update(problems.DETECTIONS, truths)
