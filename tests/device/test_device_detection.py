@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.detection import (
     to_xywh,
 )
 from tests.device.problems import assert_as_on_the_cpu, moved
-from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.detection_samples import fed, images, named
 from tests.metrics.detection.mask_samples import mask_images
 
 PREDICTED, TRUE = images(51, 12, with_ids=True)
@@ -269,10 +269,12 @@ def test_images_on_the_cpu_give_values_on_the_device_of_the_metric(device, optio
     assert_as_on_the_cpu(device, value)
 
 
-@pytest.mark.parametrize("with_ids", [True, False])
+@pytest.mark.parametrize("ids", [int, str, None])
 @pytest.mark.parametrize("average", ["macro", "micro"])
-def test_results_answer_as_on_the_cpu(device, deterministic, average, with_ids):
-    given = images(53, 12, with_ids=with_ids)
+def test_results_answer_as_on_the_cpu(device, deterministic, average, ids):
+    given = images(53, 12, with_ids=ids is not None)
+    if ids is str:
+        given = given[0], named(given[1], [*"abcdefghijkl"])
 
     def answers(where):
         metric = fed(DetectionMAP(average=average).to(where), *moved(given, where))
@@ -298,6 +300,18 @@ def test_boxes_of_images_are_those_of_the_cpu(device):
         metric = fed(DetectionMAP().to(where), *moved((PREDICTED, TRUE), where))
         worst = metric.results().worst_images(3)
         return metric.boxes_of(worst.image)
+
+    assert_as_on_the_cpu(device, boxes)
+
+
+def test_boxes_of_images_with_names_are_those_of_the_cpu(device):
+    given = PREDICTED, named(TRUE, [*"abcdefghijkl"])
+
+    def boxes(where):
+        metric = fed(DetectionMAP().to(where), *moved(given, where))
+        worst = metric.results().worst_images(3)
+        found, true = metric.boxes_of(worst.image_ids)
+        return [metric.boxes_of(worst.image)[0], found, [each.pop("image_id") for each in true], true]
 
     assert_as_on_the_cpu(device, boxes)
 

@@ -2,8 +2,6 @@
 
 import re
 import sys
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,43 +11,22 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from reid_torchmetrics.integrations import log_picture
+from tests.integrations.clients import (
+    CLIENTS,
+    NEARLY_BLACK,
+    PIXELS,
+    STEP,
+    MLFlowLogger,
+    decoded,
+    images_in_events,
+    new_figure,
+    pixels_in,
+)
 
+pytestmark = pytest.mark.usefixtures("own_folder")
 lightning = pytest.importorskip("lightning")
 loggers = pytest.importorskip("lightning.pytorch.loggers")
 dummies = pytest.importorskip("lightning.pytorch.loggers.logger")
-event_accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-
-STEP = 12
-PIXELS = np.arange(5 * 7 * 3, dtype=np.uint8).reshape(5, 7, 3)
-NEARLY_BLACK = np.eye(3, dtype=np.uint8)[:, :, None].repeat(3, 2)  # some clients take 1 for white
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-
-def new_figure() -> Figure:
-    """A figure of 300 x 200 pixels with a line from corner to corner."""
-    figure = Figure(figsize=(3, 2), dpi=100, layout="constrained")
-    figure.subplots().plot([0, 1], [0, 1])
-    return figure
-
-
-def pixels_in(path) -> np.ndarray:
-    with Image.open(path) as image:
-        assert image.mode == "RGB"
-        return np.asarray(image)
-
-
-def images_in_events(folder, tag) -> list:
-    events = event_accumulator.EventAccumulator(str(folder))
-    return events.Reload().Images(tag)
-
-
-def decoded(event, path) -> np.ndarray:
-    path.write_bytes(event.encoded_image_string)
-    return pixels_in(path)
 
 
 # TensorBoard
@@ -128,90 +105,6 @@ def test_a_picture_is_in_a_store_of_mlflow(tmp_path, monkeypatch):
     assert pixels_in(path).tolist() == PIXELS.tolist()
 
 
-# Stand-ins with the signatures of the clients
-
-
-class Calls:
-    """What clients were given: the name, the image and the step of each call."""
-
-    def __init__(self):
-        self.calls = []
-
-
-class WandbLogger(Calls):
-    """That of Lightning 2.6."""
-
-    def log_image(self, key, images, step=None, **kwargs):
-        self.calls += [(key, image, step) for image in images]
-
-
-class MLFlowLogger(Calls):
-    """That of Lightning 2.6 with the client of MLflow 3.17."""
-
-    run_id = "a run"
-
-    @property
-    def experiment(self):
-        return self
-
-    def log_image(  # noqa: PLR0917 - theirs
-        self, run_id, image, artifact_file=None, key=None, step=None, timestamp=None, synchronous=None
-    ):
-        assert (run_id, artifact_file) == (self.run_id, None)
-        self.calls.append((key, image, step))
-
-
-class CometLogger(Calls):
-    """That of Lightning 2.6 with an experiment of comet_ml 3.58."""
-
-    @property
-    def experiment(self):
-        return self
-
-    def log_image(  # noqa: PLR0917 - theirs
-        self,
-        image_data,
-        name=None,
-        overwrite=False,
-        image_format="png",
-        image_scale=1.0,
-        image_shape=None,
-        image_colormap=None,
-        image_minmax=None,
-        image_channels="last",
-        copy_to_tmp=True,
-        step=None,
-        annotations=None,
-        metadata=None,
-    ):
-        self.calls.append((name, image_data, step))
-
-
-class LitLogger(Calls):
-    """That of Lightning 2.6 with an experiment of litlogger 2026.8: series by name."""
-
-    @property
-    def experiment(self):
-        return {"val/nearest": self}
-
-    def append(self, value, step=None):
-        self.calls.append(("val/nearest", value.data, step))
-
-
-@pytest.fixture
-def _litlogger(monkeypatch):
-    class LitImage:
-        def __init__(self, data, format="png", description=""):  # noqa: A002 - theirs
-            self.data = data
-
-    module = ModuleType("litlogger")
-    module.Image = LitImage
-    monkeypatch.setitem(sys.modules, "litlogger", module)
-
-
-CLIENTS = (WandbLogger, MLFlowLogger, CometLogger, LitLogger)
-
-
 @pytest.mark.usefixtures("_litlogger")
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_gets_an_image_of_pillow_with_its_name_and_step(client, tmp_path):
@@ -230,80 +123,6 @@ def test_the_characters_that_mlflow_refuses_are_replaced():
     logger = MLFlowLogger()
     log_picture(logger, "val/AP@0.5 of-a_b", PIXELS, STEP)
     assert logger.calls[0][0] == "val/AP_0.5 of-a_b"
-
-
-# Files
-
-
-def test_a_logger_that_takes_no_pictures_finds_a_file_in_its_folder(tmp_path):
-    logger = loggers.CSVLogger(tmp_path / "logs", name="run", version=3)
-    log_picture(logger, "val/nearest", PIXELS, STEP, default_root_dir=tmp_path / "elsewhere")
-    (path,) = tmp_path.rglob("*.png")
-    assert path.relative_to(tmp_path).as_posix() == "logs/run/version_3/pictures/val/nearest_step_000012.png"
-    assert pixels_in(path).tolist() == PIXELS.tolist()
-
-
-@pytest.mark.parametrize(
-    ("logger", "folder"),
-    [
-        (SimpleNamespace(log_dir="logged", save_dir="saved"), "logged"),
-        (SimpleNamespace(log_dir=None, save_dir=Path("saved")), "saved"),
-        (SimpleNamespace(log_dir=None, save_dir=None), "default"),
-        (SimpleNamespace(), "default"),
-        (None, "default"),
-        ([], "default"),
-    ],
-)
-def test_the_folder_is_the_first_that_there_is(logger, folder):
-    log_picture(logger, "nearest", PIXELS, STEP, default_root_dir="default")
-    assert [path.as_posix() for path in Path().rglob("*.png")] == [f"{folder}/pictures/nearest_step_000012.png"]
-
-
-@pytest.mark.parametrize("picture", [PIXELS[::-1], torch.from_numpy(PIXELS).transpose(0, 1)])
-def test_an_image_may_be_a_view(picture):
-    log_picture(None, "view", picture, STEP)
-    assert pixels_in("pictures/view_step_000012.png").tolist() == picture.tolist()
-
-
-def test_without_a_logger_the_file_is_in_the_current_directory(tmp_path):
-    log_picture(None, "cmc", new_figure(), 0)
-    assert pixels_in(tmp_path / "pictures" / "cmc_step_000000.png").shape == (200, 300, 3)
-
-
-def test_a_folder_may_be_in_an_object_store():
-    fsspec = pytest.importorskip("fsspec")
-    log_picture(SimpleNamespace(log_dir="memory://run"), "val/nearest", PIXELS, STEP)
-    with fsspec.open("memory://run/pictures/val/nearest_step_000012.png") as file:
-        assert pixels_in(file).tolist() == PIXELS.tolist()
-    assert [*Path().iterdir()] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("val/cmc", "val/cmc_step_000012.png"),
-        ("/a//b/", "a/b_step_000012.png"),
-        ("AP@0.5 (ü)", "AP@0.5 (ü)_step_000012.png"),
-        ("a:b", "a%3Ab_step_000012.png"),
-        ("a%3Ab", "a%253Ab_step_000012.png"),
-        ("../../a", "%2E%2E/%2E%2E/a_step_000012.png"),
-        (".", "%2E_step_000012.png"),
-        ('a\\b?*"<>|\n', "a%5Cb%3F%2A%22%3C%3E%7C%0A_step_000012.png"),
-    ],
-)
-def test_a_file_has_a_name_that_every_file_system_takes(name, file):
-    log_picture(None, name, PIXELS, STEP)
-    assert [path.relative_to("pictures").as_posix() for path in Path("pictures").rglob("*.png")] == [file]
-
-
-def test_steps_have_files_of_their_own_and_a_step_is_overwritten():
-    for step in (1, 2, 10_000_000, 2):
-        log_picture(None, "a", PIXELS, step)
-    assert sorted(path.name for path in Path("pictures").iterdir()) == [
-        "a_step_000001.png",
-        "a_step_000002.png",
-        "a_step_10000000.png",
-    ]
 
 
 # Several, and none

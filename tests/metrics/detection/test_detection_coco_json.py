@@ -10,7 +10,7 @@ from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.detection_samples import fed, images, is_same, named
 
 
 def numbers_of_pycocotools(name: str) -> list[float]:
@@ -49,6 +49,45 @@ def test_an_image_that_came_twice_is_written_once(tmp_path):
     assert numbers_of_pycocotools(str(tmp_path / "images"))[0] == pytest.approx(
         float(metric.results().summary()["map"])
     )
+
+
+def test_images_with_names_are_written_with_numbers_and_the_names_beside_them(tmp_path):
+    preds, target = images(41, 12, with_ids=True)
+    target = named(target, ["ü.jpg", *"lkjihgfedcb"])
+    metric = fed(DetectionMAP(), [*preds, *preds[:2]], [*target, *target[:2]])
+    name = str(tmp_path / "images")
+    metric.tm_to_coco(name)
+    numbers = {each: number for number, each in enumerate([*"bcdefghijkl", "ü.jpg"])}
+    listed = json.loads((tmp_path / "images_target.json").read_text())["images"]
+    assert listed == [{"id": numbers[item["image_id"]], "file_name": item["image_id"]} for item in target]
+    assert numbers_of_pycocotools(name)[0] == pytest.approx(float(metric.results().summary()["map"]), rel=0, abs=1e-12)
+    _, read = DetectionMAP.coco_to_tm(f"{name}_preds.json", f"{name}_target.json")
+    assert [item["image_id"] for item in read] == [numbers[item["image_id"]] for item in target]
+
+
+def test_ids_that_are_strings_are_read(tmp_path):
+    preds, target = images(43, 12, with_ids=True)
+    metric = fed(DetectionMAP(), preds, target)
+    metric.tm_to_coco(str(tmp_path / "images"))
+    paths = [tmp_path / f"images_{side}.json" for side in ("preds", "target")]
+    results, data_set = (json.loads(path.read_text()) for path in paths)
+    for row in [*results, *data_set["annotations"]]:
+        row["image_id"] = f"{row['image_id']:04d}.jpg"
+    data_set["images"] = [{"id": f"{image['id']:04d}.jpg"} for image in data_set["images"]]
+    for path, content in zip(paths, (results, data_set), strict=True):
+        path.write_text(json.dumps(content))
+    read = DetectionMAP.coco_to_tm(*map(str, paths))
+    assert [item["image_id"] for item in read[1]] == [f"{item['image_id']:04d}.jpg" for item in target]
+    again = fed(DetectionMAP(box_format="xywh"), *read)
+    assert is_same(again.results().summary(), metric.results().summary())
+    assert again.results().image_ids == sorted(item["image_id"] for item in read[1])
+    assert numbers_of_pycocotools(str(tmp_path / "images"))[0] == pytest.approx(
+        float(metric.results().summary()["map"]), rel=0, abs=1e-12
+    )
+    results[0]["image_id"] = "other.jpg"
+    paths[0].write_text(json.dumps(results))
+    with pytest.raises(ValueError, match=r"of images of the data set only; got one of image 'other\.jpg'\.$"):
+        DetectionMAP.coco_to_tm(*map(str, paths))
 
 
 def test_an_image_without_ground_truth_is_read(tmp_path):

@@ -144,7 +144,8 @@ GOOD_ROW = {"image_id": 1, "category_id": 2, "bbox": [0, 0, 5, 5], "score": 0.5}
 FILES = [
     ({"bbox": None, "segmentation": {}}, "must have a `bbox` in every row; got a mask alone for image 1."),
     ({"bbox": None}, "must have a `bbox` in every row; got the keys image_id, category_id, score for image 1."),
-    ({"image_id": "a.jpg"}, "must have whole numbers as `image_id`; got 'a.jpg'."),
+    ({"image_id": None}, "must have whole numbers or names as `image_id`; got None."),
+    ({"image_id": 1.5}, "must have whole numbers or names as `image_id`; got 1.5."),
     ({"category_id": "dog"}, "must have whole numbers as `category_id`; got 'dog'."),
 ]
 

@@ -94,13 +94,26 @@ def check_all_or_none(given: Sequence[bool]) -> None:
         raise ValueError(f"`{name}` must be given because `target` gives it elsewhere; got nothing.")
 
 
-def image_id(position: int, value: object) -> int | Tensor:
-    """The `image_id` of an image, as an int or as a tensor of one int.
+def check_all_names(ids: Sequence[object]) -> None:
+    """Raise if only some images of a batch have an `image_id` that is a str."""
+    are_names = [isinstance(value, str) for value in ids]
+    if len(set(are_names)) > 1:
+        place = are_names.index(not are_names[0])
+        wanted = "a str" if are_names[0] else "an int"
+        raise TypeError(
+            f"`target[{place}]['image_id']` must be {wanted} like `target[0]['image_id']`; got {ids[place]!r}."
+        )
+
+
+def image_id(position: int, value: object) -> int | Tensor | str:
+    """The `image_id` of an image, as an int, as a tensor of one int or as a name.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: it is none of these.
         ValueError: several ints, or one that does not fit int64.
     """
+    if isinstance(value, str):
+        return value
     if isinstance(value, Tensor) and value.numel() == 1 and value.dtype in LABEL_DTYPES:
         return value.reshape(1)
     name = f"target[{position}]['image_id']"
@@ -111,7 +124,7 @@ def image_id(position: int, value: object) -> int | Tensor:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"`{name}` must be an int or a tensor of one int; got {type(value).__name__}.") from None
+        raise TypeError(f"`{name}` must be an int, a tensor of one int or a str; got {type(value).__name__}.") from None
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"`{name}` must fit int64; got {number}.")
     return number

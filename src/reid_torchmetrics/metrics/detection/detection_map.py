@@ -234,15 +234,15 @@ class DetectionMAP(BoxMetric):
         def evaluate() -> DetectionResults:
             request = replace(self._plain_request(iou_type), with_origins=True, across_classes=across_classes)
             found = self._results(self._match(request))
-            return replace(found, boxes=self._boxes_by_image(found.images, "all")) if boxes else found
+            return replace(found, boxes=self._boxes_by_image(found.images, "all")[0]) if boxes else found
 
         with self._synced():
             return self._by_workers(evaluate)
 
     def _results(self, matched: Matched) -> DetectionResults:
         assert matched.numbering is not None  # noqa: S101 - the request is not plain
-        ids = matched.numbering.ids_by_number
-        return make_results(matched.found, matched.request.grid, ids, self.interpolation, self.class_names)
+        numbering, grid = matched.numbering, matched.request.grid
+        return make_results(matched.found, grid, numbering, self.interpolation, self.class_names)
 
     def _match_requests(self) -> list[MatchRequest]:
         wanted = self.iou_type if self._single is None else (self._single.iou_type,)

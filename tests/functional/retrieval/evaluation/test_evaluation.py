@@ -1,9 +1,7 @@
 """One call: every protocol, what results say of themselves, and what they compute when asked."""
 
-import json
 import math
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -12,9 +10,7 @@ from reid_torchmetrics.functional.retrieval import (
     PROTOCOLS,
     GalleryDraw,
     KReciprocal,
-    Protocol,
     QueryExpansion,
-    average_precision,
     evaluate,
     evaluate_scores,
     expand_queries,
@@ -22,34 +18,24 @@ from reid_torchmetrics.functional.retrieval import (
     expect_draws,
     find_relevance,
     given_scores,
-    mean_over_queries,
     pool_queries,
-    rank_positives,
     rerank_k_reciprocal,
+)
+from tests.functional.retrieval.evaluation.one_call import (
+    EXPECTED,
+    GALLERY,
+    GALLERY_CAM,
+    GALLERY_ID,
+    LABELS,
+    LISTS,
+    QUERY,
+    QUERY_CAM,
+    QUERY_ID,
+    SCORES,
+    mean,
 )
 from tests.reference.retrieval import evaluate as reference
 from tests.reference.retrieval import similarity
-
-
-def samples(total: int, *, seed: int, num_cameras: int = 3) -> tuple[Tensor, Tensor, Tensor]:
-    """Embeddings, identities and cameras of clustered samples; identity -1 is among them."""
-    generator = torch.Generator().manual_seed(seed)
-    identities = torch.arange(total) % 9 - 1
-    centers = torch.randn(10, 6, generator=torch.Generator().manual_seed(7))
-    noise = torch.randn(total, 6, generator=generator)
-    return centers[identities] + noise, identities, torch.randint(1, num_cameras + 1, (total,), generator=generator)
-
-
-QUERY, QUERY_ID, QUERY_CAM = samples(20, seed=1)
-GALLERY, GALLERY_ID, GALLERY_CAM = samples(80, seed=2)
-LABELS = (QUERY_ID, GALLERY_ID, QUERY_CAM, GALLERY_CAM)
-SCORES = torch.from_numpy(similarity(QUERY.numpy(), GALLERY.numpy()))
-EXPECTED = reference(SCORES, *LABELS)
-
-
-def mean(values) -> float:
-    valid = [value for value in values if not math.isnan(value)]
-    return sum(valid) / len(valid)
 
 
 def test_market_1501_is_what_the_slow_reference_says():
@@ -133,12 +119,6 @@ def test_sysu_searches_its_cameras_and_camera_3_leaves_out_camera_2():
     drawn = expect_draws(given_scores(scores[:, searched], relevance), relevance, draw)
     assert results.means["map"] == pytest.approx(float(drawn.average_precision.nanmean()))
     assert results.means["minp"] == pytest.approx(float(drawn.inverse_negative_penalty.nanmean()))
-
-
-LISTS = [
-    {"easy": torch.tensor([0, 1]), "hard": torch.tensor([5]), "junk": torch.tensor([2])},
-    {"easy": torch.tensor([], dtype=torch.int64), "hard": torch.tensor([7, 3]), "junk": torch.tensor([])},
-]
 
 
 @pytest.mark.parametrize(
@@ -262,86 +242,6 @@ def test_conventions_name_what_they_rest_on():
     assert "pooled" in repr(evaluate(QUERY, GALLERY, *LABELS, multi_query=True))
 
 
-def test_lists_may_be_arrays_and_wrong_ones_are_named():
-    plain = [{"ok": [1, 2]}, {"ok": np.array([3])}]
-    assert evaluate_scores(SCORES[:2], ground_truth=plain, protocol="oxford5k").counts.valid == 2
-    for wrong, message in (
-        ([{"ok": None}], "`ground_truth[0]['ok']` must be a tensor, an array or a list; got NoneType."),
-        (
-            [{"ok": torch.ones(3, dtype=torch.bool)}],
-            "`ground_truth[0]['ok']` must have an integer dtype; got torch.bool.",
-        ),
-    ):
-        with pytest.raises(TypeError, match="`") as raised:
-            evaluate_scores(SCORES[:1], ground_truth=wrong, protocol="oxford5k")
-        assert str(raised.value) == message
-
-
-def test_results_say_how_each_number_came_about_and_are_json_safe():
-    nobody = evaluate(QUERY[:2], GALLERY, torch.tensor([50, 51]), GALLERY_ID)
-    found = json.loads(json.dumps(nobody.to_dict(), allow_nan=False))
-    assert found["measures"]["map"]["value"] is None
-    assert found["counts"]["not_in_gallery"] == 2
-    assert found["setup"]["similarity"] == "cosine"
-    results = evaluate(QUERY, GALLERY, *LABELS)
-    assert results.to_dict()["measures"]["rank_1"]["value"] == results.means["rank_1"]
-    assert all(name in repr(results) and words in repr(results) for name, words in results.conventions.items())
-
-
-def test_results_break_down_by_identity_and_by_camera():
-    results = evaluate(QUERY, GALLERY, *LABELS)
-    precision = results.values["map"].tolist()
-    by_identity = [
-        mean([value for value, identity in zip(precision, QUERY_ID, strict=True) if identity == one])
-        for one in range(8)
-    ]
-    assert results.mean_over_identities()["map"] == pytest.approx(mean(by_identity))
-    table = results.by_camera("map")
-    for camera, found in zip(table.labels[:, 0], table.mean, strict=True):
-        own = [value for value, label in zip(precision, QUERY_CAM, strict=True) if label == camera]
-        assert float(found) == pytest.approx(mean(own))
-
-
-def test_the_cmc_between_pairs_of_cameras_follows_its_own_camera_rule():
-    protocol = Protocol("own", "me", same_camera="same_identity", cmc_same_camera="keep")
-    expected = evaluate(QUERY, GALLERY, *LABELS, same_camera="keep").by_camera_pair("rank_1")
-    found = evaluate(QUERY, GALLERY, *LABELS, protocol=protocol).by_camera_pair("rank_1")
-    assert torch.equal(found.num_valid, expected.num_valid)
-    torch.testing.assert_close(found.mean, expected.mean, equal_nan=True)
-
-
-def test_results_between_pairs_of_cameras_are_those_of_each_pair_alone():
-    table = evaluate(QUERY, GALLERY, *LABELS).by_camera_pair("map")
-    assert table.mean.shape == (3, 3)
-    for row, query_camera in enumerate(table.query_cameras):
-        for column, gallery_camera in enumerate(table.gallery_cameras):
-            rows, columns = query_camera == QUERY_CAM, gallery_camera == GALLERY_CAM
-            ranks = rank_positives(
-                QUERY[rows],
-                GALLERY[columns],
-                QUERY_ID[rows],
-                GALLERY_ID[columns],
-                QUERY_CAM[rows],
-                GALLERY_CAM[columns],
-            )
-            expected = mean_over_queries(average_precision(ranks))
-            assert float(table.mean[row, column]) == pytest.approx(float(expected), nan_ok=True)
-            assert int(table.num_valid[row, column]) == int((ranks.num_positives > 0).sum())
-
-
-def test_results_give_the_nearest_gallery_items():
-    found = evaluate(QUERY, GALLERY, *LABELS, same_camera="keep", junk_identities=()).nearest(3)
-    assert found.index.tolist() == SCORES.argsort(dim=1, descending=True)[:, :3].tolist()
-    assert (found.is_positive == (GALLERY_ID[found.index] == QUERY_ID[:, None])).all()
-
-
-def test_results_have_a_confidence_interval_around_the_mean():
-    results = evaluate(QUERY, GALLERY, *LABELS)
-    for per_identity in (False, True):
-        interval = results.interval("map", generator=torch.Generator().manual_seed(0), per_identity=per_identity)
-        assert float(interval.low) < results.means["map"] < float(interval.high)
-
-
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol_evaluates_embeddings_or_lists(protocol):
     if PROTOCOLS[protocol].needs_lists:
@@ -370,95 +270,3 @@ def test_the_memory_bound_changes_nothing():
 def test_the_curve_has_the_length_that_was_asked_for(protocol):
     results = evaluate_scores(SCORES, *LABELS, protocol=protocol, max_rank=7)
     assert results.cmc.tolist() == pytest.approx(evaluate_scores(SCORES, *LABELS, protocol=protocol).cmc[:7].tolist())
-
-
-BAD = [
-    (
-        lambda: evaluate_scores(SCORES[:2], ground_truth=LISTS, protocol="roxford5k_easy", same_camera="all"),
-        "`same_camera` must come with labels; got `ground_truth`, lists, which it cannot act on.",
-    ),
-    (
-        lambda: evaluate(QUERY, GALLERY, *LABELS, protocol="cub200"),
-        "`gallery` must be left out under protocol 'cub200', which searches every query among the others,",
-    ),
-    (
-        lambda: evaluate(GALLERY, None, GALLERY_ID, None, GALLERY_CAM, protocol="vehicleid", same_camera="all"),
-        "`queries_in_draw` must come without a camera rule or another that drops pairs; got a rule about cameras",
-    ),
-    (
-        lambda: evaluate(QUERY, GALLERY, *LABELS, protocol="roxford5k_easy"),
-        "`protocol` 'roxford5k_easy' needs `ground_truth`, lists for every query; got labels.",
-    ),
-    (
-        lambda: evaluate(QUERY, GALLERY),
-        "`query_identities` and `gallery_identities` must be given, or `ground_truth`; got none of them.",
-    ),
-    (
-        lambda: evaluate(QUERY, GALLERY, QUERY_ID),
-        "`query_identities` and `gallery_identities` must be given, or `ground_truth`; got only `query_identities`.",
-    ),
-    (
-        lambda: evaluate(QUERY, GALLERY, QUERY_ID, ground_truth=LISTS),
-        "`ground_truth` must come without labels; got `query_identities` too.",
-    ),
-    (
-        lambda: evaluate(QUERY, None, QUERY_ID, GALLERY_ID),
-        "`gallery_identities` must come with `gallery`; got it without.",
-    ),
-    (
-        lambda: evaluate(QUERY, GALLERY, *LABELS, similarity="dot", rerank=KReciprocal()),
-        "`similarity` must be 'cosine' or 'euclidean' for k-reciprocal re-ranking; got 'dot'.",
-    ),
-    (
-        lambda: evaluate_scores(SCORES[:2], ground_truth=LISTS, protocol="market1501"),
-        "`ground_truth` must name one of 'ok' for every query; got ['easy', 'hard', 'junk'] for 0.",
-    ),
-    (
-        lambda: evaluate_scores(SCORES[:1], ground_truth=[{"ok": [1], "god": [2]}], protocol="oxford5k"),
-        "of the protocol name, 'good', 'ok', 'junk'; got 'god' for query 0.",
-    ),
-    (
-        lambda: evaluate_scores(SCORES[:2], ground_truth=LISTS, protocol="roxford5k_easy", junk_lists=("junk",)),
-        "`positive_lists` or `junk_lists` of the protocol name, 'easy', 'junk'; got 'hard' for query 0.",
-    ),
-    (
-        lambda: evaluate_scores(SCORES[:3], ground_truth=LISTS, protocol="roxford5k_easy"),
-        "`ground_truth` must hold one mapping for each of 3 queries; got 2.",
-    ),
-    (
-        lambda: evaluate(QUERY[:2], GALLERY[:6], ground_truth=LISTS, protocol="roxford5k_medium"),
-        "`ground_truth[1]['hard']` must lie in [0, 6); got values from 3 to 7.",
-    ),
-    (
-        lambda: evaluate_scores(SCORES[:1], ground_truth=[{"ok": [1], "good": [1]}], protocol="oxford5k"),
-        "`ground_truth` must list a gallery item once for a query; got item 1 twice for query 0.",
-    ),
-    (
-        lambda: evaluate(QUERY, None, QUERY_ID, multi_query=True),
-        "`multi_query` needs `query_identities` and a `gallery`, and no sequences; got no `gallery`.",
-    ),
-    (
-        lambda: evaluate(QUERY, GALLERY, query_sequences=QUERY_ID, gallery_sequences=GALLERY_ID, multi_query=True),
-        "and no sequences; got no `query_identities` and `query_sequences`.",
-    ),
-    (lambda: evaluate(QUERY, GALLERY, *LABELS).by_camera("mrr"), "`name` must be one of 'map', 'minp', 'rank_1',"),
-    (
-        lambda: evaluate(QUERY, GALLERY, *LABELS[:2]).by_camera(),
-        "`query_cameras` must have been given to the evaluation; got results without them.",
-    ),
-    (
-        lambda: evaluate_scores(SCORES, *LABELS, protocol="cuhk03_torchreid").by_camera_pair("map"),
-        "`by_camera_pair` must come with a protocol that draws no gallery; got GalleryDraw(shots=1, per='identity').",
-    ),
-    (
-        lambda: evaluate(GALLERY, None, GALLERY_ID, protocol="vehicleid").by_camera(),
-        "`by_camera` must come with a protocol that draws no gallery from the queries; got `queries_in_draw` and",
-    ),
-]
-
-
-@pytest.mark.parametrize(("call", "message"), BAD)
-def test_a_bad_call_is_named(call, message):
-    with pytest.raises(ValueError, match="`") as raised:
-        call()
-    assert message in str(raised.value)
