@@ -77,7 +77,7 @@ class Box(NamedTuple):
 
 
 class Lettering:
-    """Pillow's own font, which has the letters of Western languages, in one size."""
+    """Pillow's own font, which has no letters with accents, in one size."""
 
     def __init__(self, size: int) -> None:
         self.font = pillow().ImageFont.load_default(size=size)
