@@ -11,10 +11,17 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.test_docs import tables
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 GENERATED = {"gallery", "generated", "auto_examples"}
 RUN_ELSEWHERE = {"conventions.md", "protocols.md", "detection.md"}  # by `test_docs.py` and `test_docs_detection.py`
+FIGURES = [
+    ("how_to/large_galleries.md", "peak"),
+    ("how_to/reranking.md", "seconds"),
+    ("how_to/reranking.md", "memory beside the embeddings"),
+]
 JOINT = "<!-- blocks build on each other -->"
 
 
@@ -57,7 +64,7 @@ def printed(block: str) -> list[str]:
 
 def without_fences(text: str) -> str:
     """The text without its blocks of code."""
-    return re.sub(r"^(```+).*?^\1`*$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"^(```+|~~~+).*?^\1[`~]*$", "", text, flags=re.DOTALL | re.MULTILINE)
 
 
 def headings(path: Path) -> list[Heading]:
@@ -104,6 +111,8 @@ def test_a_block_runs_on_its_own_and_prints_what_it_says(path, number, capsys, t
 @pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_a_page_begins_with_its_only_title(path):
     text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)  # front matter
+    if text.startswith("```{include}"):
+        return  # it shows a file of another folder
     assert text.lstrip().startswith("# ")
     assert [heading.level for heading in headings(path)].count(1) == 1
 
@@ -127,6 +136,21 @@ def test_links_to_other_sites_are_whole(path):
         assert not link.startswith("http:"), link
         if link.startswith("https://github.com/") and "/issues/" in link:
             assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/issues/\d+", link), link
+
+
+@pytest.mark.parametrize(("page", "column"), FIGURES)
+def test_figures_of_benchmarks_are_in_the_results(page, column):
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    measured = set(re.findall(r"\d[\d,.]*\d|\d", results))
+    shown = [
+        row[column]
+        for table in tables((DOCS / page).read_text(encoding="utf-8"))
+        if column in table.header
+        for row in table.rows
+    ]
+    assert shown
+    for cell in shown:
+        assert set(re.findall(r"\d[\d,.]*\d|\d", cell)) <= measured, cell
 
 
 @pytest.mark.parametrize(
