@@ -216,14 +216,6 @@ def test_an_array_of_80_classes_is_as_large_as_the_text_says():
     assert f"each {8 * math.prod(map(len, grid)) / 1e6:.1f} MB for 80 classes" in TEXT
 
 
-def test_links_lead_somewhere():
-    titles = re.findall(r"^#+ (.*)$", TEXT, flags=re.MULTILINE)
-    anchors = {re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in titles}
-    for file, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", TEXT):
-        assert (DOCS / file).exists()
-        assert not anchor or anchor in anchors
-
-
 def test_what_the_text_says_of_torchmetrics_holds(names):
     with torchmetrics_peer() as peer:
         metrics = {average: peer(average=average) for average in AVERAGES}

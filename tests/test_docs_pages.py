@@ -1,0 +1,173 @@
+"""The pages of the documentation: their code runs and prints what they say, their links lead somewhere.
+
+A block is run on its own, in an empty folder. Comment lines at its end are what it prints. A page whose blocks build on
+each other says so by the HTML comment `<!-- blocks build on each other -->`.
+"""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.test_docs import tables
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+GENERATED = {"gallery", "generated", "auto_examples"}
+RUN_ELSEWHERE = {"conventions.md", "protocols.md", "detection.md"}  # by `test_docs.py` and `test_docs_detection.py`
+FIGURES = [
+    ("how_to/large_galleries.md", "peak"),
+    ("how_to/reranking.md", "seconds"),
+    ("how_to/reranking.md", "memory beside the embeddings"),
+]
+JOINT = "<!-- blocks build on each other -->"
+
+
+class Heading(NamedTuple):
+    """A line that begins with number signs."""
+
+    level: int
+    title: str
+
+
+def pages() -> list[Path]:
+    """All pages that are written by hand."""
+    return sorted(path for path in DOCS.rglob("*.md") if not _is_generated(path.relative_to(DOCS)))
+
+
+def _is_generated(path: Path) -> bool:
+    return any(part.startswith("_") or part in GENERATED for part in path.parts)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(DOCS).as_posix()
+
+
+def blocks(path: Path) -> list[str]:
+    """The Python blocks that are run, those that build on each other as one."""
+    text = path.read_text(encoding="utf-8")
+    found = re.findall(r"^```python\n(.*?)^```", text, flags=re.DOTALL | re.MULTILINE)
+    return ["\n".join(found)] if found and JOINT in text else found
+
+
+def printed(block: str) -> list[str]:
+    """What the comment lines at the end of a block say that it prints."""
+    said: list[str] = []
+    for line in reversed(block.splitlines()):
+        if not re.match(r"#( |$)", line):
+            break
+        said.insert(0, line[2:])
+    return said
+
+
+def without_fences(text: str) -> str:
+    """The text without its blocks of code."""
+    return re.sub(r"^(```+|~~~+).*?^\1[`~]*$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def headings(path: Path) -> list[Heading]:
+    lines = re.findall(r"^(#+) (.*?)\s*$", without_fences(path.read_text(encoding="utf-8")), flags=re.MULTILINE)
+    return [Heading(len(signs), title) for signs, title in lines]
+
+
+def anchors(path: Path) -> set[str]:
+    """The anchors of the headings, as GitHub makes them: a repeated one is numbered."""
+    seen: Counter[str] = Counter()
+    found = set()
+    for heading in headings(path):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading.title)
+        anchor = re.sub(r"[^\w\- ]", "", plain.strip().lower()).replace(" ", "-")
+        found.add(f"{anchor}-{seen[anchor]}" if seen[anchor] else anchor)
+        seen[anchor] += 1
+    return found
+
+
+def links(path: Path) -> list[str]:
+    """Where the links and pictures of a page lead to, outside of code."""
+    text = re.sub(r"`[^`\n]*`", "code", without_fences(path.read_text(encoding="utf-8")))
+    return re.findall(r"\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)", text)
+
+
+PAGES = pages()
+BLOCKS = [
+    pytest.param(path, number, id=f"{name_of(path)}-{number}")
+    for path in PAGES
+    if name_of(path) not in RUN_ELSEWHERE
+    for number in range(len(blocks(path)))
+]
+
+
+@pytest.mark.parametrize(("path", "number"), BLOCKS)
+def test_a_block_runs_on_its_own_and_prints_what_it_says(path, number, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # reports and pictures are written
+    code = blocks(path)[number]
+    exec(compile(code, name_of(path), "exec"), {"__name__": "page"})  # noqa: S102 - our own text
+    said = printed(code)
+    assert not said or capsys.readouterr().out.splitlines() == said
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_a_page_begins_with_its_only_title(path):
+    text = re.sub(r"\A---\n.*?\n---\n", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)  # front matter
+    if text.startswith("```{include}"):
+        return  # it shows a file of another folder
+    assert text.lstrip().startswith("# ")
+    assert [heading.level for heading in headings(path)].count(1) == 1
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_links_and_anchors_lead_somewhere(path):
+    for link in links(path):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        if target.is_relative_to(DOCS) and _is_generated(target.relative_to(DOCS)):
+            continue  # it is made with the site
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_links_to_other_sites_are_whole(path):
+    for link in links(path):
+        assert not link.startswith("http:"), link
+        if link.startswith("https://github.com/") and "/issues/" in link:
+            assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/issues/\d+", link), link
+
+
+@pytest.mark.parametrize(("page", "column"), FIGURES)
+def test_figures_of_benchmarks_are_in_the_results(page, column):
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    measured = set(re.findall(r"\d[\d,.]*\d|\d", results))
+    shown = [
+        row[column]
+        for table in tables((DOCS / page).read_text(encoding="utf-8"))
+        if column in table.header
+        for row in table.rows
+    ]
+    assert shown
+    for cell in shown:
+        assert set(re.findall(r"\d[\d,.]*\d|\d", cell)) <= measured, cell
+
+
+@pytest.mark.parametrize(
+    ("title", "anchor"),
+    [
+        ("Where `self.log` stands", "where-selflog-stands"),
+        ("The query's camera", "the-querys-camera"),
+        ("CMC: what is matched?", "cmc-what-is-matched"),
+        ("A `snake_case` name", "a-snake_case-name"),
+    ],
+)
+def test_an_anchor_is_that_of_github(title, anchor, tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(f"# {title}\n\n```bash\n# no heading\n```\n\n## {title}\n", encoding="utf-8")
+    assert anchors(page) == {anchor, f"{anchor}-1"}
+
+
+def test_only_the_comment_lines_at_the_end_of_a_block_are_its_output():
+    assert printed("# why\nprint(1)\nprint()\nprint(2)\n# 1\n#\n# 2\n") == ["1", "", "2"]
+    assert printed("# why\nprint(1)\n") == []
