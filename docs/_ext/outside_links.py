@@ -28,6 +28,7 @@ SHOWN_BY = {
 }
 """files outside of docs/, and the pages that include them or stand for them"""
 
+_OF_GALLERY = re.compile(r"examples/gallery(?:/(\w+)\.py)?")
 _FENCED = r"^(?P<fence>`{3,}|~{3,}).*?^(?P=fence)[ \t]*$"
 _LINK = r"(?P<open>\]\()(?!\w+:)(?P<path>[^)\s#]+)"
 _FENCED_OR_LINK = re.compile(f"{_FENCED}|{_LINK}", re.MULTILINE | re.DOTALL)
@@ -40,10 +41,17 @@ def rewrite(text: str, *, file: Path, page: Path) -> str:
         if link["path"] is None:
             return link[0]
         target = Path(os.path.normpath(file.parent / link["path"]))
-        shown_by = SHOWN_BY.get(os.path.relpath(target, ROOT))
-        return link["open"] + os.path.relpath(DOCS / shown_by if shown_by else target, page.parent)
+        return link["open"] + os.path.relpath(_shown_by(target), page.parent)
 
     return _FENCED_OR_LINK.sub(from_page, text)
+
+
+def _shown_by(file: Path) -> Path:
+    path = os.path.relpath(file, ROOT)
+    script = _OF_GALLERY.fullmatch(path)
+    if script:
+        return DOCS / "gallery" / f"{script[1] or 'index'}.rst"
+    return DOCS / SHOWN_BY[path] if path in SHOWN_BY else file
 
 
 def _rewrite_page(app: Sphinx, docname: str, content: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Names of the package in the reference: where they are documented, and what is left out.
+"""Names of the package in the reference: what they link to, and what is left out.
 
 Docstrings are written for readers of the source: a name or a value stands in single backticks. On the site it links to
 where a public name is documented, and is shown as code elsewhere. Annotations name a class by the module that defines
@@ -7,93 +7,57 @@ it; they link to the public name.
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import re
 import sys
 from collections.abc import Mapping
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
-from sphinx.addnodes import pending_xref
+from reference_pages import documented_names, find_meant, names_of_definitions, only_returned
 from sphinx.pycode import ModuleAnalyzer
 from torchmetrics import Metric, MetricCollection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
+    from sphinx.addnodes import pending_xref
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-PAGES = Path(__file__).parents[1] / "reference"
-_DIRECTIVE = re.compile(r"^\.\. auto(?:class|function|data|exception):: (\S+)$", re.MULTILINE)
-_CODE_OR_NAME = re.compile(r"(?<![`:\w])(``.+?``|`[^`<>]+?`)(?![`\w_])")
-KEPT = {"update", "compute", "reset", "plot"}
-"""methods that are listed though TorchMetrics has them"""
-
-
-def documented_names(pages: Iterable[Path]) -> list[str]:
-    """The dotted names that pages document, in their order."""
-    return [name for page in pages for name in _DIRECTIVE.findall(page.read_text(encoding="utf-8"))]
-
-
-def find_object(name: str) -> Any:
-    """The object of a dotted name."""
-    module, _, attribute = name.rpartition(".")
-    return getattr(importlib.import_module(module), attribute)
-
-
-@cache
-def _names_of_objects() -> dict[tuple[str, str], str]:
-    """The documented name of classes and functions by the module and the name of their definition."""
-    found = {}
-    for name in documented_names(sorted(PAGES.rglob("*.md"))):
-        thing = find_object(name)
-        if inspect.isclass(thing) or inspect.isfunction(thing):
-            found[thing.__module__, thing.__qualname__] = name
-    return found
-
-
-@cache
-def _names_by_last_part() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in documented_names(sorted(PAGES.rglob("*.md"))):
-        found.setdefault(name.rpartition(".")[2], []).append(name)
-    return found
+KEPT = {"update", "compute", "plot"}
+"""methods that are listed though every metric has them"""
+_CODE = re.compile(r"(?<![`:\w])(``.+?``|`[^`<>]+?`)(?![`\w_])")
 
 
 def _link_names(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Make links of public names in backticks, and code of everything else in backticks."""
     if what == "data":
         lines[:] = _about_value(name.rpartition(".")[2], thing)
+    if lines and lines[0].startswith("Alias for field number"):
+        lines.clear()
     arguments = set(inspect.signature(thing).parameters) if what in {"function", "method", "class"} else set()
 
     def linked(match: re.Match[str]) -> str:
-        if match[0].startswith("``"):
-            return match[0]
-        text = match[0][1:-1]
-        target = None if text in arguments else _documented(text, seen_from=name)
-        return f":py:obj:`{text} <{target}>`" if target else f"``{text}``"
+        text = match[0].strip("`")
+        target = None if text in arguments else find_meant(text.removesuffix("(...)"), seen_from=name)
+        is_itself = target is not None and f"{name}.".startswith(f"{target}.")
+        return f":py:obj:`{text} <{target}>`" if target and not is_itself else f"``{text}``"
 
-    lines[:] = [_without_substitutions(_CODE_OR_NAME.sub(linked, line)) for line in lines]
+    for number, line in enumerate(lines):
+        parts = _CODE.split(line)
+        lines[number] = "".join(_CODE.sub(linked, part) if part[:1] == "`" else _escaped(part) for part in parts)
 
 
-def _without_substitutions(line: str) -> str:
+def _escaped(text: str) -> str:
     """|x| is an absolute value, not a substitution."""
-    return "".join(part if part.startswith("`") else part.replace("|", r"\|") for part in re.split("(``.*?``)", line))
+    return text.replace("|", r"\|")
 
 
 def _about_value(name: str, value: Any) -> list[str]:
     """What stands below the value where it is defined, and what it holds."""
-    docs = (
-        ModuleAnalyzer.for_module(module.__name__).find_attr_docs().get(("", name))
-        for module in list(sys.modules.values())
-        if module.__name__.startswith("reid_torchmetrics.") and vars(module).get(name) is value
-    )
-    said = [*next(filter(None, docs), [])]
-    return [*said, "", _contents(value), ""]
+    modules = [module for module in sys.modules.values() if module.__name__.startswith("reid_torchmetrics.")]
+    homes = [module.__name__ for module in modules if vars(module).get(name) is value]
+    said = [docs for home in homes if (docs := ModuleAnalyzer.for_module(home).find_attr_docs().get(("", name)))]
+    return [*(said[0] if said else ()), "", _contents(value), ""]
 
 
 def _contents(value: Any) -> str:
@@ -102,43 +66,40 @@ def _contents(value: Any) -> str:
     return f"Value: ``{value!r}``."
 
 
-def _documented(text: str, *, seen_from: str) -> str | None:
-    """The documented name that is meant by a part of it; of several the one in the same module."""
-    found = _names_by_last_part().get(text.rpartition(".")[2], [])
-    found = [name for name in found if name.endswith(text) and name != seen_from]
-    near = [name for name in found if seen_from.startswith(name.rpartition(".")[0] + ".functional")]
-    near = near or [name for name in found if seen_from.startswith(name.rpartition(".")[0])]
-    chosen = found if len(found) == 1 else near
-    return chosen[0] if chosen and not seen_from.startswith(chosen[0]) else None
+def _sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *signature: Any) -> tuple[str, None] | None:
+    """Leave out how a class is made that users are given: its fields are listed."""
+    return ("", None) if name in only_returned() else None
 
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what every metric has."""
-    if name not in KEPT and (hasattr(Metric, name) or hasattr(MetricCollection, name)):
-        return True
-    return None
+    """Leave out what every metric has, and constants without a docstring."""
+    of_every_metric = hasattr(Metric, name) or hasattr(MetricCollection, name)
+    return True if of_every_metric and name not in KEPT else None
+
+
+def _show_public_bases(app: Sphinx, name: str, thing: Any, options: Any, bases: list[type]) -> None:
+    """Instead of a base that is not public the next that is, or one of another project."""
+    public = (base for base in thing.__mro__[1:] if (base.__module__, base.__qualname__) in names_of_definitions())
+    foreign = (base for base in thing.__mro__[1:] if not base.__module__.startswith("reid_torchmetrics"))
+    bases[:] = [next(public, None) or next(foreign)]
 
 
 def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: nodes.TextElement) -> Any:
-    """Link the module of a definition to its documented name; leave text where there is no page."""
+    """Link a definition to its documented name, and a member that is not listed to its class; else leave text."""
     if node.get("refdomain") != "py":
         return None
-    target = node["reftarget"]
-    module, _, name = target.rpartition(".")
-    documented = _names_of_objects().get((module, name))
-    if documented:
-        domain = env.domains.python_domain
-        return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", documented, node, shown)
-    return shown if " " in target or not _is_public(target) else None
-
-
-def _is_public(target: str) -> bool:
-    return any(target == name or target.startswith(f"{name}.") for name in _names_of_objects().values())
+    owner, _, name = node["reftarget"].rpartition(".")
+    documented = names_of_definitions().get((owner, name)) or (owner if owner in documented_names() else None)
+    if documented is None:
+        return shown
+    return env.domains.python_domain.resolve_xref(env, node["refdoc"], app.builder, "obj", documented, node, shown)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Listen to what autodoc finds and to links that lead nowhere."""
     app.connect("autodoc-process-docstring", _link_names, priority=900)  # napoleon has made the sections
+    app.connect("autodoc-process-signature", _sign)
     app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-process-bases", _show_public_bases)
     app.connect("missing-reference", _resolve, priority=900)  # intersphinx has tried
     return {"parallel_read_safe": True, "parallel_write_safe": True}
