@@ -2,7 +2,7 @@
 
 Pages are written for the clone, where every link is a path from a file to a file. On the site some of these files are
 shown by a page that includes them; links to and from them are rewritten here, before a page is read. A file that no
-page shows stays a path, which MyST turns into a download.
+page shows stays a path, which MyST turns into a download. A link whose text is its own path gets the title of the page.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SHOWN_BY = {
 
 _OF_GALLERY = re.compile(r"examples/gallery(?:/(\w+)\.py)?")
 _FENCED = r"^(?P<fence>`{3,}|~{3,}).*?^(?P=fence)[ \t]*$"
-_LINK = r"(?P<open>\]\()(?!\w+:)(?P<path>[^)\s#]+)"
+_LINK = r"\[(?P<text>[^\[\]]*)\]\((?!\w+:)(?P<path>[^)\s#]+)"
 _FENCED_OR_LINK = re.compile(f"{_FENCED}|{_LINK}", re.MULTILINE | re.DOTALL)
 
 
@@ -41,7 +41,8 @@ def rewrite(text: str, *, file: Path, page: Path) -> str:
         if link["path"] is None:
             return link[0]
         target = Path(os.path.normpath(file.parent / link["path"]))
-        return link["open"] + os.path.relpath(_shown_by(target), page.parent)
+        text = "" if link["text"] == link["path"] else link["text"]
+        return f"[{text}]({os.path.relpath(_shown_by(target), page.parent)}"
 
     return _FENCED_OR_LINK.sub(from_page, text)
 
