@@ -2,7 +2,7 @@
 
 import nox
 
-nox.options.sessions = ["lint", "types", "package", "tests"]
+nox.options.sessions = ["lint", "types", "docs", "package", "tests"]
 
 
 def install(session: nox.Session) -> None:
@@ -24,6 +24,25 @@ def types(session: nox.Session) -> None:
     """Types of the package."""
     install(session)
     session.run("mypy")
+
+
+def build_site(session: nox.Session, builder: str, *options: str) -> None:
+    """Build the site in `docs/_build`; a warning is an error, and so is a link that leads nowhere."""
+    if session.virtualenv.is_sandboxed:
+        session.install("-c", "constraints.txt", "-e", ".[dev,docs]")
+    session.run("sphinx-build", "-b", builder, "-n", "-W", "--keep-going", *options, "docs", f"docs/_build/{builder}")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The site; the scripts of its gallery are run."""
+    build_site(session, "html", *session.posargs)
+
+
+@nox.session
+def links(session: nox.Session) -> None:
+    """Links of the site to other sites. Wants a network."""
+    build_site(session, "linkcheck", "-D", "plot_gallery=0")
 
 
 @nox.session

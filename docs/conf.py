@@ -1,0 +1,74 @@
+"""How Sphinx builds the site: `nox -s docs`."""
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parent / "_ext"))
+
+from inventories import reachable_references
+
+import reid_torchmetrics
+
+project = "reid_torchmetrics"
+author = "The reid_torchmetrics developers"
+project_copyright = author
+version = release = reid_torchmetrics.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "linked_code",
+    "outside_links",
+    "public_names",
+]
+exclude_patterns = ["_build", "images/README.md", "gallery/*.py", "gallery/*.ipynb"]
+nitpicky = True
+smartquotes_action = "D"  # dashes only: quotes are values, such as "cosine"
+
+# Pages: Markdown, with the anchors that a code host gives to headings.
+myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence", "dollarmath"]
+
+# Reference: the docstrings, one argument a line, defaults as they are written.
+autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
+autodoc_preserve_defaults = True
+autodoc_typehints_format = "short"
+maximum_signature_line_length = 88
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+napoleon_numpy_docstring = False
+intersphinx_mapping = reachable_references(Path(__file__).parent / "_build" / "inventories")
+
+# Gallery: the scripts run while the site is built, in the order of their names.
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples/gallery"],
+    "gallery_dirs": ["gallery"],
+    "backreferences_dir": "gallery/of",
+    "filename_pattern": r"\.py$",
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("named_pictures.show_named_pictures",),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "min_reported_time": 3600,  # seconds of a build say little about the reader's machine
+    "show_memory": False,
+    "show_signature": False,
+    "doc_module": ("reid_torchmetrics",),
+}
+
+copybutton_exclude = ".linenos, .gp, .go"
+linkcheck_timeout = 20
+
+html_theme = "furo"
+html_title = "reid_torchmetrics"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
