@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 
+import reid_torchmetrics
 from tests.golden.cases import RECORDINGS, Problem, Record, RecordedError, as_problem
 from tests.golden.peers import assert_equal
 from tests.test_docs import tables
@@ -22,11 +23,10 @@ from tests.test_docs import tables
 FOLDER = Path(__file__).parents[2] / "docs" / "coming_from"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
 COLUMNS = ["what differs", "theirs", "ours", "option that gives theirs"]  # and where the problem is, or that it is run
-NOTHING, NONE, NO_IDS = "nothing to set", "none", "no `image_id`"
-"""what stands in the place of an option: ours is theirs already, no option gives theirs, a key to be left out"""
-
-
-WORDS = {NOTHING: "", NO_IDS: "image_id=None"}
+NONE = "none"
+"""stands where no option gives theirs"""
+WORDS = {"nothing to set": "", "no `image_id`": "image_id=None"}
+"""words in the place of an option: ours is theirs already, or a key is to be left out of the targets"""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def names(page: str) -> dict[str, Any]:
 
 def options_of(row: Row, known: dict[str, Any]) -> dict[str, Any]:
     """The option of a row as keyword arguments; it may use the names of the page's block and of the problem."""
-    return eval(f"dict({row.code or ''})", vars(__import__("reid_torchmetrics")) | known)  # noqa: S307
+    return eval(f"dict({row.code or ''})", vars(reid_torchmetrics) | known)  # noqa: S307
 
 
 def printed_last(code: str) -> list[str]:

@@ -74,7 +74,7 @@ def test_what_stands_beside_a_metric_is_its_value(row: dict[str, str]) -> None:
     name, k = re.findall(r"Retrieval(\w+)\((?:top_k=)?(\d*)\)", row["TorchMetrics"])[0]
     expression, *options = re.findall(r"`(.+?)`", row["here"])
     chosen = eval(f"dict({', '.join(options)})")  # noqa: S307 - our own text
-    reports = (*{*REPORTS.values()},)
+    reports = tuple(REPORTS.values())
     results = names("torchmetrics_retrieval")["retrieval"](*pairs_of(LACKING), reports=reports, **chosen)
     value = eval(expression, vars(retrieval) | {"results": results})  # noqa: S307
     cutoff = "" if name == "RPrecision" else f"_k{k or None}"
