@@ -120,12 +120,16 @@ def draw_box_grid(
     for number, (picture, found, true) in enumerate(zip(pictures, detections, ground_truths, strict=True)):
         boxes = judgment.judge(found, true, f"[{number}]")
         title = _title_of(true) if titles is None else titles[number]
-        drawn.append(draw_judged(as_image(f"pictures[{number}]", picture), boxes, names or {}, height, title))
+        image = as_image(f"pictures[{number}]", picture)
+        drawn.append(draw_judged(image, boxes, names or {}, height, title, is_name=titles is None))
     return _grid(drawn, columns)
 
 
 def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
-    return f"image {int(ground_truths['image_id'])}" if "image_id" in ground_truths else None
+    if "image_id" not in ground_truths:
+        return None
+    image = ground_truths["image_id"]
+    return str(image) if isinstance(image, str) else f"image {int(image)}"
 
 
 def _grid(drawn: Sequence[Image], columns: int) -> NDArray[np.uint8]:
