@@ -1,0 +1,105 @@
+"""From distances and labels: what the pages on torchreid, fast-reid, open-reid and layumi say of recorded numbers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import KReciprocal, QueryExpansion
+from reid_torchmetrics.functional.retrieval import find_relevance, given_scores, verify
+from tests.coming_from.pages import Row, check_row, names, names_of, problem_of, rows
+from tests.golden.cases import RECORDINGS, true_distances
+
+MAX_RANK = 20  # what recorded curves were asked for
+
+pytestmark = pytest.mark.filterwarnings("ignore:no query")
+
+
+def arrays(case: str) -> tuple[np.ndarray, ...]:
+    """distmat, q_pids, g_pids, q_camids, g_camids."""
+    problem = problem_of(case)
+    labels = problem.query_identities, problem.gallery_identities, problem.query_cameras, problem.gallery_cameras
+    return problem.distances, *labels
+
+
+def embeddings() -> tuple[Tensor, Tensor]:
+    """The recorded embeddings that were re-ranked, of queries and gallery."""
+    inputs = RECORDINGS["reranking"].inputs["g01_rerank"]
+    query, gallery = torch.from_numpy(inputs["features"]).tensor_split([int(inputs["num_query"])])
+    return query, gallery
+
+
+def reranked(options: dict[str, Any]) -> Tensor:
+    """Distances after re-ranking."""
+    return options.get("rerank", KReciprocal()).rerank(*embeddings()).distances()
+
+
+def accept_rates(case: str) -> Tensor:
+    """True accept rates at the false accept rates that fast-reid was asked for."""
+    problem = problem_of(case)
+    relevance = find_relevance(*map(torch.from_numpy, arrays(case)[1:]), junk_identities=())
+    pairs = given_scores(-torch.from_numpy(true_distances(case)), relevance)
+    assert len(problem.distances) == relevance.num_queries
+    return verify(pairs, relevance).tar_at_far([1e-4, 1e-3, 1e-2])
+
+
+@pytest.mark.parametrize("row", rows("torchreid"), ids=names_of)
+def test_torchreid_differs_as_the_page_says(row: Row) -> None:
+    case, _, output = row.key.split("/")
+
+    def ours(options: dict[str, Any]) -> Any:
+        if case == "g01_rerank":
+            return reranked(options)
+        curve, precision = names("torchreid")["evaluate_rank"](*arrays(case), **{"max_rank": MAX_RANK} | options)
+        return precision if "mAP" in output else curve
+
+    check_row(row, ours)
+
+
+@pytest.mark.parametrize("row", rows("open_reid"), ids=names_of)
+def test_open_reid_differs_as_the_page_says(row: Row) -> None:
+    case, _, output = row.key.split("/")
+    function = names("open_reid")["mean_ap" if output in {"mAP", "mean_ap"} else "cmc"]
+    check_row(row, lambda options: function(*arrays(case), topk=MAX_RANK, **options))
+
+
+@pytest.mark.parametrize("row", rows("fast_reid"), ids=names_of)
+def test_fast_reid_differs_as_the_page_says(row: Row) -> None:
+    case, evaluator, output = row.key.split("/")
+
+    def ours(options: dict[str, Any]) -> Any:
+        if evaluator == "fastreid_aqe":
+            return options.get("rerank", QueryExpansion()).expand(*embeddings())[0]
+        if evaluator == "fastreid_roc":
+            return accept_rates(case)
+        found = names("fast_reid")["evaluate_rank"](*arrays(case), **{"max_rank": MAX_RANK} | options)
+        return found[{"AP_valid_queries": 1, "INP_valid_queries": 2}.get(output, 0)]
+
+    check_row(row, ours)
+
+
+@pytest.mark.parametrize("row", rows("layumi"), ids=names_of)
+def test_layumi_differs_as_the_page_says(row: Row, tmp_path: Path) -> None:
+    case, _, output = row.key.split("/")
+
+    def ours(options: dict[str, Any]) -> Any:
+        if case == "g01_rerank":
+            return reranked(options)
+        curve, precision = names("layumi")["evaluate_gpu"](written(case, tmp_path), **options)
+        return precision if output == "mAP" else curve
+
+    check_row(row, ours)
+
+
+def written(case: str, folder: Path) -> Path:
+    """A `pytorch_result.mat` of a recorded problem: one-hot queries, so that the scores are minus the distances."""
+    distances, *labels = arrays(case)
+    path = folder / "pytorch_result.mat"
+    names_of_labels = ("query_label", "gallery_label", "query_cam", "gallery_cam")
+    features = {"query_f": np.eye(len(distances)), "gallery_f": -distances.T}
+    scipy.io.savemat(path, features | dict(zip(names_of_labels, labels, strict=True)))
+    return path

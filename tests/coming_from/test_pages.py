@@ -1,0 +1,108 @@
+"""The pages for those who come from another tool: their code runs and prints what it says, their names exist."""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import reid_torchmetrics
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, YoloMAP
+from reid_torchmetrics.functional import detection, retrieval
+from reid_torchmetrics.functional.detection import YoloResults
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
+from reid_torchmetrics.functional.retrieval.measures import parse_report
+from reid_torchmetrics.metrics.detection.results import DetectionResults
+from tests.coming_from.pages import FOLDER, PAGES, blocks, names, printed_last, rows, run
+from tests.test_docs import tables
+
+TOOLS = [page for page in PAGES if page != "index"]
+BLOCKS = [(page, number) for page in PAGES for number in range(len(blocks(page)))]
+TAKEN_BY = (retrieval.evaluate, retrieval.evaluate_scores, Protocol, ReIDMeanAP.update, DetectionMAP, YoloMAP)
+ARGUMENTS = {name for function in TAKEN_BY for name in inspect.signature(function).parameters}
+EVERYTHING = vars(detection) | vars(retrieval) | vars(reid_torchmetrics) | vars(reid_torchmetrics.data)
+KEYS = {"boxes", "scores", "labels", "image_id", *detection.CocoGrid().value_names, *DetectionMetrics().keys()}
+RESULTS = {*dir(RetrievalResults), *RetrievalResults.__dataclass_fields__}
+RESULTS |= {*dir(DetectionResults), *DetectionResults.__dataclass_fields__, *YoloResults._fields}
+
+
+@pytest.mark.parametrize(("page", "number"), BLOCKS)
+def test_a_block_runs_on_its_own_and_prints_what_it_says(page, number, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = blocks(page)[number]
+    run(code)
+    assert capsys.readouterr().out.splitlines() == printed_last(code)
+
+
+@pytest.mark.parametrize("page", TOOLS)
+def test_a_page_has_their_call_ours_a_table_of_names_and_one_of_differences(page):
+    headings = re.findall(r"^## (.+)$", PAGES[page], flags=re.MULTILINE)
+    assert headings == ["The same number", "Names", "Where the numbers differ"]
+    assert re.search(r"^Theirs\b", PAGES[page], flags=re.MULTILINE)
+    assert printed_last(blocks(page)[0])
+    assert rows(page)
+
+
+@pytest.mark.parametrize("page", TOOLS)
+def test_the_two_numbers_of_a_row_differ_unless_ours_is_theirs(page):
+    for row in rows(page):
+        assert (row.theirs == row.ours) == (row.code == ""), row
+
+
+@pytest.mark.parametrize("page", TOOLS)
+def test_every_name_of_ours_exists(page):
+    (table,) = (table for table in tables(PAGES[page]) if table.header[1:] == ["here"])
+    known = {*EVERYTHING, *names(page)} | ARGUMENTS | KEYS | {"dict", "results", "found"}
+    for span in re.findall(r"`(.+?)`", "\n".join(row["here"] for row in table.rows)):
+        tree = parsed(span)
+        nodes = [*ast.walk(tree)]
+        assert {node.id for node in nodes if isinstance(node, ast.Name)} <= known, span
+        assert {node.arg for node in nodes if isinstance(node, ast.keyword)} <= ARGUMENTS | options_of_calls(nodes), (
+            span
+        )
+        assert attributes_of_results(nodes) <= RESULTS, span
+        for report in re.findall(r"results\.(?:means|values)\[\"(\w+)\"\]", span):
+            parse_report(report)
+
+
+def attributes_of_results(nodes: list[ast.AST]) -> set[str]:
+    """What is asked of `results`, or of `found`, in an expression."""
+    asked = (node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name))
+    return {node.attr for node in asked if node.value.id in {"results", "found"}}
+
+
+def parsed(span: str) -> ast.expr:
+    """An expression, or the keyword arguments of a call."""
+    try:
+        return ast.parse(span, mode="eval").body
+    except SyntaxError:
+        return ast.parse(f"dict({span})", mode="eval").body
+
+
+def options_of_calls(nodes: list[ast.AST]) -> set[str]:
+    """What the classes, functions and methods that are called in an expression take."""
+    methods = vars(RetrievalResults) | vars(DetectionResults)
+    called = (node.func for node in nodes if isinstance(node, ast.Call))
+    found = (EVERYTHING.get(each.id) if isinstance(each, ast.Name) else methods.get(each.attr) for each in called)
+    return {name for each in found if each is not None for name in inspect.signature(each).parameters}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", PAGES[page]):
+        path, _, anchor = target.partition("#")
+        found = FOLDER / path if path else FOLDER / f"{page}.md"
+        assert found.exists(), target
+        assert not anchor or anchor in anchors(found), target
+
+
+def anchors(path: Path) -> Iterator[str]:
+    """What a link may name of a page, as a code host makes it of the headings."""
+    for heading in re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
+        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def test_the_index_leads_to_every_page():
+    assert set(re.findall(r"\((\w+)\.md\)", PAGES["index"])) == set(TOOLS)
