@@ -35,12 +35,14 @@ class BitMasks(CountedMasks):
     def of(cls, masks: Tensor) -> BitMasks:
         """Of a tensor [masks, height, width] on the CPU, row by row."""
         num_masks, height, width = masks.shape
+        num_words = -(-width // WORD)
+        if not masks.numel():
+            return cls(np.zeros((num_masks, height, num_words), dtype=np.uint64), (height, width))
         pixels = (masks if masks.dtype in (torch.bool, torch.uint8) else masks != 0).numpy()
         if width % _BYTE:
             packed = np.packbits(pixels, axis=2, bitorder="little")
         else:  # no byte is of two rows, so all are packed in one go, in half the time
             packed = np.packbits(pixels, bitorder="little").reshape(num_masks, height, width // _BYTE)
-        num_words = -(-width // WORD)
         if width % WORD:
             padded = np.zeros((num_masks, height, num_words * (WORD // _BYTE)), dtype=np.uint8)
             padded[:, :, : packed.shape[2]] = packed
