@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import urllib.error
+import http.client
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -30,7 +30,7 @@ def _fetch(address: str, path: Path) -> bool:
     try:
         with urllib.request.urlopen(f"{address}/objects.inv", timeout=SECONDS) as answer:  # noqa: S310 - https, see above
             inventory = answer.read()
-    except (urllib.error.URLError, TimeoutError):
+    except (OSError, http.client.HTTPException):
         return path.exists()
     if inventory.startswith(b"# Sphinx inventory"):
         path.write_bytes(inventory)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from reference_pages import documented_names, find_meant, names_of_definitions, only_returned
+from sphinx.addnodes import desc_signature
 from sphinx.pycode import ModuleAnalyzer
 from torchmetrics import Metric, MetricCollection
 
@@ -23,9 +24,16 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
+_COLON = "\ue000"
 KEPT = {"update", "compute", "plot"}
 """methods that are listed though every metric has them"""
 _CODE = re.compile(r"(?<![`:\w])(``.+?``|`[^`<>]+?`)(?![`\w_])")
+
+
+def _hide_colons(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Before a colon napoleon would take the first words of a field's docstring for its type."""
+    if what in {"attribute", "property", "data"}:
+        lines[:] = [line.replace(":", _COLON) for line in lines]
 
 
 def _link_names(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
@@ -43,7 +51,7 @@ def _link_names(app: Sphinx, what: str, name: str, thing: Any, options: Any, lin
         return f":py:obj:`{text} <{target}>`" if target and not is_itself else f"``{text}``"
 
     for number, line in enumerate(lines):
-        parts = _CODE.split(line)
+        parts = _CODE.split(line.replace(_COLON, ":"))
         lines[number] = "".join(_CODE.sub(linked, part) if part[:1] == "`" else _escaped(part) for part in parts)
 
 
@@ -72,9 +80,12 @@ def _sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *signatur
 
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
-    """Leave out what every metric has, and constants without a docstring."""
-    of_every_metric = hasattr(Metric, name) or hasattr(MetricCollection, name)
-    return True if of_every_metric and name not in KEPT else None
+    """Leave out what every metric has."""
+    current = app.env.current_document
+    owner = getattr(sys.modules.get(current.autodoc_module), current.autodoc_class, None)
+    bases = (Metric, MetricCollection)
+    is_metric = inspect.isclass(owner) and issubclass(owner, bases)
+    return True if is_metric and name not in KEPT and any(hasattr(base, name) for base in bases) else None
 
 
 def _show_public_bases(app: Sphinx, name: str, thing: Any, options: Any, bases: list[type]) -> None:
@@ -95,11 +106,20 @@ def _resolve(app: Sphinx, env: BuildEnvironment, node: pending_xref, shown: node
     return env.domains.python_domain.resolve_xref(env, node["refdoc"], app.builder, "obj", documented, node, shown)
 
 
+def _shorten_contents(app: Sphinx, document: nodes.document) -> None:
+    """List methods beside a page, and not fields, of which there are too many."""
+    for signature in document.findall(desc_signature):
+        if signature.parent["objtype"] == "attribute":
+            signature["_toc_name"] = ""
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Listen to what autodoc finds and to links that lead nowhere."""
+    app.connect("autodoc-process-docstring", _hide_colons, priority=100)
     app.connect("autodoc-process-docstring", _link_names, priority=900)  # napoleon has made the sections
     app.connect("autodoc-process-signature", _sign)
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-process-bases", _show_public_bases)
+    app.connect("doctree-read", _shorten_contents, priority=100)  # before they are collected
     app.connect("missing-reference", _resolve, priority=900)  # intersphinx has tried
     return {"parallel_read_safe": True, "parallel_write_safe": True}
