@@ -55,6 +55,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "image_scrapers": ("named_pictures.show_named_pictures", "written_pages.show_written_pages"),
     "abort_on_example_error": True,
+    "remove_config_comments": True,
     "download_all_examples": False,
     "min_reported_time": 3600,  # seconds of a build say little about the reader's machine
     "show_memory": False,

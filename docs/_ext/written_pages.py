@@ -25,7 +25,7 @@ FRAME = """
 """
 
 
-def show_written_pages(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:  # noqa: ARG001
+def show_written_pages(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
     """Take the pages whose paths the block assigns to names, and return the text that frames them."""
     named = {name: block_vars["example_globals"].get(name) for name in assigned_names(block.content)}
     pages = {name: value for name, value in named.items() if isinstance(value, Path) and value.suffix == ".html"}
@@ -34,7 +34,8 @@ def show_written_pages(block: Any, block_vars: dict[str, Any], gallery_conf: dic
         folder.mkdir(exist_ok=True)
         shutil.move(page, folder / page.name)
     return "".join(
-        FRAME.format(source=f"{FOLDER}/{escape(page.name)}", name=name.replace("_", " ")) for name, page in pages.items()
+        FRAME.format(source=f"{FOLDER}/{escape(page.name)}", name=name.replace("_", " "))
+        for name, page in pages.items()
     )
 
 

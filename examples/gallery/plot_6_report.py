@@ -1,9 +1,9 @@
-"""
-All of it on one page
+"""All of it on one page
 =====================
 
-``write_report`` puts numbers, intervals, conventions, curves, hard queries and confident mistakes on one page of HTML. The
-page loads nothing, so it can be sent as one file, or kept with the weights of a model.
+``write_report`` puts numbers, intervals, conventions, curves, hard queries and
+confident mistakes on one page of HTML. The page loads nothing, so it can be sent as one
+file, or kept with the weights of a model.
 """
 
 import torch
@@ -22,22 +22,29 @@ from reid_torchmetrics.functional.retrieval import evaluate
 splits = draw_pedestrians(1, 60, seed=0)
 query, gallery = splits.query, splits.gallery
 labels = (query.identities, gallery.identities, query.cameras, gallery.cameras)
-four, six = (evaluate(color_stripes(query.pictures, n), color_stripes(gallery.pictures, n), *labels) for n in (4, 6))
+four, six = (
+    evaluate(
+        color_stripes(query.pictures, n), color_stripes(gallery.pictures, n), *labels
+    )
+    for n in (4, 6)
+)
 
 # %%
-# Everything but the results and the path is optional. Without ``pictures`` the page has tables and curves alone. With
-# ``comparison`` it begins with what the newer model changed.
+# Everything but the results and the path is optional. Without ``pictures`` the page has
+# tables and curves alone. With ``comparison`` it says what the newer model changed.
 
+generator = torch.Generator().manual_seed(0)
+comparison = compare(four, six, generator=generator, per_identity=True)
 report = write_report(
     six,
     "reid_example_output/report.html",
     title="Colors in six stripes",
     pictures=query,
     gallery_pictures=gallery,
-    comparison=compare(four, six, generator=torch.Generator().manual_seed(0), per_identity=True),
+    comparison=comparison,
     num_hardest=6,
     num_mistakes=4,
 )
 print(f"{report}, {report.stat().st_size // 1024} KB")
 
-# sphinx_gallery_thumbnail_path = "images/report.png"
+# sphinx_gallery_thumbnail_path = "images/report_thumbnail.png"

@@ -1,6 +1,7 @@
-"""What the pages of the gallery measure: a feature of people and a detector of shapes, made by hand and not trained.
+"""What the gallery measures: a feature of people and a detector of shapes.
 
-It leads to the drawn data sets in `examples/reid` and `examples/detection`, too, from wherever a page is run.
+Both are made by hand and not trained. From wherever a page is run, this leads to the
+drawn data sets in `examples/reid` and `examples/detection`, too.
 """
 
 import sys
@@ -9,5 +10,5 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[2]))
 
 # Imported here, as the build of the site takes the path back after each block.
-import detection
+import detection  # noqa: F401
 import reid  # noqa: F401
