@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -125,3 +126,13 @@ def test_references_of_other_projects_are_linked_where_their_sites_answer(tmp_pa
     assert found == {"answers": (sites["answers"].as_uri(), str(tmp_path / "build" / "answers.inv"))}
     (sites["answers"] / "objects.inv").unlink()
     assert inventories.reachable_references(tmp_path / "build") == found  # that of an earlier build
+
+
+def test_the_page_of_numbers_counts_what_was_recorded():
+    recorded = (DOCS.parent / "tests" / "golden" / "README.md").read_text(encoding="utf-8")
+    counted = re.search(r"([\d,]+) arrays\s+and (\d+) errors", recorded)
+    assert f"{counted[1]} arrays and {counted[2]} errors" in (DOCS / "numbers.md").read_text(encoding="utf-8")
+
+
+def test_the_version_to_cite_is_that_of_the_package():
+    assert f"version = {{{reid_torchmetrics.__version__}}}" in (DOCS / "cite.md").read_text(encoding="utf-8")
