@@ -34,13 +34,18 @@ def run(code, folder, **names):
     return "".join(each(SimpleNamespace(content=code), values, {"src_dir": str(folder)}) for each in show)
 
 
+def size_of(path):
+    with Image.open(path) as image:
+        return image.size
+
+
 def test_a_figure_an_image_and_an_array_that_a_block_names_are_shown_in_their_order(tmp_path):
     figure = Figure()
     figure.subplots().set_title("ranks")
     code = "figure, _ = plot()\nimage = draw()\npixels = draw()"
     text = run(code, tmp_path, image=Image.new("RGB", (4, 3)), pixels=np.zeros((5, 6, 3), np.uint8), figure=figure)
     assert [line.split(":alt: ")[1] for line in text.splitlines() if ":alt:" in line] == ["ranks", "image", "pixels"]
-    assert [Image.open(tmp_path / f"{number}.png").size for number in (1, 2)] == [(4, 3), (6, 5)]
+    assert [size_of(tmp_path / f"{number}.png") for number in (1, 2)] == [(4, 3), (6, 5)]
 
 
 def test_what_an_earlier_block_named_is_not_shown_again(tmp_path):
