@@ -39,8 +39,8 @@ figure, _ = plot_cmc({"four stripes": four.cmc[:20], "six stripes": six.cmc[:20]
 # What may be chance
 # ------------------
 #
-# Six stripes are ahead everywhere. The four queries of a person are not independent of
-# each other, so whole people are drawn: ``per_identity=True``.
+# Six stripes are ahead almost everywhere. The four queries of a person are not
+# independent of each other, so whole people are drawn: ``per_identity=True``.
 
 generator = torch.Generator().manual_seed(0)
 comparison = compare(four, six, generator=generator, per_identity=True)
