@@ -26,6 +26,7 @@ extensions = [
     "linked_code",
     "outside_links",
     "public_names",
+    "written_pages",
 ]
 exclude_patterns = ["_build", "images/README.md", "gallery/*.py", "gallery/*.ipynb"]
 nitpicky = True
@@ -52,8 +53,9 @@ sphinx_gallery_conf = {
     "backreferences_dir": "gallery/of",
     "filename_pattern": r"\.py$",
     "within_subsection_order": "FileNameSortKey",
-    "image_scrapers": ("named_pictures.show_named_pictures",),
+    "image_scrapers": ("named_pictures.show_named_pictures", "written_pages.show_written_pages"),
     "abort_on_example_error": True,
+    "remove_config_comments": True,
     "download_all_examples": False,
     "min_reported_time": 3600,  # seconds of a build say little about the reader's machine
     "show_memory": False,

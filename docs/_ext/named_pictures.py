@@ -1,6 +1,7 @@
 """Pictures of the gallery: every figure and every image that a block of a script gives a name to.
 
-The package draws without pyplot, so there are no "open figures" that sphinx-gallery could look for.
+The package draws without pyplot, so there are no "open figures" that sphinx-gallery could look for, and its grids of
+pictures are arrays. A figure is described by its titles, an image by its name.
 """
 
 from __future__ import annotations
@@ -8,23 +9,42 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
-from PIL.Image import Image
+from PIL import Image
 from sphinx_gallery.scrapers import figure_rst
 
 
 def show_named_pictures(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
-    """Save the pictures that the block assigns to names, and return the text that shows them."""
-    values = (block_vars["example_globals"].get(name) for name in assigned_names(block.content))
-    pictures = {id(value): value for value in values if isinstance(value, (Figure, Image))}
-    paths = []
-    for picture, path in zip(pictures.values(), block_vars["image_path_iterator"], strict=False):
-        paths.append(path)
-        if isinstance(picture, Figure):
-            picture.savefig(path, dpi=2 * picture.dpi, bbox_inches="tight", facecolor="white")
-        else:
-            picture.save(path)
-    return figure_rst(paths, gallery_conf["src_dir"]) if paths else ""
+    """Save the pictures that the block assigns to names, and return the text that shows them, one below the other."""
+    named = {name: block_vars["example_globals"].get(name) for name in assigned_names(block.content)}
+    pictures = {id(value): (name, value) for name, value in named.items() if is_picture(value)}
+    shown = []
+    for (name, picture), path in zip(pictures.values(), block_vars["image_path_iterator"], strict=False):
+        save(picture, path)
+        shown.append(figure_rst([path], gallery_conf["src_dir"], described(name, picture)))
+    return "".join(shown)
+
+
+def is_picture(value: object) -> bool:
+    """Whether it is a figure, an image of Pillow, or an array of uint8 [height, width, 3]."""
+    if isinstance(value, np.ndarray):
+        return value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3
+    return isinstance(value, (Figure, Image.Image))
+
+
+def save(picture: Any, path: str) -> None:
+    """Write a picture; a figure has twice as many pixels as the page, and can be enlarged."""
+    if isinstance(picture, Figure):
+        picture.savefig(path, dpi=2 * picture.dpi, bbox_inches="tight", facecolor="white")
+    else:
+        (Image.fromarray(picture) if isinstance(picture, np.ndarray) else picture).save(path)
+
+
+def described(name: str, picture: object) -> str:
+    """What is read out in place of a picture."""
+    titles = [ax.get_title() for ax in picture.axes] if isinstance(picture, Figure) else []
+    return "; ".join(filter(None, titles)) or name.replace("_", " ")
 
 
 def assigned_names(code: str) -> list[str]:

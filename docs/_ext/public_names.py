@@ -50,9 +50,12 @@ def _link_names(app: Sphinx, what: str, name: str, thing: Any, options: Any, lin
         is_itself = target is not None and f"{name}.".startswith(f"{target}.")
         return f":py:obj:`{text} <{target}>`" if target and not is_itself else f"``{text}``"
 
+    is_example = False
     for number, line in enumerate(lines):
-        parts = _CODE.split(line.replace(_COLON, ":"))
-        lines[number] = "".join(_CODE.sub(linked, part) if part[:1] == "`" else _escaped(part) for part in parts)
+        is_example = bool(line.strip()) and (is_example or line.lstrip().startswith(">>>"))
+        parts = [] if is_example else _CODE.split(line.replace(_COLON, ":"))
+        said = "".join(_CODE.sub(linked, part) if part[:1] == "`" else _escaped(part) for part in parts)
+        lines[number] = said if parts else line
 
 
 def _escaped(text: str) -> str:

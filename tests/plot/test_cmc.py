@@ -19,7 +19,7 @@ def test_a_curve_is_drawn_in_percent_over_the_rank():
     assert list(line.get_xdata()) == [1, 2, 3]
     assert list(line.get_ydata()) == [25, 50, 100]
     assert figure is axes.figure
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["(rank-1 25.0 %)"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["rank-1 25.0 %"]
 
 
 def test_several_curves_are_named():

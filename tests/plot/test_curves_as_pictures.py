@@ -140,5 +140,5 @@ def test_a_name_is_no_formula_and_has_one_line():
 
 def test_a_label_is_what_is_said_behind_the_name():
     assert labeled("name", "said") == "name  (said)"
-    assert labeled("", "said") == "(said)"
+    assert labeled("", "said") == "said"
     assert labeled("_name", "said") == " _name  (said)"  # matplotlib leaves out what begins with an underscore

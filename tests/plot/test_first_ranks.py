@@ -40,7 +40,7 @@ def test_the_share_of_the_valid_queries_in_each_bin_is_drawn_in_percent():
     figure, axes = plot_first_ranks(results_of([1, 1, 2, 3, 5, 6, 10, 11, NAN, NAN], 20))
     assert bins(axes) == ["1", "2", "3-5", "6-10", "11-20"]
     assert heights(axes) == [[25, 12.5, 25, 25, 12.5]]
-    assert legend(axes) == ["(2 of 10)"]
+    assert legend(axes) == ["2 of 10"]
     assert axes.get_legend().get_title().get_text() == "queries without a right answer"
     assert figure is axes.figure
 

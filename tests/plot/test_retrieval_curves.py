@@ -39,7 +39,7 @@ def test_the_mean_of_the_interpolated_precisions_is_drawn_in_percent():
     assert list(line.get_ydata()) == pytest.approx([75] * 51 + [50] * 50)
     assert figure is axes.figure
     # The mean of (1 + 2/4) / 2 and (1/2 + 2/4) / 2.
-    assert legend(axes) == ["(mAP 62.5 %)"]
+    assert legend(axes) == ["mAP 62.5 %"]
     assert axes.get_legend().get_title().get_text() == "AP by rule 'rectangle'"
     assert (axes.get_xlim(), axes.get_ylim()) == ((-1, 101), (-1, 101))
 
@@ -101,7 +101,7 @@ def test_average_precisions_by_different_rules_are_not_drawn_together():
 
 def test_without_a_positive_there_is_no_curve_and_the_legend_says_so():
     _, axes = plot_retrieval_precision_recall(NONE)
-    assert legend(axes) == ["(undefined: no query was evaluated)"]
+    assert legend(axes) == ["undefined: no query was evaluated"]
     assert all(math.isnan(value) for value in axes.lines[0].get_ydata())
 
 

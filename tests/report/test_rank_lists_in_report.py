@@ -2,7 +2,9 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
+from PIL import Image
 
 from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_scores
 from tests.report import problems
@@ -49,6 +51,21 @@ def test_more_queries_than_ten_are_folded(report):
     (folded,) = section(page, "hardest").all("details")
     assert folded.one("summary").text == "15 more"
     assert len(folded.rows(f"{HARDEST}, continued")) == 15
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [
+        ((32, 64), ("64", "128")),
+        ((64, 32), ("192", "96")),
+        ((64, 128), ("64", "128")),
+        ((300, 600), ("64", "128")),
+    ],
+)
+def test_pictures_of_any_size_are_shown_as_large_as_those_of_market_1501(report, with_lists, size, shown):
+    page = report(with_lists, pictures=lambda _: Image.new("RGB", size))
+    pictures = section(page, "hardest").all("img")
+    assert {(each.attributes["width"], each.attributes["height"]) for each in pictures} == {shown}
 
 
 def test_pictures_of_a_rank_list_are_in_its_order_with_words_for_all_that_is_seen(report, with_lists):

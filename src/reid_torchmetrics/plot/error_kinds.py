@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 _ALL_TOGETHER = ("all false positives", "all misses")
 _ROOM = 1.25  # for the number beside the longest bar
-_LEAST_WIDTH = 1.0  # percent points, so that bars of almost nothing are not seen as long ones
+_LEAST_WIDTH = 1.0  # percentage points, so that bars of almost nothing are not seen as long ones
 
 
 def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
-    """Draw how many percent points of average precision the repair of each kind of error adds, with how many there are.
+    """Draw the percentage points of average precision that the repair of each kind of error adds, with their counts.
 
     Below them is what is added if all false positives, or all misses, are dropped. What is added by one repair is not
     added to that of another: the sum of the bars is no number. Drawn into `ax` if given. Returns the figure and its
@@ -48,7 +48,7 @@ def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -
     said = "undefined: no ground truths" if math.isnan(base) else f"AP is {100 * base:.1f} %"
     ax.set(
         xlim=(0, max(_LEAST_WIDTH, _ROOM * max(points))),
-        xlabel="AP gained by repairing it (percent points)",
+        xlabel="AP gained by repairing it (percentage points)",
         title=f"Kinds of errors; {said}",
     )
     return ax.figure, ax

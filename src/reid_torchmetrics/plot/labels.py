@@ -31,7 +31,7 @@ def shown(name: object, most: int = _MOST_CHARACTERS) -> str:
 
 def labeled(name: object, said: str) -> str:
     """What a legend says of something, behind its name if it has one."""
-    label = f"{shown(name)}  ({said})".strip()
+    label = f"{shown(name)}  ({said})" if shown(name) else said
     return f" {label}" if label.startswith("_") else label  # matplotlib leaves such labels out
 
 

@@ -37,15 +37,16 @@ def figure(drawn: Figure | SubFigure, name: str, caption: str) -> Html:
     return element("figure", Html(ET.tostring(root, encoding="unicode")), below)
 
 
-def picture(pixels: Image | NDArray[np.uint8], alt: str) -> Html:
-    """A picture, an array as [H, W, 3], as JPEG that the browser decodes when the reader comes near."""
+def picture(pixels: Image | NDArray[np.uint8], alt: str, *, scale: float = 1.0) -> Html:
+    """A picture, an array as [H, W, 3], as JPEG that the browser decodes and scales when the reader comes near."""
     from PIL import Image as ImageModule  # noqa: PLC0415 - not every evaluation has pictures
 
     image = ImageModule.fromarray(pixels) if isinstance(pixels, np.ndarray) else pixels
     file = io.BytesIO()
     image.save(file, format="JPEG", quality=_QUALITY, optimize=True)
     data = f"data:image/jpeg;base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
-    return element("img", src=data, alt=alt, width=image.width, height=image.height, loading="lazy")
+    width, height = round(scale * image.width), round(scale * image.height)
+    return element("img", src=data, alt=alt, width=width, height=height, loading="lazy")
 
 
 def _svg(drawn: Figure | SubFigure) -> ET.Element:

@@ -62,5 +62,7 @@ class ListPictures:
 
 def _cell(kind: str, image: Any, said: str, who: str) -> Html:
     image.thumbnail(_LARGEST)
+    # A small picture is enlarged by the browser, so that the page holds no more of it.
+    scale = max(1.0, min(_LARGEST[0] / image.width, _LARGEST[1] / image.height))
     caption = element("figcaption", said, Html("<br>"), who)
-    return element("figure", picture(image, kind.partition(" ")[0]), caption, class_=kind)
+    return element("figure", picture(image, kind.partition(" ")[0], scale=scale), caption, class_=kind)
