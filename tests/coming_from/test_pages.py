@@ -1,10 +1,8 @@
-"""The pages for those who come from another tool: their code runs and prints what it says, their names exist."""
+"""The pages for those who come from another tool: they have the same parts, and their names exist; `test_docs_pages.py` runs their code."""
 
 import ast
 import inspect
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -15,25 +13,16 @@ from reid_torchmetrics.functional.detection import YoloResults
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.metrics.detection.results import DetectionResults
-from tests.coming_from.pages import FOLDER, PAGES, blocks, names, printed_last, rows, run
+from tests.coming_from.pages import PAGES, blocks, names, printed_last, rows
 from tests.test_docs import tables
 
 TOOLS = [page for page in PAGES if page != "index"]
-BLOCKS = [(page, number) for page in PAGES for number in range(len(blocks(page)))]
 TAKEN_BY = (retrieval.evaluate, retrieval.evaluate_scores, Protocol, ReIDMeanAP.update, DetectionMAP, YoloMAP)
 ARGUMENTS = {name for function in TAKEN_BY for name in inspect.signature(function).parameters}
 EVERYTHING = vars(detection) | vars(retrieval) | vars(reid_torchmetrics) | vars(reid_torchmetrics.data)
 KEYS = {"boxes", "scores", "labels", "image_id", *detection.CocoGrid().value_names, *DetectionMetrics().keys()}
 RESULTS = {*dir(RetrievalResults), *RetrievalResults.__dataclass_fields__}
 RESULTS |= {*dir(DetectionResults), *DetectionResults.__dataclass_fields__, *YoloResults._fields}
-
-
-@pytest.mark.parametrize(("page", "number"), BLOCKS)
-def test_a_block_runs_on_its_own_and_prints_what_it_says(page, number, capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code = blocks(page)[number]
-    run(code)
-    assert capsys.readouterr().out.splitlines() == printed_last(code)
 
 
 @pytest.mark.parametrize("page", TOOLS)
@@ -87,21 +76,6 @@ def options_of_calls(nodes: list[ast.AST]) -> set[str]:
     called = (node.func for node in nodes if isinstance(node, ast.Call))
     found = (EVERYTHING.get(each.id) if isinstance(each, ast.Name) else methods.get(each.attr) for each in called)
     return {name for each in found if each is not None for name in inspect.signature(each).parameters}
-
-
-@pytest.mark.parametrize("page", PAGES)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\((?!https?:)([^)]+)\)", PAGES[page]):
-        path, _, anchor = target.partition("#")
-        found = FOLDER / path if path else FOLDER / f"{page}.md"
-        assert found.exists(), target
-        assert not anchor or anchor in anchors(found), target
-
-
-def anchors(path: Path) -> Iterator[str]:
-    """What a link may name of a page, as a code host makes it of the headings."""
-    for heading in re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE):
-        yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def test_the_index_leads_to_every_page():
