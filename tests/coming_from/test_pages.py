@@ -1,4 +1,4 @@
-"""The pages for those who come from another tool: they have the same parts, and their names exist; `test_docs_pages.py` runs their code."""
+"""The pages for those who come from another tool: their parts and names; `test_docs_pages.py` runs their code."""
 
 import ast
 import inspect
