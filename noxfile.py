@@ -1,14 +1,49 @@
 """Runs what CI runs: `nox` for everything, `nox -s lint` for a part, `--no-venv` in an environment that has it all."""
 
+from pathlib import Path
+
 import nox
 
-nox.options.sessions = ["lint", "types", "docs", "package", "tests"]
+nox.options.sessions = ["lint", "types", "workflows", "docs", "package", "tests"]
+
+GIT_TORCHMETRICS = "torchmetrics @ git+https://github.com/Lightning-AI/torchmetrics"
+SCHEMAS = {
+    "github-workflows": [".github/workflows/*.yml"],
+    "dependabot": [".github/dependabot.yml"],
+    "github-issue-forms": [".github/ISSUE_TEMPLATE/[!c]*.yml"],
+    "github-issue-config": [".github/ISSUE_TEMPLATE/config.yml"],
+    "citation-file-format": ["CITATION.cff"],
+}
 
 
-def install(session: nox.Session) -> None:
-    """The development environment, in the versions that the project is tested with."""
+def install(session: nox.Session, *what: str, constraints: str = "constraints.txt") -> None:
+    """The development environment, in the versions that the project is tested with; or what is asked for."""
     if session.virtualenv.is_sandboxed:
-        session.install("-c", "constraints.txt", "-e", ".[dev]")
+        session.install("-c", constraints, *(what or ("-e", ".[example]", "--group", "dev")))
+
+
+def build(session: nox.Session, directory: Path) -> Path:
+    """Build the source distribution, and from it the wheel, whose path is returned."""
+    session.run("python", "-m", "build", "--outdir", str(directory))
+    return max(directory.glob("*.whl"), key=lambda wheel: wheel.stat().st_mtime)
+
+
+def unpack(session: nox.Session, wheel: Path) -> dict[str, str]:
+    """Install a wheel without what it needs, beside the environment: the variables that put it before all others."""
+    place = wheel.parent.resolve() / "installed"
+    session.run(*("python", "-m", "pip", "install", "--quiet", "--no-deps", "--upgrade"), "--target", str(place), wheel)
+    return {"PYTHONPATH": str(place)}
+
+
+def check_place(session: nox.Session, place: str, env: dict[str, str]) -> None:
+    """Fail unless the package that is imported lies below a folder."""
+    check = "import reid_torchmetrics as package, sys; sys.exit(not package.__file__.startswith(sys.argv[1]))"
+    session.run("python", "-c", check, place, env=env)
+
+
+def doctests(session: nox.Session, env: dict[str, str]) -> None:
+    """Import every module of the installed package, and run its examples."""
+    session.run("python", "-m", "pytest", "-q", "-c", "pyproject.toml", "--pyargs", "reid_torchmetrics", env=env)
 
 
 @nox.session
@@ -28,8 +63,7 @@ def types(session: nox.Session) -> None:
 
 def build_site(session: nox.Session, builder: str, *options: str) -> None:
     """Build the site in `docs/_build`; a warning is an error, and so is a link that leads nowhere."""
-    if session.virtualenv.is_sandboxed:
-        session.install("-c", "constraints.txt", "-e", ".[dev,docs]")
+    install(session, "-e", ".[example]", "--group", "docs")
     session.run("sphinx-build", "-b", builder, "-n", "-W", "--keep-going", *options, "docs", f"docs/_build/{builder}")
 
 
@@ -46,10 +80,27 @@ def links(session: nox.Session) -> None:
 
 
 @nox.session
-def package(session: nox.Session) -> None:
-    """Source distribution and wheel."""
+def workflows(session: nox.Session) -> None:
+    """The files that a code host reads: their schemas, and what workflows may do. Needs no network."""
     install(session)
-    session.run("python", "-m", "build", "--outdir", session.create_tmp())
+    session.run("zizmor", "--offline", "--no-progress", "--persona", "pedantic", ".github")
+    for schema, patterns in SCHEMAS.items():
+        files = sorted(str(path) for pattern in patterns for path in Path().glob(pattern))
+        session.run("check-jsonschema", "--builtin-schema", f"vendor.{schema}", *files)
+
+
+@nox.session
+def package(session: nox.Session) -> None:
+    """Source distribution and wheel; its modules are imported, its examples run. `-- dist` keeps both in a folder."""
+    install(session)
+    directory = Path(session.posargs[0] if session.posargs else session.create_tmp())
+    wheel = build(session, directory)
+    session.run(
+        "twine", "check", "--strict", *(str(path) for path in directory.glob(f"{wheel.name.split('-py3')[0]}*"))
+    )
+    env = unpack(session, wheel)
+    check_place(session, env["PYTHONPATH"], env)
+    doctests(session, env)
 
 
 @nox.session
@@ -60,11 +111,38 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def wheel(session: nox.Session) -> None:
+    """The suite against the built wheel: nothing of src/ is on the path."""
+    install(session, "build")
+    built = build(session, Path(session.create_tmp()))
+    install(session, f"{built}[example]", "--group", "test")
+    sandboxed = session.virtualenv.is_sandboxed
+    env = {} if sandboxed else unpack(session, built)
+    check_place(session, session.virtualenv.location if sandboxed else env["PYTHONPATH"], env)
+    session.run("python", "-m", "pytest", "-n", "auto", *(session.posargs or ["tests"]), env=env)
+    doctests(session, env)
+
+
+@nox.session(python="3.10")
+def lowest(session: nox.Session) -> None:
+    """The suite with the lowest versions that pyproject.toml promises, on the lowest Python."""
+    install(session, "-e", ".[example]", "--group", "test", constraints="constraints-lowest.txt")
+    session.run("pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def torchmetrics_main(session: nox.Session) -> None:
+    """The metrics with the next TorchMetrics: they rest on hooks of it that are not public."""
+    install(session)
+    install(session, "--force-reinstall", "--no-deps", GIT_TORCHMETRICS)
+    session.run("pytest", "-n", "auto", *(session.posargs or ["tests/metrics", "tests/distributed"]))
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """The claims of `benchmarks/`; each script exits with 1 if one fails. Wants an idle machine."""
     install(session)
-    if session.virtualenv.is_sandboxed:
-        session.install("-c", "constraints.txt", "-e", ".[bench]")
+    install(session, "--group", "bench")
     for script in (
         *("ranking_speed", "shared_machine", "peak_memory", "step_cost", "device_waits", "distributed_cost"),
         *("detection_speed", "detection_shapes", "detection_masks", "detection_memory", "detection_scaling"),

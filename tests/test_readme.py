@@ -29,10 +29,14 @@ def test_the_text_has_at_most_700_words():
     assert len(README.split()) <= 700
 
 
-def test_the_commands_install_extras_that_exist_and_run_files_that_exist():
+def test_the_commands_install_what_exists_and_run_files_that_exist():
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    tables = re.split(r"^\[(?:project|dependency)[-.](\S+)\]", project, flags=re.MULTILINE)
+    extras, groups = (tables[tables.index(name) + 1] for name in ("optional-dependencies", "groups"))
     for extra in re.findall(r"'\.\[(\w+)\]'", "".join(COMMANDS)):
-        assert f"\n{extra} = [" in project
+        assert f"\n{extra} = [" in extras
+    for group in re.findall(r"--group[ =](\w+)", "".join(COMMANDS)):
+        assert f"\n{group} = [" in groups
     for path in re.findall(r"(\S+\.(?:py|txt))", "".join(COMMANDS)):
         assert (ROOT / path).is_file()
 
