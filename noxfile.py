@@ -71,6 +71,8 @@ def build_site(session: nox.Session, builder: str, *options: str) -> None:
 def docs(session: nox.Session) -> None:
     """The site; the scripts of its gallery are run."""
     build_site(session, "html", *session.posargs)
+    install(session, "--group", "test")
+    session.run("pytest", "-q", "tests/test_gallery_pictures.py")
 
 
 @nox.session
