@@ -26,7 +26,7 @@ from harness.detection_shapes import SHAPES, SINGLE, Shape
 from harness.processes import measured, run
 from reid_torchmetrics import DetectionMAP
 
-PEERS = ("ultrafast-pycocotools", "hotcoco", "faster-coco-eval")
+PEERS = ("ultrafast-pycocotools", "hotcoco", "vernier", "faster-coco-eval")
 SLOW = ("faster-coco-eval",)
 """takes seconds, so that one round has to do"""
 EQUAL, STEP, STEPS, LEAST_PEAK = 1e-7, 2.0, 50, 5.0

@@ -4,9 +4,10 @@
 
 At COCO val2017's size, 5,000 images with 36,781 ground truths and half a million detections of 80 classes, from lists
 of tensors of every image to the 12 numbers, in one process of two threads and in one of one: at most half the time of
-the faster of hotcoco and ultrafast-pycocotools, which are in Rust and take arrays, and 1/25 of faster-coco-eval's,
-which is in C++. With `--all` also at most 1/100 of TorchMetrics' with pycocotools, which takes some minutes more. All
-are given all images at once; `DetectionMAP` given batches of 32, as by a validation loop, is shown beside it.
+the fastest of hotcoco, ultrafast-pycocotools and vernier, which are in Rust and take arrays, and 1/25 of
+faster-coco-eval's, which is in C++. With `--all` also at most 1/100 of TorchMetrics' with pycocotools, which takes some
+minutes more. All are given all images at once; `DetectionMAP` given batches of 32, as by a validation loop, is shown
+beside it.
 
 Evaluators that are not installed are left out, and so are the claims about them: pip install -e '.[bench]'.
 """

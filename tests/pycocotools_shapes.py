@@ -24,6 +24,8 @@ def run_coco(
     images: Rows,
     labels: Sequence[int],
     sigmas: Sequence[float] | None = None,
+    thresholds: Sequence[float] | None = None,
+    recalls: Sequence[float] | None = None,
     limits: Sequence[int] | None = None,
 ) -> tuple[dict[str, NDArray[np.float64]], list[float]]:
     """Its arrays on the whole grid, and its stats."""
@@ -38,8 +40,10 @@ def run_coco(
         truth.createIndex()
         found = truth.loadRes([dict(row) for row in results])
         evaluator = COCOeval(truth, found, iouType=iou_type)
-        if sigmas is not None:
-            evaluator.params.kpt_oks_sigmas = np.array(sigmas)
+        given = {"kpt_oks_sigmas": sigmas, "iouThrs": thresholds, "recThrs": recalls}
+        for name, values in given.items():
+            if values is not None:
+                setattr(evaluator.params, name, np.array(values))
         if limits is not None:
             evaluator.params.maxDets = list(limits)
         evaluator.evaluate()

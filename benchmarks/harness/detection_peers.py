@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.machinery
 import importlib.metadata
 import io
 import os
-import sys
-import types
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torchmetrics.utilities import imports
 
 from harness.detection_problems import Batch, Size, detection_problem
+from harness.torchvision_stand_in import as_sides, stand_in_for_torchvision
 from reid_torchmetrics import DetectionMAP
 
 BATCH = 32
@@ -77,11 +74,6 @@ class Arrays:
         return rows
 
 
-def as_sides(boxes: Tensor) -> Tensor:
-    """Left, top, width and height of boxes given by their corners, in their own dtype."""
-    return torch.cat((boxes[:, :2], boxes[:, 2:] - boxes[:, :2]), 1)
-
-
 def tables(num_images: int, *sides: Arrays) -> dict[str, list[dict[str, object]]]:
     """The images and the classes of a dataset."""
     last = max(side.labels.max() for side in sides)
@@ -131,6 +123,22 @@ def ultrafast_pycocotools(detections: Batch, target: Batch, limits: Limits = COC
     found = Arrays.of(detections)
     truth = COCO(dataset(len(target), found, Arrays.of(target)), verbose=False)
     return evaluated(COCOeval(truth, truth.loadRes(found.results()), "bbox"), limits)
+
+
+def vernier(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
+    """Columns for the ground truths, an array for the detections."""
+    from vernier.instance import Bbox, CocoDataset, Evaluator  # noqa: PLC0415
+
+    found, truth = Arrays.of(detections), Arrays.of(target)
+    ids = np.arange(1, len(target) + 1)
+    columns = {"image_id": truth.images, "category_id": truth.labels, "bbox": truth.boxes} | truth.others
+    truths = CocoDataset.from_arrays(
+        {"id": ids, "width": np.zeros_like(ids), "height": np.zeros_like(ids)},
+        {"id": np.arange(1, len(truth.labels) + 1)} | columns,
+        tables(len(target), found, truth)["categories"],
+    )
+    evaluation = Evaluator(Bbox(), parity_mode="strict", max_dets=limits)
+    return [*evaluation.evaluate(truths, found.results(), num_threads=torch.get_num_threads()).stats]
 
 
 def faster_coco_eval(detections: Batch, target: Batch, limits: Limits = COCO_LIMITS) -> list[float]:
@@ -198,24 +206,6 @@ def mean_average_precision(backend: str, limits: Limits):
     return MeanAveragePrecision(backend=backend, max_detection_thresholds=[*limits], **lists)
 
 
-def stand_in_for_torchvision() -> None:
-    """TorchMetrics asks for torchvision, of which it needs one conversion of boxes: bring that where it is missing."""
-    if imports._TORCHVISION_AVAILABLE:  # noqa: SLF001
-        return
-
-    def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
-        if (in_fmt, out_fmt) != ("xyxy", "xywh"):
-            raise NotImplementedError(f"conversion from {in_fmt} to {out_fmt}")
-        return as_sides(boxes)
-
-    for name in ("torchvision", "torchvision.ops"):
-        sys.modules[name] = types.ModuleType(name)
-        sys.modules[name].__spec__ = importlib.machinery.ModuleSpec(name, None)
-    sys.modules["torchvision"].ops = sys.modules["torchvision.ops"]
-    sys.modules["torchvision.ops"].box_convert = box_convert
-    imports._TORCHVISION_AVAILABLE.available = True  # noqa: SLF001 - it has looked already
-
-
 Contestant = Callable[[Batch, Batch, Limits], list[float]]
 
 CONTESTANTS: dict[str, tuple[Contestant, tuple[str, ...]]] = {
@@ -223,6 +213,7 @@ CONTESTANTS: dict[str, tuple[Contestant, tuple[str, ...]]] = {
     f"ours, batches of {BATCH}": (ours_by_batches, ()),
     "hotcoco": (hotcoco, ("hotcoco",)),
     "ultrafast-pycocotools": (ultrafast_pycocotools, ("ultrafast-pycocotools",)),
+    "vernier": (vernier, ("vernier", "pyarrow")),
     "faster-coco-eval": (faster_coco_eval, ("faster-coco-eval",)),
     "pycocotools": (pycocotools, ("pycocotools",)),
     "TorchMetrics, faster-coco-eval": (torchmetrics_faster, ("faster-coco-eval",)),
@@ -232,7 +223,7 @@ CONTESTANTS: dict[str, tuple[Contestant, tuple[str, ...]]] = {
 
 OURS = tuple(name for name, (_, packages) in CONTESTANTS.items() if not packages)
 
-COMPILED = ("hotcoco", "ultrafast-pycocotools")
+COMPILED = ("hotcoco", "ultrafast-pycocotools", "vernier")
 """in Rust; the fastest besides ours"""
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from harness.detection_peers import COCO_LIMITS, Limits
-from harness.detection_problems import Batch, Boxes, Size, per_image
+from harness.detection_problems import VAL2017, Batch, Boxes, Size, detection_problem, per_image
 
 SHELF = 2000.0
 """width and height of a crowded image, pixels"""
@@ -24,6 +25,20 @@ class Shape:
     def problem(self, seed: int = 0) -> tuple[Batch, Batch]:
         """Detections and ground truths of every image, float32 corners; always the same for a seed."""
         return self.make(np.random.default_rng(seed))
+
+
+def found_once(rng: np.random.Generator) -> tuple[Batch, Batch]:
+    """COCO val2017's ground truths, each with one detection of its class, and nothing else."""
+    target = detection_problem(VAL2017)[1]
+    detections = []
+    for image in target:
+        noise = torch.from_numpy(0.1 * rng.standard_normal(image["boxes"].shape)).float()
+        sides = image["boxes"][:, 2:] - image["boxes"][:, :2]
+        boxes = image["boxes"] + noise * torch.cat([sides, sides], 1)
+        boxes = torch.cat([boxes[:, :2], torch.maximum(boxes[:, :2], boxes[:, 2:])], 1)
+        scores = torch.from_numpy(rng.random(len(boxes)).astype(np.float32))
+        detections.append({"boxes": boxes, "labels": image["labels"].clone(), "scores": scores})
+    return detections, target
 
 
 def crowded(
@@ -104,7 +119,12 @@ def batches(num_images: int, found: Boxes, scores: np.ndarray, truths: Boxes) ->
     return detections, per_image(size, truths, iscrowd=is_crowd, area=areas)
 
 
+LIKE_DETR = Size(num_images=2_000, num_classes=80, num_ground_truths=14_712, num_detections=300)
+"""as full as COCO val2017, with the 300 best queries of a DETR for each image"""
+
 SHAPES: dict[str, Shape] = {
+    "2,000 images of COCO with 300 detections": Shape(lambda _: detection_problem(LIKE_DETR)),
+    "36,781 x 36,781 in 5,000 images of COCO, one for each": Shape(found_once),
     "300 images of 150 x 400, at most 300 detections": Shape(lambda rng: crowded(rng, 300, 150, 400), (1, 10, 300)),
     "400 images of 20 x 100, half of the ground truths crowds": Shape(lambda rng: with_crowds(rng, 400)),
     "chains of 400 x 400 in 20 images": Shape(lambda _: chains(20, 400), (1, 10, 400)),

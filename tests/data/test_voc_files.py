@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, VocMAP
 from reid_torchmetrics.data import VOC_CLASSES, read_voc
 
 DOG = """
@@ -52,11 +52,27 @@ def test_a_class_is_the_longest_name_that_ends_a_file(folders):
 
 def test_the_files_are_what_a_metric_takes(folders):
     preds, target = read_voc(*folders)
-    for number, each in enumerate(target):
-        each["image_id"] = number
     metric = DetectionMAP()
     metric.update(preds, target)
     assert metric.compute()["map_50"] == 1  # of both classes
+
+
+def test_a_metric_knows_the_images_by_their_names(folders):
+    metric = VocMAP(whole_pixels=False)
+    metric.update(*read_voc(*folders))
+    results = metric.results()
+    assert results.ranked.image_ids == ["2008_000002", "2008_000002", "2008_000001"]
+    # The hard cat is not to be found, and the dog is found before a dog that is not there.
+    assert (metric.compute()["map"], results.classes.tolist()) == (
+        1,
+        [VOC_CLASSES.index("cat"), VOC_CLASSES.index("dog")],
+    )
+    assert str(results.ranked.of_class(VOC_CLASSES.index("dog"))).splitlines() == [
+        "1 ground truths",
+        "  rank        image   score  is    TP    FP  precision  recall",
+        "     1  2008_000002   0.900  TP     1     0     1.0000  1.0000",
+        "     2  2008_000001   0.250  FP     1     1     0.5000  1.0000",
+    ]
 
 
 @pytest.mark.parametrize(

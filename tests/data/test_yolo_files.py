@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, YoloMAP
 from reid_torchmetrics.data import read_yolo
 
 
@@ -46,11 +46,17 @@ def test_each_image_may_have_a_size_of_its_own(folders):
 
 def test_the_files_are_what_a_metric_takes(folders):
     preds, target = read_yolo(*folders, image_sizes=(640, 480))
-    for number, each in enumerate(target):
-        each["image_id"] = number
     metric = DetectionMAP(class_metrics=True)
     metric.update(preds, target)
     assert metric.compute()["map_per_class"].tolist() == [0, -1, 1]  # class 1 is not there
+
+
+def test_a_metric_knows_the_images_by_their_names(folders):
+    metric = YoloMAP(metric="recall")
+    metric.update(*read_yolo(*folders, image_sizes=(640, 480)))
+    ranked = metric.results().ranked
+    assert (ranked.image_ids, ranked.of_class(3).image_ids) == (["a", "b"], ["b"])  # class 1, then class 3
+    assert metric.compute() == 0.5  # class 3 is found, class 0 is not
 
 
 @pytest.mark.parametrize(

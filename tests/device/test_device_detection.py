@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.detection import (
     to_xywh,
 )
 from tests.device.problems import assert_as_on_the_cpu, moved
-from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.detection_samples import fed, images, named
 from tests.metrics.detection.mask_samples import mask_images
 
 PREDICTED, TRUE = images(51, 12, with_ids=True)
@@ -99,6 +99,20 @@ def test_masks_give_the_values_of_the_cpu(device, deterministic, iou_type):
         given = [[dict(zip(item, moved([*item.values()], where), strict=True)) for item in side] for side in samples]
         metric = fed(DetectionMAP(iou_type=iou_type, extended_summary=True).to(where), *given)
         return [metric.compute(), metric.results(iou_type="segm").summary()]
+
+    assert_as_on_the_cpu(device, values)
+
+
+@pytest.mark.filterwarnings("ignore:Of this batch")
+def test_masks_that_are_left_out_are_those_of_the_cpu(device, deterministic):
+    samples = mask_images(5, 6)
+    samples[0][0]["scores"] = samples[0][0]["scores"] / 0
+
+    def values(where):
+        given = [[dict(zip(item, moved([*item.values()], where), strict=True)) for item in side] for side in samples]
+        metric = fed(DetectionMAP(iou_type="segm", invalid="drop").to(where), *given)
+        assert metric.num_dropped == len(samples[0][0]["scores"]) > 0
+        return metric.compute()
 
     assert_as_on_the_cpu(device, values)
 
@@ -269,10 +283,12 @@ def test_images_on_the_cpu_give_values_on_the_device_of_the_metric(device, optio
     assert_as_on_the_cpu(device, value)
 
 
-@pytest.mark.parametrize("with_ids", [True, False])
+@pytest.mark.parametrize("ids", [int, str, None])
 @pytest.mark.parametrize("average", ["macro", "micro"])
-def test_results_answer_as_on_the_cpu(device, deterministic, average, with_ids):
-    given = images(53, 12, with_ids=with_ids)
+def test_results_answer_as_on_the_cpu(device, deterministic, average, ids):
+    given = images(53, 12, with_ids=ids is not None)
+    if ids is str:
+        given = given[0], named(given[1], [*"abcdefghijkl"])
 
     def answers(where):
         metric = fed(DetectionMAP(average=average).to(where), *moved(given, where))
@@ -298,6 +314,18 @@ def test_boxes_of_images_are_those_of_the_cpu(device):
         metric = fed(DetectionMAP().to(where), *moved((PREDICTED, TRUE), where))
         worst = metric.results().worst_images(3)
         return metric.boxes_of(worst.image)
+
+    assert_as_on_the_cpu(device, boxes)
+
+
+def test_boxes_of_images_with_names_are_those_of_the_cpu(device):
+    given = PREDICTED, named(TRUE, [*"abcdefghijkl"])
+
+    def boxes(where):
+        metric = fed(DetectionMAP().to(where), *moved(given, where))
+        worst = metric.results().worst_images(3)
+        found, true = metric.boxes_of(worst.image_ids)
+        return [metric.boxes_of(worst.image)[0], found, [each.pop("image_id") for each in true], true]
 
     assert_as_on_the_cpu(device, boxes)
 

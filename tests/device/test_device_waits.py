@@ -81,7 +81,7 @@ def test_a_view_that_is_filled_again_unnoticed_is_cloned_again(device):
     assert [[float(block[0, 0]) for block in metric.embeddings] for metric in metrics] == [[1, 2, 3]] * 2
 
 
-@pytest.mark.parametrize("kind", [int, torch.tensor, "on the device"])
+@pytest.mark.parametrize("kind", [int, str, torch.tensor, "on the device"])
 @pytest.mark.parametrize("size", [10, 40])
 def test_an_update_of_boxes_waits_once_a_batch(device, size, kind):
     preds, target = moved(images(53, 40, with_ids=True), device)

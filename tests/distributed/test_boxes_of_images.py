@@ -46,5 +46,5 @@ def asks_for_no_tensor(process: int, size: int) -> str:
 
 
 def test_a_wrong_argument_on_one_process_is_an_error_on_all(processes):
-    text = "process 1: TypeError: `image` must be a tensor; got list."
+    text = "process 1: TypeError: `image` must be a tensor of integers or a list of names; got a list with int."
     assert processes.run(2, asks_for_no_tensor) == [text] * 2

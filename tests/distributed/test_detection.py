@@ -225,16 +225,16 @@ def test_processes_may_hold_boxes_and_scores_of_other_dtypes(processes):
         assert found == {name: prints(value[name]) for name in found}
 
 
-def counts_collectives(process: int, size: int, num_images: int, options: dict[str, object]) -> int:
+def counts_collectives(process: int, size: int, num_images: int, options: dict[str, object], make=images) -> int:
     calls = []
     names = ("broadcast", "all_gather", "all_reduce", "barrier", "all_gather_object", "all_gather_into_tensor")
     patches = [
         mock.patch.object(distributed, name, functools.partial(_counted, calls, getattr(distributed, name)))
         for name in names
     ]
-    own = images(process, num_images, with_ids=bool(options.pop("with_ids")))
+    own = make(process, num_images, with_ids=bool(options.pop("with_ids")))
     for item in own[1]:
-        if "image_id" in item:
+        if isinstance(item.get("image_id"), int):
             item["image_id"] = item["image_id"] * size + process
     metric = fed(DetectionMAP(**options), *own)
     with patches[0], patches[1], patches[2], patches[3], patches[4], patches[5]:

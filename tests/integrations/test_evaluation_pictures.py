@@ -20,6 +20,7 @@ from tests.integrations.pictured_module import (
     PicturedModule,
     files,
     fit,
+    image,
     loader,
     named,
     picture,
@@ -174,6 +175,26 @@ def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
     assert true[1]["boxes"].tolist() == [[0, 0, 4, 4], [10, 10, 14, 16]]
     assert options["min_score"] == pytest.approx({1: 0.9, 2: 0.9})
     assert (options["box_format"], options["class_agnostic"], options["names"]) == ("xyxy", False, {1: "cat"})
+
+
+class NamingModule(DetectingModule):
+    """Its images have names: "0", "10" and "20"."""
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        for number in range(3):
+            found, true = image(number)
+            self.val_boxes.update([found], [true | {"image_id": str(true["image_id"])}])
+
+
+def test_images_with_names_are_asked_for_by_them(monkeypatch):
+    seen, asked = [], []
+    monkeypatch.setattr(drawings, "draw_box_grid", lambda *args, **options: seen.append(args) or pixels())
+    callback = EvaluationPictures("val_boxes", pictures=lambda name: asked.append(name) or picture(0))
+    trainer(callback, False).validate(NamingModule(), loader(), verbose=False)
+    ((_, found, true),) = seen
+    assert asked == ["0", "10"]
+    assert [each["image_id"] for each in true] == ["0", "10"]
+    assert [len(each["boxes"]) for each in found] == [0, 1]
 
 
 def test_the_worst_images_are_drawn():

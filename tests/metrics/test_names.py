@@ -42,7 +42,8 @@ OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
     *("extended_summary", "average", "area_ranges", "interpolation", "metric", "confidence", "max_bytes", "sigmas"),
     *("class_names", "warn_on_many_detections", "invalid", "num_dropped"),
-    *("detection_boxes", "detection_scores", "detection_labels", "detection_counts", "image_ids"),
+    *("detection_boxes", "detection_scores", "detection_labels", "detection_counts"),
+    *("image_ids", "image_name_bytes", "image_name_lengths"),
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
     *("boxes_of", "results", "tm_to_coco", "coco_to_tm"),
 }

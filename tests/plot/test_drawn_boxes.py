@@ -137,6 +137,14 @@ def test_an_image_of_a_grid_is_named_by_its_id_or_its_title(written):
     written.clear()
     draw_box_grid([PICTURE] * 2, [nothing()] * 2, ids, titles=["first", "second"])
     assert [text for text in written if text[0] not in "0123456789"] == ["first", "second"]
+    written.clear()
+    draw_box_grid([PICTURE] * 2, [nothing()] * 2, [nothing(image_id="a.jpg"), nothing(image_id="")])
+    assert [text for text in written if text[0] not in "0123456789"] == ["a.jpg"]
+    written.clear()
+    draw_box_grid([PICTURE], [nothing()], [nothing(image_id=f"{'folder/' * 20}0007.jpg")])
+    (name,) = [text for text in written if "jpg" in text]  # which has no room for all of it
+    assert name.startswith(("...", "…"))
+    assert name.endswith("/folder/0007.jpg")
 
 
 def test_a_grid_passes_its_options_on():

@@ -120,6 +120,37 @@ def test_an_error_says_which_picture_it_is(pictures, error, message):
         picture_at("pictures", pictures, 57)
 
 
+@pytest.mark.parametrize("pictures", [{"a.jpg": PIXELS}, lambda name: {"a.jpg": PIXELS}[name]])
+def test_a_picture_is_taken_by_its_name(pictures):
+    assert np.array(picture_at("pictures", pictures, "a.jpg")).tolist() == PIXELS.tolist()
+
+
+@pytest.mark.parametrize(
+    ("pictures", "error", "message"),
+    [
+        ({}, ValueError, "`pictures` must have a picture for each name; got none for 'a.jpg'."),
+        (lambda name: None, TypeError, f"`pictures('a.jpg')` must be {PICTURE}; got NoneType."),
+        (
+            [PIXELS],
+            TypeError,
+            "`pictures` must be a function of a name or be indexed by it, as images have names; got list.",
+        ),
+    ],
+)
+def test_an_error_says_which_name_it_is(pictures, error, message):
+    with pytest.raises(error, match=f"^{re.escape(message)}$"):
+        picture_at("pictures", pictures, "a.jpg")
+
+
+def test_a_type_error_of_pictures_by_number_is_left_alone():
+    class Broken:
+        def __getitem__(self, number):
+            raise TypeError("broken")
+
+    with pytest.raises(TypeError, match=r"^broken$"):
+        picture_at("pictures", Broken(), 1)
+
+
 def test_an_error_of_the_users_function_is_not_changed():
     def broken(number: int) -> None:
         raise KeyError(number)

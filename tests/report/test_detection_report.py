@@ -99,6 +99,27 @@ def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
     assert item.one("img").attributes["alt"] == "image 1 with its boxes"
 
 
+def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
+    names = ["rooms/a.jpg", "rooms/<b>.jpg", "rooms/c.jpg"]
+    metric = DetectionMAP()
+    truths = [each | {"image_id": name} for each, name in zip(problems.GROUND_TRUTHS, names, strict=True)]
+    metric.update(problems.DETECTIONS, truths)
+    asked = []
+
+    def image(name):
+        asked.append(name)
+        return np.zeros((300, 300, 3), dtype=np.uint8)
+
+    sides = {"detections": problems.DETECTIONS, "ground_truths": truths}
+    boxes = {side: dict(zip(names, values, strict=True)) for side, values in sides.items()}
+    page = read(write_report(metric.results(), tmp_path / "r.html", pictures=image, **boxes))
+    assert asked == [names[1]]
+    (row,) = section(page, "images").rows("Boxes of each image")
+    assert row["image"] == names[1]
+    (item,) = section(page, "images").one("ul").all("li")
+    assert item.one("img").attributes["alt"] == f"image {names[1]} with its boxes"
+
+
 def test_of_many_images_the_worst_are_seen_at_once(tmp_path):
     metric = DetectionMAP()
     truth = {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([0])}

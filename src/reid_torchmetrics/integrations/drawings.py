@@ -103,13 +103,13 @@ def _worst_images(
     metric: DetectionMAP, results: DetectionResults, shown: Shown, options: Mapping[str, Any]
 ) -> Drawings:
     threshold, pictures = options["iou_threshold"], shown.pictures
-    worst = results.worst_images(shown.num_images, iou_threshold=threshold).image
+    worst = results.worst_images(shown.num_images, iou_threshold=threshold)
     if pictures is None or not len(worst):
         return {}
-    boxes = metric.boxes_of(worst)
+    boxes = metric.boxes_of(worst.image)
     return {
         "worst_images": lambda: draw_box_grid(
-            [picture_at("pictures", pictures, number) for number in worst.tolist()],
+            [picture_at("pictures", pictures, image) for image in worst.image_ids],
             *boxes,
             min_score=results.best_confidences(iou_threshold=threshold),
             box_format=metric.box_format,

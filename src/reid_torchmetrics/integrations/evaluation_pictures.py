@@ -51,8 +51,8 @@ class EvaluationPictures(Callback):
             `EmbeddingMetric`, `ReIDMetrics`, a `DetectionMAP`, a `MetricCollection`, of which the first such member is
             taken, or a `ModuleDict` of any of these.
         pictures: of the queries by `query_index`, and of the gallery by `index`, or of the images by `image_id`: a
-            function of the number, or what is indexed by it, such as a data set; see `draw_rank_lists`. None for the
-            curves alone.
+            function of the number or the name, or what is indexed by it, such as a data set; see `draw_rank_lists`.
+            None for the curves alone.
         gallery_pictures: of the gallery, if it is another data set than that of the queries.
         names: of the identities, or of the classes by label, else those of a metric's `class_names`; without a name the
             number is shown.

@@ -41,7 +41,7 @@ def draw_boxes(
     Boxes are matched as COCO does. Right detections are green and have a check mark, wrong ones are red and have a
     cross, and ground truths that were missed are blue and dashed; crowds, and detections that took one, are gray. A
     ground truth that was found is not drawn. Beside a box are its label and score, below the image is what it all adds
-    up to. Text is in Pillow's own font, of Western letters.
+    up to. Text is in Pillow's own font, which has no letters with accents.
 
     Args:
         picture: as for `draw_rank_lists`; boxes are in its pixels.
@@ -120,12 +120,16 @@ def draw_box_grid(
     for number, (picture, found, true) in enumerate(zip(pictures, detections, ground_truths, strict=True)):
         boxes = judgment.judge(found, true, f"[{number}]")
         title = _title_of(true) if titles is None else titles[number]
-        drawn.append(draw_judged(as_image(f"pictures[{number}]", picture), boxes, names or {}, height, title))
+        image = as_image(f"pictures[{number}]", picture)
+        drawn.append(draw_judged(image, boxes, names or {}, height, title, is_name=titles is None))
     return _grid(drawn, columns)
 
 
 def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
-    return f"image {int(ground_truths['image_id'])}" if "image_id" in ground_truths else None
+    if "image_id" not in ground_truths:
+        return None
+    image = ground_truths["image_id"]
+    return str(image) if isinstance(image, str) else f"image {int(image)}"
 
 
 def _grid(drawn: Sequence[Image], columns: int) -> NDArray[np.uint8]:

@@ -77,7 +77,7 @@ class Box(NamedTuple):
 
 
 class Lettering:
-    """Pillow's own font, which has the letters of Western languages, in one size."""
+    """Pillow's own font, which has no letters with accents, in one size."""
 
     def __init__(self, size: int) -> None:
         self.font = pillow().ImageFont.load_default(size=size)
@@ -89,14 +89,24 @@ class Lettering:
         length: float = self.font.getlength(text)
         return math.ceil(length)
 
-    def cut(self, text: str, width: int) -> str:
-        """A text on one line, with an ellipsis for its end where it is too wide; empty if not even that has room."""
+    def cut(self, text: str, width: int, *, keeps_end: bool = False) -> str:
+        """A text on one line, with an ellipsis for its end where it is too wide; empty if not even that has room.
+
+        With `keeps_end` the ellipsis stands for its beginning: names of files differ in their ends.
+        """
         text = " ".join(text.splitlines())
         if self.width(text) <= width:
             return text
+        if keeps_end:
+            return self._cut_start(text, width)
         lengths = range(len(text))
         fitting = bisect_right(lengths, width, key=lambda length: self.width(text[:length] + ELLIPSIS))
         return text[: fitting - 1].rstrip() + ELLIPSIS if fitting else ""
+
+    def _cut_start(self, text: str, width: int) -> str:
+        starts = range(len(text), 0, -1)
+        fitting = bisect_right(starts, width, key=lambda start: self.width(ELLIPSIS + text[start:]))
+        return ELLIPSIS + text[starts[fitting - 1] :] if fitting else ""
 
 
 class Canvas:

@@ -43,9 +43,18 @@ class _Plate(NamedTuple):
 
 
 def draw_judged(
-    image: Image, boxes: Sequence[JudgedBox], names: Mapping[int, str], height: int, title: str | None
+    image: Image,
+    boxes: Sequence[JudgedBox],
+    names: Mapping[int, str],
+    height: int,
+    title: str | None,
+    *,
+    is_name: bool = False,
 ) -> Image:
-    """Draw boxes into an image that is scaled to a height, with a title above and a legend below."""
+    """Draw boxes into an image that is scaled to a height, with a title above and a legend below.
+
+    A title that is too wide loses its end or, if it is the image's name, its beginning.
+    """
     fitted = resized(image, _WIDEST * height, height)
     small, large = Lettering(max(10, height // 36)), Lettering(max(12, height // 28))
     scaled = Canvas(fitted.width, fitted.height)
@@ -57,7 +66,7 @@ def draw_judged(
     width = max(fitted.width, *(_legend_width(line, small) for line in legend))
     canvas = Canvas(width, top + fitted.height + gap + len(legend) * (small.height + gap))
     if title:
-        canvas.text((0, 0), large.cut(title, width), large)
+        canvas.text((0, 0), large.cut(title, width, keeps_end=is_name), large)
     canvas.paste(scaled.image, Box(0, top, fitted.width, fitted.height))
     for number, line in enumerate(legend):
         _draw_legend(canvas, top + fitted.height + gap + number * (small.height + gap), line, small)

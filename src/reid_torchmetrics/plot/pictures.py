@@ -24,31 +24,40 @@ class Indexed(Protocol):
     """A sequence, a mapping, a data set or a batch of pictures."""
 
     def __getitem__(self, number: Any, /) -> Any:
-        """The picture with a number."""
+        """The picture with a number or a name."""
 
 
-Pictures: TypeAlias = Callable[[int], Any] | Indexed
-"""what gives the picture with a number: a function, or what is indexed by it"""
+Pictures: TypeAlias = Callable[[Any], Any] | Indexed
+"""what gives the picture with a number, or of an image with a name: a function, or what is indexed by it"""
 
 
-def picture_at(argument: str, pictures: Pictures, number: int) -> Image:
-    """The picture with a number, in RGB.
+def picture_at(argument: str, pictures: Pictures, number: int | str) -> Image:
+    """The picture with a number or name, in RGB.
 
     Raises:
-        TypeError: `pictures` is neither a function nor indexed, or what it gives is no picture.
+        TypeError: `pictures` is neither a function nor indexed, is indexed by numbers where images have names, or what
+            it gives is no picture.
         ValueError: there is none with this number, or its shape or values are not those of a picture.
     """
     if callable(pictures):
-        return as_image(f"{argument}({number})", pictures(number))
+        return as_image(f"{argument}({number!r})", pictures(number))
     if not hasattr(pictures, "__getitem__"):
         raise TypeError(
             f"`{argument}` must be a function of a number or be indexed by it; got {type(pictures).__name__}."
         )
+    kind = "name" if isinstance(number, str) else "number"
     try:
         item = pictures[number]
     except (IndexError, KeyError) as error:
-        raise ValueError(f"`{argument}` must have a picture for each number; got none for {number}.") from error
-    return as_image(f"{argument}[{number}]", item)
+        raise ValueError(f"`{argument}` must have a picture for each {kind}; got none for {number!r}.") from error
+    except TypeError as error:
+        if kind == "number":
+            raise
+        raise TypeError(
+            f"`{argument}` must be a function of a name or be indexed by it, as images have names; got"
+            f" {type(pictures).__name__}."
+        ) from error
+    return as_image(f"{argument}[{number!r}]", item)
 
 
 def as_image(name: str, item: object) -> Image:

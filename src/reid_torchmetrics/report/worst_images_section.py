@@ -22,11 +22,11 @@ class Indexed(Protocol):
     """A sequence or a mapping of dicts."""
 
     def __getitem__(self, number: Any, /) -> Mapping[str, Any]:
-        """The boxes of the image with a number."""
+        """The boxes of the image with a number or a name."""
 
 
-Boxes: TypeAlias = Callable[[int], Mapping[str, Any]] | Indexed
-"""what gives the boxes of the image with a number: a function, or what is indexed by it"""
+Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | Indexed
+"""what gives the boxes of the image with a number or a name: a function, or what is indexed by it"""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class ImagePictures:
     names: Mapping[int, str]
     """of classes"""
 
-    def draw(self, number: int, results: DetectionResults) -> Html:
+    def draw(self, image: int | str, results: DetectionResults) -> Html:
         """An image with its boxes, judged as the numbers of the section are."""
         threshold = nearest_to_half(results)
         drawn = draw_boxes(
-            picture_at("pictures", self.pictures, number),
-            _boxes_at(self.detections, number),
-            _boxes_at(self.ground_truths, number),
+            picture_at("pictures", self.pictures, image),
+            _boxes_at(self.detections, image),
+            _boxes_at(self.ground_truths, image),
             names=self.names,
             min_score=results.best_confidences(iou_threshold=threshold),
             iou_threshold=threshold,
@@ -54,11 +54,11 @@ class ImagePictures:
             class_agnostic=is_micro(results),
             height=_HEIGHT,
         )
-        return picture(drawn, f"image {number} with its boxes")
+        return picture(drawn, f"image {image} with its boxes")
 
 
-def _boxes_at(boxes: Boxes, number: int) -> Mapping[str, Any]:
-    return boxes(number) if callable(boxes) else boxes[number]
+def _boxes_at(boxes: Boxes, image: int | str) -> Mapping[str, Any]:
+    return boxes(image) if callable(boxes) else boxes[image]
 
 
 def worst_images_section(results: Detected, num_worst: int, pictures: ImagePictures | None) -> Section:
@@ -79,16 +79,14 @@ def _worst_images(results: Detected, num_worst: int, pictures: ImagePictures | N
 
 
 def _errors_table(worst: ImageErrors) -> Html:
-    fields = worst.image, worst.num_true_positives, worst.num_false_positives, worst.num_misses
-    rows = zip(*([str(number) for number in values.tolist()] for values in fields), strict=True)
+    counts = worst.num_true_positives, worst.num_false_positives, worst.num_misses
+    columns = worst.image_ids, *(values.tolist() for values in counts)
+    rows = zip(*([str(each) for each in column] for column in columns), strict=True)
     return table("Boxes of each image", ("image", "right", "wrong", "missed"), rows)
 
 
 def _drawn(results: DetectionResults, worst: ImageErrors, pictures: ImagePictures) -> list[Html]:
-    items = [
-        element("li", element("p", f"image {number}"), pictures.draw(number, results))
-        for number in worst.image.tolist()
-    ]
+    items = [element("li", element("p", f"image {image}"), pictures.draw(image, results)) for image in worst.image_ids]
     first, others = items[:_NUM_OPEN], items[_NUM_OPEN:]
     shown = [element("ul", *first, class_="lists")]
     return [*shown, details(f"{len(others)} more", element("ul", *others, class_="lists"))] if others else shown

@@ -65,7 +65,7 @@ def write_report(
         generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
         num_worst: of a detection: how many of the images with the most errors; None for 20.
         detections: of a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a
-            function of the number, or what is indexed by it.
+            function of the number or the name, or what is indexed by it.
         ground_truths: of a detection: likewise.
         box_format: of a detection: that of these boxes; None for "xyxy".
 

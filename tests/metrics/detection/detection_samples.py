@@ -2,7 +2,7 @@
 
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from unittest import mock
 
@@ -100,3 +100,10 @@ def torchmetrics_peer() -> Iterator[Callable[..., mean_ap.MeanAveragePrecision]]
         mock.patch.object(mean_ap, "_TORCHVISION_AVAILABLE", True),
     ):
         yield mean_ap.MeanAveragePrecision
+
+
+def named(target: Dicts, names: Sequence[str]) -> Dicts:
+    """The images with names in the place of ids, in ascending order of the ids."""
+    places = {number: place for place, number in enumerate(sorted({item["image_id"] for item in target}))}
+    ordered = sorted(names)
+    return [item | {"image_id": ordered[places[item["image_id"]]]} for item in target]

@@ -56,7 +56,7 @@ def mask_images(
                 "masks": _stacked(true),
                 "labels": torch.tensor([random.randrange(num_classes) for _ in true], dtype=torch.int64),
                 "iscrowd": torch.tensor([int(random.random() < 0.2) for _ in true], dtype=torch.int64),
-                "area": torch.tensor([random.choice([0.0, 500.0, 2000.0]) for _ in true]),
+                "area": torch.tensor([random.choice([0.0, 500.0, 1024.0, 2000.0]) for _ in true]),
                 "image_id": 10 + image,
             }
         )

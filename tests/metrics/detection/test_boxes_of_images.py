@@ -61,7 +61,7 @@ def test_no_images_have_no_boxes():
     [
         (torch.tensor([99]), ValueError, "`image` must hold images that were given to `update`; got 99."),
         (torch.tensor([0.0]), TypeError, "`image` must have an integer dtype; got torch.float32."),
-        ([0], TypeError, "`image` must be a tensor; got list."),
+        ([0], TypeError, "`image` must be a tensor of integers or a list of names; got a list with int."),
     ],
 )
 def test_a_bad_image_is_refused(image, kind, message):

@@ -3,20 +3,24 @@
 import contextlib
 import io
 import json
+from pathlib import Path
 
 import pytest
 import torch
+from pycocotools import mask as coco_masks
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.detection_samples import fed, images, is_same, named
+from tests.metrics.detection.mask_samples import compressed
 
 
-def numbers_of_pycocotools(name: str) -> list[float]:
+def numbers_of_pycocotools(name: str, *, uses_categories: bool = True) -> list[float]:
     with contextlib.redirect_stdout(io.StringIO()):
         truth = COCO(f"{name}_target.json")
         evaluator = COCOeval(truth, truth.loadRes(f"{name}_preds.json"), "bbox")
+        evaluator.params.useCats = int(uses_categories)
         evaluator.evaluate()
         evaluator.accumulate()
         evaluator.summarize()
@@ -49,6 +53,45 @@ def test_an_image_that_came_twice_is_written_once(tmp_path):
     assert numbers_of_pycocotools(str(tmp_path / "images"))[0] == pytest.approx(
         float(metric.results().summary()["map"])
     )
+
+
+def test_images_with_names_are_written_with_numbers_and_the_names_beside_them(tmp_path):
+    preds, target = images(41, 12, with_ids=True)
+    target = named(target, ["ü.jpg", *"lkjihgfedcb"])
+    metric = fed(DetectionMAP(), [*preds, *preds[:2]], [*target, *target[:2]])
+    name = str(tmp_path / "images")
+    metric.tm_to_coco(name)
+    numbers = {each: number for number, each in enumerate([*"bcdefghijkl", "ü.jpg"])}
+    listed = json.loads((tmp_path / "images_target.json").read_text())["images"]
+    assert listed == [{"id": numbers[item["image_id"]], "file_name": item["image_id"]} for item in target]
+    assert numbers_of_pycocotools(name)[0] == pytest.approx(float(metric.results().summary()["map"]), rel=0, abs=1e-12)
+    _, read = DetectionMAP.coco_to_tm(f"{name}_preds.json", f"{name}_target.json")
+    assert [item["image_id"] for item in read] == [numbers[item["image_id"]] for item in target]
+
+
+def test_ids_that_are_strings_are_read(tmp_path):
+    preds, target = images(43, 12, with_ids=True)
+    metric = fed(DetectionMAP(), preds, target)
+    metric.tm_to_coco(str(tmp_path / "images"))
+    paths = [tmp_path / f"images_{side}.json" for side in ("preds", "target")]
+    results, data_set = (json.loads(path.read_text()) for path in paths)
+    for row in [*results, *data_set["annotations"]]:
+        row["image_id"] = f"{row['image_id']:04d}.jpg"
+    data_set["images"] = [{"id": f"{image['id']:04d}.jpg"} for image in data_set["images"]]
+    for path, content in zip(paths, (results, data_set), strict=True):
+        path.write_text(json.dumps(content))
+    read = DetectionMAP.coco_to_tm(*map(str, paths))
+    assert [item["image_id"] for item in read[1]] == [f"{item['image_id']:04d}.jpg" for item in target]
+    again = fed(DetectionMAP(box_format="xywh"), *read)
+    assert is_same(again.results().summary(), metric.results().summary())
+    assert again.results().image_ids == sorted(item["image_id"] for item in read[1])
+    assert numbers_of_pycocotools(str(tmp_path / "images"))[0] == pytest.approx(
+        float(metric.results().summary()["map"]), rel=0, abs=1e-12
+    )
+    results[0]["image_id"] = "other.jpg"
+    paths[0].write_text(json.dumps(results))
+    with pytest.raises(ValueError, match=r"of images of the data set only; got one of image 'other\.jpg'\.$"):
+        DetectionMAP.coco_to_tm(*map(str, paths))
 
 
 def test_an_image_without_ground_truth_is_read(tmp_path):
@@ -85,6 +128,52 @@ def test_what_cannot_be_read_is_said(tmp_path):
         DetectionMAP.coco_to_tm(*map(str, paths))
     with pytest.raises(ValueError, match=r"`iou_type` must be one of 'bbox', 'segm'.*; got 'mask'\."):
         DetectionMAP.coco_to_tm(*map(str, paths), iou_type="mask")
+
+
+MASK = torch.zeros(1, 6, 9, dtype=torch.bool)
+MASK[0, 2:5, 3:7] = True
+MASK[0, 4, 3:6] = False
+
+
+@pytest.mark.parametrize("iou_type", ["bbox", ("bbox", "segm")])
+@pytest.mark.parametrize("left_out", [{}, {"bbox": []}])
+def test_results_of_masks_alone_have_the_boxes_of_their_masks(tmp_path, iou_type, left_out):
+    (mask,) = compressed(MASK)
+    mask = {"size": mask["size"], "counts": mask["counts"].decode()}
+    polygon = [[3.0, 2.0, 7.0, 2.0, 7.0, 5.0, 3.0, 5.0]]
+    results = [{"image_id": 1, "category_id": 2, "score": 0.5, "segmentation": each} for each in (mask, polygon)]
+    truth = {"image_id": 1, "category_id": 2, "id": 1, "bbox": [3, 2, 4, 3], "segmentation": polygon, "area": 12}
+    data_set = {"images": [{"id": 1, "height": 6, "width": 9}], "annotations": [truth], "categories": []}
+    paths = [str(tmp_path / "results.json"), str(tmp_path / "truth.json")]
+    for path, content in zip(paths, ([row | left_out for row in results], data_set), strict=True):
+        Path(path).write_text(json.dumps(content))
+    preds, _ = DetectionMAP.coco_to_tm(*paths, iou_type=iou_type)
+    assert preds[0]["boxes"].tolist() == [[3, 2, 4, 3]] * 2 == [coco_masks.toBbox(mask).tolist()] * 2
+    data_set["annotations"] = [{"image_id": 1, "category_id": 2, "segmentation": polygon}]
+    Path(paths[1]).write_text(json.dumps(data_set))
+    with pytest.raises(ValueError, match="must have a `bbox` in every row; got a mask alone for image 1"):
+        DetectionMAP.coco_to_tm(*paths, iou_type=iou_type)
+
+
+def sorted_by_label(items):
+    """Images whose boxes are in the order of their labels."""
+    orders = [item["labels"].argsort(stable=True) for item in items]
+    return [
+        {key: value[order] if isinstance(value, torch.Tensor) else value for key, value in item.items()}
+        for item, order in zip(items, orders, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_micro_is_what_pycocotools_gives_without_categories(tmp_path, seed):
+    """Among equal scores of an image it puts the boxes of lower categories first; here they are in that order."""
+    metric = fed(DetectionMAP(average="micro"), *map(sorted_by_label, images(seed, 20, with_ids=True)))
+    metric.tm_to_coco(str(tmp_path / "images"))
+    found = metric.results().summary()
+    expected = numbers_of_pycocotools(str(tmp_path / "images"), uses_categories=False)
+    assert [float(value) for value in found.values()] == pytest.approx(expected, rel=0, abs=1e-12)
+    macro = numbers_of_pycocotools(str(tmp_path / "images"))
+    assert abs(macro[0] - expected[0]) > 1e-3
 
 
 def test_images_without_any_box_are_written(tmp_path):

@@ -133,7 +133,7 @@ def test_a_metric_says_what_it_is():
         ({"iou_thresholds": 0.5}, TypeError, "`iou_thresholds` must be a tuple or list of floats; got float."),
         ({"iou_thresholds": [0.5, 1.5]}, ValueError, "`iou_thresholds` must hold rates from 0 to 1; got 1.5."),
         ({"iou_thresholds": []}, ValueError, "`iou_thresholds`"),
-        ({"rec_thresholds": [0.5, 0.2]}, ValueError, "`rec_thresholds` must ascend; got [0.5, 0.2]."),
+        ({"rec_thresholds": [0.5, 1.2]}, ValueError, "`rec_thresholds` must hold rates from 0 to 1; got 1.2."),
         ({"max_detection_thresholds": [0, 1]}, ValueError, "`max_detection_thresholds` must be at least 1; got 0."),
         ({"max_detection_thresholds": 100}, TypeError, "`max_detection_thresholds` must be a tuple or list of ints"),
         (

@@ -88,8 +88,9 @@ def test_bad_images_are_named_and_nothing_of_their_batch_is_stored(method, chang
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ("7", TypeError, "`target[2]['image_id']` must be an int or a tensor of one int; got str."),
-        (1.0, TypeError, "`target[2]['image_id']` must be an int or a tensor of one int; got float."),
+        ("7", TypeError, "`target[2]['image_id']` must be an int like `target[0]['image_id']`; got '7'."),
+        (b"7", TypeError, "`target[2]['image_id']` must be an int, a tensor of one int or a str; got bytes."),
+        (1.0, TypeError, "`target[2]['image_id']` must be an int, a tensor of one int or a str; got float."),
         (2**63, ValueError, "`target[2]['image_id']` must fit int64; got 9223372036854775808."),
         (torch.tensor([1, 2]), ValueError, "`target[2]['image_id']` must be one int; got [2]."),
         (torch.tensor(1.0), TypeError, "`target[2]['image_id']` must have an integer dtype; got torch.float32."),
@@ -265,10 +266,14 @@ def test_ids_may_be_numbers_of_any_kind():
     assert fed(DetectionMAP(), preds, target).image_ids[0].tolist() == [number - 2**40 for number in range(10, 15)]
 
 
-def test_a_batch_is_one_tensor_for_each_state_that_holds_nothing_of_the_input_alive():
+@pytest.mark.parametrize("kind", [int, str])
+def test_a_batch_is_one_tensor_for_each_state_that_holds_nothing_of_the_input_alive(kind):
     preds, target = images(4, 6, with_ids=True)
+    target = [item | {"image_id": kind(item["image_id"])} for item in target]
     metric = fed(DetectionMAP(), preds, target, size=6)
-    for name in metric._defaults:
+    unused = ("image_name_bytes", "image_name_lengths") if kind is int else ("image_ids",)
+    assert [getattr(metric, name) for name in unused] == [[]] * len(unused)
+    for name in metric._defaults.keys() - {*unused}:
         (block,) = getattr(metric, name)
         assert block.untyped_storage().nbytes() == block.numel() * block.element_size()
     assert metric.detection_counts[0].tolist() == [len(item["labels"]) for item in preds]

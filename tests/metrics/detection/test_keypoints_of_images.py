@@ -2,104 +2,20 @@
 
 import json
 import math
-from random import Random
 
 import pytest
 import torch
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from reid_torchmetrics import DetectionMAP
 from tests.metrics.detection.detection_samples import fed, is_same
+from tests.metrics.detection.keypoint_samples import SIGMAS, coco_rows, keypoint_images
 from tests.pycocotools_shapes import largest_difference, run_coco
-
-SIGMAS = (0.05, 0.1, 0.2)
-
-
-def keypoint_images(seed, num_images, num_classes=2):
-    """Random images: equal scores, objects without a labeled keypoint, crowds, detections that are moved objects."""
-    random, num_points = Random(seed), len(SIGMAS)  # noqa: S311
-    preds, target = [], []
-    for image in range(num_images):
-        num_true, num_more = random.randint(0, 4), random.randint(0, 3)
-
-        def points(num):
-            return torch.tensor([[random.uniform(0, 90) for _ in range(3)] for _ in range(num * num_points)]).double()
-
-        true = points(num_true).view(num_true, num_points, 3)
-        true[:, :, 2] = torch.tensor([[random.randint(0, 2) for _ in range(num_points)] for _ in range(num_true)]).view(
-            num_true, num_points
-        )
-        if num_true and random.random() < 0.4:
-            true[0] = 0
-        found = torch.cat([true + random.uniform(-4, 4), points(num_more).view(num_more, num_points, 3)])
-        corners = (
-            torch.tensor([[random.uniform(0, 40) for _ in range(4)] for _ in range(num_true)]).double().view(-1, 4)
-        )
-        preds.append(
-            {
-                "keypoints": found,
-                "scores": torch.tensor([random.randint(1, 9) / 9 for _ in found], dtype=torch.float64),
-                "labels": torch.tensor([random.randrange(num_classes) for _ in found], dtype=torch.int64),
-            }
-        )
-        target.append(
-            {
-                "keypoints": true,
-                "boxes": corners,
-                "area": torch.tensor([random.uniform(100, 9000) for _ in true], dtype=torch.float64),
-                "iscrowd": torch.tensor([int(random.random() < 0.1) for _ in true], dtype=torch.int64),
-                "labels": torch.tensor([random.randrange(num_classes) for _ in true], dtype=torch.int64),
-                "image_id": image,
-            }
-        )
-    return preds, target
-
-
-def coco_rows(preds, target):
-    results, annotations = [], []
-    for found, true in zip(preds, target, strict=True):
-        for points, score, label in zip(
-            *(found[key].tolist() for key in ("keypoints", "scores", "labels")), strict=True
-        ):
-            row = {"image_id": true["image_id"], "category_id": label, "score": score}
-            results.append(row | {"keypoints": sum(points, [])})
-        keys = ("keypoints", "boxes", "area", "iscrowd", "labels")
-        for points, box, area, crowd, label in zip(*(true[key].tolist() for key in keys), strict=True):
-            row = {"image_id": true["image_id"], "category_id": label, "iscrowd": crowd, "area": area, "bbox": box}
-            count = sum(visibility > 0 for _, _, visibility in points)
-            annotations.append(row | {"keypoints": sum(points, []), "num_keypoints": count})
-    return results, annotations
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 2**32), st.integers(1, 5))
-def test_every_number_of_keypoints_is_that_of_pycocotools(seed, num_images):
-    preds, target = keypoint_images(seed, num_images)
-    results, annotations = coco_rows(preds, target)
-    assume(results)
-    metric = fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, target, size=2)
-    found = metric.results()
-    arrays, stats = run_coco(
-        "keypoints",
-        results,
-        annotations,
-        images=[{"id": image} for image in range(num_images)],
-        labels=found.coco.classes.tolist(),
-        sigmas=SIGMAS,
-    )
-    last = {name: values[..., -1:] for name, values in arrays.items()}
-    ours = {name: getattr(found.coco, name)[..., -1:].numpy() for name in arrays}
-    assert max(abs(ours[name] - last[name]).max(initial=0) for name in arrays) <= 1e-12
-    names = ("map", "map_50", "map_75", "map_medium", "map_large", "mar_20", None, None, "mar_medium", "mar_large")
-    pairs = [(found.summary()[name], value) for name, value in zip(names, stats, strict=True) if name]
-    assert max(abs(float(own) - value) for own, value in pairs) <= 1e-12
 
 
 def test_files_of_coco_are_read_with_keypoints(tmp_path):
     preds, target = keypoint_images(4, 9)
-    results, annotations = coco_rows(preds, target)
-    files = {"results": results, "truth": {"images": [{"id": image} for image in range(9)], "annotations": annotations}}
+    results, annotations, images = coco_rows(preds, target)
+    files = {"results": results, "truth": {"images": images, "annotations": annotations}}
     for name, content in files.items():
         (tmp_path / name).write_text(json.dumps(content))
     paths = [str(tmp_path / name) for name in files]
@@ -200,8 +116,7 @@ def test_the_order_of_images_and_merging_change_no_number():
 def test_arrays_differ_where_a_keypoint_is_moved():
     """The comparison with pycocotools can fail."""
     preds, target = keypoint_images(4, 9)
-    results, annotations = coco_rows(preds, target)
-    images = [{"id": image} for image in range(9)]
+    results, annotations, images = coco_rows(preds, target)
     arrays, _ = run_coco(
         "keypoints", results, annotations, images=images, labels=[0, 1], sigmas=SIGMAS, limits=[1, 10, 20]
     )

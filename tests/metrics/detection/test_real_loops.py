@@ -94,8 +94,8 @@ def test_what_is_wrong_otherwise_is_refused_even_so():
 def test_thresholds_and_limits_may_be_numbers_of_numpy_and_tensors():
     options = {
         "iou_thresholds": [np.float32(0.75), torch.tensor(0.5), np.float64(0.5)],
-        "rec_thresholds": [torch.tensor(0.0), np.float64(0.5), 0.5, np.float32(1)],
-        "max_detection_thresholds": [torch.tensor(10), np.int64(1), 100],
+        "rec_thresholds": [torch.tensor(0.5), np.float64(0), 0.5, np.float32(1)],
+        "max_detection_thresholds": [torch.tensor(10), np.float64(1), 100],
     }
     plain = {
         "iou_thresholds": [0.75, 0.5, 0.5],
@@ -144,7 +144,8 @@ GOOD_ROW = {"image_id": 1, "category_id": 2, "bbox": [0, 0, 5, 5], "score": 0.5}
 FILES = [
     ({"bbox": None, "segmentation": {}}, "must have a `bbox` in every row; got a mask alone for image 1."),
     ({"bbox": None}, "must have a `bbox` in every row; got the keys image_id, category_id, score for image 1."),
-    ({"image_id": "a.jpg"}, "must have whole numbers as `image_id`; got 'a.jpg'."),
+    ({"image_id": None}, "must have whole numbers or names as `image_id`; got None."),
+    ({"image_id": 1.5}, "must have whole numbers or names as `image_id`; got 1.5."),
     ({"category_id": "dog"}, "must have whole numbers as `category_id`; got 'dog'."),
 ]
 

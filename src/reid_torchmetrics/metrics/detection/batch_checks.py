@@ -77,14 +77,21 @@ def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None
                     f"Expected all {key} in `{argument}` to be of type Tensor;"
                     f" got {type(item[key]).__name__} in `{argument}[{position}]['{key}']`."
                 )
-            _check_dense(f"{argument}[{position}]['{key}']", item[key])
+            check_dense(f"{argument}[{position}]['{key}']", item[key])
 
 
-def _check_dense(name: str, value: Any) -> None:
+def check_dense(name: str, value: Any) -> None:
     """Raise unless a tensor holds its values as one block."""
     if value.is_nested or value.layout != torch.strided:
         kind = "nested" if value.is_nested else "sparse"
         raise TypeError(f"`{name}` must be a dense tensor; got a {kind} one.")
+
+
+def check_held(name: str, value: Tensor) -> None:
+    """Raise unless a tensor holds values, and as one block."""
+    check_dense(name, value)
+    if value.is_meta:
+        raise TypeError(f"`{name}` must have values; got a meta tensor.")
 
 
 def check_all_or_none(given: Sequence[bool]) -> None:
@@ -94,16 +101,31 @@ def check_all_or_none(given: Sequence[bool]) -> None:
         raise ValueError(f"`{name}` must be given because `target` gives it elsewhere; got nothing.")
 
 
-def image_id(position: int, value: object) -> int | Tensor:
-    """The `image_id` of an image, as an int or as a tensor of one int.
+def check_all_names(ids: Sequence[object]) -> None:
+    """Raise if only some images of a batch have an `image_id` that is a str."""
+    are_names = [isinstance(value, str) for value in ids]
+    if len(set(are_names)) > 1:
+        place = are_names.index(not are_names[0])
+        wanted = "a str" if are_names[0] else "an int"
+        raise TypeError(
+            f"`target[{place}]['image_id']` must be {wanted} like `target[0]['image_id']`; got {ids[place]!r}."
+        )
+
+
+def image_id(position: int, value: object) -> int | Tensor | str:
+    """The `image_id` of an image, as an int, as a tensor of one int or as a name.
 
     Raises:
-        TypeError: it is neither.
+        TypeError: it is none of these, or a tensor without values.
         ValueError: several ints, or one that does not fit int64.
     """
+    if isinstance(value, str):
+        return value
+    name = f"target[{position}]['image_id']"
+    if isinstance(value, Tensor):
+        check_held(name, value)
     if isinstance(value, Tensor) and value.numel() == 1 and value.dtype in LABEL_DTYPES:
         return value.reshape(1)
-    name = f"target[{position}]['image_id']"
     if isinstance(value, Tensor):
         if value.numel() != 1:
             raise ValueError(f"`{name}` must be one int; got {_shape(value)}.")
@@ -111,7 +133,7 @@ def image_id(position: int, value: object) -> int | Tensor:
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise TypeError(f"`{name}` must be an int or a tensor of one int; got {type(value).__name__}.") from None
+        raise TypeError(f"`{name}` must be an int, a tensor of one int or a str; got {type(value).__name__}.") from None
     if not -(2**63) <= number < 2**63:
         raise ValueError(f"`{name}` must fit int64; got {number}.")
     return number
@@ -165,7 +187,7 @@ def _check_boxes(name: str, value: Tensor) -> Tensor:
 def _check_column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torch.dtype], wanted: str) -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
-    _check_dense(name, value)
+    check_dense(name, value)
     if value.numel() == len(boxes) == 0:
         return
     if value.shape != (len(boxes),):
@@ -179,8 +201,7 @@ def _check_device(name: str, value: Tensor, device: torch.device | None) -> torc
         return device
     if device not in (None, value.device):
         raise ValueError(f"`{name}` must be on the device of the other tensors, {device}; got {value.device}.")
-    if value.is_meta:
-        raise TypeError(f"`{name}` must have values; got a meta tensor.")
+    check_held(name, value)
     return value.device
 
 

@@ -9,7 +9,6 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import torch
-from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
@@ -19,12 +18,22 @@ from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
 from reid_torchmetrics.metrics.detection.coco_files import CocoFiles
 from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
-from reid_torchmetrics.metrics.detection.images import STATES, ImageBoxes, Images
+from reid_torchmetrics.metrics.detection.image_boxes import (
+    Asked,
+    DictsOfSides,
+    ImageBoxes,
+    check_asked,
+    choose_boxes,
+    listed_ids,
+)
+from reid_torchmetrics.metrics.detection.image_names import check_kind
+from reid_torchmetrics.metrics.detection.images import STATES, Images
 from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou_type, shape_types
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.packing import Batch, pack
 from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
+from reid_torchmetrics.metrics.detection.unsound_shapes import without_unsound_objects
 
 _NUM_LIMITS = 3
 
@@ -116,9 +125,10 @@ class BoxMetric(GrowingStates, CocoFiles):
             target: for each image a dict of `boxes` [ground truths, 4] and `labels` [ground truths], int, and, where
                 there are, `iscrowd` [ground truths], other than 0 for a region with many objects, `area`
                 [ground truths], which decides on the area range, where it is not positive that of the mask, or width
-                times height, and `image_id`, an int or a tensor of one: the number of the image in its data set, for
-                all images or none. Of images with the same number the first counts; `compute` raises a ValueError if
-                their ground truths differ, because then they are not repetitions.
+                times height, and `image_id`, an int, a tensor of one or a str: the number or the name of the image in
+                its data set, of one kind for all images, or for none. Of images with the same `image_id` the first
+                counts; `compute` raises a ValueError if their ground truths differ, because then they are not
+                repetitions.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
@@ -128,8 +138,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             batch = self._packed(preds, target)
             held = self._held()
             if batch.states and held["detection_counts"]:
-                given, before = "image_ids" in batch.states, bool(held["image_ids"])
-                _checks.given_throughout("image_id", given=given, given_before=before)
+                check_kind(batch.states, held)
             self._warn_of_many(batch.most_detections)
             self._warn_of_dropped(batch.num_dropped)
         self.num_dropped += batch.num_dropped
@@ -140,11 +149,17 @@ class BoxMetric(GrowingStates, CocoFiles):
         """What a batch adds to the states."""
         if not self._shape_types:
             return pack(preds, target, self.box_format, self.device, drop=self.invalid == "drop")
+        num_dropped = 0
+        if self.invalid == "drop":
+            has_boxes = "bbox" in self.iou_type
+            preds, target, num_dropped = without_unsound_objects(
+                preds, target, self._shape_types, box_format=self.box_format, has_boxes=has_boxes
+            )
         shapes = ShapeBatch.read(preds, target, self._shape_types, self.box_format)
         if "bbox" not in self.iou_type:
             shapes = shapes.with_boxes()
         batch = pack(shapes.preds, shapes.target, self.box_format, self.device)
-        return batch._replace(states=batch.states | shapes.states(batch.states))
+        return batch._replace(states=batch.states | shapes.states(batch.states), num_dropped=num_dropped)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's images, whose boxes must be given in the same format.
@@ -169,9 +184,10 @@ class BoxMetric(GrowingStates, CocoFiles):
     def _warn_of_dropped(self, num_dropped: int) -> None:
         if num_dropped and not self._has_warned:
             self._has_warned = True
+            what = "objects" if self._shape_types else "boxes"
             warnings.warn(
-                f"Of this batch {num_dropped} boxes were dropped, which are not finite or have a negative size. Others"
-                " will be without a warning; `num_dropped` of the metric counts them.",
+                f"Of this batch {num_dropped} {what} were dropped, which are not finite or have a negative size."
+                " Others will be without a warning; `num_dropped` of the metric counts them.",
                 stacklevel=4,  # the line that calls `update`
             )
 
@@ -215,7 +231,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         device = counts[-1].device if counts else self.device
         return workers.run(work, device) if device.type == "cpu" and self._world.size == 1 else work()
 
-    def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
+    def boxes_of(self, image: Asked) -> DictsOfSides:
         """The detections and the ground truths of some images, whichever process holds them, to be drawn.
 
         The same on all processes; all must ask, for the same images. Boxes are in the metric's `box_format`, and the
@@ -223,31 +239,29 @@ class BoxMetric(GrowingStates, CocoFiles):
 
         Args:
             image: int [N], the `image_id` of each, or its number where there are none, such as
-                `results().worst_images(9).image`.
+                `results().worst_images(9).image`; of images with names their numbers likewise, or a list of names.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric or ask for other images.
-            TypeError: `image` is not an integer tensor.
+            TypeError: `image` is neither an integer tensor nor a list of names.
             ValueError: an image that is not among those of `update`.
         """
         with self._synced():
-            found = self._boxes_by_image(image)
-        chosen = image.tolist()
-        for number in chosen:
-            if number not in found:
-                raise ValueError(f"`image` must hold images that were given to `update`; got {number}.")
-        return [found[number].detections for number in chosen], [found[number].ground_truths for number in chosen]
+            found, names = self._boxes_by_image(image)
+        return choose_boxes(image, found, names)
 
-    def _boxes_by_image(self, image: Tensor, said: str | None = None) -> dict[int, ImageBoxes]:
-        """The boxes of some images of all processes by image; `said` stands for the images where they are compared."""
+    def _boxes_by_image(
+        self, image: Asked, said: str | None = None
+    ) -> tuple[dict[int, ImageBoxes], tuple[str, ...] | None]:
+        """See `gather_images`; `said` stands for the images where they are compared."""
 
         def collect() -> Images:
-            _checks.integer_labels("image", image)
+            check_asked(image)
             return self._images_as_given()
 
         def describe() -> Settings:
-            listed = repr(image.tolist()) if said is None else said
+            listed = repr(listed_ids(image)) if said is None else said
             return Settings(type(self).__name__, "boxes_of", self._option_texts(), {"image": listed})
 
         return gather_images(self._world, collect, image, describe)

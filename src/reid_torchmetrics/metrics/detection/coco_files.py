@@ -28,7 +28,8 @@ class CocoFiles(ABC):
         """Write the images that this process holds to `{name}_preds.json` and `{name}_target.json`, in COCO's format.
 
         Images have their `image_id`, and those that came twice are written once, or a number in the order in which they
-        came.
+        came. Where `image_id` is a name, an image has the number of its name in ascending order, for most readers take
+        no other ids, and the name as `file_name`.
 
         Raises:
             ValueError: the metric was given masks, which it does not hold.
@@ -38,8 +39,7 @@ class CocoFiles(ABC):
                 f"`tm_to_coco` must be called with iou_type ('bbox',): shapes are let go; got {self.iou_type}."
             )
         images = self._images()
-        numbering = ImageNumbering.alone(images)
-        coco_json.write(numbering.number(images, 0).images, name)
+        coco_json.write(ImageNumbering.alone(images).number(images, 0), name)
 
     @staticmethod
     def coco_to_tm(
@@ -51,7 +51,7 @@ class CocoFiles(ABC):
         values as float64, as they are in the files, and gives `image_id`.
 
         Args:
-            coco_preds: path of a list of results.
+            coco_preds: path of a list of results; those of masks alone have the boxes of their masks.
             coco_target: path of a data set.
             iou_type: what to read. "segm" gives `masks`, lists of dicts of run lengths; polygons become such, for which
                 images of the data set need `height` and `width`. "keypoints" gives `keypoints`. "rotated" has no files.
@@ -60,7 +60,7 @@ class CocoFiles(ABC):
         Raises:
             TypeError: `iou_type` is no name.
             ValueError: an unknown `iou_type`, a result is of an image that the data set does not have, or a row has no
-                `bbox` where boxes are read, or an id that is not an int.
+                `bbox` where boxes are read, or an id that is neither an int nor, of an image, a str.
         """
         names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.inputs import RunLengths
-from reid_torchmetrics.metrics.detection.images import Images
+from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
+from reid_torchmetrics.metrics.detection.images import Images, NumberedImages
 
 
-def write(images: Images, name: str) -> None:
+def write(numbered: NumberedImages, name: str) -> None:
     """Write images to `{name}_preds.json`, a list of results, and `{name}_target.json`, a data set."""
-    ids = range(len(images)) if images.image_ids is None else images.image_ids.tolist()
+    images = numbered.images
+    ids = (numbered.numbers if images.image_ids is None else images.image_ids).tolist()
     results = [
         {"image_id": image, "category_id": label, "bbox": box, "score": score}
         for image, label, box, score in zip(
@@ -50,10 +51,16 @@ def _data_set(images: Images, ids: Sequence[int]) -> dict[str, Any]:
     labels = sorted({*images.detection_labels.tolist(), *images.ground_truth_labels.tolist()})
     return {
         "info": {},  # some versions of COCO's API read it
-        "images": [{"id": image} for image in dict.fromkeys(ids)],
+        "images": _listed(ids, images.names()),
         "categories": [{"id": label, "name": str(label)} for label in labels],
         "annotations": annotations,
     }
+
+
+def _listed(ids: Sequence[int], names: Sequence[str] | None) -> list[dict[str, Any]]:
+    if names is None:
+        return [{"id": image} for image in ids]
+    return [{"id": image, "file_name": name} for image, name in zip(ids, names, strict=True)]
 
 
 def _repeated(ids: Sequence[int], counts: Tensor) -> list[int]:
@@ -67,25 +74,27 @@ def read(
 
     Raises:
         ValueError: a result is of an image that the data set does not have, a row has no box where boxes are read, an
-            id is no int, or polygons are of an image without size.
+            id is neither an int nor, of an image, a str, or polygons are of an image without size.
     """
     results = json.loads(Path(results_path).read_text(encoding="utf-8"))
     data_set = json.loads(Path(data_set_path).read_text(encoding="utf-8"))
     ids = [image["id"] for image in data_set["images"]]
-    found: dict[int, list[Mapping[str, Any]]] = {image: [] for image in ids}
-    true: dict[int, list[Mapping[str, Any]]] = {image: [] for image in ids}
+    found: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
+    true: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
     _checks.one_of("iou_type", iou_type[0], ("bbox", *SHAPE_READERS))
     has_boxes = "bbox" in iou_type, "segm" not in iou_type or "bbox" in iou_type
     sides = (results, found, results_path), (data_set["annotations"], true, data_set_path)
     for (rows, images, path), has_box in zip(sides, has_boxes, strict=True):
         for row in rows:
-            _check_row(row, path, has_box=has_box)
+            _check_row(row, path, has_box=has_box and not (rows is results and row.get("segmentation")))
             image = row["image_id"]
             if image not in images:
                 raise ValueError(
                     f"`{path}` must have boxes of images of the data set only; got one of image {image!r}."
                 )
             images[image].append(row)
+    if has_boxes[0]:
+        _add_boxes(results, {image["id"]: image for image in data_set["images"]})
     shapes = {name: SHAPE_READERS[name] for name in iou_type if name in SHAPE_READERS}
     preds, target = [], []
     for image in data_set["images"]:
@@ -99,13 +108,27 @@ def read(
 
 
 def _check_row(row: Mapping[str, Any], path: str, *, has_box: bool) -> None:
-    """Raise unless a row has a box, if it is read, and ids that are ints."""
-    if has_box and "bbox" not in row:
+    """Raise unless a row has a box, if it is read, and ids that are ints; that of the image may be a str."""
+    if has_box and not row.get("bbox"):
         came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
         raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row.get('image_id')!r}.")
-    for key, value in (("image_id", row["image_id"]), ("category_id", row.get("category_id", 0))):
-        if not isinstance(value, (int, float)) or value != int(value):
-            raise ValueError(f"`{path}` must have whole numbers as `{key}`; got {value!r}.")
+    image, label = row.get("image_id"), row.get("category_id", 0)
+    if not isinstance(image, str) and not _is_whole(image):
+        raise ValueError(f"`{path}` must have whole numbers or names as `image_id`; got {image!r}.")
+    if not _is_whole(label):
+        raise ValueError(f"`{path}` must have whole numbers as `category_id`; got {label!r}.")
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, (int, float)) and value == int(value)
+
+
+def _add_boxes(results: list[dict[str, Any]], images: Mapping[Any, Mapping[str, Any]]) -> None:
+    """Give results of masks alone the boxes of their masks, as COCO's API does."""
+    for row in results:
+        if not row.get("bbox"):
+            masks = RunLengths.from_coco([_of_polygons(row["segmentation"], images[row["image_id"]])])
+            row["bbox"] = checked_masks("segmentation", masks).boxes()[0].tolist()
 
 
 def _run_lengths(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -136,7 +159,7 @@ def _detections(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, 
     return _boxes(rows, has_boxes=has_boxes) | {"scores": _column(rows, "score", torch.float64)}
 
 
-def _ground_truths(rows: list[Mapping[str, Any]], image: int, *, has_boxes: bool) -> dict[str, Any]:
+def _ground_truths(rows: list[Mapping[str, Any]], image: int | str, *, has_boxes: bool) -> dict[str, Any]:
     optional = {"iscrowd": _column(rows, "iscrowd", torch.int64), "area": _column(rows, "area", torch.float64)}
     return _boxes(rows, has_boxes=has_boxes) | optional | {"image_id": image}
 

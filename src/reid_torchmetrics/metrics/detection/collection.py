@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.metrics.base import arguments_of
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from reid_torchmetrics.metrics.detection.image_boxes import Asked, DictsOfSides
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 from reid_torchmetrics.metrics.detection.single_values import SingleValue
 from reid_torchmetrics.metrics.detection.single_values import prefix as before
@@ -87,7 +87,7 @@ class DetectionMetrics(MetricCollection):
         """Everything in float64; see `DetectionMAP.results`."""
         return self._first_member().results(iou_type, across_classes=across_classes, boxes=boxes)
 
-    def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
+    def boxes_of(self, image: Asked) -> DictsOfSides:
         """The detections and the ground truths of some images, to be drawn; see `DetectionMAP.boxes_of`."""
         return self._first_member().boxes_of(image)
 

@@ -39,7 +39,7 @@ def computed_values(matched: Matched, wanted: Wanted, device: torch.device) -> d
 def _grids(matched: Matched) -> dict[str, Any]:
     grids = evaluate_matches(matched.found.matches[0], matched.request.grid)
     assert matched.numbering is not None  # noqa: S101 - the request is not plain
-    overlaps = Overlaps.matrices(matched.found.overlaps, matched.numbering.ids_by_number, grids.classes)
+    overlaps = Overlaps.matrices(matched.found.overlaps, matched.numbering.called, grids.classes)
     return {"ious": overlaps, "precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
 
 

@@ -19,7 +19,6 @@ from reid_torchmetrics.functional.detection.inputs import (
     AreaRange,
     CocoGrid,
     check_area_ranges,
-    check_recalls,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
@@ -30,10 +29,10 @@ from reid_torchmetrics.metrics.detection.computed_values import Wanted, computed
 from reid_torchmetrics.metrics.detection.iou_types import defaults_of
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
-from reid_torchmetrics.metrics.detection.python_values import python_bool, python_numbers
+from reid_torchmetrics.metrics.detection.python_values import python_bool, python_ints, python_numbers
 from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
 from reid_torchmetrics.metrics.detection.single_values import chosen_value, prefix
-from reid_torchmetrics.metrics.detection.unsound_boxes import check_invalid
+from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID
 
 AVERAGES = ("macro", "micro")
 _NOT_DECISIVE = {"self", "backend", "max_bytes", "kwargs"}  # arguments that do not change what `compute` gives
@@ -53,8 +52,8 @@ _DEFAULTS = {
 class DetectionMAP(BoxMetric):
     """Mean average precision and recall of detected boxes as COCO defines them: the numbers of pycocotools.
 
-    It takes the place of `torchmetrics.detection.MeanAveragePrecision` for boxes: arguments, `update`, and keys and
-    shapes of what `compute` gives are the same. It runs on the device of the boxes and needs neither torchvision nor
+    It takes the place of `torchmetrics.detection.MeanAveragePrecision`: arguments, `update`, and keys and shapes of
+    what `compute` gives are the same. It runs on the device of the boxes and needs neither torchvision nor
     pycocotools. It deliberately differs in:
 
     - The default thresholds are those of pycocotools, in float64. TorchMetrics rounds them to float32, which moves
@@ -75,7 +74,8 @@ class DetectionMAP(BoxMetric):
         iou_type: "bbox", boxes; "segm", masks; "keypoints"; "rotated", rotated boxes; or ("bbox", "segm"): then the
             type is put in front of the names of all values but `classes`, as in `bbox_map` and `segm_map`.
         iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
-        rec_thresholds: recalls, in ascending order, at which precision is read; by default 0, 0.01, ..., 1.
+        rec_thresholds: recalls at which precision is read, which are put in ascending order; by default 0, 0.01, ...,
+            1.
         max_detection_thresholds: three limits of the detections of an image and class, of which those with the highest
             scores count; by default 1, 10, 100, of keypoints 1, 10, 20.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
@@ -97,8 +97,9 @@ class DetectionMAP(BoxMetric):
             detection is accepted. A label behind a slash, as in "map_50/7", stands for that class alone.
         confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
             of F1 over the classes.
-        invalid: "raise", boxes, scores and areas that are not finite and boxes of negative size are an error; "drop",
-            they are left out, with one warning, and `num_dropped` counts those of this process; for boxes only.
+        invalid: "raise", boxes, scores, areas, keypoints and rotated boxes that are not finite and negative sizes are
+            an error; "drop", such objects are left out, with one warning, and `num_dropped` counts those of this
+            process.
         sigmas: of keypoints, one for each; by default those of COCO's 17, see `object_keypoint_similarity`.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
@@ -143,12 +144,12 @@ class DetectionMAP(BoxMetric):
     ) -> None:
         default_limits, default_ranges = defaults_of(iou_type)
         limits = default_limits if max_detection_thresholds is None else max_detection_thresholds
-        super().__init__(box_format, python_numbers(limits), **kwargs)
+        super().__init__(box_format, python_ints(limits), **kwargs)
         self._set_iou_type(iou_type, sigmas)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
         _checks.positive_int("max_bytes", max_bytes)
-        check_invalid(invalid, self.iou_type)
+        _checks.one_of("invalid", invalid, INVALID)
         self.invalid, self.average, self.max_bytes = invalid, average, max_bytes
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.extended_summary = python_bool("extended_summary", extended_summary)
@@ -169,8 +170,9 @@ class DetectionMAP(BoxMetric):
         iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else python_numbers(iou_thresholds)
         rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else python_numbers(rec_thresholds)
         _checks.fractions("iou_thresholds", iou_thresholds)
-        check_recalls("rec_thresholds", rec_thresholds)
-        self.iou_thresholds, self.rec_thresholds = [*iou_thresholds], [*rec_thresholds]
+        _checks.fractions("rec_thresholds", rec_thresholds)
+        self.iou_thresholds = [*map(float, iou_thresholds)]
+        self.rec_thresholds = sorted(map(float, rec_thresholds))
         self.interpolation = interpolation
 
     def _set_area_ranges(self, area_ranges: Mapping[str, AreaRange]) -> None:
@@ -234,15 +236,15 @@ class DetectionMAP(BoxMetric):
         def evaluate() -> DetectionResults:
             request = replace(self._plain_request(iou_type), with_origins=True, across_classes=across_classes)
             found = self._results(self._match(request))
-            return replace(found, boxes=self._boxes_by_image(found.images, "all")) if boxes else found
+            return replace(found, boxes=self._boxes_by_image(found.images, "all")[0]) if boxes else found
 
         with self._synced():
             return self._by_workers(evaluate)
 
     def _results(self, matched: Matched) -> DetectionResults:
         assert matched.numbering is not None  # noqa: S101 - the request is not plain
-        ids = matched.numbering.ids_by_number
-        return make_results(matched.found, matched.request.grid, ids, self.interpolation, self.class_names)
+        numbering, grid = matched.numbering, matched.request.grid
+        return make_results(matched.found, grid, numbering, self.interpolation, self.class_names)
 
     def _match_requests(self) -> list[MatchRequest]:
         wanted = self.iou_type if self._single is None else (self._single.iou_type,)

@@ -164,4 +164,5 @@ def _mean(values: Tensor) -> Tensor:
 def _with_ids(matched: Matched, ranked: RankedDetections) -> RankedDetections:
     assert matched.numbering is not None  # noqa: S101 - the request is not plain
     assert ranked.image is not None  # noqa: S101 - matches know their images
-    return replace(ranked, image=matched.numbering.ids_by_number.to(ranked.image.device)[ranked.image])
+    ids = matched.numbering.ids_by_number.to(ranked.image.device)
+    return replace(ranked, image=ids[ranked.image], image_names=matched.numbering.names)

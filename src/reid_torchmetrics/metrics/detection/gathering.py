@@ -17,12 +17,14 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.world import Alone, World, all_gather_rows, differing
+from reid_torchmetrics.functional.world import Alone, differing
 from reid_torchmetrics.metrics.base import DistributedWorld, Settings, meet
-from reid_torchmetrics.metrics.detection.images import ImageBoxes, ImageNumbering, Images
+from reid_torchmetrics.metrics.detection.image_boxes import Asked, ImageBoxes, places_of
+from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
 from reid_torchmetrics.metrics.detection.match_cache import NUM_OFFERED, Matched, drawn_number, matchings
 from reid_torchmetrics.metrics.detection.sampler_padding import ends, warn_if_padded
+from reid_torchmetrics.metrics.detection.shared_ids import share_ids
 from reid_torchmetrics.metrics.detection.tensor_exchange import exchange_tensors
 
 
@@ -75,33 +77,40 @@ def match_sharded_images(
 def gather_images(
     world: DistributedWorld | Alone,
     collect: Callable[[], Images],
-    image: Tensor,
+    image: Asked,
     describe: Callable[[], Settings],
-) -> dict[int, ImageBoxes]:
-    """The boxes of some images of all processes, by their `image_id`, or their numbers where there are none.
+) -> tuple[dict[int, ImageBoxes], tuple[str, ...] | None]:
+    """The boxes of some images of all processes, by their `image_id`, or their numbers where there are none, or names.
 
-    Images that no process has are left out. The other arguments and errors are those of `match_sharded_images`.
+    Second are the names by number. Images that no process has are left out. The other arguments and errors are those of
+    `match_sharded_images`.
     """
     met = _meet(world, lambda: (collect(), ()), describe)
     images, numbering = met.images, met.number(world)
     numbered = numbering.number(images, world.process)
     own_ids = numbering.ids_by_number.to(images.device)[numbered.numbers.long()]
-    is_chosen = torch.isin(own_ids, image.to(images.device))
+    asked = [place for place in places_of(image, numbering.names) if place is not None]
+    is_chosen = torch.isin(own_ids, torch.tensor(asked, dtype=torch.int64, device=images.device))
     parts = ImageBoxes.listed(own_ids[is_chosen], numbered.images.at(is_chosen))
     if world.size == 1:
-        return ImageBoxes.by_image(parts)
+        return ImageBoxes.by_image(parts, numbering.names), numbering.names
     received = exchange_tensors(world, [part.to(world.device).contiguous() for part in parts])
     found: dict[int, ImageBoxes] = {}
     for each in received:
-        found |= ImageBoxes.by_image([tensor.to(images.device) for tensor in each])
-    return found
+        found |= ImageBoxes.by_image([tensor.to(images.device) for tensor in each], numbering.names)
+    return found, numbering.names
+
+
+_KINDS = (None, "int", "str")  # what `Images.kind_of_ids` may be
 
 
 class _Status(NamedTuple):
     """What a process tells the others of its images."""
 
     num_images: int
-    has_ids: int
+    kind_of_ids: int
+    """place in `_KINDS`"""
+    num_name_bytes: int
     first: int
     """fingerprint of the first image; see `sampler_padding.ends`"""
     last: int
@@ -120,22 +129,21 @@ class _Met:
         """What all processes must know of all images.
 
         Raises:
-            DistributedMetricError: image ids on some processes only.
+            DistributedMetricError: image ids on some processes only, or ints on some and names on others.
         """
         images, states = self.images, self.states
         # Processes without images agree with any other.
-        use = {status.has_ids for status in states if status.num_images}
+        use = {_KINDS[status.kind_of_ids] for status in states if status.num_images}
         if len(use) > 1:
-            raise differing("use of `image_id`", [_use(status) for status in states])
-        sizes = [status.num_images for status in states]
+            raise differing("use of `image_id`", [_use(status, use) for status in states])
         if world.size == 1:
-            return ImageNumbering(sizes, images.image_ids, images.fingerprints)
+            return ImageNumbering.alone(images)
+        sizes = [status.num_images for status in states]
         # With ids all processes number all images; without, each place is dealt out in turn.
         if not any(use):
             warn_if_padded(world, sizes, [(status.first, status.last) for status in states])
             return ImageNumbering(sizes, None, images.fingerprints)
-        ids, prints = _share_ids(world, images, sizes)
-        return ImageNumbering(sizes, ids, lambda: prints)
+        return share_ids(world, images, sizes, [status.num_name_bytes for status in states], are_names="str" in use)
 
 
 def _meet(
@@ -148,29 +156,21 @@ def _meet(
     def say() -> tuple[Images, list[int]]:
         images, numbers = look()
         first_and_last = ends(images) if world.size > 1 else (0, 0)
-        return images, [*_Status(len(images), int(images.image_ids is not None), *first_and_last), *numbers]
+        kind, names = _KINDS.index(images.kind_of_ids), images.image_name_bytes
+        return images, [*_Status(len(images), kind, 0 if names is None else len(names), *first_and_last), *numbers]
 
     images, table = meet(world, say, describe)
     num = len(_Status._fields)
     return _Met(images, [_Status._make(row[:num]) for row in table], [row[num:] for row in table])
 
 
-def _share_ids(world: World, images: Images, sizes: Sequence[int]) -> tuple[Tensor, ...]:
-    """The ids of all images, and the fingerprints of their ground truths, process by process."""
-
-    def prepare() -> Tensor:
-        listed = torch.empty((sum(sizes), 2), dtype=torch.int64, device=world.device)
-        if images.image_ids is not None:
-            listed.split(list(sizes))[world.process].copy_(torch.stack([images.image_ids, images.fingerprints()], 1))
-        return listed
-
-    listed = world.guarded(prepare)
-    all_gather_rows(world, listed, sizes)
-    return listed.unbind(1)
-
-
-def _use(status: _Status) -> str:
-    return "no images" if not status.num_images else "given" if status.has_ids else "not given"
+def _use(status: _Status, use: set[str | None]) -> str:
+    if not status.num_images:
+        return "no images"
+    kind = _KINDS[status.kind_of_ids]
+    if kind is None:
+        return "not given"
+    return f"given as {kind}" if {"int", "str"} <= use else "given"
 
 
 def _local_matches(tensors: list[Tensor], request: MatchRequest, device: torch.device) -> LocalMatches:

@@ -6,15 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, box_areas, to_xywh
 from reid_torchmetrics.metrics.detection.batch_checks import are_sound
 from reid_torchmetrics.metrics.detection.fingerprints import changed_repetitions, fingerprints
+from reid_torchmetrics.metrics.detection.image_names import (
+    NAME_BYTES,
+    NAME_LENGTHS,
+    joined_ids,
+    number_names,
+    unpack_names,
+)
 from reid_torchmetrics.metrics.detection.shape_batches import TABLE_STATES, Table, table_states
 
 # Fields that the metric holds as states, and what these are without rows.
@@ -22,6 +28,7 @@ _BOXES = MappingProxyType({"empty": torch.empty((0, 4))})
 _FLOATS = MappingProxyType({"empty": torch.empty(0)})
 _INTS = MappingProxyType({"empty": torch.empty(0, dtype=torch.int64)})
 _FLAGS = MappingProxyType({"empty": torch.empty(0, dtype=torch.bool)})
+_BYTES = MappingProxyType({"empty": torch.empty(0, dtype=torch.uint8)})
 
 
 @dataclass(frozen=True)
@@ -38,6 +45,9 @@ class Images:
     ground_truth_areas: Tensor = field(metadata=_FLOATS)
     ground_truth_counts: Tensor = field(metadata=_INTS)
     image_ids: Tensor | None = field(metadata=_INTS)
+    image_name_bytes: Tensor | None = field(metadata=_BYTES)
+    """in the place of ids: see `image_names`"""
+    image_name_lengths: Tensor | None = field(metadata=_INTS)
     fingerprints: Callable[[], Tensor]
     """of the ground truths of all images that were joined; they are seldom asked for"""
     ground_truth_difficult: Tensor | None = None
@@ -53,7 +63,7 @@ class Images:
         for width times height.
 
         Raises:
-            ValueError: only some of merged metrics were given `image_id`.
+            ValueError: only some of merged metrics were given `image_id`, or some as an int and others as a str.
         """
         given, states, tables = states, dict(states), _tables(states, device)
         for name in ("detection_boxes", "ground_truth_boxes"):
@@ -63,13 +73,10 @@ class Images:
         columns: dict[str, Any] = {name: _cat(states[name], empty, device) for name, empty in STATES.items()}
         areas, boxes = columns["ground_truth_areas"].double(), columns["ground_truth_boxes"]
         columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas(boxes))
-        ids = columns.pop("image_ids")
-        ids = ids if states["image_ids"] else None
-        if ids is not None:
-            _checks.given_for_all("image_id", len(ids), len(columns["detection_counts"]))
+        columns |= joined_ids(columns)
         if "ground_truth_difficult" in states:
             columns["ground_truth_difficult"] = _cat(states["ground_truth_difficult"], _FLAGS["empty"], device)
-        return cls(**columns, image_ids=ids, fingerprints=lambda: fingerprints(given, device), tables=tables)
+        return cls(**columns, fingerprints=lambda: fingerprints(given, device), tables=tables)
 
     def __len__(self) -> int:
         """Number of images."""
@@ -80,12 +87,27 @@ class Images:
         """Where they are evaluated."""
         return self.detection_counts.device
 
+    @property
+    def kind_of_ids(self) -> str | None:
+        """Whether their `image_id` is an "int" or a "str"; None where they have none."""
+        if self.image_ids is not None:
+            return "int"
+        return None if self.image_name_lengths is None else "str"
+
+    def names(self) -> list[str] | None:
+        """Their `image_id` where it is a name."""
+        if self.image_name_bytes is None or self.image_name_lengths is None:
+            return None
+        return unpack_names(self.image_name_bytes, self.image_name_lengths)
+
     def at(self, kept: Tensor) -> Images:
         """Only the images of a mask."""
         found = kept.repeat_interleave(self.detection_counts)
         true = kept.repeat_interleave(self.ground_truth_counts)
         rows = {name: found if name.startswith("detection") else true for name in STATES}
-        rows |= dict.fromkeys(("detection_counts", "ground_truth_counts", "image_ids"), kept)
+        rows |= dict.fromkeys(("detection_counts", "ground_truth_counts", "image_ids", NAME_LENGTHS), kept)
+        if self.image_name_lengths is not None:
+            rows[NAME_BYTES] = kept.repeat_interleave(self.image_name_lengths)
         columns = [(name, getattr(self, name)) for name in STATES]
         chosen: dict[str, Any] = {name: None if each is None else each[rows[name]] for name, each in columns}
         if self.ground_truth_difficult is not None:
@@ -127,19 +149,30 @@ class ImageNumbering:
     sizes: list[int]
     """number of images of each process"""
     ids: Tensor | None
-    """their `image_id`, process by process"""
+    """their `image_id`, process by process; where these are names, their places in `names`"""
     fingerprints: Callable[[], Tensor]
     """of their ground truths, if they have ids"""
+    names: tuple[str, ...] | None = None
+    """all distinct ones, ascending, if images have names"""
 
     @classmethod
     def alone(cls, images: Images) -> ImageNumbering:
         """Of the images of one process."""
-        return cls([len(images)], images.image_ids, images.fingerprints)
+        named = images.names()
+        if named is None:
+            return cls([len(images)], images.image_ids, images.fingerprints)
+        names, places = number_names(named)
+        return cls([len(images)], places.to(images.device), images.fingerprints, names)
 
     @property
     def ids_by_number(self) -> Tensor:
-        """The `image_id` of each image, by its number; the number itself where there are none."""
+        """The `image_id` of each image, by its number; the number itself where there are none, or names."""
         return torch.arange(sum(self.sizes)) if self.ids is None else self.ids.unique()
+
+    @property
+    def called(self) -> Sequence[int | str]:
+        """What each image is called, by its number: its `image_id`, or the number itself where there are none."""
+        return self.ids_by_number.tolist() if self.names is None else self.names
 
     def number(self, images: Images, process: int) -> NumberedImages:
         """Give the images of a process their numbers, without repetitions of what it or a lower one has.
@@ -158,11 +191,7 @@ class ImageNumbering:
             return NumberedImages(images, numbers.split(self.sizes)[process])
         changed = changed_repetitions(self.ids, self.fingerprints()).tolist()
         if changed:
-            more = f", and {len(changed) - 1} more such numbers" if len(changed) > 1 else ""
-            raise ValueError(
-                f"`image_id` must be the same only for repetitions of an image; got {changed[0]} for images whose"
-                f" ground truths differ{more}."
-            )
+            raise _same_id_of_others(changed if self.names is None else [self.names[place] for place in changed])
         numbers, is_first = (each.split(self.sizes)[process] for each in (numbers, is_first))
         return NumberedImages(images.at(is_first), numbers[is_first])
 
@@ -206,39 +235,13 @@ class NumberedImages:
         return Detections(**columns[0]), GroundTruths(**columns[1])
 
 
-class ImageBoxes(NamedTuple):
-    """The boxes of one image, as `update` takes them."""
-
-    detections: dict[str, Tensor]
-    ground_truths: dict[str, Tensor]
-
-    @classmethod
-    def listed(cls, ids: Tensor, images: Images) -> list[Tensor]:
-        """The tensors of images with these ids, that `by_image` takes."""
-        columns = [getattr(images, f"detection_{name}") for name in _OF_DETECTIONS]
-        columns += [getattr(images, f"ground_truth_{name}") for name in _OF_GROUND_TRUTHS]
-        return [ids, images.detection_counts, images.ground_truth_counts, *columns]
-
-    @classmethod
-    def by_image(cls, listed: Sequence[Tensor]) -> dict[int, ImageBoxes]:
-        """The boxes of each image, by its id."""
-        ids, detection_counts, ground_truth_counts, *columns = listed
-        num = len(_OF_DETECTIONS)
-        found = _split(("boxes", "scores", "labels"), columns[:num], detection_counts)
-        true = _split(("boxes", "labels", "iscrowd"), columns[num:], ground_truth_counts)
-        for each, image in zip(true, ids, strict=True):
-            each["image_id"] = image
-        return dict(zip(ids.tolist(), map(cls, found, true), strict=True))
-
-
-_OF_DETECTIONS = ("boxes", "scores", "labels")
-_OF_GROUND_TRUTHS = ("boxes", "labels", "crowds")
-
-
-def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Tensor]]:
-    """The rows of each image."""
-    parts = zip(*(column.split(counts.tolist()) for column in columns), strict=True)
-    return [dict(zip(keys, each, strict=True)) for each in parts]
+def _same_id_of_others(changed: Sequence[int | str]) -> ValueError:
+    kind = "names" if isinstance(changed[0], str) else "numbers"
+    more = f", and {len(changed) - 1} more such {kind}" if len(changed) > 1 else ""
+    return ValueError(
+        f"`image_id` must be the same only for repetitions of an image; got {changed[0]!r} for images whose ground"
+        f" truths differ{more}."
+    )
 
 
 def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:

@@ -12,8 +12,8 @@ from torch import Tensor
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, distinct_labels, place_of_labels
 from reid_torchmetrics.functional.detection.matching import find_pairs
 
-Group = tuple[int, int]
-"""image and class"""
+Group = tuple[int | str, int]
+"""image, by number or name, and class"""
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,19 @@ class Overlaps:
         return cls(torch.stack(columns, 1), pairs.iou.float())
 
     @staticmethod
-    def matrices(parts: Sequence[Overlaps], names: Tensor, classes: Tensor) -> dict[Group, Tensor]:
+    def matrices(parts: Sequence[Overlaps], called: Sequence[int | str], classes: Tensor) -> dict[Group, Tensor]:
         """A matrix [detections, ground truths] for every image and class, detections by descending score.
 
         Args:
             parts: of all processes.
-            names: what each image is called.
+            called: what each image is called.
             classes: all labels.
         """
-        listed = names.tolist()
         none = parts[0].values[:0].view(0, 0)
-        found = dict.fromkeys(product(listed, classes.tolist()), none)
+        found = dict.fromkeys(product(called, classes.tolist()), none)
         for part in parts:
             groups = part.groups.tolist()
             blocks = part.values.split([num_found * num_true for _, _, num_found, num_true in groups])
             for (image, label, num_found, num_true), block in zip(groups, blocks, strict=True):
-                found[listed[image], label] = block.view(num_true, num_found).T
+                found[called[image], label] = block.view(num_true, num_found).T
         return found

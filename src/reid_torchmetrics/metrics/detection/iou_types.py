@@ -70,6 +70,10 @@ class ShapeType(ABC):
             ValueError: a shape that does not fit.
         """
 
+    def are_sound(self, value: Tensor) -> Tensor:
+        """Which shapes of an image, as they are given, can be evaluated, bool; all of those that `read` refuses."""
+        return torch.ones(len(value), dtype=torch.bool)
+
     @abstractmethod
     def overlaps(self, found: Any, true: Any, truths: Truths) -> Tensor:
         """How much every detection overlaps every ground truth of the image, float64."""
@@ -162,6 +166,10 @@ class KeypointType(ShapeType):
         points = checked_keypoints(name, value, len(self.sigmas), (3,) if is_true else (2, 3))
         return Keypoints(points, points[:, :, 2] > 0 if is_true else None)
 
+    def are_sound(self, value: Tensor) -> Tensor:
+        """See `ShapeType`: those with finite numbers."""
+        return value.flatten(1).isfinite().all(1) if value.ndim > 1 else super().are_sound(value)
+
     def own_areas(self, true: ImageShapes, boxes: Tensor) -> Tensor:
         """See `ShapeType`: of the boxes."""
         return box_areas(boxes)
@@ -204,6 +212,12 @@ class RotatedType(ShapeType):
     def read(self, name: str, value: Any, *, is_true: bool) -> RotatedBoxes:
         """See `ShapeType`."""
         return RotatedBoxes(checked_rotated_boxes(name, value))
+
+    def are_sound(self, value: Tensor) -> Tensor:
+        """See `ShapeType`: those with finite numbers, and sizes of at least 0."""
+        if value.ndim != 2:
+            return super().are_sound(value)
+        return value.isfinite().all(1) & (value[:, 2:4] >= 0).all(1)
 
     def overlaps(self, found: RotatedBoxes, true: RotatedBoxes, truths: Truths) -> Tensor:
         """See `ShapeType`."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.metrics.detection.images import ImageBoxes
+from reid_torchmetrics.metrics.detection.image_boxes import ImageBoxes
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class MatchedDetections:
     """
 
     image: Tensor
-    """its `image_id`, or the number of the image where there are none, int64 [detections]"""
+    """its `image_id`, or the number of the image where there are none, or names, int64 [detections]"""
     index: Tensor
     """place among the detections of the image, int64 [detections]"""
     label: Tensor
@@ -37,10 +38,17 @@ class MatchedDetections:
     or took none and its own box is outside; bool [thresholds, detections]"""
     boxes: Tensor | None = None
     """in the metric's `box_format`, [detections, 4]; None unless the results hold boxes"""
+    image_names: tuple[str, ...] | None = field(default=None, repr=False)
+    """names of all images by number; None where they have none"""
 
     def __len__(self) -> int:
         """Number of detections."""
         return len(self.index)
+
+    @property
+    def image_ids(self) -> list[int | str]:
+        """`image`, as names where images have names."""
+        return name_images(self.image, self.image_names)
 
 
 def list_matches(

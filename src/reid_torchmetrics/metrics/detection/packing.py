@@ -14,6 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.metrics.detection import batch_checks
+from reid_torchmetrics.metrics.detection.image_names import NAME_BYTES, NAME_LENGTHS, pack_names
 from reid_torchmetrics.metrics.detection.images import STATES
 from reid_torchmetrics.metrics.detection.unsound_boxes import without_unsound
 
@@ -32,7 +33,7 @@ class Batch(NamedTuple):
     """A batch, packed."""
 
     states: dict[str, Tensor]
-    """what it adds to each of `STATES`; `image_ids` only where the images have them, nothing without images"""
+    """what it adds to each of `STATES`; of ids or names only what the images have, nothing without images"""
     most_detections: int
     """that an image has"""
     num_dropped: int = 0
@@ -195,6 +196,10 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
         return {}
     batch_checks.check_all_or_none(given)
     numbers = [item["image_id"] for item in target]
+    if any(isinstance(number, str) for number in numbers):
+        batch_checks.check_all_names(numbers)
+        packed = dict(zip((NAME_BYTES, NAME_LENGTHS), pack_names(numbers), strict=True))
+        return {name: values.to(device, non_blocking=True) for name, values in packed.items()}
     if any(type(number) is not int for number in numbers):
         numbers = [batch_checks.image_id(position, number) for position, number in enumerate(numbers)]
     if not any(isinstance(number, Tensor) for number in numbers):

@@ -21,3 +21,11 @@ def python_numbers(values: Any) -> Any:
         return values
     is_single = [isinstance(each, np.generic) or (isinstance(each, Tensor) and not each.ndim) for each in values]
     return [each.item() if single else each for each, single in zip(values, is_single, strict=True)]
+
+
+def python_ints(values: Any) -> Any:
+    """As `python_numbers`, with floats that are whole numbers as ints; any other float as it is."""
+    values = python_numbers(values)
+    if not isinstance(values, (tuple, list)):
+        return values
+    return [int(each) if isinstance(each, float) and each.is_integer() else each for each in values]

@@ -31,10 +31,17 @@ from reid_torchmetrics.functional.detection.evaluators import (
     average_matches,
     evaluate_matches,
 )
-from reid_torchmetrics.functional.detection.inputs import CocoGrid
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.metrics.detection import result_text
-from reid_torchmetrics.metrics.detection.images import ImageBoxes
+from reid_torchmetrics.metrics.detection.image_boxes import (
+    Asked,
+    DictsOfSides,
+    ImageBoxes,
+    check_asked,
+    choose_boxes,
+)
+from reid_torchmetrics.metrics.detection.images import ImageNumbering
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
 from reid_torchmetrics.metrics.detection.matched_detections import MatchedDetections, list_matches
 
@@ -50,7 +57,7 @@ class DetectionResults:
     matches: Matches
     """rows are counted in each image, of detections and of ground truths; under "micro" there is one class"""
     images: Tensor
-    """the `image_id` of each image by its number, or the number itself where there are none"""
+    """the `image_id` of each image by its number, or the number itself where there are none, or names"""
     labels: Tensor
     """of the detections of `matches`, also under "micro" """
     num_positives: Tensor
@@ -61,6 +68,8 @@ class DetectionResults:
     """which boxes overlap, of whatever classes; None unless `results` was asked for it"""
     boxes: Mapping[int, ImageBoxes] | None = None
     """all boxes by image; None unless `results` was asked for them"""
+    image_names: tuple[str, ...] | None = field(default=None, repr=False)
+    """of each image by its number, ascending: their `image_id` where it is a str, else None"""
 
     def __str__(self) -> str:
         """COCO's lines, each with its name here, and what they were computed from."""
@@ -104,6 +113,11 @@ class DetectionResults:
         }
 
     @property
+    def image_ids(self) -> list[int | str]:
+        """`images`, as names where images have names."""
+        return name_images(self.images, self.image_names)
+
+    @property
     def is_micro(self) -> bool:
         """Whether one class stands for all."""
         return self.averages.classes.tolist() == [0] and bool((self.labels != 0).any())
@@ -115,24 +129,24 @@ class DetectionResults:
     def detections(self) -> MatchedDetections:
         """The list of matches, in the first area range, with the boxes of the detections where there are boxes."""
         thresholds = tuple(self.coco.grid.iou_thresholds)
-        return list_matches(self.matches, self.images, self.labels, thresholds, self.boxes)
+        listed = list_matches(self.matches, self.images, self.labels, thresholds, self.boxes)
+        return replace(listed, image_names=self.image_names)
 
-    def boxes_of(self, image: Tensor) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
+    def boxes_of(self, image: Asked) -> DictsOfSides:
         """The detections and the ground truths of some images, as `DetectionMAP.boxes_of`, but asked of no one else.
 
         Args:
-            image: int [N], the `image_id` of each, such as `worst_images(9).image`.
+            image: int [N], the `image_id` of each, such as `worst_images(9).image`; of images with names their numbers
+                likewise, or a list of names.
 
         Raises:
+            TypeError: `image` is neither an integer tensor nor a list of names.
             ValueError: the results hold no boxes, or not those of an image.
         """
         if self.boxes is None:
             raise ValueError("`boxes` must be True in `results(...)` where boxes are to be asked for; got False.")
-        for number in image.tolist():
-            if number not in self.boxes:
-                raise ValueError(f"`image` must hold images that were given to `update`; got {number}.")
-        chosen = [self.boxes[number] for number in image.tolist()]
-        return [each.detections for each in chosen], [each.ground_truths for each in chosen]
+        check_asked(image)
+        return choose_boxes(image, self.boxes, self.image_names)
 
     def confusion_matrix(
         self, *, iou_threshold: float = 0.5, confidence: float | None = None, rule: str = "coco"
@@ -220,7 +234,7 @@ class DetectionResults:
         threshold = self.coco.grid.threshold_index(iou_threshold)
         points = self.best_f1() if confidence is None else self.at_confidence(confidence)
         counted = image_errors(self.matches, self.num_positives, points.confidence[threshold], threshold=threshold)
-        return replace(counted, image=self.images)
+        return replace(counted, image=self.images, image_names=self.image_names)
 
     def worst_images(self, n: int, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
         """Up to `n` images with the most false positives and misses, the worst first: see `image_errors`.
@@ -248,13 +262,13 @@ class DetectionResults:
 
 
 def make_results(
-    found: LocalMatches, grid: CocoGrid, image_ids: Tensor, rule: str, class_names: Mapping[int, str]
+    found: LocalMatches, grid: CocoGrid, numbering: ImageNumbering, rule: str, class_names: Mapping[int, str]
 ) -> DetectionResults:
-    """The results of the matches of all processes; `image_ids` are those of the images by number."""
+    """The results of the matches of all processes, whose images are numbered."""
     matches = found.matches[0]
     assert found.labels_of_rows is not None  # noqa: S101 - they were requested
     assert found.images_of_positives is not None  # noqa: S101 - these, too
-    images = image_ids.to(matches.rows.device)
+    images = numbering.ids_by_number.to(matches.rows.device)
     return DetectionResults(
         coco=evaluate_matches(matches, grid),
         averages=average_matches(matches, grid, rule=rule),
@@ -264,4 +278,5 @@ def make_results(
         num_positives=found.images_of_positives.bincount(minlength=len(images)),
         class_names=class_names,
         objects=found.objects,
+        image_names=numbering.names,
     )

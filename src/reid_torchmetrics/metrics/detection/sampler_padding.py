@@ -13,7 +13,7 @@ from reid_torchmetrics.metrics.detection.images import Images
 
 def ends(images: Images) -> list[int]:
     """Fingerprints of the first and the last image; 0 for one without ground truths, which is like many others."""
-    if images.image_ids is not None or not len(images):
+    if images.kind_of_ids is not None or not len(images):
         return [0, 0]
     prints = images.fingerprints()
     return [int(prints[0]), int(prints[-1])]

@@ -139,6 +139,9 @@ def _overlaps_by(kind: ShapeType) -> Callable[[tuple[ImageShapes, ImageShapes, T
 def _read(argument: str, items: Dicts, kind: ShapeType) -> list[ImageShapes]:
     def read(numbered: tuple[int, Mapping[str, Any]]) -> ImageShapes:
         position, item = numbered
+        for key in (kind.key, "labels"):
+            if isinstance(item[key], Tensor):
+                batch_checks.check_held(f"{argument}[{position}]['{key}']", item[key])
         name = f"{argument}[{position}]['{kind.key}']"
         shapes: ImageShapes = kind.read(name, item[kind.key], is_true=argument == "target")
         labels = item["labels"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from torch import Tensor
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.metrics.detection.batch_checks import sides_of
 
@@ -15,11 +14,10 @@ INVALID = ("raise", "drop")
 _VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}
 
 
-def check_invalid(invalid: str, iou_type: Sequence[str]) -> None:
-    """Raise unless it is one of `INVALID`, and boxes are only dropped where there are no other shapes beside them."""
-    _checks.one_of("invalid", invalid, INVALID)
-    if invalid == "drop" and tuple(iou_type) != ("bbox",):
-        raise ValueError(f"`invalid` must be 'raise' unless iou_type is 'bbox'; got 'drop' for {iou_type!r}.")
+def are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:
+    """Which boxes [boxes, 4] are finite and have a width and height of at least 0."""
+    sides = sides_of(boxes, box_format)
+    return boxes.isfinite().all(1) & sides.isfinite().all(1) & (sides >= 0).all(1)
 
 
 def without_unsound(states: Mapping[str, Tensor], box_format: str) -> tuple[dict[str, Tensor], int]:
@@ -27,8 +25,7 @@ def without_unsound(states: Mapping[str, Tensor], box_format: str) -> tuple[dict
     kept, num_dropped = dict(states), 0
     for side, values in _VALUES.items():
         boxes, counts = states[f"{side}_boxes"], states[f"{side}_counts"]
-        sides = sides_of(boxes, box_format)
-        is_sound = boxes.isfinite().all(1) & sides.isfinite().all(1) & (sides >= 0).all(1) & states[values].isfinite()
+        is_sound = are_sound_boxes(boxes, box_format) & states[values].isfinite()
         rows = is_sound.nonzero()[:, 0]
         num_dropped += len(boxes) - len(rows)
         image = segments.numbers(counts, len(boxes))[rows]

@@ -134,6 +134,17 @@ def test_curves_in_blocks_have_the_same_areas(rows):
         assert in_blocks == pytest.approx(values_of(rows, rule), abs=0, nan_ok=True)
 
 
+@pytest.mark.parametrize("bound", ["_FEW_POSITIVES", "_MOST_INT32"])
+@settings(max_examples=50)
+@given(rows=drawn_curves)
+def test_recalls_that_are_looked_up_otherwise_give_the_same_areas(bound, rows):
+    rows = with_missed(rows)
+    for rule in ("coco", "voc07"):
+        with mock.patch.object(sys.modules[average_precision.__module__], bound, 0):
+            found = values_of(rows, rule)
+        assert found == pytest.approx(values_of(rows, rule), abs=0, nan_ok=True)
+
+
 @pytest.mark.parametrize("bound", ["_MOST_CURVES", "_MOST_COUNTED"])
 @settings(max_examples=50)
 @given(rows=drawn_curves)

@@ -1,5 +1,7 @@
 """Masks in every form against sets of pixels and against pycocotools, to the last bit."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 import torch
@@ -8,8 +10,9 @@ from hypothesis import strategies as st
 from pycocotools import mask as coco_masks
 
 from reid_torchmetrics.functional.detection import RunLengths, mask_iou
-from reid_torchmetrics.functional.detection.inputs import checked_masks, counted_iou, masks
-from reid_torchmetrics.functional.detection.inputs.masks import BitMasks, PixelMasks
+from reid_torchmetrics.functional.detection.inputs import bit_masks, checked_masks, counted_iou, masks, run_masks
+from reid_torchmetrics.functional.detection.inputs.bit_masks import BitMasks
+from reid_torchmetrics.functional.detection.inputs.masks import PixelMasks
 from tests.reference.masks import holding_box, pixels_of, run_lengths
 from tests.reference.masks import mask_iou as reference_iou
 
@@ -120,6 +123,35 @@ def test_polygons_cover_the_pixels_of_pycocotools(size, objects):
     assert torch.equal(RunLengths.from_polygons(objects, size).to_masks(), RunLengths.from_coco(theirs).to_masks())
 
 
+@pytest.mark.parametrize("words", [0, 10**9])  # 0: all places are looked up; else all become bits
+@settings(max_examples=40, deadline=None)
+@given(problems())
+def test_run_lengths_are_looked_up_or_become_bits(words, problem):
+    found, true, is_crowd = problem
+    lengths = [RunLengths.from_coco(compressed(each), tuple(found.shape[1:])) for each in (found, true)]
+    with mock.patch.object(run_masks, "_WORDS_PER_LOOKUP", words):
+        overlaps = mask_iou(*lengths, is_crowd=is_crowd)
+    assert torch.equal(overlaps, mask_iou(found, true, is_crowd=is_crowd))
+
+
+def test_runs_of_no_pixels_are_none():
+    """Of two rows and three columns all but the first column; 0 where the runs meet."""
+    rests = RunLengths.from_coco([{"size": [2, 3], "counts": [1, 0, 1, 2, 0, 2]}, {"size": [2, 3], "counts": [6, 0]}])
+    assert rests.to_masks().tolist() == [[[False, True, True]] * 2, [[False] * 3] * 2]
+    counted = checked_masks("masks", rests)
+    assert counted.areas().tolist() == [4, 0]
+    assert counted.boxes().tolist() == [[1, 0, 2, 2], [0, 0, 0, 0]]
+    assert mask_iou(rests, rests).tolist() == [[1, 0], [0, 0]]
+
+
+def test_lists_of_lengths_may_stand_beside_texts():
+    given_masks = torch.tensor([[[0, 1, 1]], [[1, 0, 1]], [[0, 0, 0]]]).bool()
+    lists = [{"size": [1, 3], "counts": run_lengths(mask.tolist())} for mask in given_masks]
+    texts = compressed(given_masks)
+    for mixed in ([lists[0], texts[1], lists[2]], [texts[0], lists[1], texts[2]], texts[:2] + lists[2:]):
+        assert torch.equal(RunLengths.from_coco(mixed).to_masks(), given_masks)
+
+
 def test_two_masks_that_share_one_of_three_pixels_overlap_by_a_third():
     first, second = torch.tensor([[[1, 1, 0]]]), torch.tensor([[[0, 1, 1]]])
     assert mask_iou(first, second).tolist() == [[1 / 3]]
@@ -129,7 +161,7 @@ def test_two_masks_that_share_one_of_three_pixels_overlap_by_a_third():
 def test_bits_are_counted_without_the_function_of_numpy_2(monkeypatch):
     given_masks = torch.rand(3, 9, 70, generator=torch.Generator().manual_seed(1)) < 0.5
     expected = mask_iou(given_masks, given_masks)
-    monkeypatch.setattr(masks, "_bits_of_each", masks._bits_by_table)
+    monkeypatch.setattr(bit_masks, "_bits_of_each", bit_masks._bits_by_table)
     assert torch.equal(mask_iou(given_masks, given_masks), expected)
     assert BitMasks.of(given_masks).areas().tolist() == given_masks.sum((1, 2)).tolist()
 
@@ -155,6 +187,11 @@ MASK = torch.zeros(1, 2, 3, dtype=torch.bool)
             lambda: RunLengths.from_coco([{"size": [2, 3], "counts": [2, 3]}]),
             ValueError,
             r"must be at least 0 and add up to the pixels of the image, 6; got \[2, 3\], ... with the sum 5.",
+        ),
+        (
+            lambda: RunLengths.from_coco([{"size": [1, 2], "counts": [2]}, {"size": [1, 2], "counts": [3, -1]}]),
+            ValueError,
+            r"`counts` must be at least 0 and add up to the pixels of the image, 2; got \[3, -1\], ... with the sum 2.",
         ),
         (
             lambda: RunLengths.from_coco([{"size": [1, 1], "counts": [1]}], (2, 1)),

@@ -31,7 +31,8 @@ from reid_torchmetrics.functional.detection.curves.precision_recall import (
 from reid_torchmetrics.functional.detection.inputs import check_recalls
 
 _FEW_POSITIVES = 64
-_MAX_VALUES = 1 << 20  # envelopes are read at so many places at a time
+_MOST_INT32 = (1 << 31) - 1
+_MAX_VALUES = 1 << 17  # envelopes are read at so many places at a time, which a cache holds
 
 
 @dataclass(frozen=True)
@@ -112,28 +113,44 @@ def area_under(
 def mean_at_recalls(
     curves: Curves, envelope: Float[Tensor, " points"], recalls: Float[Tensor, " recalls"]
 ) -> Float[Tensor, " curves"]:
-    """Mean of the envelope at the first detections that reach each of some recalls."""
-    padded = functional.pad(envelope, (0, 1))
+    """Mean of the envelope at the first detections that reach each of some recalls; 0 without a true positive."""
+    num_found = curves.num_true_positives.flatten()
+    rows = num_found.nonzero()[:, 0]  # of many classes most have no true positive in a small area range
+    needed, slot = _needed(curves.num_positives.reshape(-1).index_select(0, rows), recalls)
+    padded = _with_zeros(curves, envelope)
+    # Points are counted from 1 in each curve: what is to be added to that, and the number of the 0 behind them.
+    before, behind = curves.starts.flatten().index_select(0, rows) + rows - 1, num_found.index_select(0, rows) + 1
+    if len(padded) <= _MOST_INT32:
+        needed, before, behind = needed.int(), before.int(), behind.int()
 
-    def mean(block: _Block) -> Tensor:
-        places = block.places(_first_reaching(block.num_positives[:, 0], recalls))
+    def mean(some: slice) -> Tensor:
+        places = needed.index_select(0, slot[some]).minimum(behind[some, None]).add_(before[some, None])
         return padded.index_select(0, places.view(-1)).view(places.shape).mean(1)
 
-    return _per_block(curves, mean, len(recalls))
+    blocks = segments.ranges(len(rows), max(1, _MAX_VALUES // len(recalls)))
+    means = torch.cat([envelope[:0], *map(mean, blocks)])
+    return envelope.new_zeros(len(num_found)).index_copy_(0, rows, means)
 
 
-def _first_reaching(num_positives: Int[Tensor, " curves"], recalls: Tensor) -> Int[Tensor, "curves recalls"]:
-    """As `first_reaching`, but looked up by the number of ground truths where many curves share it."""
+def _with_zeros(curves: Curves, envelope: Float[Tensor, " points"]) -> Float[Tensor, " points_and_curves"]:
+    """The envelopes with a 0 behind each, which is read at recalls that are not reached."""
+    padded = envelope.new_zeros(len(envelope) + curves.num_true_positives.numel())
+    return padded.index_copy_(0, torch.arange(len(envelope), device=envelope.device).add_(curves.curve), envelope)
+
+
+def _needed(
+    num_positives: Int[Tensor, " curves"], recalls: Tensor
+) -> tuple[Int[Tensor, "numbers recalls"], Int[Tensor, " curves"]]:
+    """A table of `first_reaching` by numbers of ground truths, which many curves share, and the row of each curve."""
     most = int(num_positives.max()) if len(num_positives) else 0
     if most < _FEW_POSITIVES:
-        return _reaching_few(recalls).index_select(0, num_positives)
-    if most + 1 >= len(num_positives):
-        return first_reaching(num_positives, recalls)
-    return first_reaching(torch.arange(most + 1, device=recalls.device), recalls).index_select(0, num_positives)
+        return _needed_of_few(recalls), num_positives
+    numbers, slot = num_positives.unique(return_inverse=True)
+    return first_reaching(numbers, recalls), slot
 
 
 @lru_cache(maxsize=8)
-def _reaching_few(recalls: Tensor) -> Tensor:
+def _needed_of_few(recalls: Tensor) -> Tensor:
     """As `first_reaching` for few ground truths, by their number: a training loop asks for it at every step.
 
     It is remembered for the very tensor, of which `recalls_on` gives the same for the same recalls.

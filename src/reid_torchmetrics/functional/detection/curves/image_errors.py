@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 
 
@@ -17,15 +19,22 @@ class ImageErrors:
     """Counts of images, [images] each, of detections that score at least a confidence."""
 
     image: Int[Tensor, " images"]
-    """which image this is"""
+    """which image this is, by its number or its `image_id`"""
     num_true_positives: Int[Tensor, " images"]
     num_false_positives: Int[Tensor, " images"]
     num_misses: Int[Tensor, " images"]
     """ground truths that count and that none of these detections took"""
+    image_names: tuple[str, ...] | None = field(default=None, repr=False)
+    """names of all images by number; None where they have none"""
 
     def __len__(self) -> int:
         """Number of images."""
         return len(self.image)
+
+    @property
+    def image_ids(self) -> list[int | str]:
+        """`image`, as names where images have names."""
+        return name_images(self.image, self.image_names)
 
     @property
     def num_errors(self) -> Int[Tensor, " images"]:
@@ -45,7 +54,9 @@ class ImageErrors:
         order = self.num_misses.argsort(descending=True, stable=True)
         order = order[self.num_errors[order].argsort(descending=True, stable=True)]
         chosen = order[self.num_errors[order] > 0][:n]
-        return ImageErrors(*(values[chosen] for values in vars(self).values()))
+        columns = [(name, values) for name, values in vars(self).items() if isinstance(values, Tensor)]
+        rows: dict[str, Any] = {name: values[chosen] for name, values in columns}
+        return replace(self, **rows)
 
 
 def image_errors(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -15,7 +15,10 @@ from reid_torchmetrics.functional.detection.curves.compute_ap import (
     envelope_of,
     evenly_spaced,
 )
+from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
+
+_IMAGE_WIDTH = 6  # letters, at least
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,17 @@ class DetectionCurve:
     score: Float[Tensor, " detections"]
     is_true_positive: Bool[Tensor, " detections"]
     is_ignored: Bool[Tensor, " detections"]
+    image_names: tuple[str, ...] | None = field(default=None, repr=False)
+    """as in `RankedDetections`"""
 
     def __len__(self) -> int:
         """Number of detections."""
         return len(self.score)
+
+    @property
+    def image_ids(self) -> list[int | str] | None:
+        """`image`, as names where images have names."""
+        return None if self.image is None else name_images(self.image, self.image_names)
 
     @property
     def num_true_positives(self) -> Int[Tensor, " detections"]:
@@ -82,14 +92,16 @@ class DetectionCurve:
 
     def __str__(self) -> str:
         """The table that a reader can follow with a pencil: a line for each detection."""
-        lines = [f"{self.num_positives} ground truths", "  rank   image   score  is    TP    FP  precision  recall"]
         columns = (self.score, self.num_true_positives, self.num_false_positives, self.precision, self.recall)
-        images = ["-"] * len(self) if self.image is None else self.image.tolist()
+        images = ["-"] * len(self) if self.image_ids is None else self.image_ids
+        width = max([_IMAGE_WIDTH, *(len(str(image)) for image in images)])
+        head = f"  rank  {'image':>{width}}   score  is    TP    FP  precision  recall"
+        lines = [f"{self.num_positives} ground truths", head]
         kinds = zip(self.is_true_positive.tolist(), self.is_ignored.tolist(), strict=True)
         words = ["--" if is_ignored else "TP" if is_right else "FP" for is_right, is_ignored in kinds]
         rows = zip(words, images, *(column.tolist() for column in columns), strict=True)
         for rank, (word, image, score, right, wrong, precision, recall) in enumerate(rows, start=1):
-            about = f"{rank:6d}  {image!s:>6}  {score:6.3f}  {word}"
+            about = f"{rank:6d}  {image!s:>{width}}  {score:6.3f}  {word}"
             lines.append(f"{about}  {right:4d}  {wrong:4d}  {precision:9.4f}  {recall:6.4f}")
         return "\n".join(lines)
 
@@ -106,15 +118,22 @@ class RankedDetections:
     row: Int[Tensor, " detections"]
     """among the detections that were given; where a metric was, among those of the image"""
     image: Int[Tensor, " detections"] | None
-    """its number or, where a metric was given it, its `image_id`; None where images are not known"""
+    """its number or, where a metric was given it, its `image_id`, if that is an int; None where images are not known"""
     score: Float[Tensor, " detections"]
     is_true_positive: Bool[Tensor, "thresholds detections"]
     is_ignored: Bool[Tensor, "thresholds detections"]
     """neither right nor wrong"""
+    image_names: tuple[str, ...] | None = field(default=None, repr=False)
+    """names of all images by number; None where they have none"""
 
     def __len__(self) -> int:
         """Number of detections."""
         return len(self.score)
+
+    @property
+    def image_ids(self) -> list[int | str] | None:
+        """`image`, as names where images have names."""
+        return None if self.image is None else name_images(self.image, self.image_names)
 
     def of_class(self, label: int, *, threshold: int = 0) -> DetectionCurve:
         """The detections of a class at the threshold of overlap of a number.
@@ -136,6 +155,7 @@ class RankedDetections:
             score=self.score[places],
             is_true_positive=self.is_true_positive[threshold, places],
             is_ignored=self.is_ignored[threshold, places],
+            image_names=self.image_names,
         )
 
 

@@ -18,6 +18,7 @@ from reid_torchmetrics.functional.detection.inputs.grid import (
     check_area_ranges,
     check_recalls,
 )
+from reid_torchmetrics.functional.detection.inputs.image_names import name_images
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from reid_torchmetrics.functional.detection.inputs.keypoints import (
     COCO_SIGMAS,

@@ -48,7 +48,8 @@ class RunLengths:
         if len(sizes) > 1:
             raise ValueError(f"`masks` must have one size in an image; got {' and '.join(map(str, sorted(sizes)))}.")
         height, width = sizes.pop() if sizes else (0, 0)
-        return cls._of_flips((height, width), [_flips(mask["counts"], height * width) for mask in masks])
+        flips, num_flips = _flips(*_lengths([mask["counts"] for mask in masks]), height * width)
+        return cls((height, width), torch.from_numpy(flips), torch.from_numpy(num_flips))
 
     @classmethod
     def from_polygons(cls, objects: Sequence[Sequence[Any]], size: tuple[int, int]) -> RunLengths:
@@ -120,37 +121,76 @@ def unpacked(words: Words, length: int) -> NDArray[np.uint8]:
     return np.unpackbits(data, axis=-1, bitorder="little")[..., :length]
 
 
-def _flips(counts: str | bytes | Sequence[int], num_pixels: int) -> Counts:
-    """Where the mask begins and ends; its lengths are of what is not there, of what is, and so on."""
-    lengths = _decompressed(counts) if isinstance(counts, (str, bytes)) else np.asarray(counts, dtype=np.int64)
-    flips = lengths.cumsum()
-    if lengths.min(initial=0) < 0 or lengths.sum() != num_pixels:
+def _flips(lengths: Counts, num_lengths: Counts, num_pixels: int) -> tuple[Counts, Counts]:
+    """Where masks begin and end, and how often; lengths are of what is not there, of what is, and so on."""
+    ends = num_lengths.cumsum()
+    sums = np.concatenate([[0], lengths.cumsum()])
+    before = sums[ends - num_lengths]
+    is_wrong = sums[ends] - before != num_pixels
+    if is_wrong.any() or lengths.min(initial=0) < 0:
+        is_wrong[np.searchsorted(ends, np.flatnonzero(lengths < 0), side="right")] = True
+        wrong = np.split(lengths, ends[:-1])[is_wrong.argmax()]
         raise ValueError(
             f"`counts` must be at least 0 and add up to the pixels of the image, {num_pixels};"
-            f" got {lengths.tolist()[:5]}, ... with the sum {lengths.sum()}."
+            f" got {wrong.tolist()[:5]}, ... with the sum {wrong.sum()}."
         )
-    return flips[:-1]
+    flips = sums[1:] - np.repeat(before, num_lengths)
+    return np.delete(flips, ends[num_lengths > 0] - 1), np.maximum(num_lengths - 1, 0)  # where the image ends is none
 
 
-def _decompressed(text: str | bytes) -> Counts:
-    """The lengths of COCO's text: in each character five bits, the least ones first, and whether more follow.
+def _lengths(counts: Sequence[Any]) -> tuple[Counts, Counts]:
+    """The lengths of all masks, and how many each has."""
+    if all(isinstance(each, (str, bytes)) for each in counts):
+        return _decompressed(counts)
+    found = [
+        _decompressed([each])[0] if isinstance(each, (str, bytes)) else np.asarray(each, dtype=np.int64)
+        for each in counts
+    ]
+    return np.concatenate(found), np.array([*map(len, found)], dtype=np.int64)
 
-    The highest bit is the sign. From the fourth number on, each is the difference to the one two places before.
+
+def _decompressed(texts: Sequence[str | bytes]) -> tuple[Counts, Counts]:
+    """The lengths of COCO's texts: in each character five bits, the least ones first, and whether more follow.
+
+    The highest bit is the sign. From the fourth number of a text on, each is the difference to the one two places
+    before.
     """
-    data = np.frombuffer(text.encode("ascii") if isinstance(text, str) else text, dtype=np.uint8).astype(np.int64) - 48
+    parts = [text.encode("ascii") if isinstance(text, str) else text for text in texts]
+    sizes = np.array([*map(len, parts)], dtype=np.int64)
+    data = np.frombuffer(b"".join(parts), dtype=np.uint8).astype(np.int64) - 48
     if not len(data):
-        return data
-    last = np.flatnonzero((data & 0x20) == 0)
-    if not len(last) or last[-1] != len(data) - 1:
+        return data, sizes
+    is_last = (data & 0x20) == 0
+    ends = sizes.cumsum()
+    if not is_last[ends[sizes > 0] - 1].all():
         raise ValueError("`counts` must be a text that COCO's API has compressed; got one that breaks off.")
-    first = np.concatenate([[0], last[:-1] + 1])
-    place = np.arange(len(data)) - np.repeat(first, last - first + 1)
+    last = np.flatnonzero(is_last)
+    num_characters = np.diff(last, prepend=-1)
+    first = last + 1 - num_characters
+    place = np.arange(len(data)) - np.repeat(first, num_characters)
     numbers = np.add.reduceat((data & 0x1F) << 5 * place, first)
     is_negative = (data[last] & 0x10) > 0
-    numbers -= np.where(is_negative, 1 << 5 * (place[last] + 1), 0)
-    numbers[1::2] = numbers[1::2].cumsum()
-    numbers[2::2] = numbers[2::2].cumsum()
-    return numbers
+    numbers[is_negative] -= 1 << 5 * num_characters[is_negative]
+    counts = np.diff(np.searchsorted(last, ends), prepend=0)
+    return _summed(numbers, counts), counts
+
+
+def _summed(numbers: Counts, counts: Counts) -> Counts:
+    """Numbers from their differences to those two places before, in parts that have so many; see `_decompressed`."""
+    # In two columns, each part from a row of its own on: what is to be added up stands in a column.
+    num_rows = (counts + 1) // 2
+    first = num_rows.cumsum() - num_rows
+    place = np.arange(len(numbers)) + np.repeat(2 * first - counts.cumsum() + counts, counts)
+    table = np.zeros((num_rows.sum() + 1, 2), dtype=np.int64)  # a row of 0 before the others
+    table[1:].reshape(-1)[place] = numbers
+    heads = first[counts > 0] + 1
+    first_numbers = table[heads, 0]
+    table[heads, 0] = 0  # the first number of a part is no one's difference
+    table = table.cumsum(0)
+    table[1:] -= np.repeat(table[first], num_rows, 0)
+    table[heads, 0] = first_numbers
+    found: Counts = table[1:].reshape(-1)[place]
+    return found
 
 
 def _joined(parts: Sequence[Counts]) -> Counts:

@@ -10,6 +10,9 @@ brackets:
     front c, d                     c    -
     the rest against c                           e
     kept                 a         c             e
+
+What is kept of a front suppresses only boxes that begin near it and are of about its size. In a large group they are
+found in a list of all boxes by where they begin, on the axis along which boxes are short against the whole.
 """
 
 from __future__ import annotations
@@ -31,6 +34,10 @@ from reid_torchmetrics.functional.detection.inputs.sorting import (
 )
 
 _FRONTS = (4, 16, 64)  # boxes of a group that are looked at together, by the size of the group
+_MANY_PAIRS = 1 << 17  # of a front and the rest of its group: with so many boxes are looked for nearby
+_LEAST_REACH = 2.0**-9  # the least threshold at which they are: below it, nothing is far away
+_SLACK = 2.0**-10  # what is left to rounding: of an overlap, relatively
+_SOUND = 2.0**60  # sides that are longer, or shorter than its inverse, may have areas that float32 cannot hold
 _PAIRS_AT_A_TIME = 1 << 15  # pairs of boxes that are compared together; each takes about 50 bytes, which a cache holds
 
 
@@ -130,6 +137,8 @@ class _Suppression:
         lower = nearest.nextafter(torch.full_like(nearest, -torch.inf))
         self._threshold = float(lower if float(nearest) > iou_threshold else nearest)
         self._kept = torch.zeros(len(corners), dtype=torch.bool, device=corners.device)
+        self._nearby: dict[int, _Nearby] = {}
+        self._has_reach = self._threshold >= _LEAST_REACH and corners.device.type == "cpu" and _are_sound(corners)
 
     def kept(self) -> Bool[Tensor, " boxes"]:
         """Look at a front of every group, then at the next one, until no box is left."""
@@ -143,7 +152,9 @@ class _Suppression:
                 for chosen in is_wide.nonzero()[:, 0].split(max(1, _PAIRS_AT_A_TIME // width**2)):
                     rest += self._look(left, groups.at(chosen), width)
                 least = width
-            left = torch.cat(rest).sort().values
+            left = torch.cat(rest)
+            if len(sizes) > 1:
+                left = left.sort().values
         return self._kept
 
     def _look(self, left: Int[Tensor, " left"], groups: _Groups, width: int) -> list[Int[Tensor, " _"]]:
@@ -151,17 +162,33 @@ class _Suppression:
         place = torch.arange(width, device=left.device)
         kept = place < groups.sizes[:, None]
         front = left[(groups.first[:, None] + place).clamp_(max=len(left) - 1)]
-        overlaps = self._overlap(front[:, :, None], front[:, None])
-        for earlier in range(width - 1):
-            kept[:, earlier + 1 :] &= ~(overlaps[:, earlier, earlier + 1 :] & kept[:, earlier, None])
+        overlaps = self._overlap(front[:, :, None], front[:, None]).triu(1)
+        for earlier in overlaps.any(2).any(0).nonzero()[:, 0].tolist():
+            kept &= ~(overlaps[:, earlier] & kept[:, earlier, None])
         self._kept[front[kept]] = True
         large, rest = (groups.sizes > width).nonzero()[:, 0], []
         for group, first, size in zip(large.tolist(), *(each[large].tolist() for each in groups), strict=True):
-            keepers = front[group][kept[group]]
-            for boxes in left[first + width : first + size].split(max(1, _PAIRS_AT_A_TIME // len(keepers))):
+            keepers, others = front[group][kept[group]], left[first + width : first + size]
+            if self._has_reach and len(keepers) * len(others) > _MANY_PAIRS:
+                rest.append(self._suppress_nearby(keepers, others))
+                continue
+            for boxes in others.split(max(1, _PAIRS_AT_A_TIME // len(keepers))):
                 is_left = ~self._overlap(boxes[:, None], keepers).any(1)
                 rest.append(boxes[is_left])
         return rest
+
+    def _suppress_nearby(self, keepers: Int[Tensor, " keepers"], others: Int[Tensor, " others"]) -> Int[Tensor, " _"]:
+        """The others, all that are left of a group, but for those that keepers suppress."""
+        number = int(self._groups[keepers[0]])
+        nearby = self._nearby.get(number)
+        if nearby is None or len(nearby.boxes) > 2 * len(others):
+            nearby = self._nearby[number] = _Nearby.of(self._columns, others, self._threshold * (1 - _SLACK))
+        is_left = torch.zeros(len(self._kept), dtype=torch.bool)
+        is_left[others] = True
+        for some in keepers.split(max(1, _PAIRS_AT_A_TIME // 8)):
+            boxes, keeper = nearby.pairs(self._columns, some)
+            is_left[boxes[self._overlap(boxes, keeper)]] = False
+        return others[is_left.index_select(0, others)]
 
     def _overlap(self, boxes: Int[Tensor, "*some"], others: Int[Tensor, "*others"]) -> Bool[Tensor, "*pairs"]:
         """Whether boxes and others, which are broadcast, overlap by more than the threshold."""
@@ -171,3 +198,54 @@ class _Suppression:
         height = torch.minimum(bottom, bottom_of).sub_(torch.maximum(top, top_of)).clamp_(min=0)
         common = width.mul_(height)
         return common.div_((area + area_of).sub_(common)) > self._threshold  # NaN, of no area at all, is not
+
+
+class _Nearby(NamedTuple):
+    """Boxes of a group in the order in which they begin on an axis.
+
+    If boxes of widths w and v overlap by t or more, their common width is at least t w and t v. So v <= w / t, and the
+    other box begins between (1 - t) v to the left and (1 - t) w to the right. The same holds of their heights.
+    """
+
+    boxes: Int[Tensor, " boxes"]
+    begin: Float[Tensor, " boxes"]
+    """where each begins on the axis, float64, ascending"""
+    beside: Float[Tensor, " boxes"]
+    """where each begins on the other one"""
+    axis: int
+    """0 from the left, 1 from the top"""
+    least: float
+    """t"""
+
+    @classmethod
+    def of(cls, columns: list[Tensor], boxes: Int[Tensor, " boxes"], least: float) -> _Nearby:
+        """Of some boxes, on the axis along which they are shorter against what all cover."""
+        ends = [column.index_select(0, boxes).double() for column in columns[:4]]
+        crowding = [
+            float((ends[axis + 2] - ends[axis]).mean() / (ends[axis].max() - ends[axis].min())) for axis in (0, 1)
+        ]
+        axis = int(crowding[1] < crowding[0])
+        begin, order = ends[axis].sort()
+        return cls(boxes[order], begin, ends[1 - axis][order], axis, least)
+
+    def pairs(self, columns: list[Tensor], keepers: Int[Tensor, " keepers"]) -> tuple[Tensor, Tensor]:
+        """Boxes, and the keepers that they may overlap so much."""
+        low, high = self._reach(columns, keepers, self.axis)
+        first = torch.searchsorted(self.begin, low)
+        sizes = torch.searchsorted(self.begin, high, right=True) - first
+        keeper, place = segments.runs(first, sizes)
+        low, high = self._reach(columns, keepers, 1 - self.axis)
+        beside = self.beside.index_select(0, place)
+        near = (beside >= low.index_select(0, keeper)).logical_and_(beside <= high.index_select(0, keeper))
+        return self.boxes[place[near]], keepers[keeper[near]]
+
+    def _reach(self, columns: list[Tensor], keepers: Int[Tensor, " keepers"], axis: int) -> tuple[Tensor, Tensor]:
+        begin, end = (columns[number].index_select(0, keepers).double() for number in (axis, axis + 2))
+        away = (1 - self.least) * (end - begin)
+        return begin - away / self.least, begin + away
+
+
+def _are_sound(corners: Float[Tensor, "boxes 4"]) -> bool:
+    """Whether all sides are 0 or of a length that no product of two rounds to 0 or to infinity."""
+    sides = (corners[:, 2:] - corners[:, :2]).double()
+    return bool(((sides == 0) | ((sides >= 1 / _SOUND) & (sides <= _SOUND))).all())

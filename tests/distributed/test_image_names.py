@@ -1,0 +1,203 @@
+"""Images with names on several processes: what one process says of all of them, and errors on all processes.
+
+Most processes are threads, which talk to each other through memory.
+"""
+
+import random
+import re
+from dataclasses import replace
+from unittest import mock
+
+import pytest
+import torch
+from torchmetrics.utilities.distributed import gather_all_tensors
+
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from reid_torchmetrics.functional.world import DistributedMetricError
+from reid_torchmetrics.metrics.detection import match_cache, shared_ids
+from tests.distributed import threads
+from tests.distributed.shards import SHARDINGS
+from tests.distributed.test_detection import OPTIONS, at, counts_collectives, prints
+from tests.distributed.test_errors import message_of, out_of_memory
+from tests.metrics.detection.detection_samples import fed, images, is_same, named
+from tests.metrics.detection.test_boxes_of_images import numbers_of
+from tests.metrics.detection.test_image_names import NAMES, of, tensors
+
+GIVEN = images(31, len(NAMES), num_levels=3, with_ids=True)
+SEEN = GIVEN[0], named(GIVEN[1], NAMES)
+
+
+class MetricWorld(threads.ThreadWorld):
+    """Processes as a metric knows them."""
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return tuple(range(self.size))
+
+
+def together(metrics: list, ask) -> list:
+    """What `ask` says of each of some metrics, which are those of so many processes."""
+
+    def process(world: MetricWorld) -> object:
+        metrics[world.process]._world = world
+        return ask(metrics[world.process])
+
+    with mock.patch.object(threads, "ThreadWorld", MetricWorld):
+        return threads.run(len(metrics), process)
+
+
+def results_of(metric: DetectionMAP):
+    return metric._results(metric._match(replace(metric._plain_request(), with_origins=True)))
+
+
+def dealt(seen, order: list[list[int]], make=DetectionMAP) -> list:
+    return [fed(make(), *at(seen, own), size=4) for own in order]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("sharding", SHARDINGS)
+def test_all_processes_number_the_names_of_all(size, sharding):
+    expected = fed(DetectionMAP(), *SEEN).results()
+    generator = random.Random(size)  # noqa: S311
+    order = [generator.sample(own, len(own)) for own in SHARDINGS[sharding](len(NAMES), size)]
+    if not sharding.startswith("padded"):
+        order[-1] += order[0][:3]  # in this process again, or in another one, too
+    for found in together(dealt(SEEN, order), results_of):
+        assert found.image_names == expected.image_names == tuple(sorted(NAMES))
+        for each in (type(found).detections, type(found).image_errors):
+            assert is_same(tensors(each(found)), tensors(each(expected)))
+            assert torch.equal(each(found).image, each(expected).image)
+        assert is_same(found.summary(), expected.summary())
+        assert torch.equal(found.matches.images, expected.matches.images)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_names_are_those_of_one_process(seed):
+    generator = random.Random(seed)  # noqa: S311
+    size, num_names = generator.randint(1, 4), generator.randint(1, 9)
+    names: set[str] = set()
+    while len(names) < num_names:
+        names.add("".join(generator.choices("aA0/.é日😀\udcff\0", k=generator.randint(0, 3))))
+    preds, target = images(seed, num_names, num_levels=2, with_ids=True)
+    seen = preds, named(target, [*names])
+    order: list[list[int]] = [[] for _ in range(size)]
+    for place in [*range(num_names), *generator.choices(range(num_names), k=3)]:
+        generator.choice(order).append(place)
+    ours = together(dealt(seen, order), results_of)
+    plain = together(dealt((preds, target), order), results_of)
+    for found, expected in zip(ours, plain, strict=True):
+        assert found.image_ids == sorted(names)
+        assert is_same(tensors(found.detections()), tensors(expected.detections()))
+        assert is_same(found.summary(), expected.summary())
+
+
+def test_other_ground_truths_under_one_name_are_an_error_on_all():
+    order = [[*range(8)], [*range(8, len(NAMES))], []]
+    metrics = dealt(SEEN, order)
+    place = next(place for place in order[0] if len(SEEN[1][place]["labels"]))
+    name = SEEN[1][place]["image_id"]
+    metrics[2].update(SEEN[0][:1], [SEEN[1][place] | {"labels": SEEN[1][place]["labels"] + 1}])
+    said = f"`image_id` must be the same only for repetitions of an image; got {name!r} for images whose ground truths"
+
+    def ask(metric: DetectionMAP) -> str:
+        with pytest.raises(ValueError, match=f"^{re.escape(said)} differ\\.$"):
+            results_of(metric)
+        return "refused"
+
+    assert together(metrics, ask) == ["refused"] * 3
+
+
+@pytest.mark.parametrize(
+    ("batches", "said"),
+    [
+        ([of("a"), of(3)], "process 0: given as str; process 1: given as int"),
+        ([of("a"), None, of(3)], "process 0: given as str; process 1: no images; process 2: given as int"),
+        ([of("a"), ([{}], None)], "process 0: given; process 1: not given"),
+        ([([{}], None), of("a"), of(3)], "process 0: not given; process 1: given as str; process 2: given as int"),
+    ],
+)
+def test_names_on_some_processes_and_numbers_on_others_are_an_error_on_all(batches, said):
+    plain = of(1)[0], [{key: value for key, value in of(1)[1][0].items() if key != "image_id"}]
+    metrics = [DetectionMAP() for _ in batches]
+    for metric, batch in zip(metrics, batches, strict=True):
+        if batch is not None:
+            metric.update(*(plain if batch[1] is None else batch))
+    text = f"All processes must have the same use of `image_id`; got {said}."
+
+    def ask(metric: DetectionMAP) -> str:
+        with pytest.raises(DistributedMetricError, match=f"^{re.escape(text)}$"):
+            metric._match(metric._plain_request())
+        return "refused"
+
+    assert together(metrics, ask) == ["refused"] * len(metrics)
+
+
+@pytest.mark.parametrize("chosen", [["b/á.jpg", "", "a\0"], ("ab",), [], torch.tensor([5, 0])])
+def test_boxes_are_asked_for_by_name_wherever_they_are(chosen):
+    expected = fed(DetectionMAP(), *SEEN).boxes_of(chosen)
+    metrics = dealt(SEEN, SHARDINGS["padded"](len(NAMES), 3))
+    for found, names in together(metrics, lambda metric: metric._boxes_by_image(chosen)):
+        assert names == tuple(sorted(NAMES))
+        ids = {each["image_id"] for each in expected[1]}
+        assert {boxes.ground_truths["image_id"] for boxes in found.values()} == ids
+        asked = [found[names.index(each["image_id"])] for each in expected[1]]
+        sides = [each.detections for each in asked], [each.ground_truths for each in asked]
+        assert numbers_of(sides) == numbers_of(expected)
+
+
+def every_metric(process: int, size: int, sharding: str) -> list[object]:
+    own = at(SEEN, SHARDINGS[sharding](len(NAMES), size)[process])
+    metric = DetectionMAP(**OPTIONS)
+    gathered = DetectionMAP(dist_sync_fn=gather_all_tensors)
+    values = [fed(each, *own).compute() for each in (metric, gathered, VocMAP(), YoloMAP(), DetectionMetrics())]
+    found = fed(VocMAP(), *own).results().ranked
+    boxes = numbers_of(metric.boxes_of(["b/á.jpg", ""]))
+    return [prints(values[0] | {"ious": {}}), [*values[0]["ious"]], *map(prints, values[1:]), found.image_ids, boxes]
+
+
+@pytest.mark.parametrize("sharding", ["empty_first", "padded_shuffled"])
+def test_over_gloo_the_values_are_those_of_one_process(processes, sharding):
+    expected = every_metric(0, 1, "round_robin")
+    assert processes.run(3, every_metric, sharding) == [expected] * 3
+
+
+def collectives(process: int, size: int, num_images: int) -> int:
+    def with_names(*args, **options):
+        preds, target = images(*args, **options)
+        return preds, [item | {"image_id": f"{'x' * num_images}{process}/{item['image_id']}"} for item in target]
+
+    return counts_collectives(process, size, num_images, {"with_ids": True}, with_names)
+
+
+def test_names_cost_as_many_collectives_as_ids(processes):
+    assert {tuple(processes.run(2, collectives, num_images)) for num_images in (5, 60)} == {(10, 10)}
+
+
+PLACES = {"packing": "as_words", "unpacking": "unpack_names", "numbering": "number_names"}
+
+
+def fails_then_works(process: int, size: int, place: str) -> list[str]:
+    match_cache.matchings._entries.clear()  # of metrics with the same images
+    metric = fed(DetectionMAP(metric="map"), *at(SEEN, [*range(process, len(NAMES), size)]))
+    with out_of_memory(shared_ids, PLACES[place]) if process == size - 1 else mock.MagicMock():
+        message = message_of(metric.compute)
+    return [message, message_of(metric.compute)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_process_that_runs_out_of_memory_for_names_fails_on_all(processes, place):
+    value = fed(DetectionMAP(metric="map"), *SEEN).compute()
+    expected = ["process 1: OutOfMemoryError: simulated", f"no error but {value}"]
+    assert processes.run(2, fails_then_works, place) == [expected] * 2
+
+
+def asks_for_others(process: int, size: int) -> list[str]:
+    metric = fed(DetectionMAP(), *at(SEEN, [*range(process, len(NAMES), size)]))
+    asked = [["a"], ["ab"]][process]
+    return [message_of(lambda: metric.boxes_of(asked)), message_of(lambda: metric.boxes_of(["a"] if process else "a"))]
+
+
+def test_processes_that_ask_for_other_names_or_no_names_are_told(processes):
+    others = "All processes must have the same `image`; got process 0: ['a']; process 1: ['ab']."
+    no_list = "process 0: TypeError: `image` must be a tensor of integers or a list of names; got str."
+    assert processes.run(2, asks_for_others) == [[others, no_list]] * 2

@@ -1,0 +1,35 @@
+"""Masks and keypoints in `DetectionMAP` against pycocotools, live, on problems biased to what is hard."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.executed_shapes import checked_for_one_in_eight
+from tests.shape_problems import NUM_IMAGES, draw_shapes
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@settings(max_examples=500)
+@given(SEEDS, st.sampled_from(NUM_IMAGES))
+def test_arrays_and_numbers_of_masks_are_those_of_pycocotools(seed, num_images):
+    with checked_for_one_in_eight(seed):
+        assert draw_shapes(Random(seed), "segm", num_images).largest_difference() <= 1e-12  # noqa: S311
+
+
+@settings(max_examples=500)
+@given(SEEDS, st.sampled_from(NUM_IMAGES))
+def test_arrays_and_numbers_of_keypoints_are_those_of_pycocotools(seed, num_images):
+    with checked_for_one_in_eight(seed):
+        assert draw_shapes(Random(seed), "keypoints", num_images).largest_difference() <= 1e-12  # noqa: S311
+
+
+@pytest.mark.parametrize("iou_type", ["segm", "keypoints"])
+def test_the_problems_have_what_they_are_meant_to_have(iou_type):
+    """Problems that are all empty would prove nothing."""
+    occurring = Counter(kind for seed in range(100) for kind in draw_shapes(Random(seed), iou_type).kinds())  # noqa: S311
+    assert len(occurring) == 9
+    assert min(occurring.values()) > 10

@@ -1,0 +1,167 @@
+"""What cannot be evaluated among masks, keypoints and rotated boxes: named, or left out and counted."""
+
+import re
+import warnings
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, VocMAP
+from tests.metrics.detection.detection_samples import is_same
+from tests.metrics.detection.mask_samples import compressed
+
+NAN, INF = float("nan"), float("inf")
+SHAPES = {
+    "boxes": torch.tensor([[0.0, 0.0, 8.0, 8.0], [1.0, 1.0, 5.0, 5.0], [2.0, 0.0, 9.0, 7.0]]),
+    "masks": torch.ones(3, 10, 10, dtype=torch.bool).tril(2),
+    "keypoints": torch.arange(3 * 17 * 3).view(3, 17, 3).float(),
+    "rotated_boxes": torch.tensor([[4.0, 4.0, 8.0, 8.0, 0.0], [9.0, 4.0, 5.0, 8.0, 1.0], [5.0, 4.0, 8.0, 7.0, 2.0]]),
+}
+KEYS = {
+    "bbox": ("boxes",),
+    "segm": ("masks",),
+    "keypoints": ("keypoints", "boxes"),
+    "rotated": ("rotated_boxes",),
+    ("bbox", "segm"): ("boxes", "masks"),
+}
+
+
+def three(iou_type):
+    """The dicts of one image with three detections and three ground truths."""
+    found, true = ({key: SHAPES[key].clone() for key in KEYS[iou_type]} for _ in range(2))
+    labels = torch.tensor([1, 2, 1])
+    found |= {"scores": torch.tensor([0.9, 0.8, 0.7]), "labels": labels}
+    true |= {"labels": labels, "area": torch.tensor([64.0, 16.0, 49.0]), "iscrowd": torch.tensor([0, 0, 1])}
+    return {"preds": found, "target": true | {"image_id": 4}}
+
+
+def without_row(item, row):
+    return {key: value if key == "image_id" else value[torch.arange(3) != row] for key, value in item.items()}
+
+
+SPOILED = [
+    ("bbox", "preds", "boxes", (1, 2), NAN),
+    ("segm", "preds", "scores", (1,), NAN),
+    ("segm", "preds", "scores", (2,), -INF),
+    ("segm", "target", "area", (0,), INF),
+    ("keypoints", "preds", "keypoints", (0, 3, 1), NAN),
+    ("keypoints", "target", "keypoints", (2, 16, 2), INF),
+    ("keypoints", "target", "boxes", (1, 2), -9.0),  # left of where it begins
+    ("keypoints", "preds", "scores", (0,), NAN),
+    ("rotated", "preds", "rotated_boxes", (1, 3), -1.0),
+    ("rotated", "target", "rotated_boxes", (1, 4), NAN),
+    ("rotated", "target", "area", (2,), NAN),
+    (("bbox", "segm"), "preds", "boxes", (2, 3), -9.0),
+    (("bbox", "segm"), "target", "boxes", (0, 0), INF),
+    (("bbox", "segm"), "preds", "scores", (1,), NAN),
+]
+
+
+@pytest.mark.parametrize(("iou_type", "side", "key", "place", "value"), SPOILED)
+def test_an_object_that_cannot_be_evaluated_is_left_out_with_one_warning_and_counted(iou_type, side, key, place, value):
+    spoiled, sound = three(iou_type), three(iou_type)
+    spoiled[side][key][place] = value
+    sound[side] = without_row(sound[side], place[0])
+    metric = DetectionMAP(iou_type=iou_type, invalid="drop", extended_summary=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for number in range(2):
+            metric.update([spoiled["preds"]], [spoiled["target"] | {"image_id": number}])
+    (warning,) = caught
+    what = "boxes" if iou_type == "bbox" else "objects"
+    assert str(warning.message).startswith(f"Of this batch 1 {what} were dropped")
+    assert warning.filename == __file__
+    assert metric.num_dropped == 2
+    expected = DetectionMAP(iou_type=iou_type, extended_summary=True)
+    for number in range(2):
+        expected.update([sound["preds"]], [sound["target"] | {"image_id": number}])
+    assert is_same(metric.compute(), expected.compute())
+
+
+@pytest.mark.parametrize(("iou_type", "side", "key", "place", "value"), SPOILED)
+def test_it_is_refused_in_words_otherwise(iou_type, side, key, place, value):
+    spoiled = three(iou_type)
+    spoiled[side][key][place] = value
+    metric = DetectionMAP(iou_type=iou_type)
+    with pytest.raises(ValueError, match=re.escape(f"`{side}[0]['{key}']` must ")):
+        metric.update([spoiled["preds"]], [spoiled["target"]])
+    assert not any(getattr(metric, name) for name in metric._defaults)
+
+
+@pytest.mark.filterwarnings("ignore:Of this batch")
+def test_run_lengths_are_left_out_with_their_scores():
+    image = three("segm")
+    image["preds"]["scores"][1] = NAN
+    listed = image["preds"] | {"masks": compressed(image["preds"]["masks"])}
+    values = []
+    for preds in (image["preds"], listed):
+        metric = DetectionMAP(iou_type="segm", invalid="drop")
+        metric.update([preds], [image["target"]])
+        values.append(metric.compute())
+    assert is_same(*values)
+    assert metric.num_dropped == 1
+
+
+def test_what_is_wrong_otherwise_is_refused_even_so():
+    metric = DetectionMAP(iou_type="segm", invalid="drop")
+    image = three("segm")
+    bad = {"masks": torch.ones(3, 10, dtype=torch.bool), "scores": torch.ones(2), "labels": torch.ones(3).int()}
+    with pytest.raises(ValueError, match=re.escape("`preds[0]['masks']` must have shape [N, H, W]; got [3, 10].")):
+        metric.update([bad], [image["target"]])
+    with pytest.raises(ValueError, match=re.escape("`preds[0]['scores']` must have shape [3], one for each box")):
+        metric.update([image["preds"] | {"scores": torch.tensor([NAN, 1.0])}], [image["target"]])
+    with pytest.raises(TypeError, match=re.escape("`preds[0]` must be a dict of tensors; got int.")):
+        metric.update([3], [image["target"]])
+
+
+def as_meta(value):
+    return value.to("meta")
+
+
+def as_sparse(value):
+    return value.to_sparse()
+
+
+def as_nested(value):
+    return torch.nested.nested_tensor([value, value])
+
+
+def as_jagged(value):
+    return torch.nested.nested_tensor([value, value], layout=torch.jagged)
+
+
+ODD = {
+    as_meta: "must have values; got a meta tensor.",
+    as_sparse: "must be a dense tensor; got a sparse one.",
+    as_nested: "must be a dense tensor; got a nested one.",
+    as_jagged: "must be a dense tensor; got a nested one.",
+}
+SIDES = {"preds": ("labels", "scores"), "target": ("labels", "iscrowd", "area", "image_id")}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("invalid", ["raise", "drop"])
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("iou_type", KEYS)
+def test_tensors_that_hold_no_block_of_values_are_named_wherever_they_are(iou_type, odd, invalid):
+    for side, keys in SIDES.items():
+        for key in (*KEYS[iou_type], *keys):
+            if (iou_type, side, key) == ("keypoints", "preds", "boxes"):  # which are not looked at
+                continue
+            image = three(iou_type)
+            image["target"]["image_id"] = torch.tensor([4])
+            image[side][key] = odd(image[side][key])
+            with pytest.raises((TypeError, ValueError)) as caught:
+                DetectionMAP(iou_type=iou_type, invalid=invalid).update([image["preds"]], [image["target"]])
+            name = re.escape(f"`{side}[0]['{key}']`")
+            other_device = "must be on the device of the other tensors, cpu; got meta."
+            assert re.fullmatch(f"{name} ({re.escape(ODD[odd])}|{re.escape(other_device)})", str(caught.value))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("odd", ODD)
+def test_objects_that_are_difficult_are_told_by_a_block_of_values(odd):
+    image = three("bbox")
+    image["target"]["difficult"] = odd(torch.tensor([0, 1, 0]))
+    with pytest.raises((TypeError, ValueError), match=r"`target\[0\]\['difficult'\]` must"):
+        VocMAP().update([image["preds"]], [image["target"]])
