@@ -1,6 +1,6 @@
 """Claims: from masks to COCO's numbers in at most half the time of the fastest peer, and in 300 MB over one batch.
 
-Where masks come as run lengths the claim is half of pycocotools' time: evaluators in Rust take a quarter of ours.
+Where masks come as run lengths the claim is half of pycocotools' time: evaluators in Rust take a sixth of ours.
 
     python benchmarks/detection_masks.py [--images 500] [--alone 5000]
 
@@ -10,7 +10,7 @@ the other in one process, and let go; drawing is no part of the time. First as b
 lengths on both sides. The peak of resident memory is that of a process for each evaluator, over what that held when it
 had drawn the first batch. At last ours alone with as many images as COCO val2017 has.
 
-Evaluators that are not installed are left out, and so are the claims about them: pip install -e '.[bench]'.
+Evaluators that are not installed are left out, and so are the claims about them: pip install --group bench.
 """
 
 from __future__ import annotations
