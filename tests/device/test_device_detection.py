@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional import detection
 from reid_torchmetrics.functional.detection import (
     AP_RULES,
@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.detection import (
     to_xywh,
 )
 from tests.device.problems import assert_as_on_the_cpu, moved
-from tests.metrics.detection.detection_samples import fed, images, named
+from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.mask_samples import mask_images
 
 PREDICTED, TRUE = images(51, 12, with_ids=True)
@@ -241,126 +241,3 @@ def test_the_area_of_two_arrays_is_that_of_the_cpu(device, deterministic, rule):
 def test_greedy_matches_are_those_of_the_cpu(device, deterministic):
     options = {"iou_thresholds": (0.5, 0.75), "keep_ground_truths": True}
     assert_as_on_the_cpu(device, lambda where: vars(detection.match_greedily(*packed(where), **options)))
-
-
-@pytest.mark.parametrize("make", [VocMAP, YoloMAP, lambda **options: YoloMAP(matching="scaled_yolov4", **options)])
-def test_the_metrics_of_other_evaluators_give_the_values_of_the_cpu(device, deterministic, make):
-    true = [each | {"difficult": torch.arange(len(each["labels"])) % 3 == 0} for each in TRUE]
-
-    def values(where):
-        metric = fed(make(class_metrics=True).to(where), *moved((PREDICTED, true), where))
-        return [metric.compute(), metric.results().average_precision, vars(metric.results().ranked)]
-
-    assert_as_on_the_cpu(device, values)
-
-
-@pytest.mark.parametrize("average", ["macro", "micro"])
-@pytest.mark.parametrize("interpolation", AP_RULES)
-def test_the_metric_gives_the_values_of_the_cpu(device, deterministic, interpolation, average):
-    options = {"average": average, "interpolation": interpolation, "class_metrics": True, "extended_summary": True}
-
-    def values(where):
-        return fed(DetectionMAP(**options).to(where), *moved((PREDICTED, TRUE), where)).compute()
-
-    assert_as_on_the_cpu(device, values)
-
-
-@pytest.mark.parametrize("confidence", [None, 0.4])
-def test_a_collection_gives_the_values_of_the_cpu(device, deterministic, confidence):
-    def values(where):
-        metrics = DetectionMetrics(classes=(0, 2, 99), class_values=("map", "f1_75"), confidence=confidence).to(where)
-        separate = fed(DetectionMAP(metric="map").to(where), *moved((PREDICTED, TRUE), where))
-        return [fed(metrics, *moved((PREDICTED, TRUE), where)).compute(), separate.compute()]
-
-    assert_as_on_the_cpu(device, values)
-
-
-@pytest.mark.parametrize("options", [{}, {"compute_on_cpu": True}])
-def test_images_on_the_cpu_give_values_on_the_device_of_the_metric(device, options):
-    def value(where):
-        return fed(DetectionMAP(metric="map", **options).to(where), PREDICTED, TRUE).compute()
-
-    assert_as_on_the_cpu(device, value)
-
-
-@pytest.mark.parametrize("ids", [int, str, None])
-@pytest.mark.parametrize("average", ["macro", "micro"])
-def test_results_answer_as_on_the_cpu(device, deterministic, average, ids):
-    given = images(53, 12, with_ids=ids is not None)
-    if ids is str:
-        given = given[0], named(given[1], [*"abcdefghijkl"])
-
-    def answers(where):
-        metric = fed(DetectionMAP(average=average).to(where), *moved(given, where))
-        results = metric.results(across_classes=True, boxes=True)
-        label = 0 if average == "micro" else 2
-        return [
-            *(results, results.summary, vars(results.detections()), results.best_confidences()),
-            *(results.at_confidence(0.5), results.best_f1(), results.precision_recall_curve(label)),
-            *(results.image_errors(), results.image_errors(confidence=0.5), results.worst_images(4)),
-            *(
-                results.error_breakdown(),
-                results.confusion_matrix(),
-                results.confusion_matrix(confidence=0.5),
-                results.class_numbers(),
-            ),
-        ]
-
-    assert_as_on_the_cpu(device, answers)
-
-
-def test_boxes_of_images_are_those_of_the_cpu(device):
-    def boxes(where):
-        metric = fed(DetectionMAP().to(where), *moved((PREDICTED, TRUE), where))
-        worst = metric.results().worst_images(3)
-        return metric.boxes_of(worst.image)
-
-    assert_as_on_the_cpu(device, boxes)
-
-
-def test_boxes_of_images_with_names_are_those_of_the_cpu(device):
-    given = PREDICTED, named(TRUE, [*"abcdefghijkl"])
-
-    def boxes(where):
-        metric = fed(DetectionMAP().to(where), *moved(given, where))
-        worst = metric.results().worst_images(3)
-        found, true = metric.boxes_of(worst.image_ids)
-        return [metric.boxes_of(worst.image)[0], found, [each.pop("image_id") for each in true], true]
-
-    assert_as_on_the_cpu(device, boxes)
-
-
-def test_metrics_are_merged_there(device):
-    first, second = (slice(0, 6), slice(6, 12))
-
-    def value(where):
-        metric = fed(DetectionMAP().to(where), *moved((PREDICTED[first], TRUE[first]), where))
-        other = fed(DetectionMAP().to(where), *moved((PREDICTED[second], TRUE[second]), where))
-        metric.merge_state(other)
-        return metric.compute()
-
-    assert_as_on_the_cpu(device, value)
-
-
-@pytest.mark.parametrize("key", ["iscrowd", "area"])
-@pytest.mark.parametrize("others_have", [True, False])
-def test_what_an_image_without_boxes_has_may_lie_anywhere(device, key, others_have):
-    found, true = images(53, 4)
-    true = [{name: value for name, value in item.items() if name in ("boxes", "labels")} for item in true]
-    if others_have:
-        for item in true:
-            item[key] = torch.ones(len(item["labels"]), dtype=torch.int64)
-    nothing = torch.empty(0)
-    none_found = {"boxes": torch.empty(0, 4), "scores": nothing, "labels": nothing}
-    none_true = {"boxes": torch.empty(0, 4), "labels": nothing, key: nothing}
-
-    def value(where):
-        metric = DetectionMAP().to(where)
-        for place in (0, 2):
-            preds, target = moved((found, true), where)
-            preds.insert(place, none_found)
-            target.insert(place, none_true)
-            metric.update(preds, target)
-        return metric.compute()
-
-    assert_as_on_the_cpu(device, value)

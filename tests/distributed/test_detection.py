@@ -1,10 +1,6 @@
 """`DetectionMAP` on several processes: the same values however the images are spread, and errors on all processes."""
 
-import functools
-import hashlib
 import warnings
-from collections.abc import Mapping
-from unittest import mock
 
 import pytest
 import torch
@@ -14,41 +10,20 @@ from torchmetrics import MetricCollection
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import UnpaddedDistributedSampler
-from reid_torchmetrics.metrics.base.process_group import DistributedWorld
-from reid_torchmetrics.metrics.detection import box_metric, gathering, local_matches, match_cache, tensor_exchange
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from tests.distributed.detection_shards import (
+    NUM_IMAGES,
+    OPTIONS,
+    alone,
+    at,
+    counts_collectives,
+    prints,
+    problem,
+    shards,
+    text_of,
+)
 from tests.distributed.shards import SHARDINGS
-from tests.distributed.test_errors import message_of, out_of_memory
-from tests.metrics.detection.detection_samples import fed, images
-
-OPTIONS = {"class_metrics": True, "extended_summary": True}
-NUM_IMAGES = 17
-
-Seen = tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]
-
-
-def prints(value: object) -> object:
-    """What tells two values apart, dtypes and shapes included; it can be sent to the test."""
-    if isinstance(value, Mapping):
-        return {name: prints(each) for name, each in value.items()}
-    data = value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
-    return str(value.dtype), tuple(value.shape), hashlib.sha256(data).hexdigest()
-
-
-def problem(seed: int, *, with_ids: bool = True) -> Seen:
-    return images(seed, NUM_IMAGES, num_levels=4, with_ids=with_ids)
-
-
-def at(given: Seen, places: list[int]) -> Seen:
-    return tuple([side[place] for place in places] for side in given)
-
-
-def alone(given: Seen, **options: object) -> DetectionMAP:
-    return fed(DetectionMAP(sync_on_compute=False, **options), *given)
-
-
-def shards(sharding: str, size: int) -> list[list[int]]:
-    return SHARDINGS[sharding](NUM_IMAGES, size)
+from tests.metrics.detection.detection_samples import fed
 
 
 def evaluates(process: int, size: int, sharding: str, seeds: list[int]) -> list[object]:
@@ -83,15 +58,6 @@ def shares_an_id(process: int, size: int, changed: bool) -> list[str]:
         target[own[-1]] = first | {"labels": first["labels"] + 1} if changed else first
     metric = fed(DetectionMAP(metric="map"), *at((preds, target), own))
     return [text_of(metric.compute), text_of(metric.results)]
-
-
-def text_of(call) -> str:
-    """What `message_of` says; an error that all processes have is the error itself, after which they go on, too."""
-    try:
-        return message_of(call)
-    except ValueError as error:
-        assert message_of(lambda: "all processes") == "no error but all processes"
-        return str(error)
 
 
 def test_other_images_with_the_same_id_on_two_processes_are_an_error_on_all(processes):
@@ -225,28 +191,6 @@ def test_processes_may_hold_boxes_and_scores_of_other_dtypes(processes):
         assert found == {name: prints(value[name]) for name in found}
 
 
-def counts_collectives(process: int, size: int, num_images: int, options: dict[str, object], make=images) -> int:
-    calls = []
-    names = ("broadcast", "all_gather", "all_reduce", "barrier", "all_gather_object", "all_gather_into_tensor")
-    patches = [
-        mock.patch.object(distributed, name, functools.partial(_counted, calls, getattr(distributed, name)))
-        for name in names
-    ]
-    own = make(process, num_images, with_ids=bool(options.pop("with_ids")))
-    for item in own[1]:
-        if isinstance(item.get("image_id"), int):
-            item["image_id"] = item["image_id"] * size + process
-    metric = fed(DetectionMAP(**options), *own)
-    with patches[0], patches[1], patches[2], patches[3], patches[4], patches[5]:
-        metric.compute()
-    return len(calls)
-
-
-def _counted(calls: list[str], function, *args, **options):
-    calls.append(function.__name__)
-    return function(*args, **options)
-
-
 @pytest.mark.parametrize("with_ids", [True, False])
 @pytest.mark.parametrize("options", [{}, OPTIONS | {"average": "micro"}])
 def test_the_number_of_collectives_does_not_depend_on_the_images(processes, with_ids, options):
@@ -300,137 +244,3 @@ def test_a_synchronized_step_gives_the_value_of_the_batches_of_all_processes(pro
     expected = [prints(alone(at(given, [*range(first, first + 4)])).compute()) for first in range(0, 16, 4)]
     expected.append(prints(alone(at(given, [*range(16)])).compute()))
     assert processes.run(2, steps) == [expected] * 2
-
-
-PLACES = {
-    "joining": functools.partial(out_of_memory, box_metric.Images, "joined"),
-    "numbering": functools.partial(out_of_memory, gathering.ImageNumbering, "number"),
-    "matching": functools.partial(out_of_memory, local_matches, "match_on_grid"),
-    "packing": functools.partial(out_of_memory, tensor_exchange, "_to_bits"),
-    "unpacking": functools.partial(out_of_memory, tensor_exchange, "_from_bits"),
-    "merging": functools.partial(out_of_memory, local_matches, "merge_matches"),
-    "averaging": functools.partial(out_of_memory, match_cache, "average_matches"),
-}
-
-
-def fails_then_works(process: int, size: int, place: str) -> tuple[str, object]:
-    match_cache.matchings._entries.clear()  # of metrics with the same images
-    metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[process]))
-    with PLACES[place]() if process == size - 1 else mock.MagicMock():
-        message = message_of(metric.compute)
-    assert not metric._is_synced
-    return message, prints(metric.compute())
-
-
-@pytest.mark.parametrize("place", PLACES)
-def test_a_process_that_runs_out_of_memory_fails_on_all(processes, place):
-    expected = prints(alone(problem(9)).compute())
-    message = "process 1: OutOfMemoryError: simulated"
-    assert processes.run(2, fails_then_works, place) == [(message, expected)] * 2
-
-
-def buffers_fail(process: int, size: int) -> str:
-    match_cache.matchings._entries.clear()  # of metrics with the same images
-    metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[process]))
-    original, calls = DistributedWorld.guarded, []
-
-    def together(group, work):
-        calls.append(work)
-        return original(group, mock.Mock(side_effect=torch.OutOfMemoryError("simulated")) if process == 0 else work)
-
-    with mock.patch.object(DistributedWorld, "guarded", together):
-        return message_of(metric.compute)
-
-
-def test_a_process_without_memory_for_what_it_is_to_receive_fails_on_all(processes):
-    assert processes.run(2, buffers_fail) == ["process 0: OutOfMemoryError: simulated"] * 2
-
-
-def refuses(process: int, size: int, method: str, step: bool) -> list[str]:
-    given, said = problem(10), []
-    metric = DetectionMAP(metric="map", dist_sync_on_step=step)
-    for number, place in enumerate(shards("round_robin", size)[process][:4]):
-        preds, target = at(given, [place])
-        if (process, number) == (1, 2):
-            target = [{"labels": target[0]["labels"], "image_id": 1}]
-        if step:
-            said.append(message_of(lambda preds=preds, target=target: getattr(metric, method)(preds, target)))
-        elif (process, number) == (1, 2):
-            with pytest.raises(ValueError, match="boxes"):
-                getattr(metric, method)(preds, target)
-        else:
-            getattr(metric, method)(preds, target)
-    return [*said, message_of(metric.compute), message_of(metric.compute)]
-
-
-@pytest.mark.parametrize("method", ["update", "forward"])
-def test_a_batch_that_one_process_refused_is_an_error_on_all_when_they_compute(processes, method):
-    first, second = processes.run(2, refuses, method, False)
-    assert first == second
-    missing = (
-        "Expected all dicts in `target` to contain the `boxes` key; got `target[0]` with the keys labels, image_id."
-    )
-    assert first[0] == f"process 1: ValueError: {missing}"
-    assert first[1].startswith("no error but ")
-
-
-def test_a_batch_that_is_refused_in_a_synchronized_step_fails_that_step_on_all(processes):
-    first, second = processes.run(2, refuses, "forward", True)
-    assert first == second
-    assert [text.startswith("process 1: ValueError: Expected all dicts in `target`") for text in first] == [
-        False,
-        False,
-        True,
-        *[False] * 3,
-    ]
-
-
-def differs(process: int, size: int, kind: str) -> str:
-    changed = {"options": {"average": "micro"}, "metric": {"metric": "map_50"}, "limits": {}}
-    metric = DetectionMAP(**changed.get(kind, {})) if process else DetectionMAP()
-    if kind == "limits" and process:
-        metric.max_detection_thresholds[-1] = 50
-    given = problem(11, with_ids=not (process and kind == "ids"))
-    return message_of(fed(metric, *at(given, shards("round_robin", size)[process])).compute)
-
-
-@pytest.mark.parametrize(
-    ("kind", "said"),
-    [
-        ("options", "have the same `average`; got process 0: 'macro'; process 1: 'micro'."),
-        ("metric", "have the same `metric`; got process 0: None; process 1: 'map_50'."),
-        ("limits", "have the same `max_detection_thresholds`; got process 0: [1, 10, 100]; process 1: [1, 10, 50]."),
-        ("ids", "have the same use of `image_id`; got process 0: given; process 1: not given."),
-    ],
-)
-def test_metrics_or_images_that_differ_between_processes_are_an_error_on_all(processes, kind, said):
-    assert processes.run(2, differs, kind) == [f"All processes must {said}"] * 2
-
-
-def asks(process: int, size: int) -> list[str]:
-    metric = fed(DetectionMAP(metric="map"), *at(problem(12), shards("round_robin", size)[process]))
-    return [message_of(metric.results if process == 0 else metric.compute), message_of(metric.compute)]
-
-
-def test_processes_that_ask_for_different_things_learn_it_and_go_on(processes):
-    first, second = processes.run(2, asks)
-    assert first == second
-    asked = "process 0: `DetectionMAP.results`; process 1: `DetectionMAP.compute`."
-    assert first[0] == f"All processes must call the same method of the same class; got {asked}"
-    assert first[1].startswith("no error but ")
-
-
-def has_no_thresholds(process: int, size: int) -> list[str]:
-    metric = fed(DetectionMAP(metric="map"), *at(problem(12), shards("round_robin", size)[process]))
-    given = metric.rec_thresholds
-    metric.rec_thresholds = None if process else given
-    said = [message_of(metric.compute), message_of(metric.results)]
-    metric.rec_thresholds = given
-    return [*said, message_of(metric.compute)]
-
-
-def test_an_error_before_the_first_word_between_processes_is_an_error_on_all(processes):
-    first, second = processes.run(2, has_no_thresholds)
-    assert first == second
-    assert first[:2] == ["process 1: TypeError: 'NoneType' object is not iterable"] * 2
-    assert first[2].startswith("no error but ")

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import VocMAP, YoloMAP
+from tests.distributed.detection_shards import at, prints
 from tests.distributed.shards import SHARDINGS
-from tests.distributed.test_detection import at, prints
 from tests.distributed.test_errors import message_of
 from tests.metrics.detection.detection_samples import fed, images
 

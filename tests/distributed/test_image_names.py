@@ -16,8 +16,8 @@ from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.detection import match_cache, shared_ids
 from tests.distributed import threads
+from tests.distributed.detection_shards import OPTIONS, at, counts_collectives, prints
 from tests.distributed.shards import SHARDINGS
-from tests.distributed.test_detection import OPTIONS, at, counts_collectives, prints
 from tests.distributed.test_errors import message_of, out_of_memory
 from tests.metrics.detection.detection_samples import fed, images, is_same, named
 from tests.metrics.detection.test_boxes_of_images import numbers_of

@@ -10,17 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import (
-    COCO_AREA_RANGES,
-    CocoGrid,
     CocoResults,
     Detections,
     GroundTruths,
     Matches,
-    average_matches,
     coco_evaluate,
     evaluate_matches,
-    find_pairs,
-    match_images,
     merge_matches,
 )
 from reid_torchmetrics.functional.detection.curves import precision_recall
@@ -34,7 +29,6 @@ from reid_torchmetrics.functional.detection.matching import (
     matching,
 )
 from tests.detection_strategies import problems
-from tests.reference.detection import Detection
 
 few = settings(max_examples=40)
 pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
@@ -248,123 +242,3 @@ def test_the_default_areas_are_those_of_the_boxes_and_by_default_nothing_is_a_cr
     found = problem.packed_detections
     options = problem.options
     assert same(coco_evaluate(found, unsaid, **options), coco_evaluate(found, said, **options))
-
-
-@few
-@given(problems(default_setting=True), st.permutations(range(10)))
-def test_thresholds_have_nothing_to_do_with_each_other(problem, order):
-    """In another order, or one alone."""
-    thresholds = [problem.setting.iou_thresholds[t] for t in order]
-    before, after = problem.evaluated(), problem.evaluated(iou_thresholds=thresholds)
-    assert torch.equal(after.precision, before.precision[order])
-    assert torch.equal(after.recall, before.recall[order])
-    assert torch.equal(problem.evaluated(iou_thresholds=thresholds[:1]).precision, before.precision[order[:1]])
-
-
-@few
-@given(problems(default_setting=True), st.integers(0, 3))
-def test_area_ranges_have_nothing_to_do_with_each_other(problem, chosen):
-    name = list(problem.setting.areas)[chosen]
-    before, after = problem.evaluated(), problem.evaluated(area_ranges={name: problem.setting.areas[name]})
-    assert torch.equal(after.precision[..., 0, :], before.precision[..., chosen, :])
-    assert torch.equal(after.recall[..., 0, :], before.recall[..., chosen, :])
-
-
-@settings(max_examples=10)
-@given(problems(default_setting=True))
-def test_more_than_8_area_ranges_change_nothing_in_the_first_ones(problem):
-    """They no longer fit into the bits of a byte."""
-    more = {f"up to {limit}": (0.0, float(limit)) for limit in range(1, 59)}
-    before, after = problem.evaluated(), problem.evaluated(area_ranges=dict(problem.setting.areas) | more)
-    assert torch.equal(after.precision[..., :4, :], before.precision)
-    assert torch.equal(after.recall[..., :4, :], before.recall)
-
-
-@few
-@given(problems(default_setting=True))
-def test_limits_that_no_class_of_an_image_exceeds_are_one(problem):
-    """There are at most 30 detections."""
-    found = problem.evaluated(max_detections=(30, 31, 10**6))
-    for array in (found.precision, found.recall, found.scores):
-        assert torch.equal(array[..., 0], array[..., 1])
-        assert torch.equal(array[..., 0], array[..., 2])
-
-
-@few
-@given(problems())
-def test_boxes_and_area_ranges_may_be_measured_in_half_pixels(problem):
-    """Everything is doubled, areas fourfold: exact in binary numbers."""
-
-    finer = problem.mapped(lambda row: row._replace(box=tuple(2 * side for side in row.box)))
-    finer = replace(finer, ground_truths=[row._replace(area=4 * row.area) for row in finer.ground_truths])
-    ranges = {name: (4 * least, 4 * most) for name, (least, most) in problem.setting.areas.items()}
-    assert same(finer.evaluated(area_ranges=ranges), problem.evaluated())
-
-
-@few
-@given(problems())
-def test_x_and_y_may_be_exchanged(problem):
-    turned = problem.mapped(lambda row: row._replace(box=tuple(row.box[place] for place in (1, 0, 3, 2))))
-    assert same(turned.evaluated(), problem.evaluated())
-
-
-@few
-@given(problems(default_setting=True))
-def test_detections_that_are_the_ground_truths_are_perfect(problem):
-    """But for boxes without an area, which overlap nothing, and more than 100 of them, which there are not."""
-    truths = [row for row in problem.ground_truths if not row.is_crowd and row.box[2] * row.box[3] > 0]
-    found = [Detection(row.image, row.label, row.box, 0.5) for row in truths]
-    summary = replace(problem, detections=found, ground_truths=truths).evaluated().summary()
-    for name in ("map", "map_50", "map_small", "map_medium", "map_large", "mar_100", "mar_large"):
-        assert float(summary[name]) in (-1, 1) or float(summary[name]) == pytest.approx(1, abs=1e-15)
-
-
-def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():
-    nothing = torch.zeros(0, dtype=torch.int64)
-    found = Detections(torch.zeros(0, 4), torch.zeros(0), nothing, nothing)
-    truths = GroundTruths(torch.zeros(0, 4), nothing, nothing)
-    results = coco_evaluate(found, truths)
-    assert [*results.precision.shape] == [*results.scores.shape] == [10, 101, 0, 4, 3]
-    assert [*results.recall.shape] == [10, 0, 4, 3]
-    assert {float(number) for number in results.summary().values()} == {-1}
-    part = match_images(found, truths)
-    assert merge_matches([part, part]).ground_truths is None
-
-
-def test_there_may_be_more_limits_than_an_int8_counts():
-    """A limit of m keeps m of 200 detections; the ground truth is found by the one that scores least."""
-    boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).repeat(200, 1)
-    boxes[:199, 0] = 50
-    zeros = torch.zeros(200, dtype=torch.int64)
-    found = Detections(boxes, torch.arange(200, 0, -1).float(), zeros, zeros)
-    true = GroundTruths(boxes[199:], zeros[:1], zeros[:1])
-    recall = coco_evaluate(found, true, max_detections=tuple(range(1, 201))).recall
-    assert recall[0, 0, 0].tolist() == [0.0] * 199 + [1.0]
-
-
-def test_limits_may_be_the_largest_integers():
-    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]), torch.zeros(1, dtype=torch.int64)
-    found, true = Detections(boxes, torch.ones(1), zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    assert coco_evaluate(found, true, max_detections=(2**63 - 1, 2**70)).recall.flatten().tolist()[0] == 1
-
-
-def test_boxes_that_carry_gradients_give_results_that_do_not():
-    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]], requires_grad=True), torch.zeros(1, dtype=torch.int64)
-    found, true = Detections(boxes, boxes[:, 2], zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    assert not coco_evaluate(found, true).scores.requires_grad
-    assert not find_pairs(found, true, at_least=0.5).iou.requires_grad
-
-
-@pytest.mark.parametrize("evaluate", [evaluate_matches, average_matches])
-@pytest.mark.parametrize(
-    "options", [{"iou_thresholds": (0.5,)}, {"max_detections": (1,)}, {"area_ranges": {"all": (0.0, 1.0)}}]
-)
-def test_a_grid_that_matches_were_not_made_for_is_refused(evaluate, options):
-    boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]).repeat(2, 1), torch.zeros(2, dtype=torch.int64)
-    matches = match_images(Detections(boxes, torch.ones(2), zeros, zeros), GroundTruths(boxes, zeros, zeros))
-    with pytest.raises(ValueError, match="`grid` must be the one that `matches` were made with; got"):
-        evaluate(matches, CocoGrid(**options))
-
-
-def test_the_ranges_of_a_result_are_its_own():
-    assert CocoGrid(area_ranges=COCO_AREA_RANGES).area_ranges is not COCO_AREA_RANGES
