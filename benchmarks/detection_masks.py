@@ -10,7 +10,7 @@ the other in one process, and let go; drawing is no part of the time. First as b
 lengths on both sides. The peak of resident memory is that of a process for each evaluator, over what that held when it
 had drawn the first batch. At last ours alone with as many images as COCO val2017 has.
 
-Evaluators that are not installed are left out, and so are the claims about them: pip install -e '.[bench]'.
+Evaluators that are not installed are left out, and so are the claims about them: pip install --group bench.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ tensors of every image to the 12 numbers, in one process and one thread, in turn
 disturb less. The memory is the peak over the inputs (VmHWM, so Linux only), each evaluator in a process of its own. One
 image is given to a metric that is there already, as at a step of a training loop: reset, update and compute.
 
-Evaluators that are not installed are left out, and so are the claims about them: pip install -e '.[bench]'.
+Evaluators that are not installed are left out, and so are the claims about them: pip install --group bench.
 """
 
 from __future__ import annotations

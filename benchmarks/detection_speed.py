@@ -9,7 +9,7 @@ faster-coco-eval's, which is in C++. With `--all` also at most 1/100 of TorchMet
 minutes more. All are given all images at once; `DetectionMAP` given batches of 32, as by a validation loop, is shown
 beside it.
 
-Evaluators that are not installed are left out, and so are the claims about them: pip install -e '.[bench]'.
+Evaluators that are not installed are left out, and so are the claims about them: pip install --group bench.
 """
 
 from __future__ import annotations

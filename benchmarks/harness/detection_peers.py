@@ -233,7 +233,7 @@ def installed(names: list[str]) -> list[str]:
     for name in names:
         missing = [package for package in CONTESTANTS[name][1] if not is_installed(package)]
         if missing:
-            print(f"{name} is left out: {', '.join(missing)} is not installed (pip install -e '.[bench]')")
+            print(f"{name} is left out: {', '.join(missing)} is not installed (pip install --group bench)")
         else:
             found.append(name)
     return found
