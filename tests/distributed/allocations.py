@@ -51,7 +51,7 @@ class Allocations(TorchDispatchMode):
         if takes_memory(func):
             self.count += 1
             if self.count == self.failing:
-                raise torch.OutOfMemoryError("simulated")
+                raise torch.cuda.OutOfMemoryError("simulated")
             if self.failing is None:
                 self.places.append((self.num_collectives, *line_of_metrics(sys._getframe())))
         return func(*args, **(kwargs or {}))

@@ -64,7 +64,7 @@ def compute_with_failure(process, size):
     metric = fed_by(
         ReIDMeanAP(rerank=KReciprocal(k1=6, k2=3)), "two_loaders", "round_robin", size, [process], index=True
     )
-    failing = mock.patch.object(sample_ranking, "rank_problem", side_effect=torch.OutOfMemoryError("simulated"))
+    failing = mock.patch.object(sample_ranking, "rank_problem", side_effect=torch.cuda.OutOfMemoryError("simulated"))
     try:
         with failing if process == size - 1 else mock.MagicMock():
             metric.compute()

@@ -47,7 +47,8 @@ def buffers_fail(process: int, size: int) -> str:
 
     def together(group, work):
         calls.append(work)
-        return original(group, mock.Mock(side_effect=torch.OutOfMemoryError("simulated")) if process == 0 else work)
+        fails = mock.Mock(side_effect=torch.cuda.OutOfMemoryError("simulated"))
+        return original(group, fails if process == 0 else work)
 
     with mock.patch.object(DistributedWorld, "guarded", together):
         return message_of(metric.compute)

@@ -48,7 +48,7 @@ def fails_then_works(process: int, size: int, place: str) -> tuple[str, float]:
 
 def out_of_memory(*places) -> mock._patch:
     """Let a function of the package run out of memory."""
-    return mock.patch.object(*places, side_effect=torch.OutOfMemoryError("simulated"))
+    return mock.patch.object(*places, side_effect=torch.cuda.OutOfMemoryError("simulated"))
 
 
 def late_out_of_memory() -> mock._patch:
@@ -58,7 +58,7 @@ def late_out_of_memory() -> mock._patch:
     def read(*args):
         calls.append(args)
         if len(calls) == 3:
-            raise torch.OutOfMemoryError("simulated")
+            raise torch.cuda.OutOfMemoryError("simulated")
         return original(*args)
 
     return mock.patch.object(tiles.Tiles, "read", read)

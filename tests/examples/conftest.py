@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
@@ -26,7 +27,7 @@ def shared_market_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def write_market_folder(root: Path) -> Path:
-    """Write pictures of one grey each, named and laid out as in Market-1501."""
+    """Write small pictures, named and laid out as in Market-1501."""
     for identity in TRAIN_IDENTITIES:
         for camera in CAMERAS:
             for frame in (451, 476):
@@ -44,8 +45,11 @@ def write_market_folder(root: Path) -> Path:
 
 
 def write_picture(folder: Path, identity: int, camera: int, frame: int) -> None:
-    """Write a picture that differs from identity to identity."""
+    """Write a picture of random fields: an untrained network maps plain ones to scores that differ by rounding only."""
     folder.mkdir(parents=True, exist_ok=True)
     label = "-1" if identity == -1 else f"{identity:04d}"
-    grey = 40 * (identity % 5) + camera
-    Image.new("RGB", (64, 128), (grey, grey, grey)).save(folder / f"{label}_c{camera}s1_{frame:06d}_03.jpg")
+    generator = torch.Generator().manual_seed(10 * (identity + 1) + camera)
+    upper = torch.randint(-80, 81, (4, 4, 3), generator=generator)
+    fields = (40 * (identity % 5) + camera + torch.cat([upper, -upper])).clamp(0, 255).to(torch.uint8)
+    picture = Image.fromarray(fields.numpy()).resize((64, 128), Image.Resampling.NEAREST)
+    picture.save(folder / f"{label}_c{camera}s1_{frame:06d}_03.jpg")
