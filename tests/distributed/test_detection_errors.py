@@ -132,6 +132,21 @@ def test_processes_that_ask_for_different_things_learn_it_and_go_on(processes):
     assert first[1].startswith("no error but ")
 
 
+def asks_wrongly(process: int, size: int, wrong: dict[str, object]) -> list[str]:
+    metric = fed(DetectionMAP(metric="map"), *at(problem(12), shards("round_robin", size)[process]))
+    return [message_of(lambda: metric.results(**wrong if process else {})), message_of(metric.compute)]
+
+
+@pytest.mark.parametrize("wrong", [{"iou_type": "segm"}, {"across_classes": 1}, {"boxes": "all"}])
+def test_a_wrong_argument_of_results_on_one_process_is_an_error_on_all(processes, wrong):
+    (argument,) = wrong
+    first, second = processes.run(2, asks_wrongly, wrong)
+    assert first == second
+    assert first[0].startswith("process 1: ")
+    assert f"`{argument}` must be" in first[0]
+    assert first[1].startswith("no error but ")
+
+
 def has_no_thresholds(process: int, size: int) -> list[str]:
     metric = fed(DetectionMAP(metric="map"), *at(problem(12), shards("round_robin", size)[process]))
     given = metric.rec_thresholds

@@ -228,12 +228,12 @@ class DetectionMAP(BoxMetric):
                 24 bytes a pair: `results.confusion_matrix()` and `results.error_breakdown()` are made of them.
             boxes: whether they hold all boxes, for `results.detections()` and `results.boxes_of(images)`.
         """
-        if iou_type is not None:
-            _checks.one_of("iou_type", iou_type, self.iou_type)
-        _checks.boolean("across_classes", across_classes)
-        _checks.boolean("boxes", boxes)
 
         def evaluate() -> DetectionResults:
+            if iou_type is not None:
+                _checks.one_of("iou_type", iou_type, self.iou_type)
+            _checks.boolean("across_classes", across_classes)
+            _checks.boolean("boxes", boxes)
             request = replace(self._plain_request(iou_type), with_origins=True, across_classes=across_classes)
             found = self._results(self._match(request))
             return replace(found, boxes=self._boxes_by_image(found.images, "all")[0]) if boxes else found
