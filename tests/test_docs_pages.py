@@ -15,7 +15,7 @@ from tests.test_docs import tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-GENERATED = {"gallery", "generated", "auto_examples"}
+GENERATED = "gallery"
 RUN_ELSEWHERE = {"conventions.md", "protocols.md", "detection.md"}  # by `test_docs.py` and `test_docs_detection.py`
 FIGURES = [
     ("how_to/large_galleries.md", "peak"),
@@ -38,7 +38,7 @@ def pages() -> list[Path]:
 
 
 def _is_generated(path: Path) -> bool:
-    return any(part.startswith("_") or part in GENERATED for part in path.parts)
+    return any(part.startswith("_") or part == GENERATED for part in path.parts)
 
 
 def name_of(path: Path) -> str:

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import reid_torchmetrics
+from tests import test_docs_pages
 from tests.golden.cases import RECORDINGS, Problem, Record, RecordedError, as_problem
 from tests.golden.peers import assert_equal
 from tests.test_docs import tables
@@ -67,7 +68,7 @@ def names_of(row: Row) -> str:
 
 def blocks(page: str) -> list[str]:
     """The code of a page that is ours."""
-    return re.findall(r"```python\n(.*?)```", PAGES[page], flags=re.DOTALL)
+    return test_docs_pages.blocks(FOLDER / f"{page}.md")
 
 
 def their_blocks(page: str) -> list[str]:
@@ -96,12 +97,6 @@ def names(page: str) -> dict[str, Any]:
 def options_of(row: Row, known: dict[str, Any]) -> dict[str, Any]:
     """The option of a row as keyword arguments; it may use the names of the page's block and of the problem."""
     return eval(f"dict({row.code or ''})", vars(reid_torchmetrics) | known)  # noqa: S307
-
-
-def printed_last(code: str) -> list[str]:
-    """The comment at the end of a block, where it says what the block prints."""
-    found = re.search(r"((?:^# .*\n)+)\Z", code, flags=re.MULTILINE)
-    return [line.removeprefix("# ") for line in found[1].splitlines()] if found else []
 
 
 def recorded(key: str) -> Record | RecordedError:

@@ -13,8 +13,9 @@ from reid_torchmetrics.functional.detection import YoloResults
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.metrics.detection.results import DetectionResults
-from tests.coming_from.pages import PAGES, blocks, names, printed_last, rows
+from tests.coming_from.pages import PAGES, blocks, names, rows
 from tests.test_docs import tables
+from tests.test_docs_pages import printed
 
 TOOLS = [page for page in PAGES if page != "index"]
 TAKEN_BY = (retrieval.evaluate, retrieval.evaluate_scores, Protocol, ReIDMeanAP.update, DetectionMAP, YoloMAP)
@@ -30,7 +31,7 @@ def test_a_page_has_their_call_ours_a_table_of_names_and_one_of_differences(page
     headings = re.findall(r"^## (.+)$", PAGES[page], flags=re.MULTILINE)
     assert headings == ["The same number", "Names", "Where the numbers differ"]
     assert re.search(r"^Theirs\b", PAGES[page], flags=re.MULTILINE)
-    assert printed_last(blocks(page)[0])
+    assert printed(blocks(page)[0])
     assert rows(page)
 
 
