@@ -107,3 +107,16 @@ def named(target: Dicts, names: Sequence[str]) -> Dicts:
     places = {number: place for place, number in enumerate(sorted({item["image_id"] for item in target}))}
     ordered = sorted(names)
     return [item | {"image_id": ordered[places[item["image_id"]]]} for item in target]
+
+
+def batch(change: dict[str, object]) -> tuple[list[dict], list[dict]]:
+    """Three images with one detection and one ground truth each; the last with some changes."""
+    preds = [{"boxes": box(1, 1, 5, 5), "scores": torch.ones(1), "labels": torch.tensor([2])} for _ in range(3)]
+    target = [{"boxes": box(1, 1, 5, 5), "labels": torch.tensor([2])} for _ in range(3)]
+    for key, value in change.items():
+        side, name = key.split(".")
+        item = (preds if side == "preds" else target)[2]
+        item[name] = value
+        if value is None:
+            del item[name]
+    return preds, target

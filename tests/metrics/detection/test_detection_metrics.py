@@ -1,18 +1,11 @@
 """The numbers of detection to log: by their names, of classes, at a confidence, and of one matching for all metrics."""
 
-import copy
-import gc
 import re
-import warnings
-from unittest import mock
 
-import lightning
 import pytest
 import torch
-from lightning.pytorch.loggers import CSVLogger
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
-from reid_torchmetrics.metrics.detection import local_matches, match_cache
 from tests.metrics.detection.detection_samples import fed, images
 
 GIVEN = images(61, 10, with_ids=True)
@@ -21,15 +14,6 @@ COCO = [
     *("mar_1", "mar_10", "mar_100", "mar_small", "mar_medium", "mar_large"),
 ]
 POINTS = ["precision_50", "recall_50", "f1_50"]
-
-
-@pytest.fixture(autouse=True)
-def num_matchings(monkeypatch):
-    """Counts the matchings of a test, which begins with none remembered."""
-    monkeypatch.setattr(match_cache.matchings, "_entries", [])
-    counter = mock.Mock(wraps=local_matches.match_on_grid)
-    monkeypatch.setattr(local_matches, "match_on_grid", counter)
-    return counter
 
 
 def example() -> tuple[list, list]:
@@ -147,134 +131,12 @@ def test_area_ranges_and_limits_name_their_numbers():
     assert list(metrics) == ["map", "map_50", "map_75", "map_tiny", "mar_1", "mar_2", "mar_3", "mar_tiny", *POINTS]
 
 
-def test_a_collection_matches_once(num_matchings):
-    metrics = fed(DetectionMetrics(classes=range(4)), *GIVEN)
-    values = metrics.compute()
-    assert num_matchings.call_count == 1
-    for member in metrics.values():
-        member._computed = None
-    assert metrics.compute() == values
-    assert num_matchings.call_count == 1
-
-
-@pytest.mark.parametrize("size", [1, 3])
-def test_metrics_that_are_fed_the_same_batches_match_once(num_matchings, size):
-    metrics = [DetectionMAP(), DetectionMAP(metric="map_50"), DetectionMAP(interpolation="voc"), DetectionMetrics()]
-    values = [fed(metric, *GIVEN, size=size).compute() for metric in metrics]
-    assert num_matchings.call_count == 1
-    num_matchings.reset_mock()
-    match_cache.matchings._entries.clear()
-    assert values[2]["map"] == fed(DetectionMAP(metric="map", interpolation="voc"), *GIVEN, size=size).compute()
-    assert num_matchings.call_count == 1
-
-
-@pytest.mark.parametrize(
-    "options", [{"average": "micro"}, {"iou_thresholds": [0.5]}, {"max_detection_thresholds": [1, 2, 30]}]
-)
-def test_other_options_of_matching_match_again(num_matchings, options):
-    fed(DetectionMAP(), *GIVEN).compute()
-    value = fed(DetectionMAP(metric="map", **options), *GIVEN).compute()
-    assert num_matchings.call_count == 2
-    match_cache.matchings._entries.clear()
-    assert value == fed(DetectionMAP(metric="map", **options), *GIVEN).compute()
-
-
-CHANGES = [
-    lambda preds, target: preds[3].update(scores=preds[3]["scores"] / 2),
-    lambda preds, target: preds[3].update(boxes=preds[3]["boxes"] + 1),
-    lambda preds, target: preds[3].update(labels=preds[3]["labels"] + 1),
-    lambda preds, target: target[3].update(labels=target[3]["labels"] + 1),
-    lambda preds, target: target[3].update(iscrowd=torch.ones_like(target[3]["labels"])),
-    lambda preds, target: target[3].update(area=torch.ones(len(target[3]["labels"]))),
-    lambda preds, target: target[3].update(image_id=5000),
-    lambda preds, target: [preds.pop(), target.pop()],
-    lambda preds, target: preds[3].update(boxes=preds[3]["boxes"].double()),
-]
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_other_images_match_again(num_matchings, change):
-    fed(DetectionMAP(), *GIVEN).compute()
-    changed = copy.deepcopy(GIVEN)
-    change(*changed)
-    value = fed(DetectionMetrics(), *changed).compute()
-    assert num_matchings.call_count == 2
-    match_cache.matchings._entries.clear()
-    assert fed(DetectionMetrics(), *changed).compute() == value
-
-
-def test_more_images_and_writing_to_those_that_are_held_match_again(num_matchings):
-    metric = fed(DetectionMAP(metric="map"), GIVEN[0][:6], GIVEN[1][:6])
-    first = metric.compute()
-    second = fed(metric, GIVEN[0][6:], GIVEN[1][6:]).compute()
-    assert num_matchings.call_count == 2
-    assert first != second
-    metric.detection_scores[0].mul_(0.01)
-    metric._computed = None
-    metric.compute()
-    assert num_matchings.call_count == 3
-
-
-def test_nothing_is_remembered_longer_than_the_images():
-    metrics = fed(DetectionMetrics(), *GIVEN)
-    metrics.compute()
-    assert len(match_cache.matchings._entries) == 1
-    metrics.reset()
-    gc.collect()
-    assert match_cache.matchings._entries == []
-
-
-def test_results_and_overlaps_are_made_anew(num_matchings):
-    metric = fed(DetectionMAP(extended_summary=True), *GIVEN)
-    first, second = metric.results(), metric.results()
-    first.matches.scores.zero_()
-    assert bool(second.matches.scores.any())
-    metric.compute()
-    assert match_cache.matchings._entries == []
-
-
 def test_results_and_boxes_are_those_of_a_member():
     metrics = fed(DetectionMetrics(), *GIVEN)
     results = metrics.results()
     assert results.summary()["map"] == fed(DetectionMAP(), *GIVEN).results().summary()["map"]
     found, true = metrics.boxes_of(results.worst_images(2).image)
     assert len(found) == len(true) == 2
-
-
-class Module(lightning.LightningModule):
-    """Logs a collection, and two metrics of its own."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(1, 1)
-        self.metrics = DetectionMetrics(classes={2: "dog"}, prefix="val/")
-        self.own, self.strict = DetectionMAP(metric="map"), DetectionMAP(metric="map_75")
-
-    def validation_step(self, batch, batch_idx):
-        for metric in (self.metrics, self.own, self.strict):
-            metric.update(*batch)
-
-    def on_validation_epoch_end(self):
-        self.log_dict(self.metrics)
-        self.log_dict({"own": self.own, "strict": self.strict})
-
-
-def test_lightning_logs_them_after_one_matching(tmp_path, num_matchings):
-    batches = [(GIVEN[0][first : first + 4], GIVEN[1][first : first + 4]) for first in range(0, 10, 4)]
-    run = lightning.Trainer(
-        accelerator="cpu", logger=CSVLogger(tmp_path), enable_progress_bar=False, enable_model_summary=False
-    )
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*does not have many workers")
-        warnings.filterwarnings("ignore", message=".*LeafSpec")
-        (values,) = run.validate(Module(), torch.utils.data.DataLoader(batches, batch_size=None), verbose=False)
-    assert num_matchings.call_count == 1
-    match_cache.matchings._entries.clear()
-    expected = fed(DetectionMetrics(classes={2: "dog"}, prefix="val/"), *GIVEN).compute()
-    assert values == pytest.approx(
-        {name: float(value) for name, value in expected.items()}
-        | {"own": float(expected["val/map"]), "strict": float(expected["val/map_75"])}
-    )
 
 
 @pytest.mark.parametrize(
