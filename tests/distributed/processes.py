@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
@@ -14,6 +15,7 @@ from tests import executed_shapes
 
 COLLECTIVE_TIMEOUT = timedelta(seconds=15)  # a process that waits longer for the others raises
 TIMEOUT = 90  # seconds, for all that a test lets the processes do
+THREADS_END = 0.01  # seconds, in which gloo's threads drop the tensors of the last collective
 HOST = "127.0.0.1"
 
 
@@ -94,4 +96,7 @@ def _run(
     except Exception:  # noqa: BLE001 - told to the test
         return "raises", traceback.format_exc()
     finally:
+        # Below PyTorch 2.8 `destroy_process_group` waits for gloo's threads without releasing the interpreter, which
+        # they need to drop a tensor: neither goes on. https://github.com/pytorch/pytorch/pull/154976
+        time.sleep(THREADS_END)
         distributed.destroy_process_group()
