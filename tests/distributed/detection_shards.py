@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, distributed
 
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
+from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
-from tests.distributed.test_errors import message_of
 from tests.metrics.detection.detection_samples import fed, images
 
 OPTIONS = {"class_metrics": True, "extended_summary": True}

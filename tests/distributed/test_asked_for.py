@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
-from tests.distributed.test_errors import message_of
+from tests.distributed.failures import message_of
 from tests.metrics.detection import detection_samples
 from tests.metrics.reid.samples import batches, fed
 

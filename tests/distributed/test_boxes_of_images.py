@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
+from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
-from tests.distributed.test_errors import message_of
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.test_boxes_of_images import numbers_of
 

@@ -10,7 +10,7 @@ from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 from reid_torchmetrics.metrics.detection import box_metric, gathering, local_matches, match_cache, tensor_exchange
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.detection_shards import alone, at, prints, problem, shards
-from tests.distributed.test_errors import message_of, out_of_memory
+from tests.distributed.failures import message_of, out_of_memory
 from tests.metrics.detection.detection_samples import fed
 
 PLACES = {

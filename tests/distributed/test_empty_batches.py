@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import ReIDMeanAP
-from tests.distributed.test_errors import message_of
+from tests.distributed.failures import message_of
 from tests.metrics.reid.samples import batches, fed, reference_of
 
 COMBINATIONS = [(), ("cameras",), ("index",), ("cameras", "index")]

@@ -1,7 +1,6 @@
 """An error on one process is an error on all, within seconds, and the metric can be used afterwards."""
 
 import functools
-import time
 import warnings
 from unittest import mock
 
@@ -9,32 +8,16 @@ import pytest
 import torch
 from torch import distributed
 
-from reid_torchmetrics import DistributedMetricError, ReIDCMC, ReIDMeanAP, ReIDMINP
+from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import problem
 from reid_torchmetrics.functional.retrieval.ranking import sharded_counting, tiles
 from reid_torchmetrics.functional.retrieval.scores import sharded_scores
 from reid_torchmetrics.functional.retrieval.sharding import samples, shared_samples
 from reid_torchmetrics.metrics.base.settings import Settings
+from tests.distributed.failures import message_of, out_of_memory
 from tests.metrics.reid.samples import batches, fed, reference_of
 
-SECONDS = 5
 GIVEN = batches()
-
-
-def message_of(compute) -> str:
-    """The message that `compute` raises here, in time, after which all processes can still talk to each other."""
-    started = time.monotonic()
-    try:
-        value = compute()
-    except DistributedMetricError as error:
-        message = str(error)
-    else:
-        message = f"no error but {value}"
-    assert time.monotonic() - started < SECONDS
-    together = torch.ones(1)
-    distributed.all_reduce(together)
-    assert together == distributed.get_world_size()
-    return message
 
 
 def fails_then_works(process: int, size: int, place: str) -> tuple[str, float]:
@@ -44,11 +27,6 @@ def fails_then_works(process: int, size: int, place: str) -> tuple[str, float]:
         message = message_of(metric.compute)
     assert not metric._is_synced
     return message, float(metric.compute())
-
-
-def out_of_memory(*places) -> mock._patch:
-    """Let a function of the package run out of memory."""
-    return mock.patch.object(*places, side_effect=torch.cuda.OutOfMemoryError("simulated"))
 
 
 def late_out_of_memory() -> mock._patch:

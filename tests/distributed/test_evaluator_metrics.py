@@ -5,8 +5,8 @@ import torch
 
 from reid_torchmetrics import VocMAP, YoloMAP
 from tests.distributed.detection_shards import at, prints
+from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
-from tests.distributed.test_errors import message_of
 from tests.metrics.detection.detection_samples import fed, images
 
 NUM_IMAGES = 17

@@ -17,8 +17,8 @@ from reid_torchmetrics.functional.world import DistributedMetricError
 from reid_torchmetrics.metrics.detection import match_cache, shared_ids
 from tests.distributed import threads
 from tests.distributed.detection_shards import OPTIONS, at, counts_collectives, prints
+from tests.distributed.failures import message_of, out_of_memory
 from tests.distributed.shards import SHARDINGS
-from tests.distributed.test_errors import message_of, out_of_memory
 from tests.metrics.detection.detection_samples import fed, images, is_same, named
 from tests.metrics.detection.test_boxes_of_images import numbers_of
 from tests.metrics.detection.test_image_names import NAMES, of, tensors
