@@ -90,6 +90,21 @@ class Alone:
 ALONE = Alone()
 
 
+def all_gather_values(world: World, values: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    """Values of all processes, [size, *shape], on the world's device; they have one shape on all, and take a dtype."""
+
+    def prepare() -> tuple[Tensor, Tensor]:
+        own = values.to(device=world.device, dtype=dtype).contiguous()
+        # In some versions of PyTorch gloo's threads are not in inference mode with their caller, and may not write to
+        # its tensors: https://github.com/pytorch/pytorch/issues/126032.
+        with torch.inference_mode(mode=False):
+            return own, own.new_empty((world.size, *own.shape))
+
+    own, gathered = world.guarded(prepare)
+    world.all_gather(own, gathered)
+    return gathered
+
+
 def all_gather_rows(world: World, rows: Tensor, sizes: Sequence[int]) -> None:
     """Fill in the rows of the other processes; `sizes` are the numbers of rows of each, in order, own rows are there.
 

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TiePolicy
-from reid_torchmetrics.functional.world import World
+from reid_torchmetrics.functional.world import World, all_gather_values
 
 
 class CandidateLists(NamedTuple):
@@ -84,13 +84,7 @@ def _between_score_and_place(positive: Bool[Tensor, "queries listed"], ties: Tie
 
 def _gathered(world: World, values: Tensor) -> Tensor:
     """Values [queries, listed] of all processes, side by side."""
-
-    def prepare() -> tuple[Tensor, Tensor]:
-        own = values.to(world.device).contiguous()
-        return own, own.new_empty((world.size, *own.shape))
-
-    own, gathered = world.guarded(prepare)
-    world.all_gather(own, gathered)
+    gathered = all_gather_values(world, values)
     return world.guarded(lambda: gathered.to(values.device).transpose(0, 1).flatten(1))
 
 

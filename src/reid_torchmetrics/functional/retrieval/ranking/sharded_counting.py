@@ -34,7 +34,7 @@ from reid_torchmetrics.functional.retrieval.ranking.tiles import (
 )
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
-from reid_torchmetrics.functional.world import World
+from reid_torchmetrics.functional.world import World, all_gather_values
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 
@@ -110,7 +110,7 @@ class _Slots:
         step = max(1, _GATHERED // world.size)
         for first in range(0, len(own), step):
             part = slice(first, first + step)
-            lengths = _gathered(world, own[part]).to(own.device)
+            lengths = all_gather_values(world, own[part], torch.int32).to(own.device)
             before[part] = lengths[: world.process].sum(0)
             total[part] = lengths.sum(0)
         return cls(before, total)
@@ -119,18 +119,6 @@ class _Slots:
     def longest(self) -> int:
         """The most slots of one query."""
         return int(self.total.max()) if len(self.total) else 0
-
-
-def _gathered(world: World, lengths: Int[Tensor, " queries"]) -> Int[Tensor, "size queries"]:
-    """The lengths of all processes."""
-
-    def prepare() -> tuple[Tensor, Tensor]:
-        own = lengths.to(world.device, torch.int32)
-        return own, own.new_empty((world.size, len(own)))
-
-    own, gathered = world.guarded(prepare)
-    world.all_gather(own, gathered)
-    return gathered
 
 
 class _Merged(NamedTuple):
