@@ -63,6 +63,20 @@ def test_a_release_names_the_addresses_of_where_it_is_built(monkeypatch):
     assert released_from(monkeypatch, REPOSITORY, "")["Homepage"] == REPOSITORY
 
 
+def test_a_release_shows_the_readme_with_links_that_work_elsewhere(monkeypatch):
+    monkeypatch.setenv("PROJECT_REPOSITORY_URL", "")
+    assert ProjectMetadata(str(ROOT), PluginManager()).core.readme == read("README.md")
+    monkeypatch.setenv("PROJECT_REPOSITORY_URL", REPOSITORY)
+    page = ProjectMetadata(str(ROOT), PluginManager()).core.readme
+    tag = f"v{reid_torchmetrics.__version__}"
+    assert f"(https://example.org/someone/reid/raw/{tag}/docs/images/rank_lists.png)" in page
+    links = re.findall(r"\]\((.*?)\)", page)
+    assert all(link.startswith("https://") for link in links)
+    files = [link.split(f"/{tag}/")[1] for link in links if link.startswith(REPOSITORY)]
+    assert all((ROOT / name).is_file() for name in files)
+    assert re.sub(rf"{REPOSITORY}/(raw|blob)/{tag}/", "", page) == read("README.md")
+
+
 def test_a_wheel_that_is_built_from_a_released_source_distribution_keeps_the_addresses(monkeypatch, tmp_path):
     monkeypatch.chdir(ROOT)
     monkeypatch.setenv("PROJECT_REPOSITORY_URL", REPOSITORY)
@@ -75,6 +89,7 @@ def test_a_wheel_that_is_built_from_a_released_source_distribution_keeps_the_add
         names = archive.namelist()
         metadata = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
     assert f"Project-URL: Source, {REPOSITORY}\n" in metadata
+    assert f"({REPOSITORY}/blob/v{reid_torchmetrics.__version__}/docs/start.md)" in metadata
     assert "reid_torchmetrics/py.typed" in names
     assert {name.split("/")[0].split("-")[0] for name in names} == {"reid_torchmetrics"}
 
