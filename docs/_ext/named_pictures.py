@@ -7,6 +7,7 @@ pictures are arrays. A figure is described by its titles, an image by its name.
 from __future__ import annotations
 
 import ast
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,10 @@ def show_named_pictures(block: Any, block_vars: dict[str, Any], gallery_conf: di
     shown = []
     for (name, picture), path in zip(pictures.values(), block_vars["image_path_iterator"], strict=False):
         save(picture, path)
-        shown.append(figure_rst([path], gallery_conf["src_dir"], described(name, picture)))
+        image = figure_rst([path], gallery_conf["src_dir"], described(name, picture))
+        shown.append(
+            image if isinstance(picture, Figure) else f".. container:: grid\n\n{textwrap.indent(image, '   ')}\n"
+        )
     return "".join(shown)
 
 
