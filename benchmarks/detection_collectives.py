@@ -20,7 +20,7 @@ from reid_torchmetrics import DetectionMAP
 
 METRICS: dict[str, Callable] = {
     "ours": DetectionMAP,
-    "TorchMetrics": lambda: mean_average_precision("pycocotools"),
+    "TorchMetrics": lambda: mean_average_precision("pycocotools", COCO_LIMITS),
 }
 FEW, MANY = (
     Size(num_images, num_classes=80, num_ground_truths=7 * num_images, num_detections=100) for num_images in (50, 200)
