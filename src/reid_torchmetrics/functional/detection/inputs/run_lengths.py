@@ -157,20 +157,21 @@ def _decompressed(texts: Sequence[str | bytes]) -> tuple[Counts, Counts]:
     """
     parts = [text.encode("ascii") if isinstance(text, str) else text for text in texts]
     sizes = np.array([*map(len, parts)], dtype=np.int64)
-    data = np.frombuffer(b"".join(parts), dtype=np.uint8).astype(np.int64) - 48
+    data = np.frombuffer(b"".join(parts), dtype=np.uint8) - np.uint8(48)
     if not len(data):
-        return data, sizes
+        return data.astype(np.int64), sizes
     is_last = (data & 0x20) == 0
     ends = sizes.cumsum()
     if not is_last[ends[sizes > 0] - 1].all():
         raise ValueError("`counts` must be a text that COCO's API has compressed; got one that breaks off.")
     last = np.flatnonzero(is_last)
-    num_characters = np.diff(last, prepend=-1)
-    first = last + 1 - num_characters
-    place = np.arange(len(data)) - np.repeat(first, num_characters)
-    numbers = np.add.reduceat((data & 0x1F) << 5 * place, first)
-    is_negative = (data[last] & 0x10) > 0
-    numbers[is_negative] -= 1 << 5 * num_characters[is_negative]
+    num_before = np.diff(last, prepend=-1) - 1
+    numbers = (data[last] & 0x1F).astype(np.int64)
+    numbers -= (numbers & 0x10) << 1
+    longer = np.flatnonzero(num_before)
+    for place in range(1, int(num_before.max(initial=0)) + 1):  # the higher bits are those that came later
+        numbers[longer] = (numbers[longer] << 5) | (data[last[longer] - place] & 0x1F)
+        longer = longer[num_before[longer] > place]
     counts = np.diff(np.searchsorted(last, ends), prepend=0)
     return _summed(numbers, counts), counts
 

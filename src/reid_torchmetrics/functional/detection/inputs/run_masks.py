@@ -66,12 +66,13 @@ class RunMasks(CountedMasks):
         flips, num_flips = self.lengths.flips.numpy(), self.lengths.num_flips.numpy()
         is_open = num_flips % 2 == 1  # the last run ends with the image
         flips = np.insert(flips, num_flips.cumsum()[is_open], self.size[0] * self.size[1])
-        runs = flips.reshape(-1, 2)
+        runs, num_runs = flips.reshape(-1, 2), (num_flips + 1) // 2
         is_run = runs[:, 0] < runs[:, 1]
-        mask = np.repeat(np.arange(len(num_flips)), (num_flips + 1) // 2)
-        first = np.zeros(len(num_flips) + 1, dtype=np.int64)
-        np.bincount(mask[is_run], minlength=len(num_flips)).cumsum(out=first[1:])
-        return runs[is_run], first
+        if not is_run.all():
+            mask = np.repeat(np.arange(len(num_runs)), num_runs)
+            num_runs = np.bincount(mask[is_run], minlength=len(num_runs))
+            runs = runs[is_run]
+        return runs, _sums(num_runs)
 
     @cached_property
     def _keys(self) -> Ints:
@@ -97,7 +98,10 @@ class RunMasks(CountedMasks):
             begin, last = self._runs[:, 0], self._runs[:, 1] - 1
             column, last_column = begin // height, last // height
             is_within = column == last_column  # else it goes on at the top of the next column
-            rows = np.where(is_within, begin - column * height, 0), np.where(is_within, last % height, height - 1)
+            rows = (
+                np.where(is_within, begin - column * height, 0),
+                np.where(is_within, last - last_column * height, height - 1),
+            )
             corners[has_any, 0], corners[has_any, 1] = column[first], np.minimum.reduceat(rows[0], first)
             corners[has_any, 2] = last_column[self._first[1:][has_any] - 1] + 1
             corners[has_any, 3] = np.maximum.reduceat(rows[1], first) + 1
@@ -142,17 +146,20 @@ class RunMasks(CountedMasks):
 
         The other has none before the first place, and all behind the last, where a run of the mask may be open.
         """
-        edges = _sums(pairs.stop - pairs.start)
-        pair = np.repeat(np.arange(len(pairs.mask)), np.diff(edges))
-        which = np.arange(edges[-1]) + (pairs.start - edges[:-1])[pair]
+        num_places = pairs.stop - pairs.start
+        edges = _sums(num_places)
+        which = np.arange(edges[-1]) + np.repeat(pairs.start - edges[:-1], num_places)
         place = self._runs.reshape(-1)[which]
-        behind = np.searchsorted(others._keys, place + (pairs.other * self._stride)[pair])
-        # What ends less what begins before a place, and the place itself where a run is open.
+        behind = np.searchsorted(others._keys, place + np.repeat(pairs.other * self._stride, num_places))
+        # Before each place: what ends less what begins, and the place itself where a run is open. The masks that come
+        # before the other are a part of the sums; between begin and end of a run they cancel, if both are looked up.
         own = others._runs.reshape(-1)
-        sums = _sums(np.where(np.arange(len(own)) % 2, own, -own))
-        before = sums[behind] - sums[2 * others._first[pairs.other]][pair] + place * (behind % 2)
-        found: Ints = np.diff(_sums(np.where(which % 2, before, -before))[edges])
-        found += others._areas[pairs.other] * (pairs.stop % 2)
+        sums = _sums(np.where(np.arange(len(own)) & 1, own, -own))
+        before = sums[behind] + place * (behind & 1)
+        found: Ints = np.diff(_sums(np.where(which & 1, before, -before))[edges])
+        is_open = pairs.stop & 1
+        found += sums[2 * others._first[pairs.other]] * (is_open - (pairs.start & 1))
+        found += others._areas[pairs.other] * is_open
         return found
 
 
