@@ -1,6 +1,6 @@
 """Claims: from masks to COCO's numbers in at most half the time of the fastest peer, and in 300 MB over one batch.
 
-Where masks come as run lengths the claim is half of pycocotools' time: evaluators in Rust take a sixth of ours.
+Where masks come as run lengths the claim is half of pycocotools' time: evaluators in Rust take a fifth of ours.
 
     python benchmarks/detection_masks.py [--images 500] [--alone 5000]
 
