@@ -143,6 +143,12 @@ def test_identities_have_names_that_are_cut_where_they_are_too_long(written):
     assert cut.endswith("\N{HORIZONTAL ELLIPSIS}")
 
 
+def test_names_may_have_accents_and_lines(written):
+    draw_rank_lists(lists().select(torch.tensor([0])), gray, names={1: "Zoé", 5: "Renée\nÉlodie"})
+    assert "Zoé  cam 3" in written
+    assert any(text.startswith("Renée") for text in written)
+
+
 def test_what_is_not_known_is_not_shown(written):
     labels = ("query_identities", "query_cameras", "identities", "cameras", "first_positive_camera")
     draw_rank_lists(lists(**dict.fromkeys(labels)), gray, height=200)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,6 +26,9 @@ BLACK: Color = (0, 0, 0)
 WHITE: Color = (255, 255, 255)
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
+
+_LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {ELLIPSIS}  # that Pillow's own font has
+_SCALE = 0.9  # makes letters of DejaVu Sans as large as those of Pillow's font
 
 # Corners of the lines of each mark, in a square of side 1.
 _STROKES = {
@@ -77,16 +81,36 @@ class Box(NamedTuple):
 
 
 class Lettering:
-    """Pillow's own font, which has no letters with accents, in one size."""
+    """Pillow's own font in one size; a text with other letters is in DejaVu Sans, which Matplotlib brings along.
+
+    Without Matplotlib, and for letters that DejaVu Sans lacks, such as Chinese ones, there are empty boxes.
+    """
 
     def __init__(self, size: int) -> None:
-        self.font = pillow().ImageFont.load_default(size=size)
-        ascent, descent = self.font.getmetrics()
-        self.height: int = ascent + descent
+        self._size = size
+        self._font = pillow().ImageFont.load_default(size=size)
+        self._ascent, descent = self._font.getmetrics()
+        self.height: int = self._ascent + descent
+
+    def font_of(self, text: str) -> tuple[Any, int]:
+        """The font that a text is written in, and how much lower it begins, to stand on the same line."""
+        font = self._font if _LETTERS.issuperset(text) else self._wide_font
+        return font, self._ascent - font.getmetrics()[0]
+
+    @cached_property
+    def _wide_font(self) -> Any:
+        try:
+            import matplotlib as mpl  # noqa: PLC0415 - most texts have no such letters
+
+            path = Path(mpl.get_data_path()) / "fonts/ttf/DejaVuSans.ttf"
+            return pillow().ImageFont.truetype(str(path), size=round(_SCALE * self._size))
+        except (ModuleNotFoundError, OSError):
+            return self._font
 
     def width(self, text: str) -> int:
-        """Pixels from the beginning of a text to its end."""
-        length: float = self.font.getlength(text)
+        """Pixels from the beginning of a text to its end, on one line."""
+        text = " ".join(text.splitlines())
+        length: float = self.font_of(text)[0].getlength(text)
         return math.ceil(length)
 
     def cut(self, text: str, width: int, *, keeps_end: bool = False) -> str:
@@ -149,7 +173,8 @@ class Canvas:
 
     def text(self, corner: tuple[int, int], text: str, lettering: Lettering, color: Color = BLACK) -> None:
         """Write a line of text, from its upper left corner on."""
-        self._draw.text(corner, text, fill=color, font=lettering.font)
+        font, lower = lettering.font_of(text)
+        self._draw.text((corner[0], corner[1] + lower), text, fill=color, font=font)
 
     def centered(self, box: Box, text: str, lettering: Lettering, color: Color = BLACK) -> None:
         """Write a line of text into the middle of a rectangle, cut where it is too wide."""

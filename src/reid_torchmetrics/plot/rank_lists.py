@@ -35,7 +35,8 @@ def draw_rank_lists(
     Right candidates have a green frame with a check mark, wrong ones a red frame with a cross. Below a candidate are
     its rank and score, and its identity and camera where they are known. Behind the list is the first right answer with
     its rank, or that there is none. Places behind the last candidate are pale. Pictures keep their proportions; a cell
-    has those of the median picture. Text is in Pillow's own font, without accents, and is cut where it is too long.
+    has those of the median picture. Text is cut where it is too long. Letters with accents, Greek and Cyrillic ones
+    need Matplotlib's fonts; Chinese ones are empty boxes.
 
     A picture is an image of Pillow; a NumPy array of uint8, [H, W, 3], [H, W, 4] or [H, W]; a tensor [3, H, W] of uint8
     or of floats in [0, 1]; or an item of a data set: a tuple that begins with one of these, or a dict that has it as

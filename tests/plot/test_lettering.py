@@ -1,0 +1,42 @@
+"""Texts in pictures: letters that Pillow's own font lacks, and lines that they stand on."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics.plot.canvas import Canvas, Lettering
+
+
+def drawn(text: str, size: int = 16) -> np.ndarray:
+    """Whether a pixel is dark."""
+    canvas = Canvas(200, 40)
+    canvas.text((5, 5), text, Lettering(size))
+    return canvas.pixels().mean(2) < 128
+
+
+@pytest.mark.parametrize(("one", "other"), [("é", "ü"), ("Ж", "Я"), ("λ", "μ"), ("→", "°")])
+def test_letters_with_accents_and_of_other_alphabets_are_told_apart(one, other):
+    assert (drawn(one) != drawn(other)).any()
+
+
+def test_they_are_empty_boxes_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert (drawn("é") == drawn("ü")).all()
+    assert drawn("é").any()
+
+
+@pytest.mark.parametrize("size", [10, 12, 16, 28])
+def test_they_stand_on_the_line_of_the_others_and_within_its_height(size):
+    last = [int(np.flatnonzero(drawn(text, size).any(1)).max()) for text in ("E", "Ж")]
+    assert abs(last[0] - last[1]) <= 1
+    rows = np.flatnonzero(drawn("Éçgj", size).any(1))
+    assert rows.min() >= 5
+    assert rows.max() < 5 + Lettering(size).height
+
+
+def test_a_text_with_an_accent_is_cut_to_its_width():
+    lettering = Lettering(12)
+    text = lettering.cut("Straße à Genève", 60)
+    assert text.endswith("\N{HORIZONTAL ELLIPSIS}")
+    assert lettering.width(text) <= 60
