@@ -227,6 +227,7 @@ def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
         return [
             *(vars(matches), detection.true_positives(matches), vars(ranked), about, curve.average_precision("coco")),
             *(detection.voc_results(matches).mean, detection.yolo_results(matches).f1),
+            *detection.yolo_results(matches, confidence=None)[1:4],
         ]
 
     assert_as_on_the_cpu(device, results)

@@ -106,7 +106,7 @@ CHOSEN = [
     ),
     (
         YoloMAP(iou_thresholds=(0.5,), metric="f1"),
-        f"YoloMAP({AT_HALF}, {BOTH}, confidence=0.1, class_metrics=False, metric='f1')",
+        f"YoloMAP({AT_HALF}, {BOTH}, confidence=None, class_metrics=False, metric='f1')",
     ),
     (
         DetectionMAP(metric="f1_50", confidence=0.5),

@@ -19,12 +19,14 @@ class _Family(NamedTuple):
     match: Callable[..., Matches]
     rule: str
     """of average precision, by default"""
+    confidence: float | None
+    """where precision, recall and F1 are taken by default, or None for the best, see `yolo_average_precision`"""
 
 
 YOLO_MATCHINGS: dict[str, _Family] = {
-    "ultralytics": _Family(match_greedily, "ultralytics"),
-    "scaled_yolov4": _Family(partial(match_best_of_all, claim="scaled_yolov4"), "yolo"),
-    "yolov4": _Family(partial(match_best_of_all, claim="yolov4"), "yolo"),
+    "ultralytics": _Family(match_greedily, "ultralytics", None),
+    "scaled_yolov4": _Family(partial(match_best_of_all, claim="scaled_yolov4"), "yolo", 0.1),
+    "yolov4": _Family(partial(match_best_of_all, claim="yolov4"), "yolo", 0.1),
 }
 """How detections are matched, see `YoloMAP`."""
 
@@ -45,7 +47,8 @@ class YoloMAP(EvaluatorMetric):
             a higher score may, see `match_best_of_all`.
         rule: one of `functional.detection.YOLO_RULES`; None for "ultralytics" with the first matching, "yolo" with the
             others.
-        confidence: where precision, recall and F1 are taken, on lines between detections.
+        confidence: where precision, recall and F1 are taken, on lines between detections; None with the first matching
+            for the one where the smoothed mean of F1 is highest, as Ultralytics does, and for 0.1 with the others.
         class_metrics: also give the values of each class that has ground truths.
         metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
             then all that `compute` gives, a tensor that `LightningModule.log` takes.
@@ -76,7 +79,7 @@ class YoloMAP(EvaluatorMetric):
         *,
         matching: str = "ultralytics",
         rule: str | None = None,
-        confidence: float = 0.1,
+        confidence: float | None = None,
         class_metrics: bool = False,
         metric: str | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -86,9 +89,13 @@ class YoloMAP(EvaluatorMetric):
             box_format, iou_thresholds, class_metrics=class_metrics, metric=metric, max_bytes=max_bytes, **kwargs
         )
         _checks.one_of("matching", matching, YOLO_MATCHINGS)
-        rule = YOLO_MATCHINGS[matching].rule if rule is None else rule
+        family = YOLO_MATCHINGS[matching]
+        rule = family.rule if rule is None else rule
         _checks.one_of("rule", rule, YOLO_RULES)
-        _checks.number("confidence", confidence)
+        if confidence is None:
+            confidence = family.confidence
+        else:
+            _checks.number("confidence", confidence)
         self.matching, self.rule, self.confidence = matching, rule, confidence
 
     def _match_request(self) -> EvaluatorRequest:

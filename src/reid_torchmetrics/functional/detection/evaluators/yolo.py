@@ -11,7 +11,6 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
     RankedDetections,
@@ -22,6 +21,7 @@ from reid_torchmetrics.functional.detection.curves import (
     ranked_detections,
     trapezoids,
 )
+from reid_torchmetrics.functional.detection.evaluators.yolo_confidence import JudgedDetections, read_at, read_at_best
 from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
@@ -36,7 +36,7 @@ YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
 
 
 class YoloResults(NamedTuple):
-    """What the `ap_per_class` of ScaledYOLOv4 reports of every class that has ground truths."""
+    """What the `ap_per_class` of the YOLO family reports of every class that has ground truths."""
 
     average_precision: Float[Tensor, "classes thresholds"]
     precision: Float[Tensor, " classes"]
@@ -47,6 +47,8 @@ class YoloResults(NamedTuple):
     """labels, ascending"""
     ranked: RankedDetections
     """every detection of these classes with what it was found to be: `ranked.of_class(label)` is a curve"""
+    confidence: float
+    """where precision, recall and F1 were taken"""
 
 
 @torch.no_grad()
@@ -57,7 +59,7 @@ def yolo_average_precision(
     target_labels: Int[Tensor, " ground_truths"],
     *,
     rule: str = "yolo",
-    confidence: float = 0.1,
+    confidence: float | None = 0.1,
     end: float = 1e-3,
     epsilon: float = 1e-16,
 ) -> YoloResults:
@@ -67,10 +69,14 @@ def yolo_average_precision(
     not be a share of anything; above the best score they are those of the best detection, below the worst those of
     all. `at_confidence` counts instead. F1 is 2pr / (p + r + `epsilon`). Where a class has no detections, all is 0.
 
+    Without a `confidence` they are the P and R that Ultralytics prints: at the first of 1,000 confidences from 0 to 1
+    where the mean of F1 over the classes, smoothed by a moving average of 101, is highest. Precision is 1 and recall 0
+    there above the best score of a class.
+
     Equal scores are ranked as they come; the sort of ScaledYOLOv4 may rank them in any order. It repeats precision,
     recall and F1, which are those of the first threshold, for every threshold.
 
-    Source: WongKinYiu/ScaledYOLOv4, `utils/general.py`.
+    Source: WongKinYiu/ScaledYOLOv4, `utils/general.py`; Ultralytics 8.4.190, `utils/metrics.py`.
 
     Args:
         is_true_positive: whether each detection is right at each threshold, see `greedy_true_positives`.
@@ -78,7 +84,7 @@ def yolo_average_precision(
         labels: of the detections; those of a class without ground truths are left out.
         target_labels: of all ground truths.
         rule: one of `YOLO_RULES`, see `average_precision`.
-        confidence: where precision, recall and F1 are taken.
+        confidence: where precision, recall and F1 are taken; None for the best, see above.
         end: by rule "yolo", how far behind the last recall the curve comes down to 0; 1e-5 in some copies.
         epsilon: of F1.
 
@@ -95,7 +101,8 @@ def yolo_average_precision(
     _checks.integer_labels("labels", labels, length, device)
     _checks.integer_labels("target_labels", target_labels, device=device)
     _checks.one_of("rule", rule, YOLO_RULES)
-    _checks.number("confidence", confidence)
+    if confidence is not None:
+        _checks.number("confidence", confidence)
     _checks.fraction("end", end)
     _checks.nonnegative("epsilon", epsilon)
     classes, num_positives = target_labels.long().unique(return_counts=True)
@@ -108,21 +115,23 @@ def yolo_average_precision(
         TruePositiveFlags(torch.arange(len(rows), device=device), is_right), class_index, num_positives
     )
     chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
-    precision, recall = _read_at(confidence, is_right[0], scores[rows], class_index.long(), num_positives)
+    judged = JudgedDetections(is_right[0], scores[rows], class_index.long(), num_positives)
+    taken = read_at_best(judged, epsilon) if confidence is None else read_at(judged, confidence, epsilon)
     return YoloResults(
         average_precision=area_under(curves, chosen).T.contiguous(),
-        precision=precision,
-        recall=recall,
-        f1=2 * precision * recall / (precision + recall + epsilon),
+        precision=taken.precision,
+        recall=taken.recall,
+        f1=taken.f1,
         classes=classes,
         ranked=RankedDetections(
             classes, num_positives, class_index.long(), rows, None, scores[rows], is_right, torch.zeros_like(is_right)
         ),
+        confidence=taken.confidence,
     )
 
 
 def yolo_results(
-    matches: Matches, *, rule: str = "yolo", confidence: float = 0.1, end: float = 1e-3, epsilon: float = 1e-16
+    matches: Matches, *, rule: str = "yolo", confidence: float | None = 0.1, end: float = 1e-3, epsilon: float = 1e-16
 ) -> YoloResults:
     """What `yolo_average_precision` gives of matches, whose equal scores are ranked by image, then by row.
 
@@ -141,29 +150,6 @@ def yolo_results(
         epsilon=epsilon,
     )
     return found._replace(ranked=ranked)
-
-
-def _read_at(
-    confidence: float, is_right: Tensor, scores: Tensor, class_index: Tensor, num_positives: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Precision and recall [classes] at a confidence, on the lines between detections that are sorted by class."""
-    # The line goes from the last detection that scores at least the confidence to the next one, of each class.
-    zeros = torch.zeros_like(num_positives)
-    scores = scores.double()
-    size = class_index.bincount(minlength=len(zeros))
-    num_above = zeros.index_add(0, class_index, (scores >= confidence).long())
-    starts = segments.starts(size)
-    place = torch.stack([num_above, num_above + 1]).clamp(min=1).minimum(size)  # of the two, from 1
-    found = torch.cat([is_right.new_zeros(1, dtype=torch.int64), is_right.cumsum(0)])
-    hits = (found[starts + place] - found[starts]).double()
-    # How far along the line the confidence is; where both ends are one detection, or score the same, at its start.
-    upper, lower = torch.cat([scores, scores.new_zeros(1)])[(starts + place - 1).clamp(min=0)]
-    share = torch.where(upper > lower, (upper - confidence) / (upper - lower), 0.0).clamp(0, 1)
-
-    def between(values: Tensor) -> Tensor:
-        return torch.where(size > 0, values[0] + (values[1] - values[0]) * share, 0.0)
-
-    return between(hits / place.clamp(min=1)), between(hits / num_positives)
 
 
 def match_greedily(
