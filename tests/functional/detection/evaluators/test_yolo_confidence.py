@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import yolo_average_precision
+from reid_torchmetrics.functional.detection.evaluators import yolo_confidence
 from tests.reference.yolo_confidence import JudgedClass, precision_and_recall_at, smoothed_f1
 
 rows = st.lists(
@@ -56,6 +57,17 @@ def test_the_first_of_equally_good_confidences_is_taken():
     share = (0.8 - found.confidence) / 0.7
     assert float(found.precision) == pytest.approx(1 - share / 2)
     assert float(found.recall) == 1
+
+
+def test_many_classes_are_read_a_few_at_a_time(monkeypatch):
+    scores = [row * 37 % 200 / 200 for row in range(200)]
+    detections = [(score > 0.6, score, row * 7 % 11) for row, score in enumerate(scores)]  # none of class 11
+    targets = [*range(12)] * 8
+    at_once = taken(detections, targets)
+    monkeypatch.setattr(yolo_confidence, "_CLASSES", 5)
+    found = taken(detections, targets)
+    assert found.confidence == at_once.confidence > 0
+    assert all(one.equal(other) for one, other in zip(found[1:4], at_once[1:4], strict=True))
 
 
 def test_without_detections_or_classes_all_is_zero():

@@ -13,6 +13,7 @@ from reid_torchmetrics.functional import segments
 
 _NUM_CONFIDENCES = 1000
 _WINDOW = 101  # confidences whose F1 is averaged: a tenth of all, made odd
+_CLASSES = 256  # that are read at all confidences at a time, which bounds what is held
 
 
 class JudgedDetections(NamedTuple):
@@ -22,6 +23,21 @@ class JudgedDetections(NamedTuple):
     scores: Float[Tensor, " detections"]
     class_index: Int[Tensor, " detections"]
     num_positives: Int[Tensor, " classes"]
+
+    def blocks(self) -> list[JudgedDetections]:
+        """The same, a few classes in each."""
+        num_classes = len(self.num_positives)
+        if num_classes <= _CLASSES:
+            return [self]
+        sizes = self.class_index.bincount(minlength=num_classes).split(_CLASSES)
+        lengths = torch.stack([size.sum() for size in sizes]).tolist()
+        columns = (values.split(lengths) for values in (self.is_right, self.scores, self.class_index))
+        return [
+            JudgedDetections(is_right, scores, class_index - number * _CLASSES, num_positives)
+            for number, (is_right, scores, class_index, num_positives) in enumerate(
+                zip(*columns, self.num_positives.split(_CLASSES), strict=True)
+            )
+        ]
 
 
 class AtConfidence(NamedTuple):
@@ -36,7 +52,7 @@ class AtConfidence(NamedTuple):
 def read_at(detections: JudgedDetections, confidence: float, epsilon: float) -> AtConfidence:
     """At a confidence; above the best score of a class the values are those of its best detection."""
     lines = _Lines.at(detections, detections.scores.new_tensor([confidence], dtype=torch.float64))
-    return lines.column(0, epsilon)
+    return lines.first(confidence, epsilon)
 
 
 def read_at_best(detections: JudgedDetections, epsilon: float) -> AtConfidence:
@@ -45,24 +61,23 @@ def read_at_best(detections: JudgedDetections, epsilon: float) -> AtConfidence:
     Above the best score of a class its precision is 1 and its recall 0. Source: Ultralytics 8.4.190, `ap_per_class`.
     """
     confidences = torch.from_numpy(np.linspace(0, 1, _NUM_CONFIDENCES)).to(detections.scores.device)
-    lines = _Lines.at(detections, confidences).ending_at_best()
-    if not len(detections.num_positives):
-        return lines.column(0, epsilon)
-    mean = lines.f1(epsilon).mean(0)
+    total = torch.zeros_like(confidences)
+    for block in detections.blocks():
+        total += _Lines.at(block, confidences).ending_at_best().f1(epsilon).sum(0)
     padding = _WINDOW // 2
-    padded = torch.cat([mean[:1].expand(padding), mean, mean[-1:].expand(padding)])
-    return lines.column(int(padded.unfold(0, _WINDOW, 1).mean(1).argmax()), epsilon)
+    padded = torch.cat([total[:1].expand(padding), total, total[-1:].expand(padding)])
+    best = confidences[padded.unfold(0, _WINDOW, 1).mean(1).argmax()][None]
+    lines = _Lines.at(detections, best).ending_at_best()
+    return lines.first(float(best), epsilon)
 
 
 class _Lines(NamedTuple):
     """Precision and recall at ascending confidences, on the lines between detections."""
 
-    confidences: Float[Tensor, " confidences"]
-    num_above: Int[Tensor, "classes confidences"]
-    """detections that score at least the confidence"""
-    size: Int[Tensor, "classes 1"]
     precision: Float[Tensor, "classes confidences"]
     recall: Float[Tensor, "classes confidences"]
+    is_above: Bool[Tensor, "classes confidences"]
+    """whether the class has detections, and none that scores the confidence"""
 
     @classmethod
     def at(cls, detections: JudgedDetections, confidences: Tensor) -> _Lines:
@@ -87,17 +102,16 @@ class _Lines(NamedTuple):
             return torch.where(size > 0, values[0] + (values[1] - values[0]) * share, 0.0)
 
         precision, recall = between(hits / place.clamp(min=1)), between(hits / num_positives[:, None])
-        return cls(confidences, num_above, size, precision, recall)
+        return cls(precision, recall, (num_above == 0) & (size > 0))
 
     def ending_at_best(self) -> _Lines:
-        """With a precision of 1 and a recall of 0 above the best score of a class that has detections."""
-        is_above = (self.num_above == 0) & (self.size > 0)
-        precision, recall = self.precision.masked_fill(is_above, 1.0), self.recall.masked_fill(is_above, 0.0)
+        """With a precision of 1 and a recall of 0 above the best score of a class."""
+        precision, recall = self.precision.masked_fill(self.is_above, 1.0), self.recall.masked_fill(self.is_above, 0.0)
         return self._replace(precision=precision, recall=recall)
 
     def f1(self, epsilon: float) -> Float[Tensor, "classes confidences"]:
         return 2 * self.precision * self.recall / (self.precision + self.recall + epsilon)
 
-    def column(self, place: int, epsilon: float) -> AtConfidence:
-        values = self.precision, self.recall, self.f1(epsilon)
-        return AtConfidence(float(self.confidences[place]), *(each[:, place] for each in values))
+    def first(self, confidence: float, epsilon: float) -> AtConfidence:
+        """What is read at the first confidence, which is given."""
+        return AtConfidence(confidence, self.precision[:, 0], self.recall[:, 0], self.f1(epsilon)[:, 0])
