@@ -28,20 +28,21 @@ def _seed() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_ranked_or_matched_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    from reid_torchmetrics.metrics.detection import match_cache  # noqa: PLC0415 - after the hook
-    from reid_torchmetrics.metrics.reid import ranking_cache  # noqa: PLC0415
-
-    monkeypatch.setattr(ranking_cache, "rankings", ranking_cache.RankingCache())
-    monkeypatch.setattr(match_cache.matchings, "_entries", [])
-
-
-@pytest.fixture(autouse=True)
 def _no_figure_stays_open() -> Iterator[None]:
     """Close what a test drew with pyplot, as TorchMetrics' `plot` does: others ask whether a figure was left open."""
     yield
     if "matplotlib.pyplot" in sys.modules:
         sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.fixture
+def nothing_kept() -> None:
+    """Let nothing be ranked or matched before: tests that count ask for it."""
+    from reid_torchmetrics.metrics.detection.match_cache import matchings  # noqa: PLC0415 - after the hook
+    from reid_torchmetrics.metrics.reid.ranking_cache import rankings  # noqa: PLC0415
+
+    matchings.clear()
+    rankings.clear()
 
 
 @pytest.fixture

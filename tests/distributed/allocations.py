@@ -19,8 +19,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
 from reid_torchmetrics.metrics.base import messages
-from reid_torchmetrics.metrics.detection import match_cache
-from reid_torchmetrics.metrics.reid import ranking_cache
+from reid_torchmetrics.metrics.detection.match_cache import matchings
+from reid_torchmetrics.metrics.reid.ranking_cache import rankings
 from tests.distributed import processes
 from tests.metrics.detection import detection_samples
 from tests.metrics.reid.samples import batches, fed
@@ -138,8 +138,8 @@ def fail(process: int, size: int, case: str, failing: int, every: bool) -> list[
 
 def call(metric: ReIDMeanAP | DetectionMAP, ask: Callable, allocations: Allocations | nullcontext) -> Outcome:
     """Ask a metric as if for the first time in this group; all processes are in step afterwards."""
-    ranking_cache.rankings = ranking_cache.RankingCache()
-    match_cache.matchings._entries = []
+    rankings.clear()
+    matchings.clear()
     messages._of_groups.clear()
     metric._computed, message = None, ""
     try:

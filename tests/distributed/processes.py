@@ -84,10 +84,8 @@ def _run(
 
     from reid_torchmetrics.functional.retrieval.sharding import sampler_padding  # noqa: PLC0415
     from reid_torchmetrics.metrics.detection import sampler_padding as image_padding  # noqa: PLC0415
-    from reid_torchmetrics.metrics.reid import ranking_cache  # noqa: PLC0415
 
     torch.manual_seed(0)
-    ranking_cache.rankings = ranking_cache.RankingCache()
     sampler_padding._say_so.cache_clear()
     image_padding._say_so.cache_clear()
     distributed.init_process_group("gloo", store=store, rank=process, world_size=size, timeout=COLLECTIVE_TIMEOUT)

@@ -25,7 +25,7 @@ PLACES = {
 
 
 def fails_then_works(process: int, size: int, place: str) -> tuple[str, object]:
-    match_cache.matchings._entries.clear()  # of metrics with the same images
+    match_cache.matchings.clear()  # of metrics with the same images
     metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[process]))
     with PLACES[place]() if process == size - 1 else mock.MagicMock():
         message = message_of(metric.compute)
@@ -41,7 +41,7 @@ def test_a_process_that_runs_out_of_memory_fails_on_all(processes, place):
 
 
 def buffers_fail(process: int, size: int) -> str:
-    match_cache.matchings._entries.clear()  # of metrics with the same images
+    match_cache.matchings.clear()  # of metrics with the same images
     metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[process]))
     original, calls = DistributedWorld.guarded, []
 

@@ -83,3 +83,17 @@ def test_images_that_changed_on_one_process_are_matched_again_on_all(processes):
     extra[1][0]["image_id"] = 9999
     given = tuple([*side, *more] for side, more in zip(images(71, NUM_IMAGES, with_ids=True), extra, strict=True))
     assert second == float(fed(DetectionMAP(metric="map", sync_on_compute=False), *given).compute())
+
+
+def by_oneself_and_together(process: int, size: int) -> list[float]:
+    given = own(process, size)
+    return [
+        float(fed(DetectionMAP(metric="map", sync_on_compute=sync), *given).compute()) for sync in (True, False, True)
+    ]
+
+
+def test_a_process_by_itself_is_not_given_the_matching_of_all(processes):
+    given = images(71, NUM_IMAGES, with_ids=True)
+    parts = [given, *(tuple(side[process::2] for side in given) for process in range(2))]
+    of_all, *own_values = (float(fed(DetectionMAP(metric="map"), *part).compute()) for part in parts)
+    assert processes.run(2, by_oneself_and_together) == [[of_all, value, of_all] for value in own_values]

@@ -177,7 +177,7 @@ PLACES = {"packing": "as_words", "unpacking": "unpack_names", "numbering": "numb
 
 
 def fails_then_works(process: int, size: int, place: str) -> list[str]:
-    match_cache.matchings._entries.clear()  # of metrics with the same images
+    match_cache.matchings.clear()  # of metrics with the same images
     metric = fed(DetectionMAP(metric="map"), *at(SEEN, [*range(process, len(NAMES), size)]))
     with out_of_memory(shared_ids, PLACES[place]) if process == size - 1 else mock.MagicMock():
         message = message_of(metric.compute)

@@ -80,7 +80,7 @@ def _quiet():
 
 
 @pytest.fixture
-def num_rankings(monkeypatch):
+def num_rankings(monkeypatch, nothing_kept):
     calls = []
     count_ranks = ranking.count_sharded_ranks
     monkeypatch.setattr(ranking, "count_sharded_ranks", lambda *a, **k: calls.append(1) or count_ranks(*a, **k))

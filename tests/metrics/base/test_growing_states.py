@@ -149,3 +149,13 @@ def test_an_exception_in_compute_leaves_the_metric_usable():
             metric.compute()
     assert not metric._is_synced
     assert metric.compute() == fed(ReIDMeanAP(sync_on_compute=False), batches()).compute()
+
+
+@pytest.mark.parametrize("make", [ReIDMeanAP, ReIDMetrics])
+def test_a_metric_that_has_computed_forgets_its_value_when_it_is_given_a_checkpoint(make):
+    metric, other = fed(make(), batches()), fed(make(), batches(seed=3))
+    for each in (metric, other):
+        each.persistent(mode=True)
+    before = metric.compute()
+    metric.load_state_dict(other.state_dict())
+    assert metric.compute() == other.compute() != before

@@ -1,6 +1,7 @@
 """Metrics that hold the same samples rank them once, and never use a ranking of others."""
 
 import gc
+import itertools
 import weakref
 from unittest import mock
 
@@ -22,7 +23,7 @@ from tests.metrics.reid.samples import batches, expected, fed, reference_of
 
 
 @pytest.fixture
-def rankings(monkeypatch):
+def rankings(monkeypatch, nothing_kept):
     """Counts how often samples are ranked."""
     counter = mock.Mock(wraps=ranking.count_sharded_ranks)
     monkeypatch.setattr(ranking, "count_sharded_ranks", counter)
@@ -141,19 +142,38 @@ def test_ranks_that_a_metric_wrote_to_are_not_given_to_the_next(rankings):
     assert rankings.call_count == 2
 
 
-def test_embeddings_that_were_changed_in_place_are_ranked_anew(rankings):
-    given = batches()
-    first, second = fed(ReIDMeanAP(), given), fed(ReIDMeanAP(), given)
-    first.compute()
-    given[0]["embeddings"].neg_()
-    assert second.compute() == fed(ReIDMeanAP(), given).compute()
-    assert rankings.call_count == 3  # the last came after the others were ranked
+@pytest.mark.parametrize("make", [ReIDMeanAP, ReIDMetrics])
+def test_embeddings_that_are_written_to_after_update_are_an_error_that_names_clone(make):
+    buffer, metric = torch.empty(8, 6), make()
+    for batch in batches(16, 48):
+        metric.update(**(batch | {"embeddings": buffer.copy_(batch["embeddings"])}))
+    message = "`embeddings` must stay as they are .* got 7 of 8 batches .* batch 0. Pass `embeddings.clone\\(\\)`"
+    with pytest.raises(ValueError, match=message):
+        metric.compute()
+    metric.reset()
+    assert fed(metric, batches()).compute() == fed(make(), batches()).compute()
+
+
+def test_what_was_written_to_before_update_or_lies_in_a_copy_is_no_error():
+    given, metric = batches(), ReIDMeanAP()
+    whole = torch.cat([batch["embeddings"] for batch in given])
+    first = 0
+    for batch in given:
+        view = whole[first : (first := first + len(batch["identities"]))].mul_(2)  # a view of a larger tensor is cloned
+        metric.update(**(batch | {"embeddings": view}))
+        single = batch["embeddings"].mul_(2)
+        assert torch.equal(single, metric.embeddings[-1])
+    whole.zero_()
+    expected = fed(ReIDMeanAP(), given)
+    expected.half().float()  # other tensors, which nobody has written to
+    assert metric.compute() == fed(ReIDMeanAP(), given).compute()
+    assert expected.compute() > 0
 
 
 def test_the_ranking_is_forgotten_with_the_samples():
     metric = fed(ReIDMeanAP(), batches())
     metric.compute()
-    ranks = weakref.ref(ranking_cache.rankings._entries[0].ranking)
+    ranks = weakref.ref(ranking_cache.rankings._results[0][1].result.ranking)
     del metric
     gc.collect()
     assert ranks() is None
@@ -189,7 +209,6 @@ def test_members_of_a_collection_see_that_a_similarity_has_learned():
     weight[:3] = -5
     second = fed(ReIDMetrics(similarity=learned), given)
     expected = {name: fed(ReIDMetrics(similarity=learned), given).compute()[name] for name in before}
-    ranking_cache.rankings._entries.reverse()
     assert second.compute() == expected != before
 
 
@@ -202,6 +221,58 @@ class Learned(torch.nn.Module):
 
     def forward(self, query, gallery):
         return (query * self.weight) @ gallery.T
+
+
+def one_block(**changed) -> dict:
+    """Six samples without roles, whose embeddings are a square matrix."""
+    given = {"embeddings": torch.randn(6, 6), "identities": torch.tensor([1, 1, 1, 2, 2, 2])}
+    given["cameras"] = torch.tensor([0, 1, 2, 0, 1, 2])
+    return given | {name: change(given) for name, change in changed.items()}
+
+
+INPUTS = {
+    "as it is": {},
+    "cameras": {"cameras": lambda given: torch.tensor([0, 0, 1, 0, 0, 1])},
+    "identities": {"identities": lambda given: given["identities"].flip(0) % 2},
+    "roles": {"is_query": lambda given: torch.tensor([True, False, False] * 2)},
+    "strides": {"embeddings": lambda given: given["embeddings"].T},
+    "values": {"embeddings": lambda given: given["embeddings"].square()},
+    "index": {"index": lambda given: torch.arange(6).flip(0)},
+    "other index": {"index": lambda given: torch.tensor([0, 1, 2, 2, 1, 0]) + 3 * given["identities"]},
+}
+
+
+def test_behind_any_other_samples_a_value_is_that_of_its_own(nothing_kept):
+    def value(name: str) -> torch.Tensor:
+        torch.manual_seed(5)
+        metric = ReIDMeanAP(ties="stable")
+        metric.update(**one_block(**INPUTS[name]))
+        return metric.compute()
+
+    expected = {}
+    for name in INPUTS:
+        ranking_cache.rankings.clear()
+        expected[name] = value(name)
+    for before, name in itertools.permutations(INPUTS, 2):
+        value(before)
+        assert value(name) == expected[name], (before, name)
+
+
+def test_a_rule_about_one_gallery_item_that_changes_ranks_anew():
+    banned, given = set(), batches(40, 400)
+
+    def similarity(query, gallery):
+        scores = query @ gallery.T
+        for item in banned:
+            scores[:, (gallery == item).all(1)] = -100.0
+        return scores
+
+    for item in range(0, 400, 50):
+        banned.clear()
+        first, second = (fed(kind(similarity=similarity), given) for kind in (ReIDMeanAP, ReIDMINP))
+        first.compute()
+        banned.add(given[5 + item // 8]["embeddings"][item % 8])
+        assert second.compute() == fed(ReIDMINP(similarity=similarity), given).compute()
 
 
 @pytest.mark.parametrize("write", ["in place", "through data"])

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 import torch
+from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
@@ -220,9 +221,13 @@ class BoxMetric(GrowingStates, CocoFiles):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        states = {name: getattr(self, name) for name in self._defaults}
         return match_sharded_images(
-            self._world, states, self._accepted_images, request, lambda: self._settings(request)
+            self._world,
+            self._states(),
+            self._images_device(),
+            request,
+            accept=self._accept,
+            describe=lambda: self._settings(request),
         )
 
     def _by_workers(self, work: Callable[[], Result]) -> Result:
@@ -258,7 +263,8 @@ class BoxMetric(GrowingStates, CocoFiles):
 
         def collect() -> Images:
             check_asked(image)
-            return self._images_as_given()
+            self._accept()
+            return self._images(box_format="xywh")  # which is not converted
 
         def describe() -> Settings:
             listed = repr(listed_ids(image)) if said is None else said
@@ -270,20 +276,20 @@ class BoxMetric(GrowingStates, CocoFiles):
         method = "results" if request.with_origins else "compute"
         return Settings(type(self).__name__, method, self._option_texts(), request.describe())
 
-    def _accepted_images(self) -> Images:
-        if self._world.size > 1:  # on one process `update` has raised it
-            self._raise_deferred_error()
-        return self._images()
-
-    def _images_as_given(self) -> Images:
+    def _accept(self) -> None:
+        """Raise on several processes if one of them has refused a batch; on one `update` has raised it."""
         if self._world.size > 1:
             self._raise_deferred_error()
-        return self._images(box_format="xywh")  # which is not converted
 
     def _images(self, box_format: str | None = None) -> Images:
-        states = {name: getattr(self, name) for name in self._defaults}
-        counts = states["detection_counts"]
-        # Images are evaluated where they are, but for MPS, which has no float64.
-        device = counts[-1].device if counts else self.device
         box_format = self.box_format if box_format is None else box_format
-        return Images.joined(states, box_format, torch.device("cpu") if device.type == "mps" else device)
+        return Images.joined(self._states(), box_format, self._images_device())
+
+    def _states(self) -> dict[str, list[Tensor]]:
+        return {name: getattr(self, name) for name in self._defaults}
+
+    def _images_device(self) -> torch.device:
+        """Where images are evaluated: where they are, but for MPS, which has no float64."""
+        counts = vars(self)["detection_counts"]
+        device = counts[-1].device if counts else self.device
+        return torch.device("cpu") if device.type == "mps" else device

@@ -260,7 +260,7 @@ class DetectionMAP(BoxMetric):
 
     def _plain_request(self, iou_type: str | None = None) -> MatchRequest:
         iou_type = self.iou_type[0] if iou_type is None else iou_type
-        return MatchRequest(self._grid(), (self.average == "micro",), self.max_bytes, iou_type)
+        return MatchRequest(self._grid(), (self.average == "micro",), self.max_bytes, self.box_format, iou_type)
 
     def _grid(self) -> CocoGrid:
         return CocoGrid(

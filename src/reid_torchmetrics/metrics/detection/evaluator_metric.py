@@ -37,12 +37,6 @@ class EvaluatorRequest(MatchRequest):
     with_difficult: bool = False
     """whether ground truths may be difficult"""
 
-    @classmethod
-    def made(cls, iou_thresholds: Sequence[float], max_bytes: int, **options: Any) -> EvaluatorRequest:
-        """Of all labels by themselves, in one area range that holds everything."""
-        grid = CocoGrid(tuple(iou_thresholds), (0.0,), (1,), {"all": (0.0, float("inf"))})
-        return cls(grid, (False,), max_bytes, **options)
-
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
         assert self.matching is not None  # noqa: S101 - for the type checker: it has a default for those before it
         difficult = {"is_difficult": numbered.images.ground_truth_difficult} if self.with_difficult else {}
@@ -83,9 +77,12 @@ class EvaluatorMetric(BoxMetric):
     def _class_values(self, matches: Matches) -> tuple[Tensor, dict[str, Tensor]]:
         """Labels, and the numbers of each by name, float64; NaN where a class has no ground truths."""
 
-    @abstractmethod
-    def _match_request(self) -> EvaluatorRequest:
-        """The matches that `compute` needs."""
+    def _request(self, matching: Callable[..., Matches], *, with_difficult: bool = False) -> EvaluatorRequest:
+        """Matches of all labels by themselves, in one area range that holds everything."""
+        grid = CocoGrid(tuple(self.iou_thresholds), (0.0,), (1,), {"all": (0.0, float("inf"))})
+        return EvaluatorRequest(
+            grid, (False,), self.max_bytes, self.box_format, matching=matching, with_difficult=with_difficult
+        )
 
     def compute(self) -> dict[str, Tensor] | Tensor:
         """The numbers, float32; -1 where there is no ground truth to average over.

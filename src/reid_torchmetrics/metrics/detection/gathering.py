@@ -11,18 +11,18 @@ An error on one process is an error on all: see `functional.world` and `base.pro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.world import Alone, differing
-from reid_torchmetrics.metrics.base import DistributedWorld, Settings, meet
+from reid_torchmetrics.metrics.base import DistributedWorld, Settings, drawn_number, meet, number_of_all
 from reid_torchmetrics.metrics.detection.image_boxes import Asked, ImageBoxes, places_of
 from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
-from reid_torchmetrics.metrics.detection.match_cache import NUM_OFFERED, Matched, drawn_number, matchings
+from reid_torchmetrics.metrics.detection.match_cache import Matched, matchings
 from reid_torchmetrics.metrics.detection.sampler_padding import ends, warn_if_padded
 from reid_torchmetrics.metrics.detection.shared_ids import share_ids
 from reid_torchmetrics.metrics.detection.tensor_exchange import exchange_tensors
@@ -31,45 +31,56 @@ from reid_torchmetrics.metrics.detection.tensor_exchange import exchange_tensors
 @torch.no_grad()
 def match_sharded_images(
     world: DistributedWorld | Alone,
-    states: Mapping[str, Sequence[Tensor]],
-    collect: Callable[[], Images],
+    states: Mapping[str, list[Tensor]],
+    device: torch.device,
     request: MatchRequest,
+    *,
+    accept: Callable[[], None],
     describe: Callable[[], Settings],
 ) -> Matched:
     """The matches of all images of all processes, or those that were made for another metric.
 
-    `collect` gives this process's images, which are joined from `states`, and `describe` what was asked for, which must
-    be the same on all. An error at the end is this process's alone: `conclude` tells the others.
+    They follow from the processes, the states, the device where these are evaluated, and the request, which all are in
+    the key of what is kept. An error at the end is this process's alone: `conclude` tells the others.
+
+    Args:
+        world: the processes that share the images.
+        states: what this process holds.
+        device: where its images are evaluated.
+        request: which matches are wanted, and how the states are read.
+        accept: raises if this process has refused a batch.
+        describe: says what was asked for, which must be the same on all processes.
 
     Raises:
         DistributedMetricError: an error on some process, metrics that differ, or image ids on some processes only.
     """
     members = () if isinstance(world, Alone) else world.members
-    known: dict[int, Matched] = {}
-    if request.is_plain and isinstance(world, Alone):
-        known = matchings.find(states, request, members)
-        if known:
-            return next(iter(known.values()))
+    key = (request, members, device)
+    kept = matchings.find(states, key) if request.is_plain and isinstance(world, Alone) else None
+    if kept is not None:
+        return kept.result
 
     def look() -> tuple[Images, list[int]]:
-        images = collect()
+        nonlocal kept
+        accept()
         if request.is_plain and members:
-            known.update(matchings.find(states, request, members))
-        return images, [drawn_number(), *known, *[0] * (NUM_OFFERED - len(known))]
+            kept = matchings.find(states, key)
+        images = Images.joined(states, request.box_format, device)
+        return images, [drawn_number(), 0 if kept is None else kept.number]
 
     met = _meet(world, look, describe)
-    # The newest that process 0 offers of those that all have; all processes come to the same conclusion.
-    common = set.intersection(*(set(offered) for _, *offered in met.numbers))
-    chosen = next((number for number in met.numbers[0][1:] if number and number in common), None)
-    if chosen is not None:
-        return known[chosen]
+    # Images may have changed on another process alone: a matching is used again if all processes have it.
+    if kept is not None and number_of_all([offered for _, offered in met.numbers]) is not None:
+        return kept.result
     numbering = met.number(world)
     parts = [request.run(numbering.number(met.images, world.process))]
     if world.size > 1:
         sent = [tensor.to(world.device).contiguous() for tensor in parts[0].to_tensors()]
         parts = [_local_matches(each, request, met.images.device) for each in exchange_tensors(world, sent)]
     matched = Matched(request, merge_local_matches(parts), numbering)
-    matchings.keep(matched, states, members, number=met.numbers[0][0])
+    if request.is_plain and (members or states["detection_counts"]):  # nothing but newer images ends what has none
+        # without its numbering, which holds the images
+        matchings.keep(states, key, replace(matched, numbering=None), number=met.numbers[0][0])
     return matched
 
 

@@ -91,6 +91,8 @@ class MatchRequest:
     micro: tuple[bool, ...]
     """for each of the matches wanted: whether all labels are one class, 0"""
     max_bytes: int
+    box_format: str
+    """how the boxes of the images are given"""
     iou_type: str = "bbox"
     with_overlaps: bool = False
     """whether the overlaps of the first matches are wanted"""

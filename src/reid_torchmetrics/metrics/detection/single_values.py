@@ -80,10 +80,10 @@ class SingleValue:
             return nothing
         place = thresholds.index(wanted)
         if confidence is None:
-            confidence = matched.once(("best", place), lambda: _best_confidence(matched, place))
+            confidence = matched.once(_best_confidence, place)
             if confidence is None:  # nothing is right
                 return nothing if kind == "confidence" else nothing.new_zeros(())
-        points = matched.once(("at", confidence), lambda: at_confidence(matches, confidence))
+        points = matched.once(_points, confidence)
         return POINT_VALUES[kind](points)[place, chosen].nanmean().nan_to_num(0.0)
 
 
@@ -134,6 +134,10 @@ def _best_confidence(matched: Matched, place: int) -> float | None:
     curve = confidence_curve(matched.found.matches[0], threshold=place)
     best: Any = curve.best()
     return None if best is None else float(curve.confidence[best])
+
+
+def _points(matched: Matched, confidence: float) -> OperatingPoints:
+    return at_confidence(matched.found.matches[0], confidence)
 
 
 def _of_class(averages: ClassAverages, label: int) -> ClassAverages:

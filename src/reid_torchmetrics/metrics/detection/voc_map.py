@@ -82,8 +82,7 @@ class VocMAP(EvaluatorMetric):
         return batch
 
     def _match_request(self) -> EvaluatorRequest:
-        matching = _MATCHINGS[self.whole_pixels]
-        return EvaluatorRequest.made(self.iou_thresholds, self.max_bytes, matching=matching, with_difficult=True)
+        return self._request(_MATCHINGS[self.whole_pixels], with_difficult=True)
 
     def _class_values(self, matches: Matches) -> tuple[Tensor, dict[str, Tensor]]:
         results = voc_results(matches, rule=self.rule)

@@ -99,8 +99,7 @@ class YoloMAP(EvaluatorMetric):
         self.matching, self.rule, self.confidence = matching, rule, confidence
 
     def _match_request(self) -> EvaluatorRequest:
-        matching = YOLO_MATCHINGS[self.matching].match
-        return EvaluatorRequest.made(self.iou_thresholds, self.max_bytes, matching=matching)
+        return self._request(YOLO_MATCHINGS[self.matching].match)
 
     def _class_values(self, matches: Matches) -> tuple[Tensor, dict[str, Tensor]]:
         found = yolo_results(matches, rule=self.rule, confidence=self.confidence)

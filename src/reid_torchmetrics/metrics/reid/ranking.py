@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import fields
@@ -14,11 +13,9 @@ from torchmetrics.utilities import rank_zero_warn
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import Alone
-from reid_torchmetrics.metrics.base import DistributedWorld, Settings, meet
-from reid_torchmetrics.metrics.reid import ranking_cache
-from reid_torchmetrics.metrics.reid.ranking_cache import Entry, RankedSamples
+from reid_torchmetrics.metrics.base import DistributedWorld, Settings, drawn_number, meet, number_of_all
+from reid_torchmetrics.metrics.reid.ranking_cache import KeptRanking, RankedSamples, rankings
 
-_MOST_OFFERED = 8  # rankings that a process offers for the samples at hand
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""
 
@@ -48,25 +45,22 @@ def rank_once(
     Raises:
         DistributedMetricError: an error on some process, or metrics or samples that differ between processes.
     """
-    cache = ranking_cache.rankings
 
-    def look() -> tuple[tuple[RankedSamples, list[Entry]], list[int]]:
+    def look() -> tuple[tuple[RankedSamples, KeptRanking | None], list[int]]:
         samples, time = collect()
         members = () if isinstance(world, Alone) else world.members
         wanted = RankedSamples(samples, time, options, members)
-        known = cache.find(wanted)[:_MOST_OFFERED]
-        number = random.SystemRandom().getrandbits(62) | 1  # not torch's generator, whose state is the user's
-        offered = [entry.number for entry in known]  # the newest first
-        return (wanted, known), [number, *offered, *[0] * (_MOST_OFFERED - len(known))]
+        kept = rankings.find(wanted.states, wanted.key)
+        if kept is None or not kept.result.is_for(wanted):
+            return (wanted, None), [drawn_number(), 0]
+        return (wanted, kept.result), [drawn_number(), kept.number]
 
-    (wanted, known), table = meet(world, look, describe)
-    common = set.intersection(*({number for number in offered if number} for _, *offered in table))
-    # The newest that process 0 offers of those that all have; all processes come to the same conclusion.
-    chosen = next((number for number in table[0][1:] if number in common), 0)
-    found = next((entry for entry in known if chosen and entry.number == chosen), None)
-    if found is None:
-        ranking = rank_samples(wanted.samples, options, world, max_bytes=max_bytes)
-        found = cache.keep(ranking, wanted, number=table[0][0])
+    (wanted, found), table = meet(world, look, describe)
+    # Samples may have changed on another process alone: a ranking is used again if all processes have it.
+    if found is None or number_of_all([offered for _, offered in table]) is None:
+        found = KeptRanking(rank_samples(wanted.samples, options, world, max_bytes=max_bytes), wanted)
+        if wanted.samples.embeddings or wanted.members:  # nothing but newer samples ends what has no embeddings
+            rankings.keep(wanted.states, wanted.key, found, number=table[0][0])
     if warn and found.ranking.undefined:  # on all processes alike; a warning may be an error
         say = rank_zero_warn if world.size == 1 else warnings.warn
         entry = found

@@ -16,7 +16,7 @@ from reid_torchmetrics.metrics.reid.batches import (
     roles,
     warn_of_mixed_roles,
 )
-from reid_torchmetrics.metrics.reid.ranking_cache import last_update_time, record_update
+from reid_torchmetrics.metrics.reid.ranking_cache import check_not_written, last_update_time, record_update
 
 
 class SampleStates(GrowingStates):
@@ -48,8 +48,8 @@ class SampleStates(GrowingStates):
     ) -> None:
         """Check and store a batch.
 
-        Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned: do not
-        write to them before `compute`; clone what lies in a buffer that will be filled anew.
+        Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned: clone
+        what lies in a buffer that will be filled anew. `compute` raises a ValueError if they were written to since.
 
         Args:
             embeddings: float [N, D].
@@ -73,7 +73,7 @@ class SampleStates(GrowingStates):
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             batch["embeddings"] = shared_copy(embeddings)
             warn_of_mixed_roles(self._roles_given, is_query)
-        record_update(batch["roles"])
+        record_update(batch["embeddings"], batch["roles"])
         for name, values in batch.items():
             getattr(self, name).append(values)
 
@@ -86,6 +86,7 @@ class SampleStates(GrowingStates):
     def _accepted_samples(self) -> tuple[Samples, int]:
         if self._world.size > 1:  # on one process `update` has raised it
             self._raise_deferred_error()
+        check_not_written(self.embeddings)
         return self._samples(), last_update_time(self.roles)
 
     def _samples(self) -> Samples:

@@ -1,0 +1,131 @@
+"""Results that metrics share which hold the same samples: members of a collection, or separate attributes.
+
+    nothing --- keep ---> results of these samples, by key --- keep, of other samples ---> results of those alone
+                             |
+                             +--- a tensor of the samples is gone (`reset`, or no metric is left) ---> nothing
+
+A result is computed from samples and a key, and from nothing else: what decides it can only be in one of the two. For
+instance, with the key (options, processes):
+
+    a, b = DetectionMAP(), DetectionMAP(box_format="xywh")
+    a.update(*batch); b.update(*batch)     equal states
+    a.compute()                            kept under the key with "xyxy"
+    b.compute()                            another key: computed, and kept beside it
+    c.update(*other); c.compute()          other samples: what was kept of the batch is let go
+"""
+
+from __future__ import annotations
+
+import random
+import weakref
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+Result = TypeVar("Result")
+States = Mapping[str, Sequence[Tensor]]
+
+_MOST_KEPT = 8  # results of the same samples, under other options
+_MOST_JOINED = 1 << 24  # bytes that are copied to be compared at once
+
+
+class Kept(NamedTuple, Generic[Result]):
+    """A result, by a number that is the same on all processes that made it together."""
+
+    number: int
+    result: Result
+
+
+class ResultCache(Generic[Result]):
+    """The results of the newest samples, which it holds no longer than `lifetime`, one of their states."""
+
+    def __init__(self, lifetime: str) -> None:
+        self._lifetime = lifetime
+        self._samples: _Samples | None = None
+        self._results: list[tuple[Hashable, Kept[Result]]] = []
+
+    def find(self, states: States, key: Hashable) -> Kept[Result] | None:
+        """The newest result of these samples under this key."""
+        samples, results = self._samples, self._results  # one look: other threads may keep theirs meanwhile
+        kept = next((kept for known, kept in results if known == key), None)
+        return kept if kept is not None and samples is not None and samples.are(states) else None
+
+    def keep(self, states: States, key: Hashable, result: Result, *, number: int) -> None:
+        """Remember a result; those of other samples are let go."""
+        others = self._results if self._samples is not None and self._samples.are(states) else []
+        if not others:
+            self._samples = _Samples(states, self._lifetime, self._forget)
+        others = [(known, kept) for known, kept in others if known != key]
+        self._results = [(key, Kept(number, result)), *others][:_MOST_KEPT]
+
+    def clear(self) -> None:
+        """Let go of everything."""
+        self._samples, self._results = None, []
+
+    def _forget(self, gone: weakref.ref[Tensor]) -> None:
+        if self._samples is not None and self._samples.had(gone):
+            self.clear()
+
+
+class _Samples:
+    """The batches of a metric as they were: one state is held weakly, and what was written to is noticed."""
+
+    def __init__(self, states: States, lifetime: str, forget: object) -> None:
+        self._others = {name: [*blocks] for name, blocks in states.items() if name != lifetime}
+        self._lifetime = lifetime
+        self._blocks = [weakref.ref(block, forget) for block in states[lifetime]]  # type: ignore[arg-type]
+        self._versions = {name: [*map(version_of, blocks)] for name, blocks in states.items()}
+
+    def had(self, gone: weakref.ref[Tensor]) -> bool:
+        """Whether a tensor was one of these."""
+        return any(block is gone for block in self._blocks)
+
+    def are(self, states: States) -> bool:
+        """Whether a metric holds the same: these tensors, written to as often, or others of the same values."""
+        alive = [block for block in (ref() for ref in self._blocks) if block is not None]
+        held = self._others | {self._lifetime: alive}
+        return states.keys() == held.keys() and all(
+            len(states[name]) == len(blocks)
+            and [*map(version_of, blocks)] == self._versions[name]
+            and _are_equal(blocks, states[name])
+            for name, blocks in held.items()
+        )
+
+
+def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    """Whether batches are the same tensors, or lie in the same memory, or have the same values."""
+    pairs = [pair for pair in zip(blocks, others, strict=True) if not _is_same(*pair)]
+    if any(_kind(block) != _kind(other) for block, other in pairs):
+        return False
+    if sum(block.numel() * block.element_size() for block, _ in pairs) > _MOST_JOINED:
+        return all(torch.equal(*pair) for pair in pairs)
+    # Joined, all of a state is one comparison, for which a GPU waits once.
+    return not pairs or torch.equal(*(torch.cat(side) for side in zip(*pairs, strict=True)))
+
+
+def _is_same(block: Tensor, other: Tensor) -> bool:
+    if block is other:
+        return True
+    same_memory = block.data_ptr() == other.data_ptr() and block.stride() == other.stride()
+    return same_memory and block.numel() > 0 and _kind(block) == _kind(other)
+
+
+def _kind(block: Tensor) -> tuple[object, ...]:
+    return block.shape, block.dtype, block.device
+
+
+def version_of(block: Tensor) -> int:
+    """How often a tensor was written to; inference tensors keep no count."""
+    return 0 if block.is_inference() else block._version  # noqa: SLF001 - there is no public name for it
+
+
+def drawn_number() -> int:
+    """A number for a new result, not by torch's generator, whose state is the user's."""
+    return random.SystemRandom().getrandbits(62) | 1
+
+
+def number_of_all(offered: Sequence[int]) -> int | None:
+    """The number of the result that every process offers, each with 0 for none; None if they do not agree."""
+    return offered[0] if len({*offered}) == 1 and offered[0] else None

@@ -1,0 +1,198 @@
+"""No metric is given the result of another one: every ordered pair of metrics on the same samples, nothing emptied.
+
+A table has one entry for each argument of each class: other values, or why the value of the metric does not depend on
+it. An argument that is added to a class must be put into it.
+"""
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torchmetrics import Metric, MetricCollection
+
+import reid_torchmetrics
+from reid_torchmetrics import (
+    DetectionMAP,
+    DetectionMetrics,
+    EmbeddingMetric,
+    GalleryDraw,
+    KReciprocal,
+    QueryExpansion,
+    ReIDCMC,
+    ReIDCMCCurve,
+    ReIDMeanAP,
+    ReIDMeasure,
+    ReIDMetrics,
+    ReIDMINP,
+    VocMAP,
+    YoloMAP,
+)
+from reid_torchmetrics.metrics.detection.match_cache import matchings
+from reid_torchmetrics.metrics.reid.ranking_cache import rankings
+from tests.metrics.detection.detection_samples import images
+from tests.metrics.reid.samples import batches
+
+NEUTRAL = {
+    "backend": "neither is used",
+    "class_names": "of results only",
+    "invalid": "`update` stores other boxes, or raises",
+    "max_bytes": "numbers do not depend on blocks",
+    "postfix": "names",
+    "prefix": "names",
+}
+"""arguments that do not decide the value, and why"""
+
+
+def negative_distance(query, gallery):
+    return -torch.cdist(query, gallery)
+
+
+def first_coordinates(query, gallery):
+    return query[:, :2] @ gallery[:, :2].T
+
+
+RANKED = {
+    "protocol": ["cuhk03_torchreid", "market1501_official"],
+    "similarity": ["dot", "euclidean", negative_distance, first_coordinates],
+    "same_camera": ["keep", "all"],
+    "camera_map": [{1: 2}],
+    "search_cameras": [(0, 1)],
+    "junk_identities": [(), (0,)],
+    "draw": [GalleryDraw(2)],
+    "ties": ["optimistic", "stable", "grouped"],
+    "empty_target_action": ["neg", "pos"],
+    "rerank": [KReciprocal(k1=4, k2=2), QueryExpansion(k=3)],
+}
+"""arguments of `EmbeddingMetric` by other values"""
+DETECTED = {
+    "box_format": ["xywh", "cxcywh"],
+    "iou_thresholds": [[0.5, 0.75]],
+    "class_metrics": [True],
+    "metric": ["map"],
+}
+"""arguments that all metrics over boxes share"""
+OPTIONS = {
+    EmbeddingMetric: RANKED,
+    ReIDMeanAP: {"rule": ["trapezoid"], "k": [3], "normalizer": ["attainable"]},
+    ReIDMINP: {},
+    ReIDCMC: {"top_k": [3], "mode": ["all_shots"]},
+    ReIDCMCCurve: {"max_rank": [3], "mode": ["all_shots"]},
+    ReIDMeasure: {"name": ["mrr", "rank_2", "precision_3"]},
+    ReIDMetrics: {"ranks": [(1, 3)], "protocol": ["cuhk03_torchreid"], "rule": ["trapezoid"]},
+    DetectionMAP: {
+        **DETECTED,
+        "iou_type": ["keypoints"],
+        "rec_thresholds": [[0.0, 0.5, 1.0]],
+        "max_detection_thresholds": [[1, 2, 3]],
+        "extended_summary": [True],
+        "average": ["micro"],
+        "area_ranges": [{"all": (0.0, 1e10), "little": (0.0, 900.0)}],
+        "interpolation": ["voc"],
+        "metric": ["map_50", "f1_50", "recall_75", "map/1"],
+        "confidence": [0.3, 0.6],
+        "sigmas": [[0.05] * 17],
+    },
+    VocMAP: {**DETECTED, "rule": ["voc07"], "whole_pixels": [False]},
+    YoloMAP: {
+        **DETECTED,
+        "matching": ["yolov4", "scaled_yolov4"],
+        "rule": ["yolo", "yolov5"],
+        "confidence": [0.5],
+    },
+    DetectionMetrics: {
+        "values": [("f1_50",)],
+        "classes": [(0, 1)],
+        "class_values": [("f1_50",)],
+        "confidence": [0.3],
+    },
+}
+"""other values of each argument than the default"""
+NEEDED = {
+    DetectionMAP: {"confidence": {"metric": "f1_50"}, "sigmas": {"iou_type": "keypoints"}},
+    DetectionMetrics: {
+        None: {"values": ("map",)},
+        "class_values": {"classes": (1,)},
+        "confidence": {"values": ("f1_50",)},
+    },
+    ReIDMeasure: {None: {"name": "r_precision"}},
+}
+"""arguments without which another one is refused, or without which none of the class can be made"""
+
+
+def makers(kinds) -> dict[str, Callable[[], Metric | MetricCollection]]:
+    """How every metric of the table is made, by an expression: one with the defaults, one for each other value."""
+    found = {}
+    for kind in kinds:
+        needed = NEEDED.get(kind, {})
+        chosen = [{}] + [{name: value} for name, values in OPTIONS[kind].items() for value in values]
+        for options in chosen:
+            given = needed.get(None, {}) | needed.get(next(iter(options), ""), {}) | options
+            made = ReIDMINP if kind is EmbeddingMetric else kind
+            found[f"{made.__name__}({given})"] = functools.partial(made, **given)
+    return found
+
+
+def each_behind_each(names: list[str]) -> Iterator[str]:
+    """A sequence of names in which each follows each other one."""
+    for place, name in enumerate(names):
+        yield name
+        for other in names[place + 1 :]:
+            yield other
+            yield name
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_every_argument_is_in_the_table_or_changes_no_value(kind):
+    parameters = inspect.signature(kind.__init__ if "__init__" in vars(kind) else object.__init__).parameters
+    assert {*parameters} - {*OPTIONS[kind], *NEUTRAL, "self", "args", "kwargs", "options"} == set()
+
+
+def test_every_metric_class_is_in_the_table():
+    exported = {getattr(reid_torchmetrics, name) for name in reid_torchmetrics.__all__}
+    assert {*OPTIONS} == {
+        each for each in exported if isinstance(each, type) and issubclass(each, (Metric, MetricCollection))
+    }
+
+
+def boxes_and_keypoints() -> list[dict]:
+    """Images whose dicts have both; keypoints lie around the centers of the boxes."""
+    preds, target = images(5, 4)
+    for each in (*preds, *target):
+        centers = (each["boxes"][:, :2] + each["boxes"][:, 2:]) / 2
+        points = centers[:, None] + torch.arange(17.0)[:, None] * torch.tensor([0.5, 0.25])
+        each["keypoints"] = torch.cat([points, torch.full((len(points), 17, 1), 2.0)], -1)
+    return [{"preds": preds, "target": target}]
+
+
+def as_text(value: object) -> str:
+    if isinstance(value, torch.Tensor):
+        return repr((value.dtype, value.tolist()))
+    return repr({name: as_text(each) for name, each in value.items()}) if isinstance(value, dict) else repr(value)
+
+
+@pytest.mark.parametrize("of_embeddings", [True, False], ids=["embeddings", "boxes"])
+@pytest.mark.usefixtures("without_shapes")
+@pytest.mark.filterwarnings("ignore:Encountered more than")
+def test_behind_any_other_metric_of_the_same_samples_a_value_is_its_own(of_embeddings):
+    kinds = [kind for kind in OPTIONS if kind.__name__.startswith(("ReID", "Emb")) == of_embeddings]
+    given, make = batches(6, 20) if of_embeddings else boxes_and_keypoints(), makers(kinds)
+
+    def value(name: str) -> str:
+        metric = make[name]()
+        for batch in given:
+            metric.update(**batch)
+        return as_text(metric.compute())
+
+    expected = {}
+    for name in make:
+        expected[name] = value(name)
+        matchings.clear()
+        rankings.clear()
+    wrong = []
+    for before, name in itertools.pairwise(each_behind_each([*make])):
+        if value(name) != expected[name]:
+            wrong.append((before, name))
+    assert wrong == []
