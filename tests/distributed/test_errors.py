@@ -282,3 +282,18 @@ def test_warnings_that_are_errors_are_errors_on_all(processes):
     for first, second in processes.run(2, warns):
         assert "process 0: UserWarning: No query can be evaluated" in first
         assert "process 0: UserWarning: All processes hold equally many samples" in second
+
+
+def other_functions(process: int, size: int) -> list[str]:
+    """Two functions of one name on two processes, then one function, as every process makes it anew."""
+    signs = (1 - 2 * process, 1)
+    metrics = [
+        fed(ReIDMeanAP(similarity=lambda a, b, sign=sign: sign * a @ b.T), GIVEN[process::size]) for sign in signs
+    ]
+    return [message_of(metric.compute) for metric in metrics]
+
+
+def test_functions_of_one_name_that_differ_between_processes_are_an_error_on_all(processes):
+    for first, second in processes.run(2, other_functions):
+        assert "All processes must have the same `similarity`; got process 0: scores [" in first
+        assert second.startswith("no error")

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -156,8 +157,7 @@ def test_results_of_no_images_are_empty():
 def test_the_processes_tell_each_other_which_boxes_overlap():
     preds, target = images(44, 9, with_ids=True)
     metric = DetectionMAP()
-    request = metric._plain_request()
-    request = type(request)(request.grid, request.micro, request.max_bytes, with_origins=True, across_classes=True)
+    request = replace(metric._plain_request(), with_origins=True, across_classes=True)
     held = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
     ids = torch.cat([each.image_ids for each in held])
     numbering = ImageNumbering([len(each) for each in held], ids, lambda: ids)

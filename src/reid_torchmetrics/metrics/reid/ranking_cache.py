@@ -121,10 +121,7 @@ def _probe(ranked: RankedSamples) -> list[Tensor]:
 
     def scores(query: Tensor, gallery: Tensor) -> Tensor:
         rows = samples.rows(query), samples.rows(gallery)
-        source = EmbeddingScores(*rows, similarity=similarity, max_bytes=DEFAULT_MAX_BYTES)
-        out = torch.empty((len(query), len(gallery)), dtype=source.dtype, device=source.device)
-        source.fill(out, slice(0, len(query)), slice(0, len(gallery)))
-        return out.nan_to_num()
+        return EmbeddingScores(*rows, similarity=similarity, max_bytes=DEFAULT_MAX_BYTES).all().nan_to_num()
 
     return [
         scores(_some(query, _PROBED[0]), _some(gallery, _PROBED[1])),

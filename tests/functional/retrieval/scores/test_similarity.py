@@ -150,6 +150,42 @@ def test_a_function_of_two_blocks_is_a_similarity(max_bytes):
     assert same(found, expected)
 
 
+BY_BLOCK = {
+    "softmax": lambda query, gallery: (query @ gallery.T).softmax(1),
+    "standardized queries": lambda query, gallery: ((query - query.mean(0)) / query.std(0)) @ gallery.T,
+    "standardized scores": lambda query, gallery: torch.nn.functional.layer_norm(query @ gallery.T, [len(gallery)]),
+    "noise": lambda query, gallery: query @ gallery.T * torch.rand(len(query), len(gallery)),
+}
+
+
+@pytest.mark.parametrize("name", BY_BLOCK)
+def test_a_function_whose_scores_depend_on_their_block_is_refused(name):
+    query, gallery, *labels = labelled(20)
+    with pytest.raises(
+        ValueError, match=r"^`similarity` must give .* got other scores in blocks of 8 .* than in one of 16"
+    ):
+        rank_positives(query, gallery, *labels, similarity=BY_BLOCK[name])
+
+
+BY_PAIR = {
+    "distance": lambda query, gallery: -torch.cdist(query, gallery),
+    "inverse distance": lambda query, gallery: 1 / torch.cdist(query, gallery),
+    "bfloat16": lambda query, gallery: (query.bfloat16() @ gallery.bfloat16().T).float(),
+    "one in common": lambda query, gallery: (query[:, None] == gallery).any(2).float(),
+    "attention": lambda query, gallery: (query[:, None] * gallery).softmax(2).amax(2),
+}
+
+
+@pytest.mark.parametrize("name", BY_PAIR)
+@pytest.mark.parametrize("values", ["normal", "equal", "far", "whole"])
+@pytest.mark.parametrize("num_queries", [1, 4, 20])
+def test_a_function_of_pairs_is_none_of_them(name, values, num_queries):
+    query, gallery, *labels = labelled(num_queries)
+    change = {"normal": lambda x: x, "equal": torch.ones_like, "far": lambda x: x + 1e4, "whole": torch.round}[values]
+    ranks = rank_positives(change(query), change(gallery), *labels, similarity=BY_PAIR[name])
+    assert len(ranks.num_positives) == num_queries
+
+
 def test_embeddings_that_require_gradients_or_are_inference_tensors_are_ranked():
     query, gallery, *identities = labelled()
     expected = rank_positives(query, gallery, *identities)

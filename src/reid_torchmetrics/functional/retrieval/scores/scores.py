@@ -23,8 +23,12 @@ from reid_torchmetrics.functional.retrieval.scores.similarity import (
     is_extreme,
     prepare,
 )
+from reid_torchmetrics.functional.world import ALONE, World, differing
 
 DEFAULT_MAX_BYTES = 256 << 20
+_PROBED = 16  # queries whose scores with each other show what a user's function is
+_COMPARED = 4  # of these, whose scores the processes compare
+_SAME = 0.05  # of the median score, by which the median may differ: other blocks are rounded otherwise
 
 
 @runtime_checkable
@@ -103,6 +107,12 @@ class EmbeddingScores:
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]
                 self._similarity.score(query, self._panel(panel), panel, part)
 
+    def all(self) -> Float[Tensor, "queries gallery"]:
+        """All scores at once, of few embeddings."""
+        out = torch.empty((self.num_queries, self.num_gallery), dtype=self.dtype, device=self.device)
+        self.fill(out, slice(0, self.num_queries), slice(0, self.num_gallery))
+        return out
+
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """As the similarity does."""
         self._similarity.to_comparable(self._query.read(rows, self.dtype), out)
@@ -171,7 +181,8 @@ def score_embeddings(
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
-        ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
+        ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or a function whose
+            scores depend on the other items of a block.
     """
     workers.run(lambda: check_pair(query, gallery), relevance.device)
     _checks.same_device("gallery", gallery, "relevance", relevance)
@@ -179,6 +190,8 @@ def score_embeddings(
     _checks.length("gallery", len(gallery), relevance.num_gallery)
     _checks.positive_int("max_bytes", max_bytes)
     sides = Rows([query]), Rows([gallery], relevance.kept)
+    if callable(similarity):
+        check_function(ALONE, sides[0], similarity, max_bytes)
     return EmbeddingScores(*sides, similarity=similarity, max_bytes=max_bytes)
 
 
@@ -226,3 +239,38 @@ def _panel_rows(max_bytes: int, row_bytes: int) -> int:
     fitting = max(1, max_bytes // row_bytes)
     wanted = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
     return min(fitting, wanted)
+
+
+def check_function(world: World, query: Rows, function: CustomSimilarity, max_bytes: int) -> None:
+    """Raise if a score depends on the block or on the process: a metric cannot do without either.
+
+    It is looked at with a few queries, which all processes have, as gallery items: together, and half at a time.
+    """
+    if query.size < _COMPARED:
+        return
+
+    def scores(rows: slice) -> Tensor:
+        part = Rows([query.read(rows, query.dtype)])
+        return EmbeddingScores(part, part, similarity=function, max_bytes=max_bytes).all().double().nan_to_num()
+
+    def look() -> tuple[None, list[int]]:
+        half = min(query.size, _PROBED) // 2
+        together, first, second = (scores(rows) for rows in (slice(0, 2 * half), slice(0, half), slice(half, 2 * half)))
+        apart = torch.stack([first, second])
+        if _differ(torch.stack([together[:half, :half], together[half:, half:]]), apart):
+            raise ValueError(
+                "`similarity` must give a query and a gallery item the same score whatever else is in their blocks,"
+                f" because blocks depend on `max_bytes` and on the number of processes; got other scores in blocks of"
+                f" {half} queries and gallery items than in one of {2 * half}."
+            )
+        return None, together[:_COMPARED, :_COMPARED].flatten().view(torch.int64).tolist()
+
+    _, table = world.guarded_all_gather(look)
+    of_all = torch.tensor(table, device="cpu").view(torch.float64)
+    if any(_differ(of_all[0], other) for other in of_all):
+        raise differing("`similarity`", [f"scores {row[:3].tolist()}, ..." for row in of_all])
+
+
+def _differ(scores: Tensor, others: Tensor) -> bool:
+    """Whether most differ by more than rounding."""
+    return bool((scores - others).abs().median() > _SAME * scores.abs().median())

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.scores.rows import Rows, promoted
-from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores, score_dtype
+from reid_torchmetrics.functional.retrieval.scores.scores import EmbeddingScores, check_function, score_dtype
 from reid_torchmetrics.functional.retrieval.scores.similarity import CustomSimilarity, gallery_statistics
 from reid_torchmetrics.functional.world import DTYPES, World
 
@@ -18,7 +18,13 @@ def score_rows(
     """Scores of all queries against this process's part of the gallery, computed when they are needed.
 
     Dtype and statistics are those of the whole gallery, so that a score does not depend on how it is sharded.
+
+    Raises:
+        DistributedMetricError: an error on some process, or a function that gives other scores on another process.
+        ValueError: a function whose scores depend on the other items of a block.
     """
+    if callable(similarity):
+        check_function(world, query, similarity, max_bytes)
     if world.size == 1:
         return EmbeddingScores(query, gallery, similarity=similarity, max_bytes=max_bytes)
     _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query, gallery))]))
