@@ -37,6 +37,10 @@ ZERO, ONE, HITS = torch.tensor([0]), torch.tensor([1]), [1, 0, 1, 0, 0, 1]
 NAN, INF = float("nan"), float("inf")
 
 
+class WorstRank(ReIDMeanAP):
+    """A class of a user's own."""
+
+
 def fed(metric):
     """The metric with three queries and three gallery items."""
     for is_query in (True, False):
@@ -64,6 +68,8 @@ FUNCTIONAL = [
     (lambda: rank_positives(X, X, ID, ID, similarity="l2"), ValueError, "`similarity` must be one of 'cosine', 'euclidean', 'dot'; got 'l2'."),
     (lambda: rank_positives(X, X[:2], ID, ID[:2], similarity=lambda q, g: q), ValueError, "`similarity` must return scores of shape [3, 2]; got [3, 3]."),
     (lambda: rank_positives(X, X, ID, ID, similarity=lambda q, g: (q @ g.T).long()), TypeError, "`similarity` must return a floating point tensor; got torch.int64."),
+    (lambda: rank_positives(X, X[:2], ID, ID[:2], similarity=torch.nn.functional.cosine_similarity), RuntimeError, "`similarity` must return scores of shape [3, 2] for queries [3, 3] and gallery items [2, 3]; got RuntimeError: The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0"),
+    (lambda: rank_positives(X, X, ID, ID, similarity=torch.nn.functional.cosine_similarity), ValueError, "`similarity` must return scores of shape [3, 3]; got [3]."),
     (lambda: rank_positives(X, X, ID, ID, similarity=lambda q, g: q @ g.T * NAN), ValueError, "`similarity` must give scores that can be ordered; got NaN."),
     (lambda: rank_positives(X, X, ID, ID, same_camera="drop"), ValueError, "`same_camera` must be one of 'same_identity', 'all', 'keep'; got 'drop'."),
     (lambda: rank_positives(X, X, ID, ID, ties="random"), ValueError, "`ties` must be one of 'pessimistic', 'optimistic', 'stable', 'grouped', 'expected'; got 'random'."),
@@ -225,6 +231,33 @@ def test_every_argument_that_a_collection_names_can_be_given():
     }
     assert sorted(given) == sorted(listed)
     assert list(ReIDMetrics(**given)) == ["amapb", "aminpb", "arank_1b", "arank_5b", "arank_10b"]
+
+
+TAKES = "`update` takes `embeddings`, `identities`, `cameras`, and by name only `is_query=`, `index=`"
+
+
+@pytest.mark.parametrize("metric", [ReIDMeanAP, ReIDMetrics, WorstRank])
+def test_a_call_that_does_not_fit_is_told_what_goes_by_name(metric):
+    for call, message in (
+        (
+            lambda: metric().results(10),
+            "`results` takes by name only `nearest=`, `camera_pairs=`; got 1 without a name.",
+        ),
+        (lambda: metric().results(k=3), "`results` takes by name only `nearest=`, `camera_pairs=`; got `k=`."),
+        (lambda: metric().update(X, ID, CAM, True), f"{TAKES}; got 4 without a name."),
+        (lambda: metric().update(X), f"{TAKES}; got 1 without a name."),
+        (lambda: ReIDMeanAP().update(X, ids=ID), f"{TAKES}; got 1 without a name, `ids=`."),
+    ):
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+            call()
+
+
+def test_a_type_error_from_inside_of_a_method_stays_as_it_is():
+    with (
+        pytest.raises(TypeError, match=r"^`nearest` must be an int; got str\.$"),
+        pytest.warns(UserWarning, match="No"),
+    ):
+        ReIDMeanAP().results(nearest="10")
 
 
 @pytest.mark.parametrize("method", ["update", "forward"])

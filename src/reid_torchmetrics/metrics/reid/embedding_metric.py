@@ -30,7 +30,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.metrics.base import Settings, arguments_of, show_arguments
+from reid_torchmetrics.metrics.base import Settings, arguments_of, naming_arguments, show_arguments
 from reid_torchmetrics.metrics.reid.ranking import describe_settings, meet_samples, rank_once
 from reid_torchmetrics.metrics.reid.sample_states import SampleStates
 
@@ -175,6 +175,7 @@ class EmbeddingMetric(SampleStates):
         empty = torch.full((num_empty,), torch.nan, dtype=torch.float64, device=one_hit.rank.device)
         return self._mean(empty, ranking.drawn).to(self.device, self.dtype).repeat(shape)
 
+    @naming_arguments
     def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> RetrievalResults:
         """One value per query, with the reasons where there is none; the same on all processes, which all must ask.
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
+from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
 from reid_torchmetrics.metrics.reid.batches import (
     check_against_earlier,
     check_batch,
@@ -37,6 +37,7 @@ class SampleStates(GrowingStates):
             self._add_growing_state(name, torch.empty(0, dtype=torch.int64))
         self._roles_given: set[str] = set()
 
+    @naming_arguments
     def update(
         self,
         embeddings: Tensor,
