@@ -31,10 +31,10 @@ class SampleStates(GrowingStates):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add_growing_state("embeddings", torch.empty((0, 0)))
-        self._add_growing_state("roles", torch.empty(0, dtype=torch.int8))
+        self._add_growing_state("embeddings", torch.empty((0, 0), device="cpu"))
+        self._add_growing_state("roles", torch.empty(0, dtype=torch.int8, device="cpu"))
         for name in ("identities", "cameras", "index"):
-            self._add_growing_state(name, torch.empty(0, dtype=torch.int64))
+            self._add_growing_state(name, torch.empty(0, dtype=torch.int64, device="cpu"))
         self._roles_given: set[str] = set()
 
     @naming_arguments

@@ -9,7 +9,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import EMPTY_TARGET_ACTIONS
 from reid_torchmetrics.functional.retrieval.evaluation import bootstrap
 from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import Interval, bootstrap_interval
 from tests.reference import averages
