@@ -39,13 +39,9 @@ def arguments_of(kind: type, *others: str) -> list[str]:
 def naming_arguments(
     method: Callable[Concatenate[Owner, Arguments], Returned],
 ) -> Callable[Concatenate[Owner, Arguments], Returned]:
-    """Let a call that does not fit a method say what the method takes, and which of that only by name."""
-    _, *parameters = inspect.signature(method).parameters.values()
-    places = [f"`{each.name}`" for each in parameters if each.kind is not each.KEYWORD_ONLY]
-    names = ", ".join(f"`{each.name}=`" for each in parameters if each.kind is each.KEYWORD_ONLY)
-    takes = (
-        f"`{method.__name__}` takes {', '.join([*places, 'and by name only ' if places else 'by name only '])}{names}"
-    )
+    """Let a call that does not fit a method say what the method takes, all of it by name."""
+    _, *names = inspect.signature(method).parameters
+    takes = f"`{method.__name__}` takes by name only {', '.join(f'`{name}=`' for name in names)}"
 
     @functools.wraps(method)
     def named(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:

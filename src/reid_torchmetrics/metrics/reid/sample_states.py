@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.metrics.base import GrowingStates, naming_arguments, shared_copy
+from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
 from reid_torchmetrics.metrics.reid.batches import (
     check_against_earlier,
     check_batch,
@@ -37,13 +37,12 @@ class SampleStates(GrowingStates):
             self._add_growing_state(name, torch.empty(0, dtype=torch.int64, device="cpu"))
         self._roles_given: set[str] = set()
 
-    @naming_arguments
     def update(
         self,
         embeddings: Tensor,
         identities: Tensor,
         cameras: Tensor | None = None,
-        *,
+        *unnamed: NoReturn,
         is_query: bool | Tensor | None = None,
         index: Tensor | None = None,
     ) -> None:
@@ -67,6 +66,9 @@ class SampleStates(GrowingStates):
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
         with self._deferring_errors():
+            if unnamed:  # Python's own error names an inner class
+                came = 3 + len(unnamed)
+                raise TypeError(f"`is_query` and `index` must be given by name; got {came} arguments without one.")
             check_batch(embeddings, identities, cameras, is_query, index)
             check_against_earlier(self._held(), embeddings, cameras, index)
             labels = {"identities": identities, "cameras": cameras, "index": index}
