@@ -38,7 +38,7 @@ def has_wandb_key() -> bool:
     files = [os.environ.get("NETRC", ""), "~/.netrc", "~/_netrc"]
     found = (Path(file).expanduser() for file in files if file)
     return bool(os.environ.get("WANDB_API_KEY")) or any(
-        "api.wandb.ai" in file.read_text(errors="replace") for file in found if file.is_file()
+        "api.wandb.ai" in file.read_text(errors="replace", encoding="utf-8") for file in found if file.is_file()
     )
 
 

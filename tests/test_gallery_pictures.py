@@ -60,13 +60,13 @@ def test_another_array_is_no_picture(tmp_path, array):
 def test_a_page_is_framed_and_moved_beside_the_pages_of_the_gallery(tmp_path):
     page = tmp_path / "scripts" / "a report.html"
     page.parent.mkdir()
-    page.write_text("<p>numbers</p>")
+    page.write_text("<p>numbers</p>", encoding="utf-8")
     gallery = tmp_path / "docs" / "gallery"
     gallery.mkdir(parents=True)
     text = run("the_report = write()", gallery, the_report=page)
     assert '<iframe class="written-page" src="pages/a report.html" title="the report"' in text
     assert not page.exists()
-    assert (gallery / "pages" / "a report.html").read_text() == "<p>numbers</p>"
+    assert (gallery / "pages" / "a report.html").read_text(encoding="utf-8") == "<p>numbers</p>"
 
     app = SimpleNamespace(
         srcdir=str(tmp_path / "docs"),

@@ -37,6 +37,10 @@ ZERO, ONE, HITS = torch.tensor([0]), torch.tensor([1]), [1, 0, 1, 0, 0, 1]
 NAN, INF = float("nan"), float("inf")
 
 
+class WorstRank(ReIDMeanAP):
+    """A class of a user's own."""
+
+
 def fed(metric):
     """The metric with three queries and three gallery items."""
     for is_query in (True, False):
@@ -64,6 +68,8 @@ FUNCTIONAL = [
     (lambda: rank_positives(X, X, ID, ID, similarity="l2"), ValueError, "`similarity` must be one of 'cosine', 'euclidean', 'dot'; got 'l2'."),
     (lambda: rank_positives(X, X[:2], ID, ID[:2], similarity=lambda q, g: q), ValueError, "`similarity` must return scores of shape [3, 2]; got [3, 3]."),
     (lambda: rank_positives(X, X, ID, ID, similarity=lambda q, g: (q @ g.T).long()), TypeError, "`similarity` must return a floating point tensor; got torch.int64."),
+    (lambda: rank_positives(X, X[:2], ID, ID[:2], similarity=torch.nn.functional.cosine_similarity), RuntimeError, "`similarity` must return scores of shape [3, 2] for queries [3, 3] and gallery items [2, 3]; got RuntimeError: The size of tensor a (3) must match the size of tensor b (2) at non-singleton dimension 0"),
+    (lambda: rank_positives(X, X, ID, ID, similarity=torch.nn.functional.cosine_similarity), ValueError, "`similarity` must return scores of shape [3, 3]; got [3]."),
     (lambda: rank_positives(X, X, ID, ID, similarity=lambda q, g: q @ g.T * NAN), ValueError, "`similarity` must give scores that can be ordered; got NaN."),
     (lambda: rank_positives(X, X, ID, ID, same_camera="drop"), ValueError, "`same_camera` must be one of 'same_identity', 'all', 'keep'; got 'drop'."),
     (lambda: rank_positives(X, X, ID, ID, ties="random"), ValueError, "`ties` must be one of 'pessimistic', 'optimistic', 'stable', 'grouped', 'expected'; got 'random'."),
@@ -227,6 +233,31 @@ def test_every_argument_that_a_collection_names_can_be_given():
     assert list(ReIDMetrics(**given)) == ["amapb", "aminpb", "arank_1b", "arank_5b", "arank_10b"]
 
 
+@pytest.mark.parametrize("metric", [ReIDMeanAP, ReIDMetrics, WorstRank])
+def test_a_call_that_does_not_fit_is_told_what_goes_by_name(metric):
+    for call, message in (
+        (
+            lambda: metric().results(10),
+            "`results` takes by name only `nearest=`, `camera_pairs=`; got 1 without a name.",
+        ),
+        (lambda: metric().results(k=3), "`results` takes by name only `nearest=`, `camera_pairs=`; got `k=`."),
+        (
+            lambda: metric().update(X, ID, CAM, True),
+            "`is_query` and `index` must be given by name; got 4 arguments without one.",
+        ),
+    ):
+        with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+            call()
+
+
+def test_a_type_error_from_inside_of_a_method_stays_as_it_is():
+    with (
+        pytest.raises(TypeError, match=r"^`nearest` must be an int; got str\.$"),
+        pytest.warns(UserWarning, match="No"),
+    ):
+        ReIDMeanAP().results(nearest="10")
+
+
 @pytest.mark.parametrize("method", ["update", "forward"])
 @pytest.mark.parametrize(("change", "kind", "message"), UPDATES)
 def test_a_bad_batch_is_refused_and_nothing_of_it_is_stored(method, change, kind, message):
@@ -271,7 +302,8 @@ def test_a_collection_that_lacks_samples_says_once_which(given, reason):
         metrics.update(X, ID, is_query=is_query)
     with pytest.warns(UserWarning) as said:  # noqa: PT030 - all of them are looked at
         values = metrics.compute()
-    assert [str(one.message) for one in said] == [f"No query can be evaluated, so the result is NaN: {reason}"]
+    value = "NaN" if "of 0 queries" in reason else "NaN, or what `empty_target_action` counts"
+    assert [str(one.message) for one in said] == [f"No query can be evaluated, so the result is {value}: {reason}"]
     assert list(values) == ["map", "minp", "rank_1", "rank_5", "rank_10"]
     assert all(value.isnan() for value in values.values())
 

@@ -136,6 +136,13 @@ def test_workflows_pin_each_action_to_one_commit_and_say_which_version_that_is()
     assert len(set(uses)) == len({line.split("@")[0] for line in uses})
 
 
+def test_the_suite_is_run_on_windows_and_macos():
+    systems = WORKFLOWS["tests.yml"].partition("\n  systems:\n")[2].partition("\n\n")[0]
+    assert 'system: ["windows-latest", "macos-latest"]' in systems
+    assert "runs-on: ${{ matrix.system }}" in systems
+    assert systems.endswith("nox -s wheel")
+
+
 def test_workflows_call_sessions_that_exist():
     sessions = re.findall(r"^@nox\.session.*\ndef (\w+)", read("noxfile.py"), flags=re.MULTILINE)
     called = [

@@ -25,10 +25,12 @@ def folders(tmp_path) -> tuple[Path, Path]:
     results, annotations = tmp_path / "results", tmp_path / "annotations"
     results.mkdir()
     annotations.mkdir()
-    (annotations / "2008_000002.xml").write_text(f"<annotation>{DOG}{HARD_CAT}</annotation>")
-    (annotations / "2008_000001.xml").write_text("<annotation></annotation>")
-    (results / "comp4_det_test_dog.txt").write_text("2008_000002 0.9 11 21 110.5 120\n2008_000001 0.25 1 2 3 4\n\n")
-    (results / "cat.txt").write_text("2008_000002 0.5 1 2 5 7\n")
+    (annotations / "2008_000002.xml").write_text(f"<annotation>{DOG}{HARD_CAT}</annotation>", encoding="utf-8")
+    (annotations / "2008_000001.xml").write_text("<annotation></annotation>", encoding="utf-8")
+    (results / "comp4_det_test_dog.txt").write_text(
+        "2008_000002 0.9 11 21 110.5 120\n2008_000001 0.25 1 2 3 4\n\n", encoding="utf-8"
+    )
+    (results / "cat.txt").write_text("2008_000002 0.5 1 2 5 7\n", encoding="utf-8")
     return results, annotations
 
 
@@ -45,7 +47,7 @@ def test_each_image_has_its_boxes_by_name(folders):
 
 
 def test_a_class_is_the_longest_name_that_ends_a_file(folders):
-    (folders[0] / "results_hot_dog.txt").write_text("2008_000002 0.5 1 2 5 7\n")
+    (folders[0] / "results_hot_dog.txt").write_text("2008_000002 0.5 1 2 5 7\n", encoding="utf-8")
     preds, _ = read_voc(*folders, class_names=("cat", "dog", "hot_dog"))
     assert preds[1]["labels"].tolist() == [0, 1, 2]
 
@@ -101,7 +103,7 @@ def test_a_metric_knows_the_images_by_their_names(folders):
     ],
 )
 def test_what_is_wrong_is_named(folders, file, text, message):
-    (folders[0].parent / file).write_text(text)
+    (folders[0].parent / file).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(message)):
         read_voc(*folders)
 

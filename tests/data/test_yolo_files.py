@@ -14,9 +14,9 @@ def folders(tmp_path) -> tuple[Path, Path]:
     results, labels = tmp_path / "results", tmp_path / "labels"
     results.mkdir()
     labels.mkdir()
-    (labels / "b.txt").write_text("3 0.5 0.5 0.25 0.5\n0 0.25 0.125 0.5 0.125 0.5 0.75\n")
-    (results / "b.txt").write_text("3 0.5 0.5 0.25 0.5 0.875\n\n")
-    (results / "a.txt").write_text("1 0.5 0.5 1 1 0.25\n")
+    (labels / "b.txt").write_text("3 0.5 0.5 0.25 0.5\n0 0.25 0.125 0.5 0.125 0.5 0.75\n", encoding="utf-8")
+    (results / "b.txt").write_text("3 0.5 0.5 0.25 0.5 0.875\n\n", encoding="utf-8")
+    (results / "a.txt").write_text("1 0.5 0.5 1 1 0.25\n", encoding="utf-8")
     return results, labels
 
 
@@ -70,7 +70,7 @@ def test_a_metric_knows_the_images_by_their_names(folders):
     ],
 )
 def test_what_is_wrong_is_named(folders, file, text, message):
-    (folders[0].parent / file).write_text(text)
+    (folders[0].parent / file).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(message)):
         read_yolo(*folders)
 

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tests.device.default_device import ElsewhereByDefault
+
 NUM_QUERIES, NUM_GALLERY = 10, 60
 
 
@@ -31,8 +33,14 @@ def problem(*, whole: bool = False) -> list[Tensor]:
 
 
 def assert_as_on_the_cpu(device: str, work: Callable[[str], Any], *, places: str | None = None) -> None:
-    """Work that is told a device gives on this one what it gives on the CPU; its tensors lie there, or at `places`."""
-    assert_same(work(device), work("cpu"), places or device)
+    """Work that is told a device gives on this one what it gives on the CPU; its tensors lie there, or at `places`.
+
+    So it does on the CPU where the default device is another one.
+    """
+    expected = work("cpu")
+    assert_same(work(device), expected, places or device)
+    with ElsewhereByDefault():
+        assert_same(work("cpu"), expected, "cpu")
 
 
 def assert_same(found: Any, expected: Any, device: str, path: str = "value") -> None:

@@ -15,7 +15,11 @@ ABOUT_NAMES = ("find_protocol", "picture_at")  # they see no tensor
 
 @pytest.mark.parametrize("module", [reid_torchmetrics, retrieval, detection, plot])
 def test_every_public_function_is_run_on_a_device(module):
-    sources = [path.read_text() for path in Path(__file__).parent.glob("test_device_*.py") if path != Path(__file__)]
+    sources = [
+        path.read_text(encoding="utf-8")
+        for path in Path(__file__).parent.glob("test_device_*.py")
+        if path != Path(__file__)
+    ]
     functions = [name for name in module.__all__ if inspect.isfunction(getattr(module, name))]
     named = set(re.findall(r"\w+", "\n".join(sources)))
     assert set(functions) - set(ABOUT_NAMES) <= named

@@ -75,7 +75,10 @@ WAITS = {
     "what a mask takes": (lambda here: here[here > 0], 1),
     "what two masks take": (lambda here: here[None][here[None] > 0], 1),
     "a number where a mask says": (lambda here: here.clone().__setitem__(here > 0, 2), 0),
-    "a number at indices": (lambda here: here.clone().__setitem__(torch.zeros_like(here).long(), 2), 1),
+    "a number at indices": (
+        lambda here: here.clone().__setitem__(torch.zeros_like(here).long(), 2),
+        int(torch.__version__ < "2.15"),  # newer ones fill there
+    ),
     "numbers where a mask says": (lambda here: here.clone().__setitem__(here > 0, here[:2]), 1),
     "repetitions of unknown number": (lambda here: here.repeat_interleave(here.long()), 1),
     "repetitions of known number": (lambda here: here.repeat_interleave(here.long(), output_size=3), 0),

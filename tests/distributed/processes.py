@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import sys
 import time
 import traceback
 from collections.abc import Callable
@@ -17,6 +18,9 @@ COLLECTIVE_TIMEOUT = timedelta(seconds=15)  # a process that waits longer for th
 TIMEOUT = 90  # seconds, for all that a test lets the processes do
 THREADS_END = 0.01  # seconds, in which gloo's threads drop the tensors of the last collective
 HOST = "127.0.0.1"
+IN_THE_STORE: dict[str, bool] = (
+    {"use_libuv": False} if sys.platform == "win32" else {}
+)  # PyTorch is built without there
 
 
 class Processes:
@@ -24,7 +28,9 @@ class Processes:
 
     def __init__(self) -> None:
         self._workers: list[tuple[multiprocessing.Process, Connection]] = []
-        self._store = distributed.TCPStore(HOST, 0, is_master=True, wait_for_workers=False)  # takes a free port
+        self._store = distributed.TCPStore(
+            HOST, 0, is_master=True, wait_for_workers=False, **IN_THE_STORE
+        )  # takes a free port
         self._num_runs = 0
 
     def run(self, size: int, function: Callable[..., Any], *args: Any) -> list[Any]:
@@ -69,8 +75,9 @@ def _work(pipe: Connection, port: int) -> None:
     import reid_torchmetrics  # noqa: F401, PLC0415 - takes seconds
 
     torch.set_num_threads(1)
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    store = distributed.TCPStore(HOST, port, is_master=False)
+    if sys.platform == "linux":  # elsewhere the loopback has other names, and gloo finds it by that of the host
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    store = distributed.TCPStore(HOST, port, is_master=False, **IN_THE_STORE)
     pipe.send("ready")
     while True:
         name, process, size, function, args = pipe.recv()

@@ -6,6 +6,7 @@ import warnings
 import pytest
 import torch
 
+from reid_torchmetrics import ReIDMetrics
 from tests.distributed.shards import SHARDINGS, loaders, reference_of
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed
 from tests.metrics.reid.samples import reference_of as reference_of_batches
@@ -128,6 +129,27 @@ def one_role(process, size, role):
     for metric in metrics.values():
         metric.reset()
     return first, heard(feed(metrics, given))
+
+
+def without_positives(process, size):
+    """Means of one problem, in which no query has a positive, by what queries without one count."""
+    given = batches()[process::size]
+    for batch in given:
+        batch["identities"][:] = 99 if batch["is_query"] else 1
+    metrics = {action: ReIDMetrics(empty_target_action=action) for action in ("skip", "neg", "pos")}
+    metrics["drawn"] = ReIDMetrics(protocol="cuhk03_torchreid", empty_target_action="neg")
+    feed(metrics, given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        values = {name: [*map(float, metric.compute().values())] for name, metric in metrics.items()}
+        return values, [metric.results().means["map"] for metric in metrics.values()]
+
+
+def test_where_no_query_has_a_positive_each_counts_what_the_action_says_on_every_process(processes):
+    for values, means in processes.run(3, without_positives):
+        assert is_nan([*values.pop("skip"), means.pop(0)])
+        assert {name: set(several) for name, several in values.items()} == {"neg": {0}, "pos": {1}, "drawn": {0}}
+        assert means == [0, 1, 0]
 
 
 @pytest.mark.parametrize("role", [True, False])

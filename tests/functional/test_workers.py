@@ -143,6 +143,7 @@ def _in_child(pipe) -> None:
     pipe.send(workers.share(lambda part: part, range(5)))
 
 
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="no process is forked here")
 def test_a_forked_process_has_threads_of_its_own():
     workers.share(lambda part: part, range(5))
     context = multiprocessing.get_context("fork")

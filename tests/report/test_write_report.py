@@ -101,7 +101,7 @@ def test_the_same_results_give_the_same_bytes(kind, html, tmp_path):
 def test_folders_are_made_an_older_file_is_replaced_and_nothing_else_is_left(tmp_path):
     path = tmp_path / "new" / "folder" / "report.html"
     path.parent.mkdir(parents=True)
-    path.write_text("older")
+    path.write_text("older", encoding="utf-8")
     assert reid_torchmetrics.write_report(problems.coco(), str(path)) == path
     assert path.read_text(encoding="utf-8").endswith("</html>\n")
     assert [*path.parent.iterdir()] == [path]
@@ -117,7 +117,7 @@ def test_a_file_that_cannot_take_its_place_leaves_nothing(tmp_path):
 
 def test_a_page_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
     path = tmp_path / "report.html"
-    path.write_text("older")
+    path.write_text("older", encoding="utf-8")
 
     def fail(*_):
         raise RuntimeError
@@ -125,7 +125,7 @@ def test_a_page_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
     monkeypatch.setattr(write, "detection_page", fail)
     with pytest.raises(RuntimeError):
         write_report(problems.coco(), path)
-    assert path.read_text() == "older"
+    assert path.read_text(encoding="utf-8") == "older"
     assert [*tmp_path.iterdir()] == [path]
 
 

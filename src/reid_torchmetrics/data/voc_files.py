@@ -107,9 +107,9 @@ def _ground_truths(path: Path, labels: dict[str, int]) -> dict[str, Any]:
         if name not in labels:
             raise ValueError(f"`annotations` must have objects of `class_names` only; got {name!r}, {path}.")
     return {
-        "boxes": torch.tensor([box for _, box, _ in rows], dtype=torch.float64).view(-1, 4),
-        "labels": torch.tensor([labels[name] for name, _, _ in rows], dtype=torch.int64),
-        "difficult": torch.tensor([difficult for _, _, difficult in rows], dtype=torch.bool),
+        "boxes": torch.tensor([box for _, box, _ in rows], dtype=torch.float64, device="cpu").view(-1, 4),
+        "labels": torch.tensor([labels[name] for name, _, _ in rows], dtype=torch.int64, device="cpu"),
+        "difficult": torch.tensor([difficult for _, _, difficult in rows], dtype=torch.bool, device="cpu"),
         "image_id": path.stem,
     }
 
@@ -129,7 +129,7 @@ def _object(element: ET.Element) -> tuple[str, list[float], bool]:
 
 def _packed(found: Sequence[_Found]) -> dict[str, Any]:
     return {
-        "boxes": torch.tensor([each.box for each in found], dtype=torch.float64).view(-1, 4),
-        "scores": torch.tensor([each.score for each in found], dtype=torch.float64),
-        "labels": torch.tensor([each.label for each in found], dtype=torch.int64),
+        "boxes": torch.tensor([each.box for each in found], dtype=torch.float64, device="cpu").view(-1, 4),
+        "scores": torch.tensor([each.score for each in found], dtype=torch.float64, device="cpu"),
+        "labels": torch.tensor([each.label for each in found], dtype=torch.int64, device="cpu"),
     }

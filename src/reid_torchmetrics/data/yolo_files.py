@@ -96,11 +96,11 @@ def _read(
         except (ValueError, IndexError):
             wanted = "a class, a box or polygon" + (" and a confidence" if has_confidence else "")
             raise ValueError(f"`{argument}` must have {wanted} in a line; got {line!r}, {path}:{place}.") from None
-    corners = torch.tensor(boxes, dtype=torch.float64).view(-1, 4)
+    corners = torch.tensor(boxes, dtype=torch.float64, device="cpu").view(-1, 4)
     return (
-        corners * torch.tensor([*size, *size], dtype=torch.float64),
-        torch.tensor(classes, dtype=torch.int64),
-        torch.tensor(confidences, dtype=torch.float64),
+        corners * torch.tensor([*size, *size], dtype=torch.float64, device="cpu"),
+        torch.tensor(classes, dtype=torch.int64, device="cpu"),
+        torch.tensor(confidences, dtype=torch.float64, device="cpu"),
     )
 
 

@@ -189,4 +189,5 @@ def _begin_anew() -> None:
     vars(_place).clear()
 
 
-os.register_at_fork(after_in_child=_begin_anew)
+if hasattr(os, "register_at_fork"):  # Windows has no fork
+    os.register_at_fork(after_in_child=_begin_anew)

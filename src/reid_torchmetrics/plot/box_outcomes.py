@@ -76,7 +76,7 @@ class Judgment:
         true = _columns(f"ground_truths{which}", ground_truths, _GROUND_TRUTHS)
         crowds = ground_truths.get("iscrowd")
         boxes, true_boxes = (to_xywh(_floats(each["boxes"]), self.box_format) for each in (found, true))
-        images = [torch.zeros(len(each), dtype=torch.int64) for each in (boxes, true_boxes)]
+        images = [torch.zeros(len(each), dtype=torch.int64, device="cpu") for each in (boxes, true_boxes)]
         return (
             Detections(boxes, _floats(found["scores"]), found["labels"], images[0]),
             GroundTruths(true_boxes, true["labels"], images[1], None if crowds is None else crowds.cpu().bool()),
@@ -94,8 +94,8 @@ class Judgment:
             keep_ground_truths=True,
         )
         rows = matches.rows[matches.columns]
-        taken = torch.full((len(found.labels),), -1)
-        is_right, is_ignored = (torch.zeros(len(found.labels), dtype=torch.bool) for _ in range(2))
+        taken = torch.full((len(found.labels),), -1, device="cpu")
+        is_right, is_ignored = (torch.zeros(len(found.labels), dtype=torch.bool, device="cpu") for _ in range(2))
         assert matches.ground_truths is not None  # noqa: S101 - they are kept
         taken[rows] = matches.ground_truths[0, 0].long()
         is_right[rows] = matches.true_positive[0, 0]
@@ -112,7 +112,7 @@ class Judgment:
         else:
             least = [self.min_score] * len(labels)
         # Rounded as in `at_confidence`: a float32 score of 0.7 reaches 0.7.
-        return found.scores >= torch.tensor(least, dtype=torch.float64).to(found.scores.dtype)
+        return found.scores >= torch.tensor(least, dtype=torch.float64, device="cpu").to(found.scores.dtype)
 
 
 def _judged(outcome: str, boxes: Detections | GroundTruths, chosen: Tensor) -> list[JudgedBox]:
@@ -138,9 +138,9 @@ def _columns(argument: str, given: Mapping[str, Any], keys: tuple[str, ...]) -> 
             raise TypeError(f"`{argument}` must have a tensor of {key}; got {came}.")
         columns[key] = given[key].detach().cpu()
     if not columns["boxes"].numel():
-        columns["boxes"] = torch.zeros((0, 4))
+        columns["boxes"] = torch.zeros((0, 4), device="cpu")
     return {
-        key: value if value.numel() or key == "boxes" else torch.zeros(0, dtype=torch.int64)
+        key: value if value.numel() or key == "boxes" else torch.zeros(0, dtype=torch.int64, device="cpu")
         for key, value in columns.items()
     }
 

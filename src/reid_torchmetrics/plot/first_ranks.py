@@ -80,7 +80,7 @@ def _shares(results: RetrievalResults, lasts: list[float]) -> Float[Tensor, " bi
     ranks = results.first_rank.cpu().double()
     weight = torch.ones_like(ranks) if results.weight is None else results.weight.cpu().double()
     is_valid = ~ranks.isnan()
-    bins = torch.searchsorted(torch.tensor(lasts, dtype=torch.float64), ranks[is_valid])
+    bins = torch.searchsorted(torch.tensor(lasts, dtype=torch.float64, device="cpu"), ranks[is_valid])
     counts = bins.bincount(weights=weight[is_valid], minlength=len(lasts))
     return counts / counts.sum()
 

@@ -57,9 +57,8 @@ def plot_retrieval_precision_recall(
     is_own, ax = ax is None, new_axes() if ax is None else ax
     style: dict[str, Any] = {"color": "black", "linewidth": 2.5, "zorder": 3} if chosen else {}
     for name, each in named.items():
-        mean = mean_over_queries(
-            each.average_precision, empty_target_action=each.protocol.empty_target_action, weight=each.weight
-        )
+        action = each.counts.counting(each.protocol.empty_target_action)
+        mean = mean_over_queries(each.average_precision, empty_target_action=action, weight=each.weight)
         percent = 100 * each.mean_precision_recall().cpu()
         label = labeled("mean" if chosen else name, _said("mAP", float(mean), _NO_QUERY))
         ax.plot(range(len(percent)), percent.numpy(), label=label, **style)

@@ -120,7 +120,7 @@ def test_an_error_that_cannot_be_copied_refuses_a_batch_as_it_is():
 @pytest.fixture
 def process_group(tmp_path):
     """A process group of this process alone."""
-    distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    distributed.init_process_group("gloo", init_method=(tmp_path / "store").as_uri(), rank=0, world_size=1)
     yield
     distributed.destroy_process_group()
 

@@ -62,7 +62,7 @@ def test_images_with_names_are_written_with_numbers_and_the_names_beside_them(tm
     name = str(tmp_path / "images")
     metric.tm_to_coco(name)
     numbers = {each: number for number, each in enumerate([*"bcdefghijkl", "ü.jpg"])}
-    listed = json.loads((tmp_path / "images_target.json").read_text())["images"]
+    listed = json.loads((tmp_path / "images_target.json").read_text(encoding="utf-8"))["images"]
     assert listed == [{"id": numbers[item["image_id"]], "file_name": item["image_id"]} for item in target]
     assert numbers_of_pycocotools(name)[0] == pytest.approx(float(metric.results().summary()["map"]), rel=0, abs=1e-12)
     _, read = DetectionMAP.coco_to_tm(f"{name}_preds.json", f"{name}_target.json")
@@ -74,12 +74,12 @@ def test_ids_that_are_strings_are_read(tmp_path):
     metric = fed(DetectionMAP(), preds, target)
     metric.tm_to_coco(str(tmp_path / "images"))
     paths = [tmp_path / f"images_{side}.json" for side in ("preds", "target")]
-    results, data_set = (json.loads(path.read_text()) for path in paths)
+    results, data_set = (json.loads(path.read_text(encoding="utf-8")) for path in paths)
     for row in [*results, *data_set["annotations"]]:
         row["image_id"] = f"{row['image_id']:04d}.jpg"
     data_set["images"] = [{"id": f"{image['id']:04d}.jpg"} for image in data_set["images"]]
     for path, content in zip(paths, (results, data_set), strict=True):
-        path.write_text(json.dumps(content))
+        path.write_text(json.dumps(content), encoding="utf-8")
     read = DetectionMAP.coco_to_tm(*map(str, paths))
     assert [item["image_id"] for item in read[1]] == [f"{item['image_id']:04d}.jpg" for item in target]
     again = fed(DetectionMAP(box_format="xywh"), *read)
@@ -89,7 +89,7 @@ def test_ids_that_are_strings_are_read(tmp_path):
         float(metric.results().summary()["map"]), rel=0, abs=1e-12
     )
     results[0]["image_id"] = "other.jpg"
-    paths[0].write_text(json.dumps(results))
+    paths[0].write_text(json.dumps(results), encoding="utf-8")
     with pytest.raises(ValueError, match=r"of images of the data set only; got one of image 'other\.jpg'\.$"):
         DetectionMAP.coco_to_tm(*map(str, paths))
 
@@ -107,7 +107,7 @@ def test_an_image_without_ground_truth_is_read(tmp_path):
     ]
     paths = [tmp_path / "results.json", tmp_path / "truth.json"]
     for path, content in zip(paths, (results, truth), strict=True):
-        path.write_text(json.dumps(content))
+        path.write_text(json.dumps(content), encoding="utf-8")
     preds, target = DetectionMAP().coco_to_tm(*map(str, paths), iou_type=("bbox",), backend="faster_coco_eval")
     assert [item["image_id"] for item in target] == [8, 5]
     assert target[0]["boxes"].shape == (0, 4)
@@ -120,8 +120,10 @@ def test_an_image_without_ground_truth_is_read(tmp_path):
 
 def test_what_cannot_be_read_is_said(tmp_path):
     paths = [tmp_path / "results.json", tmp_path / "truth.json"]
-    paths[0].write_text(json.dumps([{"image_id": 3, "category_id": 2, "bbox": [0, 0, 1, 1], "score": 0.5}]))
-    paths[1].write_text(json.dumps({"images": [{"id": 1}], "annotations": [], "categories": []}))
+    paths[0].write_text(
+        json.dumps([{"image_id": 3, "category_id": 2, "bbox": [0, 0, 1, 1], "score": 0.5}]), encoding="utf-8"
+    )
+    paths[1].write_text(json.dumps({"images": [{"id": 1}], "annotations": [], "categories": []}), encoding="utf-8")
     with pytest.raises(
         ValueError, match=r"results\.json` must have boxes of images of the data set only; got one of im"
     ):
@@ -146,11 +148,11 @@ def test_results_of_masks_alone_have_the_boxes_of_their_masks(tmp_path, iou_type
     data_set = {"images": [{"id": 1, "height": 6, "width": 9}], "annotations": [truth], "categories": []}
     paths = [str(tmp_path / "results.json"), str(tmp_path / "truth.json")]
     for path, content in zip(paths, ([row | left_out for row in results], data_set), strict=True):
-        Path(path).write_text(json.dumps(content))
+        Path(path).write_text(json.dumps(content), encoding="utf-8")
     preds, _ = DetectionMAP.coco_to_tm(*paths, iou_type=iou_type)
     assert preds[0]["boxes"].tolist() == [[3, 2, 4, 3]] * 2 == [coco_masks.toBbox(mask).tolist()] * 2
     data_set["annotations"] = [{"image_id": 1, "category_id": 2, "segmentation": polygon}]
-    Path(paths[1]).write_text(json.dumps(data_set))
+    Path(paths[1]).write_text(json.dumps(data_set), encoding="utf-8")
     with pytest.raises(ValueError, match="must have a `bbox` in every row; got a mask alone for image 1"):
         DetectionMAP.coco_to_tm(*paths, iou_type=iou_type)
 
@@ -181,6 +183,6 @@ def test_images_without_any_box_are_written(tmp_path):
     metric = DetectionMAP()
     metric.update([empty], [empty])
     metric.tm_to_coco(str(tmp_path / "none"))
-    assert json.loads((tmp_path / "none_preds.json").read_text()) == []
-    truth = json.loads((tmp_path / "none_target.json").read_text())
+    assert json.loads((tmp_path / "none_preds.json").read_text(encoding="utf-8")) == []
+    truth = json.loads((tmp_path / "none_target.json").read_text(encoding="utf-8"))
     assert (truth["images"], truth["annotations"], truth["categories"]) == ([{"id": 0}], [], [])

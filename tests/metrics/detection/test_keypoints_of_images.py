@@ -17,7 +17,7 @@ def test_files_of_coco_are_read_with_keypoints(tmp_path):
     results, annotations, images = coco_rows(preds, target)
     files = {"results": results, "truth": {"images": images, "annotations": annotations}}
     for name, content in files.items():
-        (tmp_path / name).write_text(json.dumps(content))
+        (tmp_path / name).write_text(json.dumps(content), encoding="utf-8")
     paths = [str(tmp_path / name) for name in files]
     read = DetectionMAP.coco_to_tm(*paths, iou_type="keypoints")
     expected = fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, target).compute()

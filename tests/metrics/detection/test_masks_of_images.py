@@ -133,12 +133,12 @@ def test_files_of_coco_are_read_with_polygons_and_run_lengths(tmp_path):
         if isinstance(item["segmentation"], dict):
             item["segmentation"]["counts"] = item["segmentation"]["counts"].decode()
     paths = [tmp_path / "results.json", tmp_path / "truth.json"]
-    paths[0].write_text(json.dumps(results))
-    paths[1].write_text(json.dumps({"images": coco_images, "annotations": annotations}))
+    paths[0].write_text(json.dumps(results), encoding="utf-8")
+    paths[1].write_text(json.dumps({"images": coco_images, "annotations": annotations}), encoding="utf-8")
     read = DetectionMAP.coco_to_tm(*map(str, paths), iou_type="segm")
     assert largest_difference(fed(DetectionMAP(iou_type="segm"), *read).results().coco, arrays) <= 1e-12
     del coco_images[0]["height"]
-    paths[1].write_text(json.dumps({"images": coco_images, "annotations": annotations}))
+    paths[1].write_text(json.dumps({"images": coco_images, "annotations": annotations}), encoding="utf-8")
     with pytest.raises(ValueError, match="`images` must have height and width where masks are polygons; got"):
         DetectionMAP.coco_to_tm(*map(str, paths), iou_type="segm")
 

@@ -152,9 +152,10 @@ FILES = [
 
 def written(folder, row, images=({"id": 1},)):
     results, data_set = folder / "results.json", folder / "data_set.json"
-    results.write_text(json.dumps([row]))
+    results.write_text(json.dumps([row]), encoding="utf-8")
     data_set.write_text(
-        json.dumps({"images": images, "annotations": [GOOD_ROW | {"segmentation": [[0, 0, 5, 5, 5, 0]]}]})
+        json.dumps({"images": images, "annotations": [GOOD_ROW | {"segmentation": [[0, 0, 5, 5, 5, 0]]}]}),
+        encoding="utf-8",
     )
     return str(results), str(data_set)
 

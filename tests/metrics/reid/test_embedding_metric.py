@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,12 +15,16 @@ from reid_torchmetrics import (
     MeanAP,
     ReIDCMC,
     ReIDMeanAP,
+    ReIDMeasure,
     ReIDMetrics,
     ReIDMINP,
 )
 from reid_torchmetrics.functional import retrieval
-from tests.metrics.reid.samples import batches, expected, fed, reference_of
+from tests.metrics.reid.samples import CLASSES, batches, expected, fed, reference_of
 from tests.reference.retrieval import evaluate, similarity
+
+DRAW = retrieval.GalleryDraw(1, "identity")
+ALL = [*CLASSES.values(), ReIDMetrics, partial(ReIDMeasure, "mrr"), partial(ReIDCMC, draw=DRAW)]
 
 
 def test_the_short_names_are_the_classes():
@@ -76,12 +81,13 @@ def test_a_sample_of_both_roles_that_comes_again_as_a_query_counts_once():
     assert twice.results().counts.total == 6
 
 
-def problem_of(metric) -> str:
+def problem_of(metric, mean=-1) -> str:
+    """The one warning of a metric whose value, or each of whose values, is `mean`, -1 for NaN."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         values = metric.compute()
     values = values.values() if isinstance(values, dict) else [values]
-    assert all(value.isnan().all() for value in values)
+    assert all(torch.equal(value.nan_to_num(nan=-1), torch.full_like(value, mean)) for value in values)
     (warning,) = caught
     return str(warning.message)
 
@@ -93,17 +99,20 @@ def test_no_valid_query_is_explained_once_with_counts():
         metrics.update(one, torch.tensor([identity]), torch.tensor([camera]), is_query=True)
     metrics.update(one, torch.tensor([1]), torch.tensor([0]), is_query=False)
     assert problem_of(metrics) == (
-        "No query can be evaluated, so the result is NaN: of 4 queries against 1 gallery items, 1 have no other item"
-        " of their identity in the gallery that is searched, 2 lost every positive to the camera rule, 1 are junk."
+        "No query can be evaluated, so the result is NaN, or what `empty_target_action` counts: of 4 queries against 1"
+        " gallery items, 1 have no other item of their identity in the gallery that is searched, 2 lost every positive"
+        " to the camera rule, 1 are junk."
     )
     counts = metrics.results().counts
     assert (counts.total, counts.valid, counts.junk) == (4, 0, 1)
     assert (counts.not_in_gallery, counts.same_camera_only) == (1, 2)
 
 
-@pytest.mark.parametrize("action", ["skip", "neg", "pos"])
-def test_the_sanity_check_of_a_trainer_never_sees_a_plausible_number(action):
-    assert "No query" in problem_of(fed(ReIDMeanAP(empty_target_action=action), batches()[:1]))
+@pytest.mark.parametrize(("action", "mean"), [("skip", -1), ("neg", 0), ("pos", 1), ("error", -1)])
+@pytest.mark.parametrize("metric", ALL)
+def test_queries_without_a_gallery_count_as_the_user_says_and_no_queries_nothing(metric, action, mean):
+    assert "No query" in problem_of(fed(metric(empty_target_action=action), batches()[:1]), mean)
+    assert "No query" in problem_of(fed(metric(empty_target_action=action), batches()[-1:]))
 
 
 def test_non_finite_embeddings_give_nan_and_say_how_many_and_where():
@@ -112,6 +121,9 @@ def test_non_finite_embeddings_give_nan_and_say_how_many_and_where():
     given[-1]["embeddings"][0, :] = float("inf")
     total = sum(len(batch["identities"]) for batch in given)
     last = total - len(given[-1]["identities"])
+    for action in ("neg", "pos"):
+        assert "are NaN or infinite" in problem_of(fed(ReIDMetrics(empty_target_action=action), given))
+    given = [{name: each.clone() if name == "embeddings" else each for name, each in batch.items()} for batch in given]
     assert problem_of(fed(ReIDMetrics(), given)) == (
         f"2 of {total} embeddings are NaN or infinite (1 of queries, 1 of gallery items; first at samples [3, {last}]),"
         " so the result is NaN."
@@ -181,14 +193,26 @@ def values_in_all_ways(given, **options):
 
 
 @pytest.mark.filterwarnings("ignore:No query can be evaluated")
-@pytest.mark.parametrize("action", retrieval.EMPTY_TARGET_ACTIONS)
-def test_where_no_query_has_a_positive_the_mean_is_nan_whatever_the_action_and_however_it_is_asked_for(action):
+@pytest.mark.parametrize(("action", "mean"), [("skip", math.nan), ("neg", 0), ("pos", 1), ("error", math.nan)])
+@pytest.mark.parametrize("draw", [{}, {"draw": DRAW}])
+def test_where_no_query_has_a_positive_the_mean_is_what_they_count_however_it_is_asked_for(action, mean, draw):
     given = batches()
     for batch in given:
         if batch["is_query"]:
             batch["identities"][:] = 99
-    for value in values_in_all_ways(given, empty_target_action=action):
-        assert math.isnan(value())
+    for value in values_in_all_ways(given, empty_target_action=action, **draw):
+        assert value() == pytest.approx(mean, nan_ok=True)
+
+
+@pytest.mark.filterwarnings("ignore:No query can be evaluated")
+@pytest.mark.parametrize("action", retrieval.EMPTY_TARGET_ACTIONS)
+def test_queries_that_never_are_queries_count_nothing(action):
+    # One image each, which is always drawn: leave-one-out never has a query.
+    protocol = retrieval.Protocol("", "", draw=DRAW, queries_in_draw=True, empty_target_action=action)
+    metric = ReIDCMC(protocol=protocol)
+    metric.update(torch.eye(3), torch.arange(3))
+    assert metric.compute().isnan()
+    assert math.isnan(metric.results().means["rank_1"])
 
 
 def test_where_some_queries_have_no_positive_error_raises_however_it_is_asked_for():

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import takewhile
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.metric import jit_distributed_available
+
+Owner = TypeVar("Owner")
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
 
 _OF_ALL_METRICS: dict[str, Any] = {
     "compute_on_cpu": False,
@@ -29,6 +34,26 @@ def arguments_of(kind: type, *others: str) -> list[str]:
         parameters = inspect.signature(vars(one)["__init__"]).parameters.values() if "__init__" in vars(one) else ()
         found |= {each.name: None for each in parameters if each.kind is not each.VAR_KEYWORD}
     return [name for name in dict.fromkeys((*found, *others, *_OF_ALL_METRICS)) if name != "self"]
+
+
+def naming_arguments(
+    method: Callable[Concatenate[Owner, Arguments], Returned],
+) -> Callable[Concatenate[Owner, Arguments], Returned]:
+    """Let a call that does not fit a method say what the method takes, all of it by name."""
+    _, *names = inspect.signature(method).parameters
+    takes = f"`{method.__name__}` takes by name only {', '.join(f'`{name}=`' for name in names)}"
+
+    @functools.wraps(method)
+    def named(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        try:
+            return method(owner, *args, **kwargs)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:  # it comes from inside
+                raise
+            came = [f"{len(args)} without a name"] if args else []
+            raise TypeError(f"{takes}; got {', '.join([*came, *(f'`{name}=`' for name in kwargs)])}.") from None
+
+    return named
 
 
 def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str, Any]) -> str:

@@ -147,8 +147,8 @@ def _of_polygons(segmentation: Any, image: Mapping[str, Any]) -> dict[str, Any]:
 
 def _keypoints(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> Tensor:  # noqa: ARG001
     """The keypoints of an image, [objects, keypoints, 3]."""
-    listed = [torch.tensor(row["keypoints"], dtype=torch.float64).view(-1, 3) for row in rows]
-    return torch.stack(listed) if listed else torch.empty(0, dtype=torch.float64)
+    listed = [torch.tensor(row["keypoints"], dtype=torch.float64, device="cpu").view(-1, 3) for row in rows]
+    return torch.stack(listed) if listed else torch.empty(0, dtype=torch.float64, device="cpu")
 
 
 SHAPE_READERS = {"segm": ("masks", _run_lengths), "keypoints": ("keypoints", _keypoints)}
@@ -167,9 +167,9 @@ def _ground_truths(rows: list[Mapping[str, Any]], image: int | str, *, has_boxes
 def _boxes(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Tensor]:
     if not has_boxes:  # results of masks have none
         return {"labels": _column(rows, "category_id", torch.int64)}
-    boxes = torch.tensor([row["bbox"] for row in rows], dtype=torch.float64)
+    boxes = torch.tensor([row["bbox"] for row in rows], dtype=torch.float64, device="cpu")
     return {"boxes": boxes.view(-1, 4), "labels": _column(rows, "category_id", torch.int64)}
 
 
 def _column(rows: list[Mapping[str, Any]], key: str, dtype: torch.dtype) -> Tensor:
-    return torch.tensor([row.get(key, 0) for row in rows], dtype=dtype)
+    return torch.tensor([row.get(key, 0) for row in rows], dtype=dtype, device="cpu")

@@ -47,7 +47,7 @@ def _of_classes(averages: ClassAverages, wanted: Wanted) -> dict[str, Tensor]:
     if wanted.class_metrics:
         precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
     else:
-        precision = recall = torch.tensor(-1.0)
+        precision = recall = torch.tensor(-1.0, device="cpu")
     return {"map_per_class": precision, f"mar_{averages.grid.max_detections[-1]}_per_class": recall}
 
 

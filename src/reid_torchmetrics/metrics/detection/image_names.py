@@ -25,8 +25,10 @@ def pack_names(names: Sequence[str]) -> tuple[Tensor, Tensor]:
     """
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     data = bytearray().join(encoded)
-    packed = torch.frombuffer(data, dtype=torch.uint8).clone() if data else torch.empty(0, dtype=torch.uint8)
-    return packed, torch.tensor([len(each) for each in encoded], dtype=torch.int64)
+    packed = (
+        torch.frombuffer(data, dtype=torch.uint8).clone() if data else torch.empty(0, dtype=torch.uint8, device="cpu")
+    )
+    return packed, torch.tensor([len(each) for each in encoded], dtype=torch.int64, device="cpu")
 
 
 def unpack_names(packed: Tensor, lengths: Tensor) -> list[str]:
@@ -42,7 +44,7 @@ def number_names(names: Sequence[str]) -> tuple[tuple[str, ...], Tensor]:
     """The distinct names, ascending, and the place among them of each name, int64."""
     distinct = sorted({*names})
     places = {name: place for place, name in enumerate(distinct)}
-    return tuple(distinct), torch.tensor([places[name] for name in names], dtype=torch.int64)
+    return tuple(distinct), torch.tensor([places[name] for name in names], dtype=torch.int64, device="cpu")
 
 
 def num_words(num_bytes: int) -> int:

@@ -24,11 +24,11 @@ from reid_torchmetrics.metrics.detection.image_names import (
 from reid_torchmetrics.metrics.detection.shape_batches import TABLE_STATES, Table, table_states
 
 # Fields that the metric holds as states, and what these are without rows.
-_BOXES = MappingProxyType({"empty": torch.empty((0, 4))})
-_FLOATS = MappingProxyType({"empty": torch.empty(0)})
-_INTS = MappingProxyType({"empty": torch.empty(0, dtype=torch.int64)})
-_FLAGS = MappingProxyType({"empty": torch.empty(0, dtype=torch.bool)})
-_BYTES = MappingProxyType({"empty": torch.empty(0, dtype=torch.uint8)})
+_BOXES = MappingProxyType({"empty": torch.empty((0, 4), device="cpu")})
+_FLOATS = MappingProxyType({"empty": torch.empty(0, device="cpu")})
+_INTS = MappingProxyType({"empty": torch.empty(0, dtype=torch.int64, device="cpu")})
+_FLAGS = MappingProxyType({"empty": torch.empty(0, dtype=torch.bool, device="cpu")})
+_BYTES = MappingProxyType({"empty": torch.empty(0, dtype=torch.uint8, device="cpu")})
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class ImageNumbering:
     @property
     def ids_by_number(self) -> Tensor:
         """The `image_id` of each image, by its number; the number itself where there are none, or names."""
-        return torch.arange(sum(self.sizes)) if self.ids is None else self.ids.unique()
+        return torch.arange(sum(self.sizes), device="cpu") if self.ids is None else self.ids.unique()
 
     @property
     def called(self) -> Sequence[int | str]:

@@ -72,7 +72,7 @@ class ShapeType(ABC):
 
     def are_sound(self, value: Tensor) -> Tensor:
         """Which shapes of an image, as they are given, can be evaluated, bool; all of those that `read` refuses."""
-        return torch.ones(len(value), dtype=torch.bool)
+        return torch.ones(len(value), dtype=torch.bool, device="cpu")
 
     @abstractmethod
     def overlaps(self, found: Any, true: Any, truths: Truths) -> Tensor:

@@ -124,7 +124,7 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
         batch[name] = missing.new_zeros((rows, *missing.shape[1:]), device=device) if column is None else column
     batch["ground_truth_crowds"] = batch["ground_truth_crowds"] != 0
     for side, of_side in counts.items():
-        batch[f"{side}_counts"] = torch.tensor(of_side).to(device, non_blocking=True)
+        batch[f"{side}_counts"] = torch.tensor(of_side, device="cpu").to(device, non_blocking=True)
     return Batch(batch, max(counts["detection"]))
 
 
@@ -203,8 +203,8 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     if any(type(number) is not int for number in numbers):
         numbers = [batch_checks.image_id(position, number) for position, number in enumerate(numbers)]
     if not any(isinstance(number, Tensor) for number in numbers):
-        return {"image_ids": torch.tensor(numbers, dtype=torch.int64).to(device, non_blocking=True)}
-    tensors = [torch.as_tensor(number).view(1) for number in numbers]
+        return {"image_ids": torch.tensor(numbers, dtype=torch.int64, device="cpu").to(device, non_blocking=True)}
+    tensors = [torch.as_tensor(number, device=getattr(number, "device", "cpu")).view(1) for number in numbers]
     if len({tensor.device for tensor in tensors}) > 1:
         tensors = [tensor.to(device) for tensor in tensors]
     return {"image_ids": torch.cat(tensors).to(device, torch.int64, non_blocking=True)}

@@ -28,7 +28,9 @@ TABLE_STATES = ("overlaps", "detection_areas", "ground_truth_areas")
 
 def table_states(names: Sequence[str]) -> dict[str, Tensor]:
     """The states that a metric holds for types of shapes, without rows."""
-    return {f"{name}_{state}": torch.empty(0, dtype=torch.float64) for name in names for state in TABLE_STATES}
+    return {
+        f"{name}_{state}": torch.empty(0, dtype=torch.float64, device="cpu") for name in names for state in TABLE_STATES
+    }
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ def _read(argument: str, items: Dicts, kind: ShapeType) -> list[ImageShapes]:
             raise ValueError(f"`{name}` must have one for each of {labels.numel()} labels; got {len(shapes)}.")
         return shapes
 
-    first = next((item[kind.key] for item in items if isinstance(item[kind.key], Tensor)), torch.empty(0))
+    first = next((item[kind.key] for item in items if isinstance(item[kind.key], Tensor)), torch.empty(0, device="cpu"))
     return _each_image(read, [*enumerate(items)], first.device)
 
 

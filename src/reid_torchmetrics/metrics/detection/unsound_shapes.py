@@ -58,7 +58,7 @@ def _are_sound(item: Mapping[str, Any], rules: Mapping[str, Rule]) -> Tensor | N
     labels = item.get("labels") if isinstance(item, Mapping) else None
     if not isinstance(labels, Tensor) or not _is_held(labels):
         return None
-    is_sound = torch.ones(labels.numel(), dtype=torch.bool)
+    is_sound = torch.ones(labels.numel(), dtype=torch.bool, device="cpu")
     for key, rule in rules.items():
         value = item.get(key)
         if isinstance(value, Tensor) and _is_of_each(value, len(is_sound)):
@@ -76,7 +76,7 @@ def _is_held(value: Tensor) -> bool:
 
 def _are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:
     if boxes.ndim != 2 or boxes.shape[1] != 4:
-        return torch.ones(len(boxes), dtype=torch.bool)
+        return torch.ones(len(boxes), dtype=torch.bool, device="cpu")
     return are_sound_boxes(boxes, box_format)
 
 

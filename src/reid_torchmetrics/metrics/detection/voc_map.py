@@ -72,7 +72,7 @@ class VocMAP(EvaluatorMetric):
         _checks.one_of("rule", rule, VOC_RULES)
         _checks.boolean("whole_pixels", whole_pixels)
         self.rule, self.whole_pixels = rule, bool(whole_pixels)
-        self._add_growing_state("ground_truth_difficult", torch.empty(0, dtype=torch.bool))
+        self._add_growing_state("ground_truth_difficult", torch.empty(0, dtype=torch.bool, device="cpu"))
 
     def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
         batch = super()._packed(preds, target)

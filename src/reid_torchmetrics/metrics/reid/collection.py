@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     find_protocol,
 )
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from reid_torchmetrics.metrics.base import arguments_of
+from reid_torchmetrics.metrics.base import arguments_of, naming_arguments
 from reid_torchmetrics.metrics.reid.embedding_metric import EmbeddingMetric
 from reid_torchmetrics.metrics.reid.reid import ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMINP
 
@@ -83,6 +83,7 @@ class ReIDMetrics(MetricCollection):
         rank_zero_warn(NO_SAMPLE)
         return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in members.items()}
 
+    @naming_arguments
     def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> RetrievalResults:
         """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""
         return self._first_member().results(nearest=nearest, camera_pairs=camera_pairs)

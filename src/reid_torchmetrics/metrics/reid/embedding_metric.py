@@ -30,7 +30,7 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.metrics.base import Settings, arguments_of, show_arguments
+from reid_torchmetrics.metrics.base import Settings, arguments_of, naming_arguments, show_arguments
 from reid_torchmetrics.metrics.reid.ranking import describe_settings, meet_samples, rank_once
 from reid_torchmetrics.metrics.reid.sample_states import SampleStates
 
@@ -62,7 +62,7 @@ class EmbeddingMetric(SampleStates):
             item that comes first by `index`, or that came first, process by process, where there is no `index`;
             "grouped" gives all the last of their ranks, "expected" is the mean over all orders.
         empty_target_action: what a query without positives counts in a mean: "skip", "neg" (0), "pos" (1), "error".
-            Where no query has a positive, as in Lightning's sanity check, the value is NaN whatever is chosen here.
+            Where no query has a positive, as in Lightning's sanity check, the value is NaN under "skip" and "error".
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`. On several processes each gets all samples for it, and for drawn galleries.
         max_bytes: bound on the scores and prepared gallery rows that `compute` holds at a time; off the CPU it
@@ -154,7 +154,9 @@ class EmbeddingMetric(SampleStates):
         raise NotImplementedError
 
     def compute(self) -> Tensor:
-        """Rank all samples and summarize the ranks; NaN and one warning where no query can be evaluated.
+        """Rank all samples and summarize the ranks; one warning where no query can be evaluated.
+
+        The value is NaN then, or what `empty_target_action` counts where there are queries.
 
         Raises:
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
@@ -169,8 +171,11 @@ class EmbeddingMetric(SampleStates):
             return value.to(self.device, self.dtype)
         one_hit = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64, device=ranking.ranks.rank.device))
         shape = self.summarize(one_hit).shape  # `summarize` need not cope with no ranks at all
-        return torch.full(shape, torch.nan, device=self.device, dtype=self.dtype)
+        num_empty = ranking.counts.total - ranking.counts.not_ranked
+        empty = torch.full((num_empty,), torch.nan, dtype=torch.float64, device=one_hit.rank.device)
+        return self._mean(empty, ranking.drawn).to(self.device, self.dtype).repeat(shape)
 
+    @naming_arguments
     def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> RetrievalResults:
         """One value per query, with the reasons where there is none; the same on all processes, which all must ask.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -31,10 +31,10 @@ class SampleStates(GrowingStates):
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._add_growing_state("embeddings", torch.empty((0, 0)))
-        self._add_growing_state("roles", torch.empty(0, dtype=torch.int8))
+        self._add_growing_state("embeddings", torch.empty((0, 0), device="cpu"))
+        self._add_growing_state("roles", torch.empty(0, dtype=torch.int8, device="cpu"))
         for name in ("identities", "cameras", "index"):
-            self._add_growing_state(name, torch.empty(0, dtype=torch.int64))
+            self._add_growing_state(name, torch.empty(0, dtype=torch.int64, device="cpu"))
         self._roles_given: set[str] = set()
 
     def update(
@@ -42,7 +42,7 @@ class SampleStates(GrowingStates):
         embeddings: Tensor,
         identities: Tensor,
         cameras: Tensor | None = None,
-        *,
+        *unnamed: NoReturn,
         is_query: bool | Tensor | None = None,
         index: Tensor | None = None,
     ) -> None:
@@ -66,6 +66,9 @@ class SampleStates(GrowingStates):
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
         with self._deferring_errors():
+            if unnamed:  # Python's own error names an inner class
+                came = 3 + len(unnamed)
+                raise TypeError(f"`is_query` and `index` must be given by name; got {came} arguments without one.")
             check_batch(embeddings, identities, cameras, is_query, index)
             check_against_earlier(self._held(), embeddings, cameras, index)
             labels = {"identities": identities, "cameras": cameras, "index": index}

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -162,8 +163,31 @@ def test_a_model_with_embeddings_that_are_not_finite_has_differences_of_nan():
     assert compared(*results).differences["map"].mean_a == pytest.approx((5 / 6 + 1 + 5 / 6) / 3)
 
 
-@pytest.mark.parametrize("action", ["skip", "neg", "error"])
-@pytest.mark.parametrize("ranks", [(), (None, None)])
+def test_embeddings_that_are_not_finite_are_nan_also_where_empty_queries_count():
+    results = []
+    for scale in (1, NAN):
+        metric = ReIDMeanAP(empty_target_action="neg")
+        metric.update(scale * torch.eye(2), torch.tensor([1, 1]))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            results.append(metric.results())
+    good, bad = results
+    assert set(good.means.values()) == {1.0}
+    assert all(math.isnan(mean) for mean in (*bad.means.values(), *bad.mean_over_identities().values()))
+    assert bad.cmc.isnan().all()
+    assert bad.mean_precision_recall().isnan().all()
+    assert bad.interval(generator=torch.Generator()).low.isnan()
+    assert numbers_of(compared(good, bad).differences["map"])[:6] == pytest.approx([1] + [NAN] * 5, nan_ok=True)
+
+
+def test_models_that_agree_on_empty_queries_differ_by_nothing():
+    found = compared(*[ranked(None, None, empty_target_action="neg") for _ in range(2)]).differences["map"]
+    assert numbers_of(found) == [0, 0, 0, 0, 0, 1, 0, 0, 0, False]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "action"), [((), "skip"), ((), "neg"), ((), "error"), ((None, None), "skip"), ((None, None), "error")]
+)
 def test_without_a_valid_query_everything_is_nan_and_none_in_json(ranks, action):
     found = compared(ranked(*ranks, empty_target_action=action), ranked(*ranks, empty_target_action=action))
     assert numbers_of(found.differences["map"]) == pytest.approx([NAN] * 6 + [0, 0, 0, False], nan_ok=True)

@@ -63,6 +63,14 @@ def test_other_conventions_are_refused(other, difference):
     assert said(A, other) == f"`b` must be evaluated as `a` was; got {difference}."
 
 
+def test_other_protocols_are_named():
+    other = ranked(1, 1, 2, None, protocol="market1501_official", reports=("rank_5",))
+    assert said(A, other) == (
+        "`b` must be evaluated as `a` was; got protocol 'market1501_official' and not 'market1501', such as"
+        " rule='trapezoid' and not 'rectangle'."
+    )
+
+
 NO_VALUE = {"map": torch.tensor([1, math.nan, 0.5, math.nan], dtype=torch.float64)}
 
 

@@ -22,6 +22,7 @@ from reid_torchmetrics.functional.retrieval.measures.means import (
     mean_over_queries,
     median_over_queries,
 )
+from reid_torchmetrics.functional.retrieval.measures.precision_recall import mean_precision_recall_curve
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
 from tests.reference import measures as reference
@@ -162,11 +163,26 @@ def test_an_action_decides_what_an_undefined_value_counts(action, expected):
 
 
 @pytest.mark.parametrize("action", EMPTY_TARGET_ACTIONS)
-def test_a_mean_of_nothing_is_nan_and_never_a_plausible_number(action):
-    for values in (torch.empty(0, dtype=torch.float64), torch.full((3,), math.nan, dtype=torch.float64)):
-        assert mean_over_queries(values, empty_target_action=action).isnan()
-        assert mean_over_queries(values, empty_target_action=action, weight=torch.ones(len(values))).isnan()
-    assert cmc_curve(ranks_of((), ()), 2, empty_target_action=action).isnan().all()
+def test_a_mean_of_no_queries_is_nan_whatever_the_action(action):
+    nothing = torch.empty(0, dtype=torch.float64)
+    assert mean_over_queries(nothing, empty_target_action=action).isnan()
+    assert mean_over_queries(nothing, empty_target_action=action, weight=nothing).isnan()
+    assert mean_over_queries(values_of(NAN), empty_target_action=action, weight=values_of(0)).isnan()
+    assert mean_over_identities(nothing, torch.empty(0, dtype=torch.int64), empty_target_action=action).isnan()
+    assert cmc_curve(ranks_of(), 2, empty_target_action=action).isnan().all()
+
+
+WITHOUT_ANY_POSITIVE = [("skip", NAN), ("neg", 0), ("pos", 1), ("error", NAN)]
+
+
+@pytest.mark.parametrize(("action", "expected"), WITHOUT_ANY_POSITIVE)
+def test_where_no_query_has_a_positive_each_counts_what_the_action_says(action, expected):
+    values, weight, identities = values_of(NAN, NAN, NAN), values_of(1, 2, 0), torch.tensor([4, 7, 4])
+    assert exactly(mean_over_queries(values, empty_target_action=action)[None], [expected])
+    assert exactly(mean_over_queries(values, empty_target_action=action, weight=weight)[None], [expected])
+    assert exactly(mean_over_identities(values, identities, empty_target_action=action)[None], [expected])
+    assert exactly(cmc_curve(ranks_of((), ()), 2, empty_target_action=action), [expected] * 2)
+    assert exactly(mean_precision_recall_curve(ranks_of((), ()), 2, empty_target_action=action), [expected] * 2)
 
 
 def test_the_mean_refuses_undefined_values_if_told_to():
@@ -202,13 +218,9 @@ def test_every_identity_counts_the_same_however_many_queries_it_has(action, expe
     assert exactly(mean_over_identities(values, identities, empty_target_action=action).reshape(1), [expected])
 
 
-def test_a_mean_over_identities_of_nothing_is_nan_and_empty_queries_can_be_refused():
-    identities = torch.tensor([1, 2])
-    for action in EMPTY_TARGET_ACTIONS:
-        assert mean_over_identities(values_of(NAN, NAN), identities, empty_target_action=action).isnan()
-        assert mean_over_identities(values_of(), identities[:0], empty_target_action=action).isnan()
+def test_a_mean_over_identities_can_refuse_empty_queries():
     with pytest.raises(ValueError, match="'error' allows no query without a positive; got 1 of 2"):
-        mean_over_identities(values_of(1, NAN), identities, empty_target_action="error")
+        mean_over_identities(values_of(1, NAN), torch.tensor([1, 2]), empty_target_action="error")
 
 
 @pytest.mark.usefixtures("unannotated")

@@ -88,7 +88,7 @@ def test_the_mean_of_the_curve_is_interpolated_average_precision(problem, action
 
 def test_nothing_to_average_is_nan_and_can_be_refused():
     assert mean_precision_recall_curve(ranks_of(), 3).isnan().all()
-    assert mean_precision_recall_curve(ranks_of((), ()), 3, empty_target_action="neg").isnan().all()
+    assert mean_precision_recall_curve(ranks_of((), ()), 3).isnan().all()
     with pytest.raises(ValueError, match="'error' allows no query without a positive; got 1 of 2"):
         mean_precision_recall_curve(ranks_of((), (1,)), empty_target_action="error")
 

@@ -41,7 +41,10 @@ def compute_ap(
     _checks.one_of("mode", mode, AP_RULES)
     for argument, value in (("recall", recall), ("precision", precision)):
         _checks.array_like(argument, value)
-    found, height = (torch.as_tensor(value, dtype=torch.float64) for value in (recall, precision))
+    found, height = (
+        torch.as_tensor(value, dtype=torch.float64, device=getattr(value, "device", "cpu"))
+        for value in (recall, precision)
+    )
     if found.ndim != 1 or found.shape != height.shape:
         raise ValueError(
             f"`recall` and `precision` must have the same shape [N]; got {[*found.shape]} and {[*height.shape]}."

@@ -225,8 +225,8 @@ def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Ten
 
 def _rank_by_score(objects: ObjectPairs, *, by_class: bool) -> Int[Tensor, " detections"]:
     """The place of each detection by descending score, equal scores as they are or by class."""
-    order = objects.labels.argsort(stable=True) if by_class else torch.arange(len(objects.labels))
-    order = order.to(objects.labels.device)
+    labels = objects.labels
+    order = labels.argsort(stable=True) if by_class else torch.arange(len(labels), device=labels.device)
     order = order[objects.scores[order].argsort(descending=True, stable=True)]
     rank = torch.empty_like(order)
     rank[order] = torch.arange(len(order), device=order.device)

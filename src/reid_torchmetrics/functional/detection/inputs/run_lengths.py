@@ -69,7 +69,7 @@ class RunLengths:
     @classmethod
     def _of_flips(cls, size: tuple[int, int], found: Sequence[Counts]) -> RunLengths:
         flips = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-        counts = torch.tensor([len(each) for each in found], dtype=torch.int64)
+        counts = torch.tensor([len(each) for each in found], dtype=torch.int64, device="cpu")
         return cls(size, torch.from_numpy(flips), counts)
 
     def __len__(self) -> int:

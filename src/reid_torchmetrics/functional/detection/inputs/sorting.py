@@ -38,7 +38,7 @@ def stable_sort(keys: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " rows"], Int[T
         return keys.sort(stable=True)
     if max(abs(int(end)) for end in keys.aminmax()).bit_length() + row_bits > _BITS:
         return keys.sort(stable=True)
-    keys.mul_(1 << row_bits).add_(torch.arange(len(keys)))
+    keys.mul_(1 << row_bits).add_(torch.arange(len(keys), device="cpu"))
     keys.numpy().sort()
     return keys >> row_bits, keys.bitwise_and_((1 << row_bits) - 1)
 

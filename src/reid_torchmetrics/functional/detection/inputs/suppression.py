@@ -133,7 +133,7 @@ class _Suppression:
         self._columns = [each.contiguous() for each in (left, top, right, bottom, (right - left) * (bottom - top))]
         self._groups = groups
         # What is above a float64 is above the next lower number of the boxes' dtype.
-        nearest = torch.tensor(iou_threshold, dtype=corners.dtype)
+        nearest = torch.tensor(iou_threshold, dtype=corners.dtype, device="cpu")
         lower = nearest.nextafter(torch.full_like(nearest, -torch.inf))
         self._threshold = float(lower if float(nearest) > iou_threshold else nearest)
         self._kept = torch.zeros(len(corners), dtype=torch.bool, device=corners.device)
@@ -183,7 +183,7 @@ class _Suppression:
         nearby = self._nearby.get(number)
         if nearby is None or len(nearby.boxes) > 2 * len(others):
             nearby = self._nearby[number] = _Nearby.of(self._columns, others, self._threshold * (1 - _SLACK))
-        is_left = torch.zeros(len(self._kept), dtype=torch.bool)
+        is_left = torch.zeros(len(self._kept), dtype=torch.bool, device="cpu")
         is_left[others] = True
         for some in keepers.split(max(1, _PAIRS_AT_A_TIME // 8)):
             boxes, keeper = nearby.pairs(self._columns, some)

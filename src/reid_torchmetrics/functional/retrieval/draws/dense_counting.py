@@ -57,8 +57,8 @@ class DenseCounting:
         step = max(1, min(min(_PAIRS, max_bytes // _BYTES_PER_PAIR) // len(layers.item), _MOST_BINS // size))
         self._is_ahead = np.empty((step, len(layers.item)), dtype=np.bool_)
         # The bins of a positive, and of all copies of its histogram, are consecutive.
-        first_bin = self._first_case + torch.arange(len(first_case)) % _COPIES * len(chance)
-        first_bin = first_bin + torch.arange(0, step * size, size)[:, None]
+        first_bin = self._first_case + torch.arange(len(first_case), device="cpu") % _COPIES * len(chance)
+        first_bin = first_bin + torch.arange(0, step * size, size, device="cpu")[:, None]
         self._first_bin = first_bin.to(torch.int16 if step * size <= _MOST_BINS else torch.int64)
 
     def count(

@@ -212,15 +212,15 @@ def _differences(
 ) -> dict[str, Difference]:
     weight = None if a.weight is None else a.weight.cpu()
     differences = {name: _without_rounding(*values) for name, values in pairs.values.items()}
+    of_a, of_b = a.means, b.means
     found = chances(
-        {name: values for name, values in differences.items() if _has_mean(values, weight)},
+        {name: values for name, values in differences.items() if not math.isnan(of_a[name] + of_b[name])},
         resampling,
         weight=weight,
         identities=a.query_identities.cpu() if per_identity and a.query_identities is not None else None,
         # What stands for a query without a value is the same in both means.
         substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
     )
-    of_a, of_b = a.means, b.means
     return {
         name: _difference(name, (of_a[name], of_b[name]), values, found.get(name, UNDEFINED))
         for name, values in differences.items()
@@ -231,11 +231,6 @@ def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " q
     """Differences theirs - ours; 0 for values that only rounding tells apart, as on two devices."""
     differences = theirs.double() - ours.double()
     return differences.masked_fill(differences.abs() <= ROUNDING * torch.maximum(ours.abs(), theirs.abs()), 0.0)
-
-
-def _has_mean(values: Float[Tensor, " queries"], weight: Float[Tensor, " queries"] | None) -> bool:
-    valid = ~values.isnan()
-    return bool((valid if weight is None else valid & (weight > 0)).any())
 
 
 def _difference(

@@ -78,14 +78,14 @@ def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
 
 def _joined(ground_truth: GroundTruth, names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
     """The named lists of every query, one after the other, on the CPU; a list that a query lacks is empty."""
-    none = torch.empty(0, dtype=torch.int64)
+    none = torch.empty(0, dtype=torch.int64, device="cpu")
     joined = []
     for query, lists in enumerate(ground_truth):
         parts = [none]
         for name in names:
             argument, positions = f"ground_truth[{query}][{name!r}]", lists.get(name, none)
             _checks.array_like(argument, positions)
-            positions = torch.as_tensor(positions).cpu()
+            positions = torch.as_tensor(positions, device="cpu")
             if positions.numel():  # an empty list is a tensor of floats
                 _checks.integer_labels(argument, positions)
                 _checks.in_range(argument, positions, 0, num_gallery)

@@ -34,11 +34,11 @@ def pair(a: RetrievalResults, b: RetrievalResults) -> Pairs:
     Raises:
         ValueError: other queries, another gallery, other conventions, or no number that both report.
     """
+    _check_conventions(a, b)
     names = [name for name in a.values if name in b.values]
     if not names:
         listed = (", ".join(map(repr, results.values)) for results in (a, b))
         raise ValueError("`b` must report one of the numbers of `a`, {}; got {}.".format(*listed))
-    _check_conventions(a, b)
     query_index = a.query_index.cpu()
     order = _order(query_index, b.query_index.cpu())
     # Of a model with embeddings that are not finite nothing is known but who the queries are.
@@ -53,11 +53,13 @@ def pair(a: RetrievalResults, b: RetrievalResults) -> Pairs:
 
 
 def _check_conventions(a: RetrievalResults, b: RetrievalResults) -> None:
+    our_name, their_name = (results.protocol.name.partition(" with ")[0] for results in (a, b))
+    other = "" if our_name == their_name else f"protocol {their_name!r} and not {our_name!r}, such as "
     for part, names in (("protocol", _PROTOCOL_FIELDS), ("setup", _SETUP_FIELDS)):
         for name in names:
             ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
             if ours != theirs:
-                raise ValueError(f"`b` must be evaluated as `a` was; got {name}={theirs!r} and not {ours!r}.")
+                raise ValueError(f"`b` must be evaluated as `a` was; got {other}{name}={theirs!r} and not {ours!r}.")
 
 
 def _order(ours: Int[Tensor, " ours"], theirs: Int[Tensor, " theirs"]) -> Int[Tensor, " ours"]:

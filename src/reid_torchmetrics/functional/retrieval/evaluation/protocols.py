@@ -58,7 +58,11 @@ _REID = [
     ),
     Protocol("veri776", "Liu et al., ECCV 2016, image to image as fast-reid and TransReID; as Market-1501"),
     Protocol("regdb", "Nguyen et al., Sensors 2017, as Ye et al. (AGW): no camera rule", same_camera="keep"),
-    Protocol("mars", "Zheng et al., ECCV 2016: one embedding per tracklet; as Market-1501"),
+    Protocol(
+        "mars",
+        "Zheng et al., ECCV 2016, as torchreid and AP3D compute it: one embedding per tracklet; as Market-1501. The"
+        " authors' own evaluation is `market1501_official`",
+    ),
 ]
 
 

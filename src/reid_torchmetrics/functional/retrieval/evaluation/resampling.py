@@ -100,8 +100,8 @@ def bootstrap_means(
 
 
 def _occurrences(drawn: Int[Tensor, "block drawable"]) -> Float[Tensor, "block drawable"]:
-    one = torch.ones((), dtype=torch.float64).expand(drawn.shape)
-    return torch.zeros(drawn.shape, dtype=torch.float64).scatter_add_(1, drawn, one)
+    one = torch.ones((), dtype=torch.float64, device="cpu").expand(drawn.shape)
+    return torch.zeros(drawn.shape, dtype=torch.float64, device="cpu").scatter_add_(1, drawn, one)
 
 
 def sign_flip_p_values(
@@ -114,10 +114,10 @@ def sign_flip_p_values(
     """
     observed = totals.sum(0)
     least = observed.abs() - ROUNDING * totals.abs().sum(0)
-    num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64)
+    num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64, device="cpu")
     for rows in blocks_of_rows(permutations, len(totals)):
         shape = (rows.stop - rows.start, len(totals))
-        kept = torch.randint(2, shape, generator=generator, dtype=torch.float64)
+        kept = torch.randint(2, shape, generator=generator, dtype=torch.float64, device="cpu")
         sums = 2 * (kept @ totals) - observed  # kept ones less flipped ones
         num_extreme += (sums.abs() >= least).sum(0)
     return (1 + num_extreme).double() / (1 + permutations)

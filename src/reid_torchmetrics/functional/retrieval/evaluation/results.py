@@ -86,9 +86,8 @@ class RetrievalResults:
         """
         identities = self._known("query_identities")
         is_query = torch.ones_like(identities, dtype=torch.bool) if self.weight is None else self.weight > 0
-        action = self.protocol.empty_target_action
         return {
-            name: float(mean_over_identities(values[is_query], identities[is_query], empty_target_action=action))
+            name: float(mean_over_identities(values[is_query], identities[is_query], empty_target_action=self._action))
             for name, values in self.values.items()
         }
 
@@ -144,7 +143,7 @@ class RetrievalResults:
             generator=generator,
             identities=self._known("query_identities") if per_identity else None,
             weight=self.weight,
-            empty_target_action=self.protocol.empty_target_action,
+            empty_target_action=self._action,
         )
 
     def hardest(self, n: int, *, by: str = "map") -> Int[Tensor, " hardest"]:
@@ -175,8 +174,7 @@ class RetrievalResults:
             TypeError: `num_points` is not an int.
             ValueError: `num_points` is below 2, or the tie policy is "expected".
         """
-        action = self.protocol.empty_target_action
-        return mean_precision_recall_curve(self.ranks, num_points, empty_target_action=action)
+        return mean_precision_recall_curve(self.ranks, num_points, empty_target_action=self._action)
 
     def precision_recall(self, query: int) -> tuple[Float[Tensor, " points"], Float[Tensor, " points"]]:
         """Precision and recall at each positive of one query, counted from 0; see `precision_recall_curve`.
@@ -240,8 +238,12 @@ class RetrievalResults:
         lines = [f"  {name:<12} {mean:.4f}  {self.conventions[name]}" for name, mean in self.means.items()]
         return "\n".join([head, *lines])
 
+    @property
+    def _action(self) -> str:
+        return self.counts.counting(self.protocol.empty_target_action)
+
     def _mean(self, values: Tensor) -> Tensor:
-        return mean_over_queries(values, empty_target_action=self.protocol.empty_target_action, weight=self.weight)
+        return mean_over_queries(values, empty_target_action=self._action, weight=self.weight)
 
     def _name(self, name: str | None) -> str:
         """A reported number, the first if none is named."""

@@ -194,7 +194,8 @@ def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:
         f" {counts.same_camera_only} lost every positive to the camera rule, {counts.junk} are junk",
     }[counts.total > 0, num_gallery > 0]
     asked = f"{counts.total} queries against {num_gallery} gallery items"
-    return f"No query can be evaluated, so the result is NaN: of {asked}, {why}."
+    value = "NaN, or what `empty_target_action` counts" if counts.total else "NaN"
+    return f"No query can be evaluated, so the result is {value}: of {asked}, {why}."
 
 
 NO_SAMPLE = no_query_reason(QueryCounts(0, valid=0, junk=0, not_in_gallery=0, same_camera_only=0), num_gallery=0)

@@ -68,7 +68,7 @@ def _values(name: str, ranking: Ranking, of_cmc: Ranking, protocol: Protocol) ->
 
 
 def _curve(ranking: Ranking, protocol: Protocol, max_rank: int, weight: Tensor | None) -> Float[Tensor, " max_rank"]:
-    action = protocol.empty_target_action
+    action = ranking.counts.counting(protocol.empty_target_action)
     if ranking.drawn is None:
         return cmc_curve(ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
     return mean_over_queries(ranking.drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)

@@ -23,8 +23,9 @@ def mean_over_queries(
     """Mean of one value, or one curve, per query; NaN stands for a query without positives.
 
     `empty_target_action`, TorchMetrics' word: "skip" leaves such queries out (torchreid, fast-reid, open-reid),
-    "neg" counts them as 0 (the official Market-1501 script, layumi), "pos" as 1. If no query at all has a value the
-    mean is NaN, whatever the action: nothing was measured. `weight` says how much each query counts; None: the same.
+    "neg" counts them as 0 (the official Market-1501 script, layumi), "pos" as 1. The mean is NaN where nothing counts:
+    there is no query, or no query has a value under "skip" or "error". `weight` says how much each query counts; None:
+    the same.
 
     Raises:
         ValueError: an unknown action, action "error" and queries with a positive beside queries without, or weights
@@ -50,11 +51,9 @@ def mean_of_total(
     """Mean over queries, given the `total` over the valid ones: what `mean_over_queries` and curves share."""
     _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
     _refuse_empty(empty_target_action, int(num_valid), int(num_valid + num_empty))
-    if num_valid == 0:
-        return torch.full_like(total, torch.nan)
     substitute = EMPTY_TARGET_ACTIONS[empty_target_action]
     if substitute is None:
-        return total / num_valid
+        return total / num_valid  # NaN of none
     return (total + substitute * num_empty) / (num_valid + num_empty)
 
 
@@ -75,7 +74,7 @@ def mean_over_identities(
     valid = ~values.isnan()
     _refuse_empty(empty_target_action, int(valid.sum()), len(values))
     substitute = EMPTY_TARGET_ACTIONS[empty_target_action]
-    if substitute is None or not valid.any():
+    if substitute is None:
         values, identities = values[valid], identities[valid]
     _, row, size = torch.unique(identities, return_inverse=True, return_counts=True)
     totals = torch.zeros_like(size, dtype=values.dtype).index_add_(0, row, values.nan_to_num(nan=substitute or 0.0))
@@ -95,7 +94,7 @@ def median_over_queries(values: Float[Tensor, " queries"]) -> Float[Tensor, ""]:
 
 
 def _refuse_empty(empty_target_action: str, num_valid: int, num_queries: int) -> None:
-    """Raise under "error" for queries without positives, unless all are: the mean is NaN then, as of no queries.
+    """Raise under "error" for queries without positives, unless all are: the mean is NaN then, as under "skip".
 
     Lightning's sanity check sees a part of the data, in which no query may have a positive, and must not crash.
     """

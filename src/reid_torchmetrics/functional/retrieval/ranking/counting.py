@@ -87,7 +87,7 @@ def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]
         return mask.sum(1)
     if mask.shape[1] < _LONG_ROW:
         return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))
-    return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64)
+    return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64, device="cpu")
 
 
 def negatives_before(

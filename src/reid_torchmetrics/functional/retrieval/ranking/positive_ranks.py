@@ -129,7 +129,7 @@ class PositiveRanks:
             tensor([0.5417, 0.2500], dtype=torch.float64)
         """
         check_rows(hits)
-        rows = [torch.as_tensor(row) for row in hits]
+        rows = [torch.as_tensor(row, device=getattr(row, "device", "cpu")) for row in hits]
         for query, row in enumerate(rows):
             check_hits(f"hits[{query}]", row)
         found = [row.bool().nonzero()[:, 0] + 1 for row in rows]

@@ -47,8 +47,10 @@ def _highest(scores: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tenso
         return scores.topk(k, dim=1)
     in_stripes = num_stripes * _STRIPE
     maxima = scores[:, :in_stripes].unflatten(1, (_STRIPE, num_stripes)).amax(1)
-    columns = maxima.topk(k, sorted=False).indices[:, None] + torch.arange(0, in_stripes, num_stripes)[:, None]
-    left_over = torch.arange(in_stripes, scores.shape[1]).expand(len(scores), -1)
+    columns = (
+        maxima.topk(k, sorted=False).indices[:, None] + torch.arange(0, in_stripes, num_stripes, device="cpu")[:, None]
+    )
+    left_over = torch.arange(in_stripes, scores.shape[1], device="cpu").expand(len(scores), -1)
     columns = torch.cat([columns.flatten(1), left_over], dim=1)
     best, places = scores.gather(1, columns).topk(k, dim=1)
     return best, columns.gather(1, places)

@@ -152,8 +152,8 @@ def _by_runs(
     # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
     parts = [torch.cat([part.long() for part in pair]) for pair in zip(positives, junk, strict=True)]
     sorted_parts = [part.sort() for part in parts]
-    none = torch.empty(0, dtype=torch.int64)
-    run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64)
+    none = torch.empty(0, dtype=torch.int64, device="cpu")
+    run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64, device="cpu")
     is_junk = [part.indices >= len(listed) for part, listed in zip(sorted_parts, positives, strict=True)]
     return Relevance(
         num_gallery=num_gallery,
@@ -162,7 +162,7 @@ def _by_runs(
         order=torch.cat([none, *(part.values for part in sorted_parts)]),
         run_start=segments.starts(run_length),
         run_length=run_length,
-        is_junk=torch.zeros(len(parts), dtype=torch.bool),
+        is_junk=torch.zeros(len(parts), dtype=torch.bool, device="cpu"),
         listed_junk=torch.cat([none.bool(), *is_junk]),
         self_index=_long(self_index),
     )

@@ -41,6 +41,10 @@ class QueryCounts:
     not_ranked: int = 0
     """queries that were not ranked at all, because embeddings are not finite; then none of the above is known"""
 
+    def counting(self, empty_target_action: str) -> str:
+        """What a query without positives counts in a mean: nothing if it was not ranked, whatever was chosen."""
+        return "skip" if self.not_ranked else empty_target_action
+
 
 @dataclass(frozen=True)
 class LabelRule:

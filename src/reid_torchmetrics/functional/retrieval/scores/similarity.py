@@ -203,7 +203,15 @@ class Custom(Similarity):
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write what the user's function returns into `out`."""
-        scores = self._function(query, gallery)
+        try:
+            scores = self._function(query, gallery)
+        except RuntimeError as error:
+            if type(error) is not RuntimeError:  # not a matter of shapes, such as a lack of memory
+                raise
+            blocks = f"queries {list(query.shape)} and gallery items {list(gallery.shape)}"
+            raise RuntimeError(
+                f"`similarity` must return scores of shape {list(out.shape)} for {blocks}; got RuntimeError: {error}"
+            ) from error
         if not isinstance(scores, Tensor) or not scores.is_floating_point():
             came = scores.dtype if isinstance(scores, Tensor) else type(scores).__name__
             raise TypeError(f"`similarity` must return a floating point tensor; got {came}.")

@@ -27,7 +27,7 @@ def warn_if_padded(world: World, samples: Samples) -> None:
         return None, ends.view(torch.int64).flatten().tolist()
 
     _, table = world.guarded_all_gather(look)
-    ends = torch.tensor(table).view(torch.float64).view(world.size, 2, 2, _NUM_FEATURES)
+    ends = torch.tensor(table, device="cpu").view(torch.float64).view(world.size, 2, 2, _NUM_FEATURES)
     if _look_padded(ends) and world.process == 0:
         _say_so()  # a warning may be an error
 
@@ -35,7 +35,7 @@ def warn_if_padded(world: World, samples: Samples) -> None:
 def _ends(samples: Samples, role: int) -> Tensor:
     """Number of all samples, labels and a fingerprint of the embedding of the first and the last sample of a role."""
     positions = (samples.roles & role > 0).nonzero()[:, 0]
-    ends = torch.full((2, _NUM_FEATURES), torch.nan, dtype=torch.float64)
+    ends = torch.full((2, _NUM_FEATURES), torch.nan, dtype=torch.float64, device="cpu")
     if len(positions):
         chosen = torch.stack([positions[0], positions[-1]])
         rows = samples.rows(chosen).read(slice(0, 2), torch.float64)
