@@ -1,0 +1,260 @@
+"""Looks for warnings where nothing is amiss, in many random problems: `python -m tests.fuzz_warnings [problems]`.
+
+Not a part of the test suite. It writes how many problems of each kind were looked at and which of them warned, and
+exits with 1 if one did. What the data truly lack is no false alarm: that no query can be evaluated, that an image has
+many detections.
+"""
+
+import argparse
+import itertools
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from random import Random
+
+import torch
+from torch import Tensor
+from torch.utils.data import DistributedSampler
+
+from reid_torchmetrics import DetectionMAP, ReIDMetrics, UnpaddedDistributedSampler, VocMAP, YoloMAP
+from reid_torchmetrics.functional.retrieval import evaluate
+from tests.distributed.processes import Processes
+from tests.metrics.detection.detection_samples import images
+from tests.metrics.detection.keypoint_samples import keypoint_images
+from tests.metrics.detection.mask_samples import mask_images
+
+TRUE = ("No query can be evaluated", "Encountered more than", "Mean of empty slice")
+
+
+@contextmanager
+def strictly():
+    """Let every warning but true ones be an error: those that are given once are found in every problem."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for message in TRUE:
+            warnings.filterwarnings("ignore", message=message)
+        yield
+
+
+# Embeddings of [samples, dim], given a random number of samples.
+MODELS: dict[str, Callable[[int, Tensor], Tensor]] = {
+    "untrained": lambda dim, identities: torch.randn(len(identities), dim),
+    "trained": lambda dim, identities: (
+        torch.eye(64)[identities % 64][:, :dim] + 0.3 * torch.randn(len(identities), dim)
+    ),
+    "collapsed": lambda dim, identities: torch.ones(len(identities), dim) + 1e-6 * torch.randn(len(identities), dim),
+    "constant": lambda dim, identities: torch.ones(len(identities), dim),
+    "perfect": lambda dim, identities: torch.eye(64)[identities % 64],
+    "binary": lambda dim, identities: torch.randn(len(identities), dim).sign(),
+    "of zeros": lambda dim, identities: torch.randn(len(identities), dim) * (torch.rand(len(identities), 1) > 0.3),
+    "half": lambda dim, identities: torch.randn(len(identities), dim).half(),
+    "with duplicates": lambda dim, identities: torch.randn(len(identities), dim)[_some_twice(len(identities))],
+}
+
+
+def _some_twice(length: int) -> Tensor:
+    """Positions, one in five of which is that of another sample: files that a data set has twice."""
+    positions = torch.arange(length)
+    return torch.where(torch.rand(length) < 0.2, torch.randint(length, (length,)), positions)
+
+
+def samples(random: Random, model: str) -> dict[str, Tensor]:
+    torch.manual_seed(random.getrandbits(32))
+    length, dim = random.choice((2, 3, 5, 12, 40, 100)), random.choice((1, 4, 32))
+    identities = torch.randint(random.choice((1, 2, 6, 30)), (length,))
+    given = {"embeddings": MODELS[model](dim, identities), "identities": identities}
+    if model == "with duplicates":  # with their labels
+        same = (given["embeddings"][:, None] == given["embeddings"]).all(2).int().argmax(1)
+        given["identities"] = identities[same]
+    if random.random() < 0.5:
+        given["cameras"] = torch.randint(3, (length,))
+    if random.random() < 0.7:
+        given["is_query"] = torch.rand(length) < 0.3
+    return given
+
+
+def noisy(embeddings: Tensor) -> Tensor:
+    """The same images in another batch: rounded otherwise."""
+    return (embeddings.double() * (1 + 1e-6 * torch.randn_like(embeddings, dtype=torch.float64))).to(embeddings.dtype)
+
+
+def update(metric: ReIDMetrics, given: dict[str, Tensor], positions: Tensor, size: int) -> None:
+    for part in positions.split(size):
+        metric.update(**{name: values[part] for name, values in given.items()})
+
+
+def retrieval(random: Random, model: str) -> None:
+    """Epochs of a metric in batches, then one call; an index where a sampler repeats samples."""
+    metric, given = ReIDMetrics(), samples(random, model)
+    positions, size = torch.randperm(len(given["identities"])), random.choice((1, 7, 64))
+    if random.random() < 0.5:
+        given["index"] = torch.arange(len(positions)) * random.choice((1, 3)) - 5
+        repeated = positions[: random.choice((0, 0, 1, 4))]
+    else:
+        repeated = positions[:0]
+    for _ in range(random.choice((1, 2))):
+        metric.reset()
+        update(metric, given, positions, size)
+        again = given | {"embeddings": noisy(given["embeddings"])}  # a sampler with repetitions, on one process
+        update(metric, again, repeated, size)
+        metric.compute()
+        given["embeddings"] = given["embeddings"] + 1  # the next epoch
+    metric.results(nearest=3)
+    if "is_query" in given and 0 < int(given["is_query"].sum()) < len(positions):
+        sides = [
+            {name: values[mask] for name, values in given.items()} for mask in (given["is_query"], ~given["is_query"])
+        ]
+        labels = [side["identities"] for side in sides]
+        evaluate(sides[0]["embeddings"], sides[1]["embeddings"], *labels)
+
+
+def augmented(random: Random, model: str) -> None:
+    """Test-time augmentation: two views of each image, as samples of their own or as their mean."""
+    given = samples(random, model)
+    views = given["embeddings"], noisy(given["embeddings"]) + 0.01
+    metric, length = ReIDMetrics(), len(given["identities"])
+    for view, embeddings in enumerate(views):
+        own = {"index": torch.arange(length) + view * length}
+        metric.update(**(given | {"embeddings": embeddings} | own))
+    metric.compute()
+
+
+def sharded(process: int, size: int, first: int, problems: int, model: str) -> list[str]:
+    """What warned on several processes: with and without padding."""
+    found = []
+    for seed in range(first, first + problems):
+        random = Random(seed)  # noqa: S311 - no secret
+        given = samples(random, model)
+        length = len(given["identities"])
+        kind = random.choice(("padded, with index", "unpadded", "in two halves", "all on one"))
+        if kind == "padded, with index":
+            given["index"] = torch.arange(length)
+            own = [*DistributedSampler(range(length), size, process, shuffle=random.random() < 0.5)]
+            given["embeddings"] = noisy(given["embeddings"]) if process else given["embeddings"]
+        elif kind == "unpadded":
+            own = [*UnpaddedDistributedSampler(range(length), size, process, shuffle=False)]
+        elif kind == "in two halves":
+            own = [*range(length * process // size, length * (process + 1) // size)]
+        else:
+            own = [*range(length)] if process == 0 else []
+        metric = ReIDMetrics()
+        try:
+            with strictly():
+                update(metric, given, torch.tensor(own, dtype=torch.int64), random.choice((1, 7, 64)))
+                metric.compute()
+        except Exception as error:  # noqa: BLE001 - told
+            found.append(f"{seed} ({kind}, {length} samples): {error}")
+    return found
+
+
+def boxes(random: Random) -> tuple[list[dict], list[dict], dict]:
+    """Images, and options of `DetectionMAP`."""
+    seed, number = random.getrandbits(20), random.choice((1, 2, 5, 12))
+    kind = random.choice(("boxes", "boxes", "keypoints", "masks"))
+    if kind == "keypoints":
+        return *keypoint_images(seed, number), {"iou_type": "keypoints"}
+    if kind == "masks":
+        return *mask_images(seed, number), {"iou_type": "segm"}
+    return *images(seed, number, with_ids=random.random() < 0.5), {}
+
+
+def change(random: Random, preds: list[dict], target: list[dict]) -> None:
+    """What a network that has not learned gives, or a data set without much in it."""
+    torch.manual_seed(random.getrandbits(32))
+    kind = random.choice(("as they are", "untrained", "one label", "nothing found", "nothing there", "tiny", "wide"))
+    for found, true in zip(preds, target, strict=True):
+        if kind == "untrained":
+            found["labels"] = torch.randint(90, found["labels"].shape)
+            found["scores"] = torch.rand(found["scores"].shape) * 0.02
+            if "boxes" in found:
+                corners = torch.rand(len(found["boxes"]), 2) * random.choice((0.5, 5, 50))
+                found["boxes"] = torch.cat([corners, corners + torch.rand(len(corners), 2)], 1)
+        if kind == "one label":
+            for side in (found, true):
+                side["labels"] = torch.zeros_like(side["labels"])
+        if kind in ("nothing found", "nothing there"):
+            side = found if kind == "nothing found" else true
+            side.update(
+                {name: values[:0] for name, values in side.items() if isinstance(values, Tensor) and values.ndim}
+            )
+        if kind in ("tiny", "wide") and "boxes" in true:
+            factor = 0.05 if kind == "tiny" else 40.0
+            for side in (found, true):
+                if "boxes" in side and "keypoints" not in side and "masks" not in side:
+                    side["boxes"] = side["boxes"] * factor + 30
+                    side.pop("area", None)
+
+
+def detection(random: Random, _: str) -> None:
+    preds, target, options = boxes(random)
+    change(random, preds, target)
+    kinds = [DetectionMAP] if options else [DetectionMAP, VocMAP, YoloMAP]
+    for kind in kinds:
+        metric = kind(**options)
+        for first in range(0, len(preds), size := random.choice((1, 4, 20))):
+            metric.update(preds[first : first + size], target[first : first + size])
+        metric.compute()
+
+
+def sharded_images(process: int, size: int, first: int, problems: int, _: str) -> list[str]:
+    found = []
+    for seed in range(first, first + problems):
+        random = Random(seed)  # noqa: S311 - no secret
+        preds, target, options = boxes(random)
+        change(random, preds, target)
+        own = range(process, len(preds), size)
+        with_ids = "image_id" in target[0]
+        if with_ids:
+            own = [*DistributedSampler(range(len(preds)), size, process, shuffle=False)]
+        metric = DetectionMAP(**options)
+        try:
+            with strictly():
+                metric.update([preds[place] for place in own], [target[place] for place in own])
+                metric.compute()
+        except Exception as error:  # noqa: BLE001 - told
+            found.append(f"{seed} ({len(preds)} images, ids {with_ids}): {error}")
+    return found
+
+
+def alone(function: Callable[[Random, str], None], first: int, problems: int, model: str) -> list[str]:
+    found = []
+    for seed in range(first, first + problems):
+        try:
+            with strictly():
+                function(Random(seed), model)  # noqa: S311 - no secret
+        except Exception as error:  # noqa: BLE001, PERF203 - told
+            found.append(f"{seed}: {type(error).__name__}: {error}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("problems", nargs="?", type=int, default=1000)
+    parser.add_argument("first", nargs="?", type=int, default=0)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    pool, failed = Processes(), 0
+    ways = [
+        *itertools.product((retrieval, augmented, sharded), MODELS),
+        (detection, "images"),
+        (sharded_images, "images"),
+    ]
+    for way, model in ways:
+        start = time.perf_counter()
+        if way in (sharded, sharded_images):
+            found, *_ = pool.run(2, way, asked.first, asked.problems, model)
+        else:
+            found = alone(way, asked.first, asked.problems, model)
+        seconds = time.perf_counter() - start
+        lines = [f"{way.__name__}, {model}: {len(found)} of {asked.problems} in {seconds:.0f} s", *found[:3]]
+        sys.stdout.write("\n    ".join(lines) + "\n")
+        sys.stdout.flush()
+        failed += len(found)
+    pool.stop()
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
