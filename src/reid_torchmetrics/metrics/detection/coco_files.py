@@ -48,8 +48,8 @@ class CocoFiles(ABC):
         """Read detections and ground truths from COCO's files, as `update` takes them with `box_format="xywh"`.
 
         Unlike TorchMetrics it keeps the images without ground truth, on which every detection is wrong, gives the
-        values as float64, as they are in the files, and gives `image_id`. An area of 0 becomes 1.2e-38, for 0 is none in
-        `update`. Of keypoints it gives `num_keypoints`, which says what counts to pycocotools.
+        values as float64, as they are in the files, and gives `image_id`. An area of 0 becomes 1.2e-38, because to
+        `update` 0 is none. Of keypoints it gives `num_keypoints`, which tells pycocotools what counts.
 
         Args:
             coco_preds: path of a list of results; those of masks alone have the boxes of their masks.
