@@ -34,6 +34,7 @@ from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.packing import Batch, pack
 from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
+from reid_torchmetrics.metrics.detection.units import Units
 from reid_torchmetrics.metrics.detection.unsound_shapes import without_unsound_objects
 
 _NUM_LIMITS = 3
@@ -60,6 +61,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         "_computed",
         "_forward_cache",
         "_shape_types",
+        "_units",
     ]
 
     warn_on_many_detections = True
@@ -80,6 +82,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         self.box_format, self.num_dropped, self._has_warned = box_format, 0, False
         self.iou_type: tuple[str, ...] = ("bbox",)
+        self._units = Units()
         if max_detection_thresholds is not None:  # there are evaluators without limits
             self._set_limits(max_detection_thresholds)
         for name, empty in STATES.items():
@@ -160,6 +163,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         if "bbox" not in self.iou_type:
             shapes = shapes.with_boxes()
         batch = pack(shapes.preds, shapes.target, self.box_format, self.device)
+        self._units.note(shapes, batch.states)
         return batch._replace(states=batch.states | shapes.states(batch.states), num_dropped=num_dropped)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
@@ -221,14 +225,18 @@ class BoxMetric(GrowingStates, CocoFiles):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return match_sharded_images(
+        states = self._states()
+        matched = match_sharded_images(
             self._world,
-            self._states(),
+            states,
             self._images_device(),
             request,
             accept=self._accept,
             describe=lambda: self._settings(request),
         )
+        if self._world.process == 0 and self._states_before_forward is None:
+            self._units.look(matched, states, self.box_format, self._images, reported=vars(self).get("metric"))
+        return matched
 
     def _by_workers(self, work: Callable[[], Result]) -> Result:
         """Do all work with images on the CPU on one of our threads, but for what talks to other processes."""

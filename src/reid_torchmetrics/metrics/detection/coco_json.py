@@ -160,7 +160,7 @@ def _keypoints(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> Tenso
 
 def _num_keypoints(row: Mapping[str, Any]) -> int:
     """What the row says, whatever is visible: COCO's API ignores objects that have 0."""
-    return row.get("num_keypoints", sum(visibility > 0 for visibility in row["keypoints"][2::3]))
+    return int(row.get("num_keypoints", sum(visibility > 0 for visibility in row["keypoints"][2::3])))
 
 
 SHAPE_READERS = {"segm": ("masks", _run_lengths), "keypoints": ("keypoints", _keypoints)}

@@ -14,6 +14,7 @@ from reid_torchmetrics.metrics.detection.image_boxes import Asked, DictsOfSides
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 from reid_torchmetrics.metrics.detection.single_values import SingleValue
 from reid_torchmetrics.metrics.detection.single_values import prefix as before
+from reid_torchmetrics.metrics.detection.units import Units
 
 _OF_POINTS = ("precision_50", "recall_50", "f1_50")
 
@@ -79,6 +80,9 @@ class DetectionMetrics(MetricCollection):
             name: DetectionMAP(metric=metric, confidence=confidence if metric in points else None, **options)
             for name, metric in metrics.items()
         }
+        units = Units([*metrics.values()])
+        for member in members.values():
+            member._units = units  # noqa: SLF001 - of the same room
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)
