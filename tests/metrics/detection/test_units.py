@@ -53,7 +53,7 @@ def test_shares_against_pixels_get_a_warning(metric):
 @pytest.mark.parametrize("options", [{}, {"metric": "map_small"}, {"metric": "mar_large/2"}])
 def test_shares_on_both_sides_get_a_warning_where_sizes_are_asked_for(options):
     preds, target = map(in_shares, GIVEN)
-    message = r"lie within \[0, 1\], but area ranges are in square pixels, so `map_small` says .* `area_ranges=\{\"all\": \(0, 1e10"
+    message = r"lie within \[0, 1\], but area ranges are in square pixels, so .* `area_ranges=\{\"all\": \(0, 1e10"
     with pytest.warns(UserWarning, match=message) as told:
         fed(DetectionMAP(**options), preds, without(target, "area")).compute()
     assert len(told) == 1

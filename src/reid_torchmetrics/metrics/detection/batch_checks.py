@@ -148,6 +148,36 @@ def check_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.dev
             _check_device(name, item[key], device)
 
 
+def check_crowds(target: Sequence[Mapping[str, Any]]) -> None:
+    """Raise unless the crowds of all images, which are right otherwise, are 0 or 1."""
+    for position, item in enumerate(target):
+        if item.get("iscrowd") is not None:
+            _check_crowds(f"target[{position}]['iscrowd']", item["iscrowd"])
+
+
+def _check_crowds(name: str, value: Tensor) -> None:
+    if (row := _first((value != 0) & (value != 1))) is not None:
+        raise ValueError(f"`{name}` must be 0 or 1; got {value[row].item()} in row {row}.")
+
+
+def check_same_ids(preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
+    """Raise if detections have another `image_id` than the ground truths, as far as the host knows both."""
+    for position, sides in enumerate(zip(preds, target, strict=True)):
+        if all("image_id" in item for item in sides):
+            found, true = (_on_host(item["image_id"]) for item in sides)
+            if found != true and None not in (found, true):
+                raise ValueError(
+                    f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {true!r}; got {found!r}."
+                )
+
+
+def _on_host(value: Any) -> Any:
+    """An `image_id`, None where it is on another device or is none, which is said elsewhere."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.item() if value.numel() == 1 and value.device.type == "cpu" else None
+
+
 def _check_image(
     name: str, item: Mapping[str, Any], box_format: str, device: torch.device | None, *, has_scores: bool
 ) -> torch.device | None:
@@ -168,6 +198,8 @@ def _check_image(
     for key in ("scores", "iscrowd", "area"):
         if key in columns:
             _check_finite(f"{name}['{key}']", item[key])
+    if "iscrowd" in columns:
+        _check_crowds(f"{name}['iscrowd']", item["iscrowd"])
     return device
 
 
@@ -230,8 +262,13 @@ def sides_of(boxes: Tensor, box_format: str) -> Tensor:
 
 
 def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
-    """Whether all values are finite and no box has a negative size; a NaN is the least and the largest where it is."""
-    ends: list[Tensor] = []
+    """Whether all values are finite, no box has a negative size, and crowds are 0 or 1, if they are not yet bool.
+
+    A NaN is the least and the largest where it is.
+    """
+    crowds = batch["ground_truth_crowds"]
+    ends = [*crowds.aminmax()] if len(crowds) and crowds.dtype != torch.bool else []
+    num_flags = len(ends)
     for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
         if len(boxes):
             ends += sides_of(boxes, box_format).aminmax()
@@ -244,7 +281,8 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     if ends[0].dtype not in (torch.float32, torch.float64):
         ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
     values = torch.stack(ends).tolist()  # the one synchronization
-    return all(map(math.isfinite, values)) and min(values[:num_sides]) >= 0
+    are_flags = {*values[:num_flags]} <= {0, 1}
+    return are_flags and all(map(math.isfinite, values)) and min(values[num_flags:num_sides]) >= 0
 
 
 def _shape(value: Tensor) -> str:

@@ -127,7 +127,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
                 [detections], int.
             target: for each image a dict of `boxes` [ground truths, 4] and `labels` [ground truths], int, and, where
-                there are, `iscrowd` [ground truths], other than 0 for a region with many objects, `area`
+                there are, `iscrowd` [ground truths], 1 for a region with many objects and 0 otherwise, `area`
                 [ground truths], which decides on the area range, where it is not positive that of the mask, or width
                 times height, and `image_id`, an int, a tensor of one or a str: the number or the name of the image in
                 its data set, of one kind for all images, or for none. Of images with the same `image_id` the first

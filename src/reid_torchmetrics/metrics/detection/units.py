@@ -28,8 +28,8 @@ _PIXELS, _MOST = 2, 0.9  # sides of boxes in pixels are longer, in most boxes
 _LEAST_SHARE = 1e-9  # an area that is less stands for 0
 
 _TEXTS = {
-    "mixed": "All {0} boxes of `{1}` that were looked at lie within [0, 1], those of `{2}` do not: some seem to be shares"
-    " of the image, the others pixels. Multiply the shares by the image's width and height.",
+    "mixed": "All {0} boxes of `{1}` that were looked at lie within [0, 1], those of `{2}` do not: some seem to be"
+    " shares of the image, the others pixels. Multiply the shares by the image's width and height.",
     "sizes": "All {0} boxes that were looked at lie within [0, 1], but area ranges are in square pixels, so `map_small`"
     ' says nothing. Give boxes in pixels, or `area_ranges={{"all": (0, 1e10)}}` for the numbers without sizes.',
     "area": "Every `area`, of {0} that were looked at, is below 1 though boxes are in pixels: it seems to be a share of"
