@@ -22,6 +22,7 @@ BOX_DTYPES = (
 LABEL_DTYPES = BOX_DTYPES[4:]
 SCORE_DTYPES = BOX_DTYPES[:4]
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
+_FEW = 1 << 7  # numbers that are listed in less time than their ends are found
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 
 
@@ -162,9 +163,9 @@ def _check_crowds(name: str, value: Tensor) -> None:
 
 def check_same_ids(preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
     """Raise if detections have another `image_id` than the ground truths, as far as the host knows both."""
-    for position, sides in enumerate(zip(preds, target, strict=True)):
-        if all("image_id" in item for item in sides):
-            found, true = (_on_host(item["image_id"]) for item in sides)
+    for position, item in enumerate(preds):
+        if "image_id" in item and "image_id" in target[position]:
+            found, true = _on_host(item["image_id"]), _on_host(target[position]["image_id"])
             if found != true and None not in (found, true):
                 raise ValueError(
                     f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {true!r}; got {found!r}."
@@ -267,7 +268,8 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     A NaN is the least and the largest where it is.
     """
     crowds = batch["ground_truth_crowds"]
-    ends = [*crowds.aminmax()] if len(crowds) and crowds.dtype != torch.bool else []
+    is_open, on_host = crowds.dtype != torch.bool and len(crowds) > 0, crowds.device.type == "cpu"
+    ends = [*crowds.float().aminmax()] if is_open and not on_host else []
     num_flags = len(ends)
     for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
         if len(boxes):
@@ -281,8 +283,14 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     if ends[0].dtype not in (torch.float32, torch.float64):
         ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
     values = torch.stack(ends).tolist()  # the one synchronization
-    are_flags = {*values[:num_flags]} <= {0, 1}
-    return are_flags and all(map(math.isfinite, values)) and min(values[num_flags:num_sides]) >= 0
+    flags = _some_values(crowds) if is_open and on_host else values[:num_flags]
+    return {*flags} <= {0, 1} and all(map(math.isfinite, values)) and min(values[num_flags:num_sides]) >= 0
+
+
+def _some_values(flags: Tensor) -> list[float]:
+    """All values of a few, and the least and the largest of many."""
+    few: list[float] = (flags if len(flags) <= _FEW else torch.stack(flags.aminmax())).tolist()
+    return few
 
 
 def _shape(value: Tensor) -> str:

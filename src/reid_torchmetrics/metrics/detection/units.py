@@ -34,8 +34,8 @@ _TEXTS = {
     ' says nothing. Give boxes in pixels, or `area_ranges={{"all": (0, 1e10)}}` for the numbers without sizes.',
     "area": "Every `area`, of {0} that were looked at, is below 1 though boxes are in pixels: it seems to be a share of"
     " the image. Give it in square pixels, or leave it out.",
-    "keypoints": "Most labeled keypoints of ground truths, {0} of {1}, lie outside of the box of their object. Give"
-    " `keypoints` and `boxes` in the same units, and boxes in `box_format`.",
+    "keypoints": "Most labeled keypoints of ground truths, {0} of {1}, lie within [0, 1] and outside of the box of the"
+    " object: they seem to be shares of the image. Multiply them by its width and height.",
     "rotated": "Most angles of `rotated_boxes`, {0} of {1}, are beyond 2 pi: they seem to be degrees. Give radians, for"
     " instance by `torch.deg2rad`.",
     "segm": "The masks of {0} of {1} images have several values and no 0, but all that is not 0 belongs to a mask. Give"
@@ -85,8 +85,10 @@ class Units:
         """
         if not self._has_told_labels:  # members of a collection share matches: the first tells
             self._has_told_labels = matched.once("labels", lambda: _warn_of_labels(matched, images))
+        if self._is_sure or not states["detection_counts"]:
+            return
         found, true = (_some(states[f"{side}_boxes"]) for side in ("detection", "ground_truth"))
-        if self._is_sure or min(len(found), len(true)) < _LEAST_OBJECTS:
+        if min(len(found), len(true)) < _LEAST_OBJECTS:
             return
         self._is_sure = True
         for name, batches in self._noted.items():
@@ -111,10 +113,8 @@ def _warn(name: str, *values: object) -> None:
 
 def _some(blocks: Sequence[Tensor]) -> Tensor:
     """Rows of batches that are spread over all of them."""
-    chosen = [block[:_MOST_ROWS] for block in blocks[:: max(1, -(-len(blocks) // _MOST_BATCHES))]]
-    return (
-        chosen[0] if len(chosen) == 1 else torch.cat([each.to(chosen[0].device) for each in chosen or [torch.empty(0)]])
-    )
+    chosen = [block[:_MOST_ROWS] for block in blocks[:: -(-len(blocks) // _MOST_BATCHES)]]
+    return chosen[0] if len(chosen) == 1 else torch.cat([each.to(chosen[0].device) for each in chosen])
 
 
 def _unit_of(boxes: Tensor, box_format: str) -> str | None:
@@ -153,14 +153,14 @@ def _warn_of_labels(matched: Matched, images: Callable[[], Images]) -> bool:
 
 
 def _outside(found: Sequence[Tensor], true: Sequence[Tensor], boxes: Tensor) -> Tensor:  # noqa: ARG001
-    """Labeled keypoints of ground truths beyond the box of their object by a hundredth of it, and all, [1, 2]."""
+    """Labeled keypoints of ground truths that are shares, for they lie outside of the boxes, and all, [1, 2]."""
     if not true:
         return boxes.new_zeros((1, 2), dtype=torch.int64)
     points = torch.cat([*true]).to(boxes.device)
-    is_labeled = points[:, :, 2] > 0
-    low, size = boxes[:, None, :2], boxes[:, None, 2:]
-    is_beyond = ((points[:, :, :2] - low - size / 2).abs() > size * (0.5 + _ROUNDING)).any(2)
-    return torch.stack([(is_beyond & is_labeled).sum(), is_labeled.sum()])[None]
+    places, is_labeled = points[:, :, :2], points[:, :, 2] > 0
+    low, high = boxes[:, None, :2] - _ROUNDING, (boxes[:, None, :2] + boxes[:, None, 2:]) + _ROUNDING
+    is_share = ((places - 0.5).abs() <= 0.5 + _ROUNDING).all(2) & ((places < low) | (places > high)).any(2)
+    return torch.stack([(is_share & is_labeled).sum(), is_labeled.sum()])[None]
 
 
 def _turned(found: Sequence[Tensor], true: Sequence[Tensor], boxes: Tensor) -> Tensor:
