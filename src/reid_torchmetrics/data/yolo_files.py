@@ -69,7 +69,7 @@ def read_yolo(
     preds, target = [], []
     for name, (of_results, of_labels) in zip(names, objects, strict=True):
         size = _size(image_sizes, name)
-        scores = torch.tensor([each.confidence for each in of_results], dtype=torch.float64)
+        scores = torch.tensor([each.confidence for each in of_results], dtype=torch.float64, device="cpu")
         preds.append(_columns(of_results, size) | {"scores": scores})
         target.append(_columns(of_labels, size) | {"image_id": name})
     return preds, target
@@ -135,9 +135,9 @@ def _leaves(box: Sequence[float]) -> bool:
 
 
 def _columns(objects: Sequence[_Object], size: tuple[int, int]) -> dict[str, Any]:
-    corners = torch.tensor([_corners(each.numbers) for each in objects], dtype=torch.float64).view(-1, 4)
-    boxes = corners * torch.tensor([*size, *size], dtype=torch.float64)
-    return {"boxes": boxes, "labels": torch.tensor([each.label for each in objects], dtype=torch.int64)}
+    corners = torch.tensor([_corners(each.numbers) for each in objects], dtype=torch.float64, device="cpu").view(-1, 4)
+    boxes = corners * torch.tensor([*size, *size], dtype=torch.float64, device="cpu")
+    return {"boxes": boxes, "labels": torch.tensor([each.label for each in objects], dtype=torch.int64, device="cpu")}
 
 
 def _corners(numbers: Sequence[float]) -> list[float]:

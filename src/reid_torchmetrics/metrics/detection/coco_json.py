@@ -108,7 +108,9 @@ def read(
         preds.append(_detections(found[number], has_boxes=has_boxes[0]) | of_found)
         target.append(_ground_truths(true[number], number, has_boxes=has_boxes[1]) | of_true)
         if "keypoints" in shapes:
-            target[-1]["num_keypoints"] = torch.tensor([*map(_num_keypoints, true[number])], dtype=torch.int64)
+            target[-1]["num_keypoints"] = torch.tensor(
+                [*map(_num_keypoints, true[number])], dtype=torch.int64, device="cpu"
+            )
     return preds, target
 
 
@@ -173,7 +175,10 @@ def _detections(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, 
 
 def _ground_truths(rows: list[Mapping[str, Any]], image: int | str, *, has_boxes: bool) -> dict[str, Any]:
     areas = [max(row["area"], _LEAST_AREA) if "area" in row else 0 for row in rows]
-    optional = {"iscrowd": _column(rows, "iscrowd", torch.int64), "area": torch.tensor(areas, dtype=torch.float64)}
+    optional = {
+        "iscrowd": _column(rows, "iscrowd", torch.int64),
+        "area": torch.tensor(areas, dtype=torch.float64, device="cpu"),
+    }
     return _boxes(rows, has_boxes=has_boxes) | optional | {"image_id": image}
 
 
