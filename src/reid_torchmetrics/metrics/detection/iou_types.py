@@ -183,9 +183,9 @@ class KeypointType(ShapeType):
 
     def true_areas(self, true: Keypoints, areas: Tensor, counts: Tensor | None) -> Tensor:
         """See `ShapeType`: an object without a labeled keypoint does not count, unless the numbers say otherwise."""
-        if counts is None:
-            counts = true.points.new_zeros(0) if true.is_labeled is None else true.is_labeled.sum(1)
-        return areas.masked_fill(counts.view(-1).to(areas.device) == 0, -1)
+        if counts is not None:
+            return areas.masked_fill(counts.view(-1) == 0, -1)
+        return areas if true.is_labeled is None else areas.masked_fill(~true.is_labeled.any(1), -1)
 
 
 @dataclass(frozen=True)

@@ -92,19 +92,12 @@ class Units:
             return
         self._is_sure = True
         for name, batches in self._noted.items():
-            for odd, num in torch.stack(batches).sum(0).tolist():
+            for odd, num in torch.stack([each.cpu() for each in batches]).sum(0).tolist():
                 if num >= _LEAST_OBJECTS and 2 * odd > num:
                     _warn(name, odd, num)
         names = self._reported if reported is None or self._reported else [reported]
         area = float(_some(states["ground_truth_areas"]).amax())
-        units = [_unit_of(each, box_format) for each in (found, true)]
-        if {*units} == {"shares", "pixels"}:
-            sides = ("preds", "target") if units[0] == "shares" else ("target", "preds")
-            _warn("mixed", len(found if units[0] == "shares" else true), *sides)
-        elif units == ["shares"] * 2 and area <= 1 and _has_sizes(matched.request, names):
-            _warn("sizes", len(found) + len(true))
-        elif units[1] == "pixels" and _LEAST_SHARE < area < 1:
-            _warn("area", len(true))
+        _warn_of_boxes(found, true, area, box_format, has_sizes=_has_sizes(matched.request, names))
 
 
 def _warn(name: str, *values: object) -> None:
@@ -117,13 +110,32 @@ def _some(blocks: Sequence[Tensor]) -> Tensor:
     return chosen[0] if len(chosen) == 1 else torch.cat([each.to(chosen[0].device) for each in chosen])
 
 
-def _unit_of(boxes: Tensor, box_format: str) -> str | None:
-    """What boxes are surely given in, if anything: neither those of one size nor those of whole numbers are shares."""
+def _warn_of_boxes(found: Tensor, true: Tensor, area: float, box_format: str, *, has_sizes: bool) -> None:
+    """Warn of boxes, or of the largest area that ground truths were given, that seem to be shares of the image."""
+    within = _are_within(found), _are_within(true)
+    if not (any(within) or _LEAST_SHARE < area < 1):  # as a rule
+        return
+    units = [_unit_of(*each, box_format) for each in zip((found, true), within, strict=True)]
+    if {*units} == {"shares", "pixels"}:
+        sides = ("preds", "target") if units[0] == "shares" else ("target", "preds")
+        _warn("mixed", len(found if units[0] == "shares" else true), *sides)
+    elif units == ["shares"] * 2 and area <= 1 and has_sizes:
+        _warn("sizes", len(found) + len(true))
+    elif units[1] == "pixels" and _LEAST_SHARE < area < 1:
+        _warn("area", len(true))
+
+
+def _are_within(boxes: Tensor) -> bool:
+    """Whether all numbers are from 0 to 1."""
     low, high = torch.stack(boxes.aminmax()).tolist()
+    return bool(low >= -_ROUNDING and high <= 1 + _ROUNDING)
+
+
+def _unit_of(boxes: Tensor, is_within: bool, box_format: str) -> str | None:
+    """What boxes are surely given in, if anything: neither those of one size nor those of whole numbers are shares."""
     sides = sides_of(boxes, box_format)
-    if low >= -_ROUNDING and high <= 1 + _ROUNDING:
-        is_varied = (sides != sides[0]).any() & (boxes != boxes.floor()).any()
-        return "shares" if bool(is_varied) else None
+    if is_within:
+        return "shares" if bool((sides != sides[0]).any() & (boxes != boxes.floor()).any()) else None
     return "pixels" if float((sides > _PIXELS).all(1).double().mean()) >= _MOST else None
 
 
