@@ -257,6 +257,15 @@ def _first(is_wrong: Tensor) -> int | None:
     return rows[0] if rows else None
 
 
+def text_of_many(limit: int) -> str:
+    """What `update` warns of where an image has more detections than the largest limit."""
+    return (
+        f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit} with the"
+        " highest scores count. `max_detection_thresholds` sets how many do, and `warn_on_many_detections = False` on the"
+        " metric silences this."
+    )
+
+
 def sides_of(boxes: Tensor, box_format: str) -> Tensor:
     """Width and height of boxes as they are given."""
     return boxes[:, 2:] - boxes[:, :2] if box_format == "xyxy" else boxes[:, 2:]

@@ -17,6 +17,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
+from reid_torchmetrics.metrics.detection.batch_checks import text_of_many
 from reid_torchmetrics.metrics.detection.coco_files import CocoFiles
 from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
 from reid_torchmetrics.metrics.detection.image_boxes import (
@@ -198,16 +199,8 @@ class BoxMetric(GrowingStates, CocoFiles):
 
     def _warn_of_many(self, num_detections: int) -> None:
         limits = vars(self).get("max_detection_thresholds")
-        if not (self.warn_on_many_detections and limits and num_detections > limits[-1]):
-            return
-        limit = limits[-1]
-        rank_zero_warn(
-            f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit}"
-            " with the highest scores count. `max_detection_thresholds` sets how many do, and"
-            " `warn_on_many_detections = False` on the metric silences this.",
-            UserWarning,
-            stacklevel=6,  # the line that calls `update`
-        )
+        if self.warn_on_many_detections and limits and num_detections > limits[-1]:
+            rank_zero_warn(text_of_many(limits[-1]), UserWarning, stacklevel=6)  # the line that calls `update`
 
     def _sync_compute(self) -> None:
         """Match images with the other processes."""
@@ -219,12 +212,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         return [self._match_request()]
 
     def _match(self, request: MatchRequest) -> Matched:
-        """The matches of the images of all processes.
-
-        Raises:
-            DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
-                the same metric.
-        """
+        """The matches of the images of all processes; see `match_sharded_images`."""
         states = self._states()
         matched = match_sharded_images(
             self._world,
@@ -235,7 +223,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             describe=lambda: self._settings(request),
         )
         if self._world.process == 0 and self._states_before_forward is None:
-            self._units.look(matched, states, self.box_format, self._images, reported=vars(self).get("metric"))
+            self._units.look(matched, states, self._images, reported=vars(self).get("metric"))
         return matched
 
     def _by_workers(self, work: Callable[[], Result]) -> Result:

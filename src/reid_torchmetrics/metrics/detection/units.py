@@ -69,7 +69,6 @@ class Units:
         self,
         matched: Matched,
         states: Mapping[str, Sequence[Tensor]],
-        box_format: str,
         images: Callable[[], Images],
         *,
         reported: str | None,
@@ -79,12 +78,11 @@ class Units:
         Args:
             matched: the matches of all images.
             states: of the metric on this process.
-            box_format: of boxes in the states.
             images: joins the images of the states, which is seldom asked for.
             reported: the name of the number that is asked for; None for all of them.
         """
-        if not self._has_told_labels:  # members of a collection share matches: the first tells
-            self._has_told_labels = matched.once("labels", lambda: _warn_of_labels(matched, images))
+        if not self._has_told_labels and matched.once(_has_other_labels):
+            self._has_told_labels = _warn_of_labels(matched, images())
         if self._is_sure or not states["detection_counts"]:
             return
         found, true = (_some(states[f"{side}_boxes"]) for side in ("detection", "ground_truth"))
@@ -97,7 +95,7 @@ class Units:
                     _warn(name, odd, num)
         names = self._reported if reported is None or self._reported else [reported]
         area = float(_some(states["ground_truth_areas"]).amax())
-        _warn_of_boxes(found, true, area, box_format, has_sizes=_has_sizes(matched.request, names))
+        _warn_of_boxes(found, true, area, matched.request.box_format, has_sizes=_has_sizes(matched.request, names))
 
 
 def _warn(name: str, *values: object) -> None:
@@ -145,22 +143,23 @@ def _has_sizes(request: MatchRequest, reported: Collection[str] | None) -> bool:
     return bool(names) if reported is None else any(f"_{each}" in text for text in reported for each in names)
 
 
-def _warn_of_labels(matched: Matched, images: Callable[[], Images]) -> bool:
-    """Warn if no detection has a label of the ground truths, though without labels most are found on this process."""
-    matches, request = matched.found.matches[0], matched.request
-    if request.micro[0] or len(matches.scores) < _LEAST_OBJECTS or bool(matches.true_positive[0, 0].any()):
+def _has_other_labels(matched: Matched) -> bool:
+    """Whether no detection has a label of the ground truths, and there are enough of both."""
+    matches = matched.found.matches[0]
+    if matched.request.micro[0] or len(matches.scores) < _LEAST_OBJECTS or bool(matches.true_positive[0, 0].any()):
         return False
-    is_true = matches.num_positives[0] > 0
-    is_found = torch.zeros_like(is_true).index_fill(0, matches.class_index.long(), True)  # noqa: FBT003
-    if bool((is_true & is_found).any()) or int(matches.num_positives[0].sum()) < _LEAST_OBJECTS:
-        return False
-    plain = replace(request, micro=(True,), with_overlaps=False, with_origins=False, across_classes=False)
-    held = images()
-    without = plain.run(ImageNumbering.alone(held).number(held, 0)).matches[0]
-    num_right, num = int(without.true_positive[0, 0].sum()), int(without.num_positives[0].sum())
+    counts = matches.num_positives[0]
+    return not bool((counts > 0)[matches.class_index.long()].any()) and int(counts.sum()) >= _LEAST_OBJECTS
+
+
+def _warn_of_labels(matched: Matched, held: Images) -> bool:
+    """Warn if without labels most ground truths of this process are found."""
+    request = replace(matched.request, micro=(True,), with_overlaps=False, with_origins=False, across_classes=False)
+    matches = request.run(ImageNumbering.alone(held).number(held, 0)).matches[0]
+    num_right, num = int(matches.true_positive[0, 0].sum()), int(matches.num_positives[0].sum())
     if 2 * num_right > num:
-        listed = [matches.classes[each][:3].tolist() for each in (is_found, is_true)]
-        _warn("labels", *(", ".join(map(str, labels)) for labels in listed), num_right, num)
+        sides = held.detection_labels, held.ground_truth_labels
+        _warn("labels", *(", ".join(map(str, each.unique()[:3].tolist())) for each in sides), num_right, num)
     return 2 * num_right > num
 
 
