@@ -161,24 +161,6 @@ def _check_crowds(name: str, value: Tensor) -> None:
         raise ValueError(f"`{name}` must be 0 or 1; got {value[row].item()} in row {row}.")
 
 
-def check_same_ids(preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
-    """Raise if detections have another `image_id` than the ground truths, as far as the host knows both."""
-    for position, item in enumerate(preds):
-        if "image_id" in item and "image_id" in target[position]:
-            found, true = _on_host(item["image_id"]), _on_host(target[position]["image_id"])
-            if found != true and None not in (found, true):
-                raise ValueError(
-                    f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {true!r}; got {found!r}."
-                )
-
-
-def _on_host(value: Any) -> Any:
-    """An `image_id`, None where it is on another device or is none, which is said elsewhere."""
-    if not isinstance(value, Tensor):
-        return value
-    return value.item() if value.numel() == 1 and value.device.type == "cpu" else None
-
-
 def _check_image(
     name: str, item: Mapping[str, Any], box_format: str, device: torch.device | None, *, has_scores: bool
 ) -> torch.device | None:
@@ -255,15 +237,6 @@ def _check_sizes(name: str, sides: Tensor) -> None:
 def _first(is_wrong: Tensor) -> int | None:
     rows = is_wrong.nonzero()[:1, 0].tolist()
     return rows[0] if rows else None
-
-
-def text_of_many(limit: int) -> str:
-    """What `update` warns of where an image has more detections than the largest limit."""
-    return (
-        f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit} with the"
-        " highest scores count. `max_detection_thresholds` sets how many do, and `warn_on_many_detections = False` on the"
-        " metric silences this."
-    )
 
 
 def sides_of(boxes: Tensor, box_format: str) -> Tensor:

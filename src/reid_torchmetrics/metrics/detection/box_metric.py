@@ -17,7 +17,6 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
-from reid_torchmetrics.metrics.detection.batch_checks import text_of_many
 from reid_torchmetrics.metrics.detection.coco_files import CocoFiles
 from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
 from reid_torchmetrics.metrics.detection.image_boxes import (
@@ -33,7 +32,7 @@ from reid_torchmetrics.metrics.detection.images import STATES, Images
 from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou_type, shape_types
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
-from reid_torchmetrics.metrics.detection.packing import Batch, pack
+from reid_torchmetrics.metrics.detection.packing import Batch, pack, text_of_many
 from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
 from reid_torchmetrics.metrics.detection.units import Units
 from reid_torchmetrics.metrics.detection.unsound_shapes import without_unsound_objects

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.metrics.detection import batch_checks
-from reid_torchmetrics.metrics.detection.image_names import NAME_BYTES, NAME_LENGTHS, pack_names
+from reid_torchmetrics.metrics.detection.image_names import NAME_BYTES, NAME_LENGTHS, check_same_ids, pack_names
 from reid_torchmetrics.metrics.detection.images import STATES
 from reid_torchmetrics.metrics.detection.unsound_boxes import without_unsound
 
@@ -38,6 +38,15 @@ class Batch(NamedTuple):
     """that an image has"""
     num_dropped: int = 0
     """boxes that were left out"""
+
+
+def text_of_many(limit: int) -> str:
+    """What `update` warns of where an image has more detections than the largest limit."""
+    return (
+        f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit} with"
+        " the highest scores count. `max_detection_thresholds` sets how many do, and `warn_on_many_detections = False`"
+        " on the metric silences this."
+    )
 
 
 @torch.no_grad()
@@ -120,7 +129,7 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     if is_crowd is not None and is_crowd.is_floating_point() and not bool(((is_crowd == 0) | (is_crowd == 1)).all()):
         raise ValueError
     (device,) = {column.device for column in columns.values() if column is not None} or {device}
-    batch_checks.check_same_ids(preds, target)
+    check_same_ids(preds, target)
     batch = _image_ids(target, device)
     # A column without boxes, or of a key that no image has, is all zeros in the dtype of the empty state.
     for name, column in columns.items():
