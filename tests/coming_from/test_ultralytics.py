@@ -37,7 +37,7 @@ def test_the_numbers_of_every_class_are_those_of_ultralytics(place: int) -> None
     metric.update(*images_of(PROBLEMS[place]))
     found = metric.results()
     assert found.classes.tolist() == RECORDED[place]["classes"]
-    expected = np.array(RECORDED[place]["average_precision"])
+    expected = np.array(RECORDED[place]["average_precision"]).T
     np.testing.assert_allclose(found.average_precision.numpy(), expected, rtol=0, atol=1e-12)
     for output in ("precision", "recall"):
         np.testing.assert_allclose(getattr(found, output).numpy(), RECORDED[place][output], rtol=0, atol=1e-12)
@@ -45,7 +45,7 @@ def test_the_numbers_of_every_class_are_those_of_ultralytics(place: int) -> None
 
 def theirs_of(place: int, output: str) -> Any:
     recorded = RECORDED[place]
-    precisions = np.array(recorded["average_precision"])
+    precisions = np.array(recorded["average_precision"]).T
     if output == "confusion_matrix":
         (matrix,) = (each["matrix"] for each in PROBLEMS[place]["ultralytics"] if each["confidence"] == 0.25)
         return np.array(matrix)
@@ -73,8 +73,8 @@ def ours_of(place: int, what: str, output: str, options: dict[str, Any]) -> Any:
     if output in ("precision", "recall"):
         return float(getattr(metric.results(), output).mean())
     precisions = metric.results().average_precision
-    columns = {"map": slice(None), "map50": 0, "map75": 5}
-    return precisions if output not in columns else float(precisions[:, columns[output]].mean())
+    thresholds = {"map": slice(None), "map50": 0, "map75": 5}
+    return precisions if output not in thresholds else float(precisions[thresholds[output]].mean())
 
 
 @pytest.mark.parametrize("row", rows("ultralytics"), ids=names_of)

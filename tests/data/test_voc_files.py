@@ -111,3 +111,9 @@ def test_what_is_wrong_is_named(folders, file, text, message):
 def test_a_folder_that_is_not_there_is_named(folders):
     with pytest.raises(FileNotFoundError, match="There is no folder 'nowhere'"):
         read_voc("nowhere", folders[1])
+
+
+def test_a_byte_order_mark_is_no_part_of_a_name(folders):
+    for path in (*folders[0].iterdir(), *folders[1].iterdir()):
+        path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert [len(each["labels"]) for side in read_voc(*folders) for each in side] == [1, 2, 0, 2]

@@ -1,5 +1,7 @@
 """YOLO's files: what is read is what stands in them, and what is wrong in them is named."""
 
+# ruff: noqa: E501 - a message stays on one line, to be searched for
+
 import re
 from pathlib import Path
 
@@ -67,8 +69,16 @@ def test_a_metric_knows_the_images_by_their_names(folders):
         ("labels/b.txt", "dog 0.5 0.5 0.25 0.5\n", "got 'dog 0.5 0.5 0.25 0.5',"),
         ("results/b.txt", "\n3 0.5 0.5 0.25 0.5\n", "and a confidence in a line; got '3 0.5 0.5 0.25 0.5',"),
         ("results/b.txt", "3\n", "b.txt:1."),
+        ("labels/b.txt", f"{10**30} 0.5 0.5 0.25 0.5\n", f"`labels` must have a class from 0 to {2**63 - 1} in a line;"),
+        ("results/b.txt", "-1 0.5 0.5 0.25 0.5 0.5\n", "in a line; got '-1 0.5 0.5 0.25 0.5 0.5',"),
+        ("labels/b.txt", "3 0.1 0.1 0.5 0.1 0.5 0.5 0.9\n", "`labels` must have a class, a box or polygon in a line;"),
+        ("results/b.txt", "3 0.1 0.1 0.5 0.1 0.5 0.5\n", "a class, a box or polygon and a confidence in a line; got '3 0.1"),
+        ("labels/b.txt", "3 0.5 0.5 0.25 0.5\n3 320 240 64 48\n", "`labels` must have numbers from 0 to 1 in a line; got '3 320 "),
+        ("labels/b.txt", "3 0.1 0.1 0.5 -0.1 0.5 0.5\n", "must have numbers from 0 to 1 in a line"),
+        ("results/b.txt", "3 0.5 0.5 0.25 0.5 87\n", "`results` must have numbers from 0 to 1 in a line; got '3 0.5 0.5 0.25 0.5 87'"),
+        ("results/b.txt", "3 0.5 0.5 0.25 nan 0.5\n", "must have numbers from 0 to 1 in a line"),
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_named(folders, file, text, message):
     (folders[0].parent / file).write_text(text, encoding="utf-8")
     with pytest.raises(ValueError, match=re.escape(message)):
@@ -92,3 +102,47 @@ def test_sizes_are_checked(folders, sizes, error, message):
 def test_a_folder_that_is_not_there_is_named(folders):
     with pytest.raises(FileNotFoundError, match="There is no folder 'nowhere'"):
         read_yolo(folders[0], "nowhere")
+
+
+def test_a_box_may_leave_the_image_by_a_rounding(folders):
+    (folders[1] / "b.txt").write_text("3 0.5 0.5 1.004 1.0\n3 0.9 0.5 0.3 0.5\n")
+    assert read_yolo(*folders)[1][1]["boxes"][1].tolist() == pytest.approx([0.75, 0.25, 1.05, 0.75])
+
+
+DARKNET = [(0.9, 0.3, 0.5, 0.2, 0.4), (0.8, 0.6, 0.5, 0.3, 0.1), (0.8, 0.7, 0.6, 0.2, 0.2), (0.5, 0.4, 0.3, 0.4, 0.2)]
+"""confidence, center, width and height; read as a box the first three leave the image"""
+
+
+def lines(rows):
+    return "".join("0 " + " ".join(map(str, row)) + "\n" for row in rows)
+
+
+def test_a_confidence_in_front_of_the_box_is_named(folders):
+    (folders[0] / "a.txt").write_text(lines(DARKNET[:1]))
+    (folders[0] / "b.txt").write_text(lines(DARKNET[1:]))
+    message = (
+        "`results` must have the confidence behind the box, which leaves the image otherwise; got '0 0.9 0.3 0.5 0.2"
+    )
+    with pytest.raises(ValueError, match=re.escape(message) + r" 0\.4', .*a\.txt:1\.$"):
+        read_yolo(*folders)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(*box, confidence) for confidence, *box in DARKNET],  # the same behind it
+        DARKNET[:2],  # few
+        [*DARKNET, *[(0.5, 0.5, 0.5, 0.5, 0.5)] * 3],  # as many inside
+        [(0.9, 0.05, 0.3, 0.2, 0.5)] * 5,  # of a detector that does not clip: they would leave it otherwise, too
+    ],
+)
+def test_boxes_that_leave_the_image_are_read_where_the_order_is_not_sure(folders, rows):
+    (folders[0] / "a.txt").write_text(lines(rows))
+    (folders[0] / "b.txt").unlink()
+    assert len(read_yolo(*folders)[0][0]["boxes"]) == len(rows)
+
+
+def test_a_byte_order_mark_is_no_class(folders):
+    for path in (folders[0] / "b.txt", folders[1] / "b.txt"):
+        path.write_text(path.read_text(), encoding="utf-8-sig")
+    assert [each[1]["labels"].tolist() for each in read_yolo(*folders)] == [[3], [3, 0]]

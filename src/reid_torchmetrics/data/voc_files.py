@@ -59,7 +59,7 @@ def read_voc(
     found: dict[str, list[_Found]] = {path.stem: [] for path in documents}
     for path in sorted(_files(results, ".txt")):
         label = _label_of_file(path, labels)
-        for place, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        for place, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
             if line.strip():
                 image, detection = _detection(line, f"{path}:{place}", label)
                 if image not in found:

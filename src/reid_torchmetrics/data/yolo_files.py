@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
 
 from reid_torchmetrics import _checks
 
 _NUM_BOX, _LEAST_POLYGON = 4, 6  # numbers of a box, and of a polygon of three corners
 _BOTH_SIDES = 2
+_LARGEST_CLASS = 2**63 - 1
+_ROUNDING = 0.01  # a share of the image that Ultralytics, too, leaves to it
+_LEAST_LEAVING = 3  # boxes that leave the image are no chance
 
 Dicts = list[dict[str, Any]]
+
+
+class _Object(NamedTuple):
+    """A line."""
+
+    label: int
+    numbers: list[float]
+    """of a box or a polygon"""
+    confidence: float
+    text: str
+    """the line, and where it stands"""
 
 
 def read_yolo(
@@ -45,17 +58,20 @@ def read_yolo(
     Raises:
         FileNotFoundError: a folder that does not exist.
         TypeError: `image_sizes` are neither a pair of sizes nor such pairs by name.
-        ValueError: a line that is not as it must be, which is named with its file, or an image without a size.
+        ValueError: a line that is not as it must be, which is named with its file: without a class, with shares outside
+            of 0 to 1 but for 0.01, or with the confidence in front of the box, as darknet has it, where boxes tell; or
+            an image without a size.
     """
     found, true = _by_name(results), _by_name(labels)
     names = sorted({*found, *true})
+    objects = [(_read("results", found.get(name)), _read("labels", true.get(name))) for name in names]
+    _check_order([each for of_image, _ in objects for each in of_image if len(each.numbers) == _NUM_BOX])
     preds, target = [], []
-    for name in names:
+    for name, (of_results, of_labels) in zip(names, objects, strict=True):
         size = _size(image_sizes, name)
-        boxes, classes, confidences = _read("results", found.get(name), size, has_confidence=True)
-        preds.append({"boxes": boxes, "scores": confidences, "labels": classes})
-        boxes, classes, _ = _read("labels", true.get(name), size, has_confidence=False)
-        target.append({"boxes": boxes, "labels": classes, "image_id": name})
+        scores = torch.tensor([each.confidence for each in of_results], dtype=torch.float64, device="cpu")
+        preds.append(_columns(of_results, size) | {"scores": scores})
+        target.append(_columns(of_labels, size) | {"image_id": name})
     return preds, target
 
 
@@ -78,37 +94,55 @@ def _size(sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None, name: s
     return sizes
 
 
-def _read(
-    argument: str, path: Path | None, size: tuple[int, int], *, has_confidence: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Corners, classes and confidences of an image, of none where there is no file."""
-    boxes, classes, confidences = [], [], []
-    lines = [] if path is None else path.read_text(encoding="utf-8").splitlines()
-    for place, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            label, *shares = line.split()
-            classes.append(int(label))
-            numbers = [float(share) for share in shares]
-            confidences.append(numbers.pop() if has_confidence else 1.0)
-            boxes.append(_corners(numbers))
-        except (ValueError, IndexError):
-            wanted = "a class, a box or polygon" + (" and a confidence" if has_confidence else "")
-            raise ValueError(f"`{argument}` must have {wanted} in a line; got {line!r}, {path}:{place}.") from None
-    corners = torch.tensor(boxes, dtype=torch.float64, device="cpu").view(-1, 4)
-    return (
-        corners * torch.tensor([*size, *size], dtype=torch.float64, device="cpu"),
-        torch.tensor(classes, dtype=torch.int64, device="cpu"),
-        torch.tensor(confidences, dtype=torch.float64, device="cpu"),
-    )
+def _read(argument: str, path: Path | None) -> list[_Object]:
+    """The objects of an image, none where there is no file."""
+    lines = [] if path is None else path.read_text(encoding="utf-8-sig").splitlines()
+    return [_object(argument, line, f"{path}:{place}") for place, line in enumerate(lines, start=1) if line.strip()]
 
 
-def _corners(numbers: list[float]) -> list[float]:
+def _object(argument: str, line: str, where: str) -> _Object:
+    def check(rule: str, *, is_kept: bool) -> None:
+        if not is_kept:
+            raise ValueError(f"`{argument}` must have {rule} in a line; got {line!r}, {where}.")
+
+    has_confidence = argument == "results"
+    try:
+        first, *others = line.split()
+        label, numbers = int(first), [*map(float, others)]
+    except ValueError:
+        label, numbers = 0, []
+    num, confidence = len(numbers) - has_confidence, numbers[-1] if has_confidence and numbers else 1.0
+    wanted = "a class, a box or polygon" + (" and a confidence" if has_confidence else "")
+    check(wanted, is_kept=num == _NUM_BOX or (num >= _LEAST_POLYGON and num % 2 == 0))
+    check(f"a class from 0 to {_LARGEST_CLASS}", is_kept=0 <= label <= _LARGEST_CLASS)
+    check("numbers from 0 to 1", is_kept=all(-_ROUNDING <= number <= 1 + _ROUNDING for number in numbers))
+    return _Object(label, numbers[:num], confidence, f"{line!r}, {where}")
+
+
+def _check_order(boxes: Sequence[_Object]) -> None:
+    """Raise if most boxes of detections leave the image, but hardly any does with the confidence in front of it."""
+    leaving = [each for each in boxes if _leaves(each.numbers)]
+    otherwise = sum(_leaves([*each.numbers[1:], each.confidence]) for each in boxes)
+    if len(leaving) >= max(_LEAST_LEAVING, len(boxes) / 2 + 1) and 10 * otherwise <= len(boxes):
+        raise ValueError(
+            "`results` must have the confidence behind the box, which leaves the image otherwise; got"
+            f" {leaving[0].text}."
+        )
+
+
+def _leaves(box: Sequence[float]) -> bool:
+    return not all(-_ROUNDING <= edge <= 1 + _ROUNDING for edge in _corners(box))
+
+
+def _columns(objects: Sequence[_Object], size: tuple[int, int]) -> dict[str, Any]:
+    corners = torch.tensor([_corners(each.numbers) for each in objects], dtype=torch.float64, device="cpu").view(-1, 4)
+    boxes = corners * torch.tensor([*size, *size], dtype=torch.float64, device="cpu")
+    return {"boxes": boxes, "labels": torch.tensor([each.label for each in objects], dtype=torch.int64, device="cpu")}
+
+
+def _corners(numbers: Sequence[float]) -> list[float]:
     """Left, top, right and bottom of a box or of a polygon, as shares."""
     if len(numbers) == _NUM_BOX:
         x, y, width, height = numbers
         return [x - width / 2, y - height / 2, x + width / 2, y + height / 2]
-    if len(numbers) < _LEAST_POLYGON or len(numbers) % 2:
-        raise ValueError(numbers)
     return [min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])]

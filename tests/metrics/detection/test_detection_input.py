@@ -51,6 +51,9 @@ BAD_IMAGES = [
     ({"target.area": torch.tensor([NAN])}, ValueError, "`target[2]['area']` must be finite; got nan in row 0."),
     ({"target.boxes": torch.tensor([[5, 5, 3, 6]]).byte()}, ValueError, "`target[2]['boxes']` must have a width and height of at least 0; got -2 x 1 in row 0."),
     ({"target.iscrowd": torch.tensor([NAN])}, ValueError, "`target[2]['iscrowd']` must be finite; got nan in row 0."),
+    ({"target.iscrowd": torch.tensor([-1])}, ValueError, "`target[2]['iscrowd']` must be 0 or 1; got -1 in row 0."),
+    ({"target.iscrowd": torch.tensor([200]).byte()}, ValueError, "`target[2]['iscrowd']` must be 0 or 1; got 200 in row 0."),
+    ({"target.iscrowd": torch.tensor([0.5])}, ValueError, "`target[2]['iscrowd']` must be 0 or 1; got 0.5 in row 0."),
     ({"preds.boxes": torch.ones(1, 4).cfloat()}, TypeError, "`preds[2]['boxes']` must have an integer dtype or a floating point dtype of 16 to 64 bits; got torch.complex64."),
     ({"preds.labels": torch.ones(1).bool()}, TypeError, "`preds[2]['labels']` must have an integer dtype; got torch.bool."),
     ({"preds.scores": torch.ones(1).int()}, TypeError, "`preds[2]['scores']` must have a floating point dtype of 16 to 64 bits; got torch.int32."),
@@ -187,3 +190,44 @@ def test_a_batch_that_is_refused_is_not_kept_alive():
         assert boxes() is None
     finally:
         gc.enable()
+
+
+def test_a_crowd_that_is_neither_0_nor_1_is_an_error_where_boxes_are_dropped_too():
+    preds, target = batch({"target.iscrowd": torch.tensor([2]), "preds.boxes": box(1, 1, NAN, 5)})
+    with pytest.raises(ValueError, match=r"`target\[2\]\['iscrowd'\]` must be 0 or 1; got 2 in row 0\."):
+        DetectionMAP(invalid="drop").update(preds, target)
+
+
+@pytest.mark.parametrize(
+    "value", [torch.tensor([1]), torch.tensor([True]), torch.tensor([1.0]), torch.tensor([1]).byte()]
+)
+def test_a_crowd_may_have_any_dtype(value):
+    metric = DetectionMAP()
+    metric.update(*batch({"target.iscrowd": value}))
+    assert metric.ground_truth_crowds[0].tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize(("found", "true"), [(4, 3), ("b", "a"), (torch.tensor(4), torch.tensor([3])), ("3", 3)])
+def test_detections_with_the_id_of_another_image_are_refused(found, true):
+    preds, target = (
+        [item | {"image_id": value} for item in side] for side, value in zip(batch({}), (found, true), strict=True)
+    )
+    if isinstance(true, torch.Tensor):
+        found, true = int(found), int(true)
+    message = re.escape(f"`preds[0]['image_id']` must be that of `target[0]`, {true!r}; got {found!r}.")
+    metric = DetectionMAP()
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        metric.update(preds[:1], target[:1])
+    assert not metric.detection_counts
+
+
+@pytest.mark.parametrize(
+    ("found", "true"), [(3, 3), ("a", "a"), (torch.tensor([3]), 3), (3, torch.tensor(3)), (np.int64(3), 3)]
+)
+def test_detections_may_have_the_id_of_their_image(found, true):
+    preds, target = (
+        [item | {"image_id": value} for item in side] for side, value in zip(batch({}), (found, true), strict=True)
+    )
+    metric = DetectionMAP()
+    metric.update(preds[:1], target[:1])
+    assert metric.compute()["map"] == 1

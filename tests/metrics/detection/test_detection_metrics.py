@@ -206,3 +206,19 @@ def test_bad_options_of_the_collection_are_refused(options, error, message):
 def test_unknown_options_are_named(option):
     with pytest.raises(ValueError, match=f"`{next(iter(option))}`"):
         DetectionMetrics(**option)
+
+
+def test_classes_of_boxes_and_masks_have_the_mean_average_precision_of_both():
+    masks = torch.zeros(1, 20, 20, dtype=torch.bool)
+    masks[:, 2:12, 2:12] = True
+    true = {"boxes": torch.tensor([[2.0, 2.0, 12.0, 12.0]]), "labels": torch.tensor([3]), "masks": masks}
+    metrics = DetectionMetrics(iou_type=("bbox", "segm"), classes={3: "dog"})
+    metrics.update([true | {"scores": torch.tensor([0.5])}], [true])
+    value = metrics.compute()
+    assert [name for name in value if "/" in name] == ["bbox_map/dog", "segm_map/dog"]
+    assert value["bbox_map/dog"] == value["segm_map/dog"] == 1
+
+
+def test_the_numbers_of_classes_may_be_of_one_type():
+    metrics = DetectionMetrics(iou_type=("bbox", "segm"), classes=[3], class_values=("segm_map_50",))
+    assert [name for name in metrics if "/" in name] == ["segm_map_50/3"]

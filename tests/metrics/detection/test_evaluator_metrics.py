@@ -107,7 +107,7 @@ def test_the_yolo_family_is_its_functions_in_any_order(matching, rule):
         for name in ("average_precision", "precision", "recall", "f1", "classes"):
             assert torch.equal(getattr(results, name), getattr(expected, name))
         assert float(values["map"]) == pytest.approx(float(expected.average_precision.mean()), abs=1e-6)
-        assert float(values["map_75"]) == pytest.approx(float(expected.average_precision[:, 1].mean()), abs=1e-6)
+        assert float(values["map_75"]) == pytest.approx(float(expected.average_precision[1].mean()), abs=1e-6)
         for name in ("precision", "recall", "f1"):
             assert float(values[name]) == pytest.approx(float(getattr(expected, name).mean()), abs=1e-6)
             assert torch.equal(values[f"{name}_per_class"], getattr(expected, name).float())
@@ -270,3 +270,17 @@ def test_bad_options_are_refused(make, options, error, message):
 def test_an_option_of_coco_is_not_one_of_theirs(make):
     with pytest.raises(ValueError, match="`area_ranges`"):
         make(area_ranges={"all": (0, math.inf)})
+
+
+@pytest.mark.parametrize("metric", [VocMAP(iou_thresholds=(0.5, 0.6, 0.75)), YoloMAP(iou_thresholds=(0.5, 0.6, 0.75))])
+def test_average_precision_has_thresholds_first_and_then_classes(metric):
+    """As COCO's precision and recall have them: two of three thresholds are met by one of two classes."""
+    boxes = torch.tensor([[0.0, 0.0, 100.0, 100.0], [200.0, 0.0, 300.0, 100.0]])
+    found = boxes - torch.tensor([[0.0, 0.0, 0.0, 30.0], [0.0, 0.0, 0.0, 90.0]])
+    labels = torch.tensor([4, 7])
+    metric.update(
+        [{"boxes": found, "scores": torch.tensor([0.9, 0.9]), "labels": labels}], [{"boxes": boxes, "labels": labels}]
+    )
+    results = metric.results()
+    assert results.classes.tolist() == [4, 7]
+    assert (results.average_precision > 0).tolist() == [[True, False], [True, False], [False, False]]

@@ -22,6 +22,7 @@ BOX_DTYPES = (
 LABEL_DTYPES = BOX_DTYPES[4:]
 SCORE_DTYPES = BOX_DTYPES[:4]
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
+_FEW = 1 << 7  # numbers that are listed in less time than their ends are found
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 
 
@@ -148,6 +149,18 @@ def check_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.dev
             _check_device(name, item[key], device)
 
 
+def check_crowds(target: Sequence[Mapping[str, Any]]) -> None:
+    """Raise unless the crowds of all images, which are right otherwise, are 0 or 1."""
+    for position, item in enumerate(target):
+        if item.get("iscrowd") is not None:
+            _check_crowds(f"target[{position}]['iscrowd']", item["iscrowd"])
+
+
+def _check_crowds(name: str, value: Tensor) -> None:
+    if (row := _first((value != 0) & (value != 1))) is not None:
+        raise ValueError(f"`{name}` must be 0 or 1; got {value[row].item()} in row {row}.")
+
+
 def _check_image(
     name: str, item: Mapping[str, Any], box_format: str, device: torch.device | None, *, has_scores: bool
 ) -> torch.device | None:
@@ -168,6 +181,8 @@ def _check_image(
     for key in ("scores", "iscrowd", "area"):
         if key in columns:
             _check_finite(f"{name}['{key}']", item[key])
+    if "iscrowd" in columns:
+        _check_crowds(f"{name}['iscrowd']", item["iscrowd"])
     return device
 
 
@@ -230,8 +245,14 @@ def sides_of(boxes: Tensor, box_format: str) -> Tensor:
 
 
 def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
-    """Whether all values are finite and no box has a negative size; a NaN is the least and the largest where it is."""
-    ends: list[Tensor] = []
+    """Whether all values are finite, no box has a negative size, and crowds are 0 or 1, if they are not yet bool.
+
+    A NaN is the least and the largest where it is.
+    """
+    crowds = batch["ground_truth_crowds"]
+    is_open, on_host = crowds.dtype != torch.bool and len(crowds) > 0, crowds.device.type == "cpu"
+    ends = [*crowds.float().aminmax()] if is_open and not on_host else []
+    num_flags = len(ends)
     for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
         if len(boxes):
             ends += sides_of(boxes, box_format).aminmax()
@@ -244,7 +265,14 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     if ends[0].dtype not in (torch.float32, torch.float64):
         ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
     values = torch.stack(ends).tolist()  # the one synchronization
-    return all(map(math.isfinite, values)) and min(values[:num_sides]) >= 0
+    flags = _some_values(crowds) if is_open and on_host else values[:num_flags]
+    return {*flags} <= {0, 1} and all(map(math.isfinite, values)) and min(values[num_flags:num_sides]) >= 0
+
+
+def _some_values(flags: Tensor) -> list[float]:
+    """All values of a few, and the least and the largest of many."""
+    few: list[float] = (flags if len(flags) <= _FEW else torch.stack(flags.aminmax())).tolist()
+    return few
 
 
 def _shape(value: Tensor) -> str:

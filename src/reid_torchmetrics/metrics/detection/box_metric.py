@@ -32,8 +32,9 @@ from reid_torchmetrics.metrics.detection.images import STATES, Images
 from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou_type, shape_types
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
-from reid_torchmetrics.metrics.detection.packing import Batch, pack
+from reid_torchmetrics.metrics.detection.packing import Batch, pack, text_of_many
 from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
+from reid_torchmetrics.metrics.detection.units import Units
 from reid_torchmetrics.metrics.detection.unsound_shapes import without_unsound_objects
 
 _NUM_LIMITS = 3
@@ -60,6 +61,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         "_computed",
         "_forward_cache",
         "_shape_types",
+        "_units",
     ]
 
     warn_on_many_detections = True
@@ -80,6 +82,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         self.box_format, self.num_dropped, self._has_warned = box_format, 0, False
         self.iou_type: tuple[str, ...] = ("bbox",)
+        self._units = Units()
         if max_detection_thresholds is not None:  # there are evaluators without limits
             self._set_limits(max_detection_thresholds)
         for name, empty in STATES.items():
@@ -124,7 +127,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
                 [detections], int.
             target: for each image a dict of `boxes` [ground truths, 4] and `labels` [ground truths], int, and, where
-                there are, `iscrowd` [ground truths], other than 0 for a region with many objects, `area`
+                there are, `iscrowd` [ground truths], 1 for a region with many objects and 0 otherwise, `area`
                 [ground truths], which decides on the area range, where it is not positive that of the mask, or width
                 times height, and `image_id`, an int, a tensor of one or a str: the number or the name of the image in
                 its data set, of one kind for all images, or for none. Of images with the same `image_id` the first
@@ -160,6 +163,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         if "bbox" not in self.iou_type:
             shapes = shapes.with_boxes()
         batch = pack(shapes.preds, shapes.target, self.box_format, self.device)
+        self._units.note(shapes, batch.states)
         return batch._replace(states=batch.states | shapes.states(batch.states), num_dropped=num_dropped)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
@@ -194,16 +198,8 @@ class BoxMetric(GrowingStates, CocoFiles):
 
     def _warn_of_many(self, num_detections: int) -> None:
         limits = vars(self).get("max_detection_thresholds")
-        if not (self.warn_on_many_detections and limits and num_detections > limits[-1]):
-            return
-        limit = limits[-1]
-        rank_zero_warn(
-            f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit}"
-            " with the highest scores count. `max_detection_thresholds` sets how many do, and"
-            " `warn_on_many_detections = False` on the metric silences this.",
-            UserWarning,
-            stacklevel=6,  # the line that calls `update`
-        )
+        if self.warn_on_many_detections and limits and num_detections > limits[-1]:
+            rank_zero_warn(text_of_many(limits[-1]), UserWarning, stacklevel=6)  # the line that calls `update`
 
     def _sync_compute(self) -> None:
         """Match images with the other processes."""
@@ -215,20 +211,19 @@ class BoxMetric(GrowingStates, CocoFiles):
         return [self._match_request()]
 
     def _match(self, request: MatchRequest) -> Matched:
-        """The matches of the images of all processes.
-
-        Raises:
-            DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
-                the same metric.
-        """
-        return match_sharded_images(
+        """The matches of the images of all processes; see `match_sharded_images`."""
+        states = self._states()
+        matched = match_sharded_images(
             self._world,
-            self._states(),
+            states,
             self._images_device(),
             request,
             accept=self._accept,
             describe=lambda: self._settings(request),
         )
+        if self._world.process == 0 and self._states_before_forward is None:
+            self._units.look(matched, states, self._images, reported=vars(self).get("metric"))
+        return matched
 
     def _by_workers(self, work: Callable[[], Result]) -> Result:
         """Do all work with images on the CPU on one of our threads, but for what talks to other processes."""

@@ -48,7 +48,8 @@ class CocoFiles(ABC):
         """Read detections and ground truths from COCO's files, as `update` takes them with `box_format="xywh"`.
 
         Unlike TorchMetrics it keeps the images without ground truth, on which every detection is wrong, gives the
-        values as float64, as they are in the files, and gives `image_id`.
+        values as float64, as they are in the files, and gives `image_id`. An area of 0 becomes 1.2e-38, because to
+        `update` 0 is none. Of keypoints it gives `num_keypoints`, which tells pycocotools what counts.
 
         Args:
             coco_preds: path of a list of results; those of masks alone have the boxes of their masks.
@@ -60,7 +61,7 @@ class CocoFiles(ABC):
         Raises:
             TypeError: `iou_type` is no name.
             ValueError: an unknown `iou_type`, a result is of an image that the data set does not have, or a row has no
-                `bbox` where boxes are read, or an id that is neither an int nor, of an image, a str.
+                `bbox` where boxes are read, a negative area, or an id that is neither an int nor, of an image, a str.
         """
         names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)

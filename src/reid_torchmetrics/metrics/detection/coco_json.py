@@ -14,6 +14,9 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
 from reid_torchmetrics.metrics.detection.images import Images, NumberedImages
 
+_LEAST_AREA = torch.finfo(torch.float32).tiny
+"""stands for the area 0 of a file in dicts, where 0 is none: it lies in the same ranges, and gives the same overlaps"""
+
 
 def write(numbered: NumberedImages, name: str) -> None:
     """Write images to `{name}_preds.json`, a list of results, and `{name}_target.json`, a data set."""
@@ -38,7 +41,7 @@ def _data_set(images: Images, ids: Sequence[int]) -> dict[str, Any]:
         _repeated(ids, images.ground_truth_counts),
         images.ground_truth_labels.tolist(),
         images.ground_truth_boxes.tolist(),
-        images.ground_truth_areas.tolist(),
+        [area if area > _LEAST_AREA else 0 for area in images.ground_truth_areas.tolist()],
         images.ground_truth_crowds.int().tolist(),
         strict=True,
     )
@@ -74,7 +77,7 @@ def read(
 
     Raises:
         ValueError: a result is of an image that the data set does not have, a row has no box where boxes are read, an
-            id is neither an int nor, of an image, a str, or polygons are of an image without size.
+            id is neither an int nor, of an image, a str, an area is negative, or polygons are of an image without size.
     """
     results = json.loads(Path(results_path).read_text(encoding="utf-8"))
     data_set = json.loads(Path(data_set_path).read_text(encoding="utf-8"))
@@ -104,6 +107,10 @@ def read(
         )
         preds.append(_detections(found[number], has_boxes=has_boxes[0]) | of_found)
         target.append(_ground_truths(true[number], number, has_boxes=has_boxes[1]) | of_true)
+        if "keypoints" in shapes:
+            target[-1]["num_keypoints"] = torch.tensor(
+                [*map(_num_keypoints, true[number])], dtype=torch.int64, device="cpu"
+            )
     return preds, target
 
 
@@ -117,6 +124,8 @@ def _check_row(row: Mapping[str, Any], path: str, *, has_box: bool) -> None:
         raise ValueError(f"`{path}` must have whole numbers or names as `image_id`; got {image!r}.")
     if not _is_whole(label):
         raise ValueError(f"`{path}` must have whole numbers as `category_id`; got {label!r}.")
+    if row.get("area", 0) < 0:
+        raise ValueError(f"`{path}` must have areas of at least 0; got {row['area']!r} for image {image!r}.")
 
 
 def _is_whole(value: object) -> bool:
@@ -151,6 +160,11 @@ def _keypoints(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> Tenso
     return torch.stack(listed) if listed else torch.empty(0, dtype=torch.float64, device="cpu")
 
 
+def _num_keypoints(row: Mapping[str, Any]) -> int:
+    """What the row says, whatever is visible: COCO's API ignores objects that have 0."""
+    return int(row.get("num_keypoints", sum(visibility > 0 for visibility in row["keypoints"][2::3])))
+
+
 SHAPE_READERS = {"segm": ("masks", _run_lengths), "keypoints": ("keypoints", _keypoints)}
 """for each `iou_type` but boxes the key of the dicts, and what reads its values from the rows of an image"""
 
@@ -160,7 +174,11 @@ def _detections(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, 
 
 
 def _ground_truths(rows: list[Mapping[str, Any]], image: int | str, *, has_boxes: bool) -> dict[str, Any]:
-    optional = {"iscrowd": _column(rows, "iscrowd", torch.int64), "area": _column(rows, "area", torch.float64)}
+    areas = [max(row["area"], _LEAST_AREA) if "area" in row else 0 for row in rows]
+    optional = {
+        "iscrowd": _column(rows, "iscrowd", torch.int64),
+        "area": torch.tensor(areas, dtype=torch.float64, device="cpu"),
+    }
     return _boxes(rows, has_boxes=has_boxes) | optional | {"image_id": image}
 
 

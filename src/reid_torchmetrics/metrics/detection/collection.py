@@ -14,6 +14,7 @@ from reid_torchmetrics.metrics.detection.image_boxes import Asked, DictsOfSides
 from reid_torchmetrics.metrics.detection.results import DetectionResults
 from reid_torchmetrics.metrics.detection.single_values import SingleValue
 from reid_torchmetrics.metrics.detection.single_values import prefix as before
+from reid_torchmetrics.metrics.detection.units import Units
 
 _OF_POINTS = ("precision_50", "recall_50", "f1_50")
 
@@ -27,7 +28,7 @@ class DetectionMetrics(MetricCollection):
         values: the numbers by name, see `metric` of `DetectionMAP`; None for all of COCO's and `precision_50`,
             `recall_50` and `f1_50`.
         classes: names of classes by label, or labels: numbers of these classes are added, as "map/dog" or "map/7".
-        class_values: the numbers of each of them.
+        class_values: the numbers of each of them; None for the mean average precision.
         confidence: where precision, recall and F1 are taken; None for the confidence with the highest mean of F1.
         prefix: put before every name, for instance "val/".
         postfix: put behind every name.
@@ -53,7 +54,7 @@ class DetectionMetrics(MetricCollection):
         values: Sequence[str] | None = None,
         *,
         classes: Mapping[int, str] | Sequence[int] | None = None,
-        class_values: Sequence[str] = ("map",),
+        class_values: Sequence[str] | None = None,
         confidence: float | None = None,
         prefix: str | None = None,
         postfix: str | None = None,
@@ -66,6 +67,8 @@ class DetectionMetrics(MetricCollection):
         if values is None:
             names = (*grid.value_names, *_OF_POINTS)
             values = [before(each, iou_types) + name for each in iou_types for name in names]
+        if class_values is None:
+            class_values = [before(each, iou_types) + "map" for each in iou_types]
         metrics = _with_classes(_distinct("values", values), classes, class_values)
         points = {metric for metric in metrics.values() if SingleValue.parsed(metric, grid, iou_types).is_point}
         if confidence is not None and not points:
@@ -77,6 +80,9 @@ class DetectionMetrics(MetricCollection):
             name: DetectionMAP(metric=metric, confidence=confidence if metric in points else None, **options)
             for name, metric in metrics.items()
         }
+        units = Units([*metrics.values()])
+        for member in members.values():
+            member._units = units  # noqa: SLF001 - of the same room
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)

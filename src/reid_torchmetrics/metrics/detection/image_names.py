@@ -92,3 +92,21 @@ def joined_ids(columns: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
         _checks.given_for_all("image_id", sum(counts.values()), len(columns["detection_counts"]))
     kinds = {"image_ids": "int", NAME_BYTES: "str", NAME_LENGTHS: "str"}
     return {name: columns[name] if counts[kind] else None for name, kind in kinds.items()}
+
+
+def check_same_ids(preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
+    """Raise if detections have another `image_id` than the ground truths, as far as the host knows both."""
+    for position, item in enumerate(preds):
+        if "image_id" in item and "image_id" in target[position]:
+            found, true = _on_host(item["image_id"]), _on_host(target[position]["image_id"])
+            if found != true and None not in (found, true):
+                raise ValueError(
+                    f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {true!r}; got {found!r}."
+                )
+
+
+def _on_host(value: Any) -> Any:
+    """An `image_id`, None where it is on another device or is none, which is said elsewhere."""
+    if not isinstance(value, Tensor):
+        return value
+    return value.item() if value.numel() == 1 and value.device.type == "cpu" else None

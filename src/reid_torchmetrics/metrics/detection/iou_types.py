@@ -60,6 +60,8 @@ class ShapeType(ABC):
     key: ClassVar[str]
     keeps_boxes: ClassVar[bool] = False
     """whether boxes of ground truths are looked at where they are given"""
+    count_key: ClassVar[str | None] = None
+    """the key of numbers that are 0 for ground truths that count in no area range, where it is given"""
 
     @abstractmethod
     def read(self, name: str, value: Any, *, is_true: bool) -> Any:
@@ -82,8 +84,8 @@ class ShapeType(ABC):
         """The areas of ground truths that were given none; `boxes` are those of the batch."""
         return true.areas()
 
-    def true_areas(self, true: Any, areas: Tensor) -> Tensor:
-        """The areas that decide on the area range; -1 for a ground truth that counts in none."""
+    def true_areas(self, true: Any, areas: Tensor, counts: Tensor | None) -> Tensor:
+        """The areas that decide on the area range; -1 for a ground truth that counts in none, see `count_key`."""
         return areas
 
     def check_pair(self, name: str, found: Any, true: Any) -> None:  # noqa: B027 - most shapes fit any other
@@ -159,6 +161,7 @@ class KeypointType(ShapeType):
 
     key: ClassVar[str] = "keypoints"
     keeps_boxes: ClassVar[bool] = True
+    count_key: ClassVar[str | None] = "num_keypoints"
     sigmas: tuple[float, ...]
 
     def read(self, name: str, value: Any, *, is_true: bool) -> Keypoints:
@@ -178,8 +181,10 @@ class KeypointType(ShapeType):
         """See `ShapeType`: to COCO a crowd is like any other here."""
         return similarity(found.points, true.points, truths.areas, truths.boxes.double(), self.sigmas)
 
-    def true_areas(self, true: Keypoints, areas: Tensor) -> Tensor:
-        """See `ShapeType`: an object without a labeled keypoint does not count."""
+    def true_areas(self, true: Keypoints, areas: Tensor, counts: Tensor | None) -> Tensor:
+        """See `ShapeType`: an object without a labeled keypoint does not count, unless the numbers say otherwise."""
+        if counts is not None:
+            return areas.masked_fill(counts.view(-1) == 0, -1)
         return areas if true.is_labeled is None else areas.masked_fill(~true.is_labeled.any(1), -1)
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.metrics.detection import batch_checks
-from reid_torchmetrics.metrics.detection.image_names import NAME_BYTES, NAME_LENGTHS, pack_names
+from reid_torchmetrics.metrics.detection.image_names import NAME_BYTES, NAME_LENGTHS, check_same_ids, pack_names
 from reid_torchmetrics.metrics.detection.images import STATES
 from reid_torchmetrics.metrics.detection.unsound_boxes import without_unsound
 
@@ -40,6 +40,15 @@ class Batch(NamedTuple):
     """boxes that were left out"""
 
 
+def text_of_many(limit: int) -> str:
+    """What `update` warns of where an image has more detections than the largest limit."""
+    return (
+        f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit} with"
+        " the highest scores count. `max_detection_thresholds` sets how many do, and `warn_on_many_detections = False`"
+        " on the metric silences this."
+    )
+
+
 @torch.no_grad()
 def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, drop: bool = False) -> Batch:
     """Check a batch and pack it.
@@ -62,7 +71,9 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, 
 
     def work(share: Share) -> tuple[Batch, bool]:
         batch = _pack(preds, target, device, share)
-        return batch, batch_checks.are_sound(batch.states, box_format)
+        is_sound = batch_checks.are_sound(batch.states, box_format)
+        batch.states["ground_truth_crowds"] = batch.states["ground_truth_crowds"].bool()
+        return batch, is_sound
 
     try:
         if len(preds) >= _MANY_IMAGES and preds[0]["labels"].device.type == "cpu":
@@ -71,6 +82,8 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, 
             packed, is_sound = work(_in_turn)
     except Exception as error:  # noqa: BLE001 - the checks of each image have better words for it
         problem = error
+    if problem is None and not is_sound:
+        batch_checks.check_crowds(target)  # they are never left out
     if drop and problem is None and not is_sound:
         states, num_dropped = without_unsound(packed.states, box_format)
         packed, is_sound = packed._replace(states=states, num_dropped=num_dropped), True
@@ -113,16 +126,16 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     }
     columns = dict(zip(joins, share([*joins.values()]), strict=True))
     is_crowd = columns["ground_truth_crowds"]
-    if is_crowd is not None and is_crowd.is_floating_point() and not bool(is_crowd.isfinite().all()):
+    if is_crowd is not None and is_crowd.is_floating_point() and not bool(((is_crowd == 0) | (is_crowd == 1)).all()):
         raise ValueError
     (device,) = {column.device for column in columns.values() if column is not None} or {device}
+    check_same_ids(preds, target)
     batch = _image_ids(target, device)
     # A column without boxes, or of a key that no image has, is all zeros in the dtype of the empty state.
     for name, column in columns.items():
         rows = sum(counts[name.rpartition("_")[0]])
         missing = STATES[name]
         batch[name] = missing.new_zeros((rows, *missing.shape[1:]), device=device) if column is None else column
-    batch["ground_truth_crowds"] = batch["ground_truth_crowds"] != 0
     for side, of_side in counts.items():
         batch[f"{side}_counts"] = torch.tensor(of_side, device="cpu").to(device, non_blocking=True)
     return Batch(batch, max(counts["detection"]))

@@ -120,7 +120,10 @@ class ShapeBatch:
             columns = (boxes, areas, states["ground_truth_crowds"])
             truths = [Truths(*each) for each in zip(*(column.split(sizes) for column in columns), strict=True)]
             parts = _each_image(_overlaps_by(kind), [*zip(found, true, truths, strict=True)], device)
-            counted = [kind.true_areas(*each) for each in zip(true, areas.split(sizes), strict=True)]
+            counts = [None if kind.count_key is None else item.get(kind.count_key) for item in self.target]
+            if kind.count_key is not None:
+                batch_checks.check_flags(kind.count_key, self.target, device)
+            counted = [kind.true_areas(*each) for each in zip(true, areas.split(sizes), counts, strict=True)]
             added[f"{name}_overlaps"] = torch.cat([part.to(device).flatten() for part in parts])
             added[f"{name}_detection_areas"] = torch.cat([each.areas().to(device) for each in found])
             added[f"{name}_ground_truth_areas"] = torch.cat(counted)

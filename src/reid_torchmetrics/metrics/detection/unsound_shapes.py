@@ -17,7 +17,7 @@ Dicts = Sequence[Mapping[str, Any]]
 Rule = Callable[[Tensor], Tensor]
 """which of some values [objects, ...] can be evaluated"""
 
-_OF_EACH = ("boxes", "scores", "labels", "iscrowd", "area")
+_OF_EACH = ("boxes", "scores", "labels", "iscrowd", "area", "num_keypoints")
 
 
 def without_unsound_objects(

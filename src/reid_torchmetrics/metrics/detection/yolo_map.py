@@ -104,7 +104,7 @@ class YoloMAP(EvaluatorMetric):
     def _class_values(self, matches: Matches) -> tuple[Tensor, dict[str, Tensor]]:
         found = yolo_results(matches, rule=self.rule, confidence=self.confidence)
         at_confidence = {"precision": found.precision, "recall": found.recall, "f1": found.f1}
-        return found.classes, self._precision_at(found.average_precision.T) | at_confidence
+        return found.classes, self._precision_at(found.average_precision) | at_confidence
 
     def results(self) -> YoloResults:
         """Everything in float64: average precisions, and every detection with what it was found to be.

@@ -89,7 +89,7 @@ def test_recorded_values_are_equal(name, evaluator, options):
         output: problem.expected[f"{evaluator}/{output}"]
         for output in ("average_precision", "precision", "recall", "f1")
     }
-    assert found.average_precision.numpy() == pytest.approx(expected["average_precision"], abs=1e-12)
+    assert found.average_precision.numpy() == pytest.approx(expected["average_precision"].T, abs=1e-12)
     for output in ("precision", "recall", "f1"):
         (column, *others) = expected[output].T
         assert getattr(found, output).numpy() == pytest.approx(column, abs=1e-12)
@@ -102,7 +102,7 @@ def test_what_the_family_calls_continuous_is_the_area_of_all_points(name):
     problem = RECORDED[name]
     found = yolo_average_precision(*inputs_of(problem), rule="voc")
     expected = problem.expected["yolo/average_precision_continuous"]
-    assert found.average_precision.numpy() == pytest.approx(expected, abs=1e-12)
+    assert found.average_precision.numpy() == pytest.approx(expected.T, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -149,7 +149,7 @@ def test_numbers_are_those_of_loops_over_detections(rows, extra, confidence):
         for t in range(2):
             for rule, results in found.items():
                 expected = reference.average_precision([row[t] for row in ranked], size, rule)
-                assert float(results.average_precision[k, t]) == pytest.approx(expected, abs=1e-12)
+                assert float(results.average_precision[t, k]) == pytest.approx(expected, abs=1e-12)
         points = reference.precision_and_recall([row[0] for row in ranked], size)
         expected = [
             reference.at_confidence_on_lines([row[2] for row in ranked], values, confidence) if ranked else 0
@@ -163,9 +163,9 @@ def test_a_class_without_detections_has_zeros_and_one_without_ground_truths_is_l
     is_right, scores, labels, _ = EXAMPLE
     found = yolo_average_precision(is_right, scores, labels, torch.tensor([9, 9, 1]), rule=rule)
     assert found.classes.tolist() == [1, 9]
-    assert [value.tolist() for value in found[:4]] == [[[0], [0]], [0, 0], [0, 0], [0, 0]]
+    assert [value.tolist() for value in found[:4]] == [[[0, 0]], [0, 0], [0, 0], [0, 0]]
     none = yolo_average_precision(is_right, scores, labels, torch.zeros(0, dtype=torch.int64), rule=rule)
-    assert none.average_precision.shape == (0, 1)
+    assert none.average_precision.shape == (1, 0)
 
 
 @given(problems(), st.sampled_from([(0.5,), (0.75, 0.3), (0.5, 1 / 3, 1.0)]))
@@ -199,7 +199,7 @@ def test_precision_goes_from_boxes_to_areas(name):
     is_right = greedy_true_positives(detections, truths, iou_thresholds=(0.5, 0.75))
     targets = truths.labels[~truths.is_crowd]
     found = yolo_average_precision(is_right, detections.scores, detections.labels, targets, rule="ultralytics")
-    assert (found.average_precision[:, 0] >= found.average_precision[:, 1]).all()
+    assert (found.average_precision[0] >= found.average_precision[1]).all()
 
 
 BAD = [

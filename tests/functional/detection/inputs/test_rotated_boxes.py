@@ -99,3 +99,32 @@ def test_equal_boxes_overlap_by_1_and_blocks_of_pairs_change_nothing(monkeypatch
 def test_what_is_no_rotated_box_is_refused(boxes, error, message):
     with pytest.raises(error, match=message):
         rotated_boxes.checked_rotated_boxes("boxes", boxes)
+
+
+FAR = 5e6  # of coordinates in meters, as maps have them
+
+
+def test_boxes_far_from_the_origin_overlap_as_near_it():
+    """Centers and sides are multiples of 1/1024, so they are moved without rounding."""
+    generator = torch.Generator().manual_seed(3)
+    boxes = torch.randint(-4096, 4096, (60, 5), generator=generator).double() / 1024
+    boxes[:, 2:4] = boxes[:, 2:4].abs() + 1 / 1024
+    moved = boxes + torch.tensor([FAR, -FAR, 0, 0, 0], dtype=torch.float64)
+    near, far = (rotated_iou(each, each) for each in (boxes, moved))
+    assert int((near > 0.1).sum()) > 200
+    torch.testing.assert_close(far, near, rtol=0, atol=1e-14)
+
+
+def test_a_square_far_from_the_origin_overlaps_itself_turned_by_an_eighth_as_by_hand():
+    square = torch.tensor([[FAR, FAR, 2, 2, 0]], dtype=torch.float64)
+    turned = torch.tensor([[FAR, FAR, 2, 2, math.pi / 4]], dtype=torch.float64)
+    assert abs(float(rotated_iou(square, turned)) - math.sqrt(0.5)) <= 1e-14
+
+
+@pytest.mark.parametrize(("place", "side"), [(1e4, 1e-6), (FAR, 1e-3), (FAR, 20)])
+def test_a_box_far_from_the_origin_equals_itself(place, side):
+    """COCO takes an overlap for the threshold 1 where it is less by 1e-10."""
+    angles = torch.linspace(-4, 4, 101, dtype=torch.float64)
+    boxes = torch.stack([torch.full_like(angles, each) for each in (place, -place, side, side / 3)], 1)
+    boxes = torch.cat([boxes, angles[:, None]], 1)
+    assert float(rotated_iou(boxes, boxes).diagonal().min()) >= 1 - 1e-14

@@ -38,7 +38,7 @@ YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
 class YoloResults(NamedTuple):
     """What the `ap_per_class` of the YOLO family reports of every class that has ground truths."""
 
-    average_precision: Float[Tensor, "classes thresholds"]
+    average_precision: Float[Tensor, "thresholds classes"]
     precision: Float[Tensor, " classes"]
     """at the confidence, under the first threshold"""
     recall: Float[Tensor, " classes"]
@@ -118,7 +118,7 @@ def yolo_average_precision(
     judged = JudgedDetections(is_right[0], scores[rows], class_index.long(), num_positives)
     taken = read_at_best(judged, epsilon) if confidence is None else read_at(judged, confidence, epsilon)
     return YoloResults(
-        average_precision=area_under(curves, chosen).T.contiguous(),
+        average_precision=area_under(curves, chosen),
         precision=taken.precision,
         recall=taken.recall,
         f1=taken.f1,

@@ -74,7 +74,8 @@ def _area_in_common(boxes: RotatedBoxes, others: RotatedBoxes) -> Float[Tensor, 
     around, so the way encloses the intersection. It is straight between the places where an edge crosses a side.
     """
     half = boxes[:, None, 2:4] / 2
-    corners = rotated_corners(others) - boxes[:, None, :2]
+    # Centers first: corners far from the origin would be rounded to its scale.
+    corners = rotated_corners(torch.cat([others[:, :2] - boxes[:, :2], others[:, 2:]], 1))
     cosine, sine = boxes[:, 4].cos()[:, None], boxes[:, 4].sin()[:, None]
     x, y = corners.unbind(2)
     corners = torch.stack([cosine * x + sine * y, cosine * y - sine * x], 2)

@@ -1,0 +1,265 @@
+"""Input in other units than it is read in gets a warning, once, and nothing that may be meant does."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.keypoint_samples import SIGMAS, keypoint_images
+
+NORMALIZED = torch.tensor([1 / 200, 1 / 150, 1 / 200, 1 / 150])
+
+
+@pytest.fixture(autouse=True)
+def _every_warning_is_an_error():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def changed(items, key, change):
+    """Images with another value of a key."""
+    return [item | {key: change(item[key])} for item in items]
+
+
+def in_shares(items):
+    return changed(items, "boxes", lambda boxes: boxes.clamp(0, 150) * NORMALIZED)
+
+
+def without(items, *keys):
+    return [{key: value for key, value in item.items() if key not in keys} for item in items]
+
+
+GIVEN = images(3, 12)
+METRICS = [DetectionMAP, DetectionMetrics, VocMAP, YoloMAP]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_shares_against_pixels_get_a_warning(metric):
+    preds, target = GIVEN
+    message = r"All \d+ boxes of `preds` that were looked at lie within \[0, 1\], those of `target` do not: some seem"
+    with pytest.warns(UserWarning, match=message) as told:
+        fed(metric(), in_shares(preds), target).compute()
+    assert len(told) == 1
+    with pytest.warns(
+        UserWarning, match=r"boxes of `target` that were looked at lie within \[0, 1\], those of `preds`"
+    ):
+        fed(metric(), preds, in_shares(target)).compute()
+
+
+@pytest.mark.parametrize("options", [{}, {"metric": "map_small"}, {"metric": "mar_large/2"}])
+def test_shares_on_both_sides_get_a_warning_where_sizes_are_asked_for(options):
+    preds, target = map(in_shares, GIVEN)
+    message = r"lie within \[0, 1\], but area ranges are in square pixels, so .* `area_ranges=\{\"all\": \(0, 1e10"
+    with pytest.warns(UserWarning, match=message) as told:
+        fed(DetectionMAP(**options), preds, without(target, "area")).compute()
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match=message) as told:
+        fed(DetectionMetrics(), preds, without(target, "area")).compute()
+    assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        DetectionMAP(metric="map"),
+        DetectionMAP(metric="map_50/3"),
+        DetectionMAP(area_ranges={"all": (0, 1e10)}),
+        DetectionMetrics(("map", "f1_50")),
+        VocMAP(),
+        YoloMAP(),
+    ],
+)
+def test_shares_on_both_sides_are_meant_where_no_size_is_asked_for(metric):
+    preds, target = map(in_shares, GIVEN)
+    fed(metric, preds, without(target, "area")).compute()
+
+
+def test_areas_that_are_shares_get_a_warning():
+    preds, target = GIVEN
+    target = [item | {"area": (item["boxes"][:, 2] - item["boxes"][:, 0]) / 40_000} for item in target]
+    with pytest.warns(
+        UserWarning, match=r"Every `area`, of \d+ that were looked at, is below 1 though boxes are in pi"
+    ):
+        fed(DetectionMAP(), preds, target).compute()
+    fed(DetectionMAP(), preds, changed(target, "area", lambda area: area * 40_000)).compute()
+    fed(DetectionMAP(), preds, changed(target, "area", lambda area: area * 0 + 1.2e-38)).compute()  # 0 in a file
+
+
+def test_keypoints_in_shares_outside_of_their_boxes_get_a_warning():
+    preds, target = keypoint_images(5, 12)
+    whole = [item | {"boxes": item["boxes"] * 0 + torch.tensor([0.0, 0.0, 90.0, 90.0])} for item in target]
+    for boxed in (whole, without(target, "boxes")):
+        fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, boxed).compute()
+    scale = torch.tensor([1 / 90, 1 / 90, 1.0])
+    far = [item | {"boxes": item["boxes"] * 0 + torch.tensor([30.0, 30.0, 90.0, 90.0])} for item in target]
+    shares = changed(far, "keypoints", lambda points: points * scale)
+    with pytest.warns(UserWarning, match=r"Most labeled keypoints of ground truths, \d+ of \d+, lie within \[0, 1\]"):
+        fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), preds, shares).compute()
+
+
+def rotated(seed, num_images=12, *, of_found=1.0, of_true=1.0):
+    """Images with rotated boxes, whose angles are multiplied."""
+    generator = torch.Generator().manual_seed(seed)
+    preds, target = [], []
+    for _ in range(num_images):
+        boxes = torch.rand(3, 5, generator=generator) * torch.tensor([90, 90, 60, 60, 3.0])
+        labels, scores = torch.tensor([0, 1, 1]), torch.rand(3, generator=generator)
+        scale = torch.tensor([1, 1, 1, 1, of_found]), torch.tensor([1, 1, 1, 1, of_true])
+        preds.append({"rotated_boxes": boxes * scale[0], "scores": scores, "labels": labels})
+        target.append({"rotated_boxes": boxes * scale[1], "labels": labels})
+    return preds, target
+
+
+@pytest.mark.parametrize(("of_found", "of_true"), [(57.3, 57.3), (57.3, 1), (1, 57.3)])
+def test_angles_in_degrees_get_a_warning(of_found, of_true):
+    metric = DetectionMAP(iou_type="rotated")
+    with pytest.warns(
+        UserWarning, match=r"Most angles of `rotated_boxes`, \d+ of 36, are beyond 2 pi: they seem to be d"
+    ):
+        fed(metric, *rotated(1, of_found=of_found, of_true=of_true)).compute()
+
+
+def test_angles_that_are_seldom_beyond_a_turn_are_meant():
+    fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=3, of_true=1)).compute()
+    fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=0, of_true=0)).compute()
+
+
+def masked(masks):
+    """An image."""
+    num = len(masks)
+    return {"masks": masks, "labels": torch.arange(num) % 2, "scores": torch.linspace(0.1, 0.9, num)}
+
+
+def test_masks_of_soft_values_get_a_warning():
+    generator = torch.Generator().manual_seed(0)
+    soft = [masked(torch.randint(3, 203, (2, 9, 9), generator=generator).byte()) for _ in range(8)]
+    with pytest.warns(UserWarning, match=r"The masks of 16 of 16 images have several values and no 0"):
+        fed(DetectionMAP(iou_type="segm"), soft, soft).compute()
+
+
+@pytest.mark.parametrize("value", [True, 1, 255])
+def test_masks_of_whole_images_are_meant(value):
+    """A collapsed model, and data whose objects fill their images."""
+    dtype = torch.bool if value is True else torch.uint8
+    whole = [masked(torch.full((2, 9, 9), value, dtype=dtype)) for _ in range(12)]
+    fed(DetectionMAP(iou_type="segm"), whole, whole).compute()
+
+
+def test_masks_that_number_their_objects_are_meant():
+    """All that is not 0 belongs to the mask."""
+    masks = torch.zeros(3, 9, 9, dtype=torch.uint8)
+    for number in range(3):
+        masks[number, 2 * number :, :5] = number + 1
+    fed(DetectionMAP(iou_type="segm"), [masked(masks)] * 12, [masked(masks)] * 12).compute()
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("labels", [(0, 1), (1, 0), (0, 7)])
+def test_labels_of_another_list_get_a_warning(metric, labels):
+    found, true = (lambda each, label=label: each * 0 + label for label in labels)
+    items = changed(GIVEN[0], "labels", found), changed(GIVEN[1], "labels", true)
+    message = rf"No detection has a label of the ground truths \({labels[0]} for {labels[1]}\), though boxes of other"
+    with pytest.warns(UserWarning, match=message) as told:
+        fed(metric(), *items).compute()
+    assert len(told) == 1
+
+
+def test_labels_do_not_matter_where_all_are_one_class():
+    preds, target = GIVEN
+    target = changed(target, "labels", lambda labels: labels + 70)
+    fed(DetectionMAP(average="micro"), preds, target).compute()
+
+
+def epochs(metric, preds, target):
+    for _ in range(3):
+        metric(preds, target)
+        fed(metric, preds, target).compute()
+        metric.results()
+        metric.reset()
+
+
+@pytest.mark.parametrize("metric", [DetectionMAP, DetectionMetrics])
+def test_a_warning_is_given_once_for_a_metric(metric):
+    preds, target = GIVEN
+    with pytest.warns(UserWarning, match="No detection has a label") as told:
+        epochs(metric(), changed(preds, "labels", lambda labels: labels * 0 + 9), target)
+    assert len(told) == 1
+    with pytest.warns(UserWarning, match="lie within") as told:
+        epochs(metric(), in_shares(preds), target)
+    assert len(told) == 1
+
+
+def box_model(kind, seed):
+    """Detections of a model that learned nothing, for the ground truths of `images`."""
+    generator = torch.Generator().manual_seed(seed)
+    preds, target = images(seed, 12)
+    found = []
+    for item in preds:
+        num = max(len(item["boxes"]), 1)
+        boxes = {
+            "zero": torch.zeros(num, 4),
+            "pixel": torch.tensor([[0.0, 0.0, 1.0, 1.0]]).expand(num, 4),
+            "constant": torch.tensor([[0.1, 0.2, 0.6, 0.9]]).expand(num, 4),
+            "image": torch.tensor([[0.0, 0.0, 120.0, 120.0]]).expand(num, 4),
+            "tiny": torch.cat([torch.rand(num, 2, generator=generator) * 100] * 2, 1) + torch.tensor([0, 0, 0.1, 0.1]),
+            "now and then": torch.rand(num, 4, generator=generator).sort(1).values * (1 + 99 * (seed % 3 > 0)),
+            "nothing": torch.zeros(0, 4),
+        }[kind]
+        labels = torch.full((len(boxes),), 17) if seed % 2 else torch.randint(4, (len(boxes),), generator=generator)
+        found.append({"boxes": boxes, "scores": torch.rand(len(boxes), generator=generator), "labels": labels})
+        seed += 1
+    return found, target
+
+
+@pytest.mark.parametrize("kind", ["zero", "pixel", "constant", "image", "tiny", "now and then", "nothing"])
+def test_a_model_that_learned_nothing_gets_no_warning(kind):
+    for seed in range(1, 7):
+        for metric in (DetectionMAP(), DetectionMetrics(("map", "map_50")), VocMAP(), YoloMAP()):
+            metric.warn_on_many_detections = False
+            fed(metric, *box_model(kind, seed)).compute()
+
+
+def test_images_of_one_pixel_get_no_warning():
+    box, labels = torch.tensor([[0.0, 0.0, 1.0, 1.0]]), torch.tensor([1])
+    item = {"boxes": box, "labels": labels, "scores": torch.tensor([0.5])}
+    fed(DetectionMAP(), [item] * 20, [item] * 20).compute()
+    masks = masked(torch.ones(1, 1, 1, dtype=torch.uint8))
+    fed(DetectionMAP(iou_type="segm"), [masks] * 20, [masks] * 20).compute()
+
+
+def test_points_of_one_pixel_get_no_warning():
+    """Their area is 1."""
+    corners = torch.randint(90, (24, 1, 2)).float()
+    items = [
+        {"boxes": torch.cat([corner, corner + 1], 1), "labels": torch.tensor([1]), "scores": torch.tensor([0.5])}
+        for corner in corners
+    ]
+    fed(DetectionMAP(), items, items).compute()
+
+
+def test_a_single_small_image_gets_no_warning():
+    found = {"boxes": torch.tensor([[0.1, 0.1, 0.5, 0.4]]), "scores": torch.tensor([0.5]), "labels": torch.tensor([3])}
+    true = {"boxes": torch.tensor([[10.0, 10.0, 50.0, 40.0]]), "labels": torch.tensor([1])}
+    fed(DetectionMAP(), [found], [true]).compute()
+    fed(DetectionMAP(), [found], [found]).compute()
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_random_problems_get_no_warning(seed):
+    preds, target = images(seed, 1 + seed)
+    for metric in (DetectionMAP(), DetectionMetrics(), VocMAP(), YoloMAP()):
+        fed(metric, preds, target).compute()
+        fed(metric, preds, [item | {"labels": item["labels"] + 1} for item in target]).compute()  # of a bad classifier
+    fed(DetectionMAP("xywh", iou_type="keypoints", sigmas=SIGMAS), *keypoint_images(seed, 9)).compute()
+
+
+def test_copies_of_a_metric_do_not_share_what_was_told():
+    metric = DetectionMAP()
+    other = copy.deepcopy(metric)
+    for each in (metric, other):
+        with pytest.warns(UserWarning, match="lie within"):
+            fed(each, in_shares(GIVEN[0]), GIVEN[1]).compute()
