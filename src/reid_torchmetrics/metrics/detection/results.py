@@ -14,6 +14,7 @@ from reid_torchmetrics.functional.detection.curves import (
     OperatingPoints,
     PrecisionRecallCurve,
     at_confidence,
+    best_confidence,
     best_f1,
     image_errors,
     precision_recall_curve,
@@ -155,7 +156,7 @@ class DetectionResults:
 
         Args:
             iou_threshold: any from 0.1 on; one of the metric's where `confidence` is None.
-            confidence: the least score that counts, for all classes; None for that with the highest F1 of each class.
+            confidence: the least score that counts, for all classes; None for `best_confidences`.
             rule: whose rule says who takes whom where classes do not matter, one of
                 `functional.detection.CONFUSION_RULES`: "coco", "hotcoco", "ultralytics" or "supervision".
 
@@ -167,7 +168,7 @@ class DetectionResults:
         objects = self._objects("a confusion matrix")
         if confidence is not None:
             return confusion_matrix(objects, confidence, iou_threshold=iou_threshold, rule=rule)
-        best = self.best_f1().confidence[self.coco.grid.threshold_index(iou_threshold)]
+        best = self._best_confidence(iou_threshold)
         if self.is_micro:
             best = best.expand(len(objects.classes))
         return confusion_matrix(objects, best, iou_threshold=iou_threshold, rule=rule)
@@ -208,32 +209,38 @@ class DetectionResults:
         return best_f1(self.matches)
 
     def best_confidences(self, *, iou_threshold: float = 0.5) -> dict[int, float]:
-        """The confidence with the highest F1 for each label that was detected: infinity where nothing is right.
+        """The confidence with the highest F1 for each label that was detected.
 
-        Under "micro" it is the same for all labels.
+        Of a class in which nothing is right it is the confidence with the highest mean F1 over classes, or minus
+        infinity where nothing is right at all: its false positives count. Under "micro" it is the same for all labels.
 
         Raises:
             TypeError: `iou_threshold` is not a number.
             ValueError: it is not one of the metric's.
         """
-        confidence = self.best_f1().confidence[self.coco.grid.threshold_index(iou_threshold)]
-        of_rows = confidence[self.matches.class_index.long()]
+        of_rows = self._best_confidence(iou_threshold)[self.matches.class_index.long()]
         return dict(zip(self.labels.tolist(), of_rows.tolist(), strict=True))
+
+    def _best_confidence(self, iou_threshold: float) -> Tensor:
+        return best_confidence(self.matches, threshold=self.coco.grid.threshold_index(iou_threshold))
 
     def image_errors(self, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
         """Right and wrong detections and misses of each image, in the order of `images`, with detections that count.
 
         Args:
             iou_threshold: one of the metric's.
-            confidence: the least score that counts, for all classes; None for that with the highest F1 of each class.
+            confidence: the least score that counts, for all classes; None for `best_confidences`.
 
         Raises:
             TypeError: an option of the wrong type.
             ValueError: a threshold that is not one of the metric's.
         """
         threshold = self.coco.grid.threshold_index(iou_threshold)
-        points = self.best_f1() if confidence is None else self.at_confidence(confidence)
-        counted = image_errors(self.matches, self.num_positives, points.confidence[threshold], threshold=threshold)
+        if confidence is None:
+            least = self._best_confidence(iou_threshold)
+        else:
+            least = self.at_confidence(confidence).confidence[threshold]
+        counted = image_errors(self.matches, self.num_positives, least, threshold=threshold)
         return replace(counted, image=self.images, image_names=self.image_names)
 
     def worst_images(self, n: int, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
