@@ -9,7 +9,7 @@ import torch
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.report import write_report
 from tests.report import problems
-from tests.report.pages import data, read, section
+from tests.report.pages import Element, data, read, section
 
 NUMBERS = "COCO's numbers"
 CLASSES = "Means over IoU thresholds, if no threshold is named"
@@ -80,6 +80,41 @@ def test_the_classes_have_their_names_counts_and_values(pages):
 def test_the_images_with_the_most_errors_are_listed(pages):
     (row,) = section(pages["metric"], "images").rows("Boxes of each image")
     assert row == {"image": "1", "right": "0", "wrong": "0", "missed": "1"}
+
+
+def boxes_of(label: int) -> dict:
+    return {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([label])}
+
+
+NO_BOXES = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
+RIGHT = boxes_of(1) | {"scores": torch.tensor([0.9])}, boxes_of(1)
+OF_NOTHING = boxes_of(9) | {"scores": torch.tensor([0.99])}, NO_BOXES
+EMPTY = NO_BOXES | {"scores": torch.zeros(0)}, NO_BOXES
+
+
+def images_section(*images: tuple[dict, dict], folder) -> Element:
+    metric = DetectionMAP()
+    metric.update([found for found, _ in images], [true for _, true in images])
+    return section(read(write_report(metric.results(), folder / "r.html")), "images")
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        ([RIGHT, EMPTY], "None: every ground truth is found, and nothing else."),
+        ([EMPTY, EMPTY], "None: there are neither ground truths nor detections that count."),
+        ([], "None: there are no images."),
+    ],
+)
+def test_without_errors_the_page_says_what_that_means(images, said, tmp_path):
+    assert images_section(*images, folder=tmp_path).all("p")[0].text == said
+
+
+@pytest.mark.parametrize("images", [[OF_NOTHING] * 20, [RIGHT, RIGHT, *[OF_NOTHING] * 10]])
+def test_detections_of_a_class_without_ground_truths_are_errors_of_their_images(images, tmp_path):
+    rows = images_section(*images, folder=tmp_path).rows("Boxes of each image")
+    assert [int(row["image"]) for row in rows] == [place for place, each in enumerate(images) if each is OF_NOTHING]
+    assert {(row["right"], row["wrong"], row["missed"]) for row in rows} == {("0", "1", "0")}
 
 
 @pytest.mark.parametrize("is_function", [True, False])

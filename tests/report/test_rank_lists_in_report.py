@@ -40,6 +40,20 @@ def test_a_mistake_is_a_query_whose_best_candidate_is_wrong(report, with_lists):
     assert [row["query"] for row in section(report(with_lists), "mistakes").rows(MISTAKES)] == ["1"]
 
 
+@pytest.mark.parametrize(
+    ("identities", "said"),
+    [
+        ([0, 1, 2], "None: the best candidate of every query is right."),
+        ([0, 9, 9], "None: the best candidate is right wherever the gallery has a right answer, for 1 of 3 queries."),
+        ([9, 9, 9], "None: the gallery has a right answer for 0 of 3 queries."),
+        ([], "None: the gallery has a right answer for 0 of 0 queries."),
+    ],
+)
+def test_without_a_mistake_the_page_says_of_how_many_queries_that_is_true(report, identities, said):
+    results = evaluate_scores(torch.eye(3)[: len(identities)], torch.tensor(identities, dtype=int), torch.arange(3))
+    assert section(report(results), "mistakes").all("p")[-1].text == said
+
+
 def test_only_so_many_queries_are_shown_as_are_asked_for(report, with_lists):
     page = report(with_lists, num_hardest=1, num_mistakes=1)
     assert [row["query"] for row in section(page, "hardest").rows(HARDEST)] == ["1"]

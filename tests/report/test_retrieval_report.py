@@ -104,6 +104,13 @@ def test_cameras_and_identities_have_the_means_of_their_queries(report):
     assert [(row["identity"], row["map (%)"]) for row in rows] == [("2", "50.00"), ("1", "83.33"), ("3", "undefined")]
 
 
+def test_identities_are_ordered_with_the_worst_first_where_the_number_is_a_rank(report):
+    identities = section(report(problems.retrieval(reports=("mean_rank", "map"))), "identities")
+    rows = identities.rows("Means over the queries of each identity")
+    assert [(row["identity"], row["mean_rank"]) for row in rows] == [("2", "2"), ("1", "1"), ("3", "undefined")]
+    assert identities.one("summary").text == "All 3 identities, by falling mean_rank"
+
+
 def test_identities_have_names_that_are_escaped(report, with_lists):
     nasty = '</script><script>alert("x")</script>'
     page = report(with_lists, names={2: nasty}, pictures=problems.picture, title=nasty)

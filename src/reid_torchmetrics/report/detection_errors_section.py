@@ -13,7 +13,7 @@ from reid_torchmetrics.functional.detection.errors import (
 )
 from reid_torchmetrics.metrics.detection import DetectionResults, name_of
 from reid_torchmetrics.plot import plot_confusion_matrix, plot_error_breakdown
-from reid_torchmetrics.report.detection_sections import Detected, nearest_to_half
+from reid_torchmetrics.report.detection_sections import COUNTED, Detected, nearest_to_half
 from reid_torchmetrics.report.elements import Html, element, note, table
 from reid_torchmetrics.report.figures import figure
 from reid_torchmetrics.report.numbers_in_words import percent, thousands
@@ -35,7 +35,7 @@ def _errors(results: Detected, names: Mapping[int, str]) -> list[Html]:
     matrix = results.confusion_matrix(iou_threshold=threshold)
     breakdown = results.error_breakdown(iou_threshold=threshold)
     said = (
-        "Detections are matched without regard to class, from the confidence with the highest F1 of their class on."
+        f"Detections are matched without regard to class, {COUNTED}."
         " Rows are ground truths, and background those of detections that took none."
     )
     drawn = [

@@ -18,6 +18,11 @@ from reid_torchmetrics.report.page import Section
 
 Detected: TypeAlias = DetectionResults | CocoResults
 HOW_MATCHED = "these are results of coco_evaluate(...); those of DetectionMAP(...).results() hold which boxes are right"
+COUNTED = (
+    "from the confidence with the highest F1 of their class on; those of a class in which nothing is right from the"
+    " confidence with the highest mean F1 of all classes on"
+)
+"""which detections count where no confidence is given, in words"""
 _MOST_OPEN = 20  # so many classes are seen at once
 
 
