@@ -6,6 +6,7 @@ them: their own calls for figures change what they are given, or what is seen of
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -180,16 +182,15 @@ def _folder_of(logger: object, default_root_dir: str | os.PathLike[str]) -> str:
 
 
 def _write_file(folder: str, name: str, pixels: _Pixels, step: int) -> None:
-    image, file_name = _as_image(pixels), f"pictures/{_file_name(name, step)}"
+    file_name, contents = f"pictures/{_file_name(name, step)}", io.BytesIO()
+    _as_image(pixels).save(contents, format="PNG")
     if "://" in folder:  # `CSVLogger` writes to object stores, too
         import fsspec  # noqa: PLC0415 - PyTorch and Lightning bring it
 
         with fsspec.open(f"{folder}/{file_name}", "wb") as file:
-            image.save(file, format="PNG")
-        return
-    path = Path(folder, file_name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path)
+            file.write(contents.getvalue())
+    else:
+        write_whole(Path(folder, file_name), contents.getvalue())
 
 
 def _file_name(name: str, step: int) -> str:
