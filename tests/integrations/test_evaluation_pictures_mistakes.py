@@ -126,7 +126,8 @@ BAD = [
         ValueError,
         "`pictures` must be given with `gallery_pictures`; got None.",
     ),
-    (lambda: EvaluationPictures(names=["a"]), TypeError, "`names` must be one of Mapping or None; got list."),
+    (lambda: EvaluationPictures(names=["a"]), TypeError, "`names` must be a mapping of labels to names; got list."),
+    (lambda: EvaluationPictures(names={0: 1}), TypeError, "`names` must have strings as names; got 0: 1."),
     *[
         (lambda option=option: EvaluationPictures(**{option: 0}), ValueError, f"`{option}` must be at least 1; got 0.")
         for option in ("num_queries", "k", "num_images", "every_n_epochs")

@@ -92,7 +92,7 @@ class EvaluationPictures(Callback):
         counts = {"num_queries": num_queries, "k": k, "num_images": num_images, "every_n_epochs": every_n_epochs}
         for argument, count in counts.items():
             _checks.positive_int(argument, count)
-        _checks.instance("names", names, (Mapping,))
+        _checks.names_of_labels("names", names)
         _check_pictures(pictures, gallery_pictures)
         self._attributes = {"metrics": _listed("metrics", metrics)}
         if test_metrics is not None:

@@ -55,6 +55,7 @@ def plot_confusion_matrix(
         TypeError: `normalize` is not True or False.
     """
     _checks.boolean("normalize", normalize)
+    _checks.names_of_labels("names", names)
     size = len(matrix.counts)
     ax = new_axes(_figure_size(size)) if ax is None else ax
     values = (100 * matrix.normalized if normalize else matrix.counts.double()).cpu()

@@ -60,6 +60,7 @@ def plot_precision_recall(
             rules, which are not to be compared.
     """
     listed = [*results.values()] if isinstance(results, Mapping) else [results]
+    _checks.names_of_labels("names", names)
     rules = [each.averages.rule for each in listed]
     _checks.alike("results", "interpolation", rules)
     if isinstance(results, Mapping):

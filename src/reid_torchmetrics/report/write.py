@@ -80,8 +80,7 @@ def write_report(
     if path.is_dir():
         raise IsADirectoryError(f"`path` must be that of a file; got the folder {os.fspath(path)!r}.")
     _checks.instance("title", title, (str,))
-    if names is not None and not isinstance(names, Mapping):
-        raise TypeError(f"`names` must be a mapping of labels to names; got {type(names).__name__}.")
+    _checks.names_of_labels("names", names)
     options = {
         "pictures": pictures,
         "names": names,
