@@ -14,6 +14,7 @@ from reid_torchmetrics.report.numbers_in_words import heading, of_measure, rank,
 from reid_torchmetrics.report.page import Section, shown_or_why
 
 _CONFIDENCE, _REPEATS = 0.95, 1000  # of intervals
+_MOST_ROWS = 1000  # a page with more is slow
 _REASONS = {
     "not_in_gallery": "no other gallery item has its identity",
     "same_camera_only": "every positive is dropped by the camera rule, or by another rule that drops pairs",
@@ -94,7 +95,9 @@ def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
     )
     first = next(iter(parts))
     order = "falling" if parse_report(first)[0].is_rank else "rising"
-    return details(f"All {len(parts[first].labels)} identities, by {order} {first}", shown)
+    number = len(parts[first].labels)
+    some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
+    return details(f"{some} identities, by {order} {first}", shown)
 
 
 def _columns(
@@ -102,9 +105,10 @@ def _columns(
 ) -> tuple[list[str], Iterable[Sequence[str]]]:
     """Headings and rows of a table of groups, identities by the first number, the worst first."""
     name, first = next(iter(parts.items()))
-    badness = first.mean if parse_report(name)[0].is_rank else -first.mean
-    is_ordered = label == "identity"
-    order = (-badness).argsort(stable=True) if is_ordered else torch.arange(len(badness), device=badness.device)  # NaN is last
+    order = torch.arange(len(first.mean), device=first.mean.device)
+    if label == "identity":  # NaN is last
+        rising = -first.mean if parse_report(name)[0].is_rank else first.mean
+        order = rising.argsort(stable=True)[:_MOST_ROWS]
     labels = [str(names.get(each, each)) for each in first.labels[order, 0].tolist()]
     columns = [labels, *([str(each) for each in part[order].tolist()] for part in (first.num_queries, first.num_valid))]
     columns += [[of_measure(name, value) for value in part.mean[order].tolist()] for name, part in parts.items()]
