@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.report import write_report
+from reid_torchmetrics.report import worst_images_section, write_report
 from tests.report import problems
 from tests.report.pages import Element, data, read, section
 
@@ -132,6 +132,18 @@ def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
     assert asked == [1]
     (item,) = section(page, "images").one("ul").all("li")
     assert item.one("img").attributes["alt"] == "image 1 with its boxes"
+
+
+def test_boxes_have_the_names_of_the_metric_as_the_tables_have(tmp_path, monkeypatch):
+    seen, draw = [], worst_images_section.draw_boxes
+    monkeypatch.setattr(worst_images_section, "draw_boxes", lambda *a, **k: seen.append(k["names"]) or draw(*a, **k))
+    metric = DetectionMAP(class_names={3: "cat", 7: "dog"})
+    metric.update(problems.DETECTIONS, problems.GROUND_TRUTHS)
+    options = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
+    options["pictures"] = lambda _: np.zeros((300, 300, 3), dtype=np.uint8)
+    for names in ({}, {"names": {3: "lion"}}):
+        write_report(metric.results(), tmp_path / "r.html", **options, **names)
+    assert seen == [{3: "cat", 7: "dog"}, {3: "lion"}]
 
 
 def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):

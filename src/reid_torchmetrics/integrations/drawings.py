@@ -29,6 +29,9 @@ from reid_torchmetrics.plot import (
 Drawings: TypeAlias = dict[str, Callable[[], Any]]
 """by name, what draws a figure or an image"""
 
+SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images"})
+"""drawings of single samples, whose numbers or names are those of pictures"""
+
 _IOU_THRESHOLD = 0.5  # of what is drawn at one threshold, where the metric has it
 
 
@@ -71,7 +74,8 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, shown: 
     hardest, pictures = results.hardest(shown.num_queries), shown.pictures
     if pictures is None or not len(hardest):
         return {}
-    lists = metric.nearest(shown.k, queries=hardest)
+    longest = int(results.num_candidates[hardest].max())
+    lists = metric.nearest(min(shown.k, longest), queries=hardest)
     options: dict[str, Any] = {"gallery_pictures": shown.gallery_pictures, "names": shown.names}
     return {"hardest_queries": lambda: draw_rank_lists(lists, pictures, **options)}
 

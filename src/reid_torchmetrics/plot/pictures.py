@@ -110,7 +110,8 @@ def _of_tensor(name: str, picture: Tensor) -> tuple[NDArray[np.uint8], list[int]
 def _as_bytes(name: str, picture: Tensor) -> Tensor:
     low, high = (float(bound) for bound in picture.aminmax()) if picture.numel() else (0.0, 0.0)
     if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:  # also where one of them is NaN
-        raise ValueError(f"`{name}` must lie in [0, 1] as floats; got values from {low:.3g} to {high:.3g}.")
+        remedy = ": undo a normalization, as `EvaluationPictures(..., mean=mean, std=std)` does" if low < 0 else ""
+        raise ValueError(f"`{name}` must lie in [0, 1] as floats; got values from {low:.3g} to {high:.3g}{remedy}.")
     return (255 * picture.clamp(0, 1)).round().byte()
 
 
