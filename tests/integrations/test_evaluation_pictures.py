@@ -301,7 +301,7 @@ KEPT = {
     "in order": loader,
     "of one process": lambda: loader(sampler=DistributedSampler(SAMPLES, 1, 0, shuffle=False)),
     "two in order": lambda: [loader(), loader()],
-    "no loader of torch": lambda: type("Batches", (), {"__iter__": lambda _: iter(loader())})(),
+    "no loader of torch": type("Batches", (), {"__iter__": lambda _: iter(loader())}),
 }
 KINDS = {"val_map": (Unnumbered, "hardest_queries"), "val_boxes": (UnnumberedBoxes, "worst_images")}
 
@@ -367,7 +367,9 @@ def normalized(number: int) -> torch.Tensor:
 )
 def test_a_normalization_is_undone(given, monkeypatch):
     written = []
-    monkeypatch.setattr(evaluation_pictures, "log_picture", lambda _, name, image, *a, **k: written.append((name, image)))
+    monkeypatch.setattr(
+        evaluation_pictures, "log_picture", lambda _, name, image, *a, **k: written.append((name, image))
+    )
     options = {"mean": MEAN, "std": STD}
     for pictures, more in ((picture, {}), (given, options)):
         callback = EvaluationPictures(pictures=pictures, **more)
@@ -380,10 +382,8 @@ def test_normalized_pictures_have_a_remedy_in_one_line():
     with pytest.warns(UserWarning, match="could not be drawn") as said:
         trainer(EvaluationPictures(pictures=normalized), False).validate(PicturedModule(), loader(), verbose=False)
     (text,) = [str(each.message) for each in said if str(each.message).startswith("The picture")]
-    assert text.splitlines()[1:] == [
-        "`pictures(1)` must lie in [0, 1] as floats; got values from -1.52 to -0.208: undo a normalization, as"
-        " `EvaluationPictures(..., mean=mean, std=std)` does."
-    ]
+    expected = "`pictures(1)` must lie in [0, 1] as floats; got values from -1.52 to -0.208: undo a normalization, as"
+    assert text.splitlines()[1:] == [f"{expected} `EvaluationPictures(..., mean=mean, std=std)` does."]
 
 
 # As large as can be looked at

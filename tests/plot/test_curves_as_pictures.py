@@ -75,9 +75,7 @@ PICTURES = {
     "roc": lambda names, **options: plot_roc(dict.fromkeys(names, VERIFICATION), **options),
     "det": lambda names, **options: plot_det(dict.fromkeys(names, VERIFICATION), **options),
     "first ranks": lambda names, **options: plot_first_ranks(dict.fromkeys(names, RESULTS), **options),
-    "precision and recall": lambda names, **options: plot_precision_recall(
-        dict.fromkeys(names, DETECTION), **options
-    ),
+    "precision and recall": lambda names, **options: plot_precision_recall(dict.fromkeys(names, DETECTION), **options),
     "confidence": lambda names, **options: plot_confidence(
         DETECTION, label=0, names=dict(enumerate(names[1:])), **options
     ),

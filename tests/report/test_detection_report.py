@@ -146,6 +146,14 @@ def test_boxes_have_the_names_of_the_metric_as_the_tables_have(tmp_path, monkeyp
     assert seen == [{3: "cat", 7: "dog"}, {3: "lion"}]
 
 
+def test_an_image_that_is_missing_has_the_reason_in_its_place(tmp_path):
+    boxes = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
+    with pytest.warns(UserWarning, match="A picture of the report is missing"):
+        page = read(write_report(problems.detection(), tmp_path / "r.html", pictures=[], **boxes))
+    (item,) = section(page, "images").one("ul").all("li")
+    assert item.all("p")[1].text == "No picture: `pictures` must have a picture for each number; got none for 1."
+
+
 def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):
     names = ["rooms/a.jpg", "rooms/<b>.jpg", "rooms/c.jpg"]
     metric = DetectionMAP()

@@ -113,6 +113,23 @@ def test_a_first_right_answer_behind_the_list_is_shown_behind_it(report):
     assert cells[-1].one("figcaption").text == "2. 0.500id\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}1"
 
 
+@pytest.mark.parametrize(
+    ("pictures", "why"),
+    [
+        ([problems.picture(0)], "`pictures` must have a picture for each number; got none for 1."),
+        (lambda number: None if number else problems.picture(0), "`pictures(1)` must be an image of Pillow, "),
+        (lambda number: problems.picture(0) if number == 0 else 1 / 0, "division by zero"),
+    ],
+)
+def test_a_picture_that_is_missing_has_the_reason_in_its_place(report, with_lists, pictures, why):
+    with pytest.warns(UserWarning, match=r"^A picture of the report is missing; the page says why in its place\.$"):
+        page = report(with_lists, pictures=pictures)
+    cells = section(page, "hardest").one("li", id="query-1").all("figure")
+    assert [len(cell.all("img")) for cell in cells] == [0, 1, 0, 0]  # query 1, then 0, 2 and 1 of the gallery
+    assert cells[0].one("p").text.startswith(f"No picture: {why}")
+    assert cells[0].one("figcaption").text.startswith("query")
+
+
 def test_padding_is_not_shown(report):
     lists = problems.rank_lists()
     padded = replace(lists, index=torch.tensor([[0, 2, 1], [0, 2, -1], [1, 2, 0]]))

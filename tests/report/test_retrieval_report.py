@@ -175,7 +175,9 @@ def test_of_many_cameras_those_with_the_most_queries_are_in_tables(report):
 def test_of_many_identities_the_worst_are_listed(report):
     scores, identities = torch.eye(1100), torch.arange(1100)
     scores[1050, 7] = 2.0
-    identities_section = section(report(evaluate_scores(scores, identities, identities, reports=("map",))), "identities")
+    identities_section = section(
+        report(evaluate_scores(scores, identities, identities, reports=("map",))), "identities"
+    )
     rows = identities_section.rows("Means over the queries of each identity")
     assert [row["identity"] for row in rows] == ["1050", *map(str, range(999))]
     assert identities_section.one("summary").text == "The worst 1,000 of 1,100 identities, by rising map"

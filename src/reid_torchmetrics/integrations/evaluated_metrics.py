@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from torch.nn import Module, ModuleDict
 from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
@@ -49,7 +49,7 @@ def numbers_are_others(metric: EvaluatedMetric, loaders: object) -> bool:
     Samplers that are not of PyTorch are taken to keep the order.
     """
     is_of_embeddings = isinstance(metric, EmbeddingMetric)
-    numbers = [metric.index] if is_of_embeddings else [metric.image_ids, metric.image_name_lengths]
+    numbers: list[Any] = [metric.index] if is_of_embeddings else [metric.image_ids, metric.image_name_lengths]
     if holds_nothing(metric) or any(len(each) for each in numbers):
         return False
     # Images are counted in turn over processes, as samples are dealt out; embeddings are counted process by process.
@@ -57,8 +57,8 @@ def numbers_are_others(metric: EvaluatedMetric, loaders: object) -> bool:
 
 
 def _samplers(loaders: object) -> Iterator[object]:
-    listed = loaders.values() if isinstance(loaders, Mapping) else loaders
-    for loader in listed if isinstance(loaders, (Mapping, tuple, list)) else [listed]:
+    listed = [*loaders.values()] if isinstance(loaders, Mapping) else loaders
+    for loader in listed if isinstance(listed, (tuple, list)) else [listed]:
         yield getattr(loader, "sampler", None)
         yield getattr(getattr(loader, "batch_sampler", None), "sampler", None)
 

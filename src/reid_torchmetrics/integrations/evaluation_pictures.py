@@ -201,12 +201,13 @@ def _without_samples(attribute: str, stage: str) -> str:
 
 
 def _with_other_numbers(attribute: str, metric: EvaluatedMetric) -> str:
-    call = "update(..., index=index)" if isinstance(metric, EmbeddingMetric) else '{..., "image_id": image_id} of `target`'
-    argument = "index" if isinstance(metric, EmbeddingMetric) else "image_id"
+    argument, how = "image_id", '{..., "image_id": image_id} in `target`'
+    if isinstance(metric, EmbeddingMetric):
+        argument, how = "index", "`update(..., index=index)`"
     return (
-        f"No pictures of the samples of `{attribute}` were drawn, for it was not given `{argument}`, and its loader does"
-        " not read the data set from the first sample to the last: they would be those of other samples. Give the"
-        f" numbers in the data set, `{call}`."
+        f"No pictures of the samples of `{attribute}` were drawn, for it was not given `{argument}`, and its loader"
+        " does not read the data set from the first sample to the last: they would be those of other samples. Give the"
+        f" numbers in the data set: {how}."
     )
 
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _Pixels: TypeAlias = NDArray[np.uint8]  # [H, W, 3]
 
-# What a file system may refuse in a name, the sign that stands for it, the ends that Windows drops, which are all of the
-# names of the folders here and above, and the first letter of the names of its devices.
+# What a file system may refuse in a name, the sign that stands for it, the ends that Windows drops, which are all there
+# is of the names of the folders here and above, and the first letter of the names of its devices.
 _UNSAFE = re.compile(
     r'[<>:"\\|?*%\x00-\x1f\ud800-\udfff]|[. ]+$|^(?=(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)).', re.IGNORECASE
 )

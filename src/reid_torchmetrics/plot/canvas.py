@@ -114,7 +114,7 @@ class Lettering:
         return math.ceil(length)
 
     def is_wider(self, text: str, width: int) -> bool:
-        """Whether a text needs more than so many pixels, of which each letter takes one; long texts are not measured."""
+        """Whether a text needs more than so many pixels; one of more letters does, and is not measured."""
         return len(text) > width or self.width(text) > width
 
     def cut(self, text: str, width: int, *, keeps_end: bool = False) -> str:

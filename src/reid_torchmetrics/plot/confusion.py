@@ -42,9 +42,9 @@ def plot_confusion_matrix(
     The last row are detections that took no ground truth, the last column ground truths that no detection took. By
     default in percent of each row, of which colors go from 0 to 100; else counts, on a logarithmic scale of colors.
     Numbers are in the cells of up to twelve classes, but for zeros. A hatched row has no counts. Of more than thirty
-    classes some have their names beside the cells; of more than 100 those of the pairs that are confused most are drawn,
-    whose shares are of whole rows. Drawn into `ax` if given, which shares its place with the scale of
-    colors. Returns the figure and its axes.
+    classes some have their names beside the cells; of more than 100 those of the pairs that are confused most are
+    drawn, whose shares are of whole rows. Drawn into `ax` if given, which shares its place with the scale of colors.
+    Returns the figure and its axes.
 
     Args:
         matrix: `results.confusion_matrix()`, or what `confusion_matrix` gives.

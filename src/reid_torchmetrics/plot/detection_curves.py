@@ -47,9 +47,9 @@ def plot_precision_recall(
     is not reached, in the area range and with the limit of detections of `map`. The legend has the average precision
     by the `interpolation` of the metric, which its title names. By "coco" that is the mean height of the line that is
     drawn; the other rules take the area between its points, too, or under slopes that are not drawn. Classes without
-    ground truths are left out; of more than ten only the mean has a name, and of more than 200 there are 200 lines, from
-    the lowest average precision to the highest, and a remark. In percent, drawn into `ax` if given. Returns
-    the figure and its axes.
+    ground truths are left out; of more than ten only the mean has a name, and of more than 200 there are 200 lines,
+    from the lowest average precision to the highest, and a remark. In percent, drawn into `ax` if given. Returns the
+    figure and its axes.
 
     Args:
         results: `DetectionMAP.results()`, or what `coco_evaluate` gives, whose average precision is COCO's.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from reid_torchmetrics.functional.detection import ImageErrors
@@ -12,7 +13,7 @@ from reid_torchmetrics.plot import Pictures, draw_boxes, picture_at
 from reid_torchmetrics.report.detection_sections import COUNTED, HOW_MATCHED, Detected, is_micro, nearest_to_half
 from reid_torchmetrics.report.elements import Html, details, element, note, table
 from reid_torchmetrics.report.figures import picture
-from reid_torchmetrics.report.page import Section
+from reid_torchmetrics.report.page import Section, picture_or_why
 
 _NUM_OPEN = 4
 _HEIGHT = 320
@@ -95,7 +96,10 @@ def _errors_table(worst: ImageErrors) -> Html:
 
 
 def _drawn(results: DetectionResults, worst: ImageErrors, pictures: ImagePictures) -> list[Html]:
-    items = [element("li", element("p", f"image {image}"), pictures.draw(image, results)) for image in worst.image_ids]
+    items = [
+        element("li", element("p", f"image {image}"), picture_or_why(partial(pictures.draw, image, results)))
+        for image in worst.image_ids
+    ]
     first, others = items[:_NUM_OPEN], items[_NUM_OPEN:]
     shown = [element("ul", *first, class_="lists")]
     return [*shown, details(f"{len(others)} more", element("ul", *others, class_="lists"))] if others else shown

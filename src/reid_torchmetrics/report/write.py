@@ -44,7 +44,7 @@ def write_report(
     The page holds all that it shows: it loads nothing, and can be sent as one file. The same results and options give
     the same bytes, with the same versions of Matplotlib and Pillow. The file takes its place when it is complete, over
     an older one, whose permissions it has; folders that do not exist are made. Among several processes only one should
-    call this.
+    call this. A picture that is missing has the reason in its place, and there is a warning.
 
     Of a retrieval it shows the numbers with their intervals and conventions, why queries were left out, curves, the
     hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection it shows COCO's

@@ -114,7 +114,7 @@ class DetectionResults:
 
     @cached_property
     def coco(self) -> CocoResults:
-        """Precision, recall and scores on COCO's whole grid, made when asked for: it is large where classes are many."""
+        """Precision, recall and scores on COCO's whole grid, made when asked for: it is large for many classes."""
         return evaluate_matches(self.matches, self.averages.grid)
 
     @property

@@ -153,8 +153,8 @@ def confusion_matrix(
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: a `num_classes` below 1, an unknown `rule`, an `iou_threshold` below the overlap of the pairs, or a `confidence` of another
-            number of classes.
+        ValueError: a `num_classes` below 1, an unknown `rule`, an `iou_threshold` below the overlap of the pairs, or a
+            `confidence` of another number of classes.
     """
     _checks.one_of("rule", rule, CONFUSION_RULES)
     if num_classes is not None:
@@ -179,7 +179,8 @@ def confusion_matrix(
     cells = torch.cat([row[counts] * size + found[counts], missed * size + len(classes)])
     if num_classes is None or num_classes >= len(classes):
         return ConfusionMatrix(classes, cells.bincount(minlength=size * size).view(size, size), iou_threshold, rule)
-    kept, table, totals = _most_confused_part(*cells.unique(return_counts=True), size, num_classes)
+    cells, counts = cells.unique(return_counts=True)
+    kept, table, totals = _most_confused_part(cells, counts, size, num_classes)
     return ConfusionMatrix(classes[kept], table, iou_threshold, rule, len(classes) - len(kept), totals)
 
 
