@@ -176,12 +176,9 @@ class DetectionResults:
                 threshold that cannot be asked for.
         """
         objects = self._objects("a confusion matrix")
-        least: float | Tensor
-        if confidence is not None:
-            least = confidence
-        else:
-            least = self._best_confidence(iou_threshold)
-            least = least.expand(len(objects.classes)) if self.is_micro else least
+        least = self._best_confidence(iou_threshold) if confidence is None else confidence
+        if isinstance(least, Tensor) and self.is_micro:
+            least = least.expand(len(objects.classes))
         return confusion_matrix(objects, least, iou_threshold=iou_threshold, rule=rule, num_classes=num_classes)
 
     def error_breakdown(self, *, iou_threshold: float = 0.5, background_threshold: float = 0.1) -> ErrorBreakdown:
