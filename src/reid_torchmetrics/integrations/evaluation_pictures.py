@@ -20,6 +20,7 @@ from reid_torchmetrics.integrations.evaluated_metrics import (
 from reid_torchmetrics.integrations.normalized_pictures import Channels, without_normalization
 from reid_torchmetrics.integrations.pictures import log_picture
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
+from reid_torchmetrics.plot import check_pictures
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -107,7 +108,10 @@ class EvaluationPictures(Callback):
         for argument, count in counts.items():
             _checks.positive_int(argument, count)
         _checks.names_of_labels("names", names)
-        _check_pictures(pictures, gallery_pictures)
+        check_pictures("pictures", pictures)
+        check_pictures("gallery_pictures", gallery_pictures)
+        if gallery_pictures is not None and pictures is None:
+            raise ValueError("`pictures` must be given with `gallery_pictures`; got None.")
         self._attributes = {"metrics": _listed("metrics", metrics)}
         if test_metrics is not None:
             self._attributes["test_metrics"] = _listed("test_metrics", test_metrics)
@@ -227,13 +231,3 @@ def _listed(argument: str, attributes: str | Sequence[str]) -> list[str]:
     if not (all(listed) and listed) or len(set(listed)) < len(listed):
         raise ValueError(f"`{argument}` must hold at least one name and none twice; got {attributes!r}.")
     return listed
-
-
-def _check_pictures(pictures: object, gallery_pictures: object) -> None:
-    for argument, given in (("pictures", pictures), ("gallery_pictures", gallery_pictures)):
-        if given is not None and not callable(given) and not hasattr(given, "__getitem__"):
-            raise TypeError(
-                f"`{argument}` must be a function of a number or be indexed by it; got {type(given).__name__}."
-            )
-    if gallery_pictures is not None and pictures is None:
-        raise ValueError("`pictures` must be given with `gallery_pictures`; got None.")

@@ -12,6 +12,7 @@ from reid_torchmetrics.plot.detection_curves import Evaluated, plot_precision_re
 from reid_torchmetrics.plot.error_kinds import plot_error_breakdown
 from reid_torchmetrics.plot.first_ranks import plot_first_ranks
 from reid_torchmetrics.plot.pictures import Pictures, picture_at
+from reid_torchmetrics.plot.pictures import check_pictures as check_pictures
 from reid_torchmetrics.plot.rank_lists import draw_rank_lists
 from reid_torchmetrics.plot.retrieval_curves import plot_retrieval_precision_recall
 from reid_torchmetrics.plot.scores import plot_scores

@@ -31,6 +31,14 @@ Pictures: TypeAlias = Callable[[Any], Any] | Indexed
 """what gives the picture with a number, or of an image with a name: a function, or what is indexed by it"""
 
 
+def check_pictures(argument: str, pictures: object) -> None:
+    """Raise a TypeError unless they are a function or are indexed, or None."""
+    if pictures is not None and not callable(pictures) and not hasattr(pictures, "__getitem__"):
+        raise TypeError(
+            f"`{argument}` must be a function of a number or be indexed by it; got {type(pictures).__name__}."
+        )
+
+
 def picture_at(argument: str, pictures: Pictures, number: int | str) -> Image:
     """The picture with a number or name, in RGB.
 
@@ -41,10 +49,7 @@ def picture_at(argument: str, pictures: Pictures, number: int | str) -> Image:
     """
     if callable(pictures):
         return as_image(f"{argument}({number!r})", pictures(number))
-    if not hasattr(pictures, "__getitem__"):
-        raise TypeError(
-            f"`{argument}` must be a function of a number or be indexed by it; got {type(pictures).__name__}."
-        )
+    check_pictures(argument, pictures)
     kind = "name" if isinstance(number, str) else "number"
     try:
         item = pictures[number]

@@ -15,7 +15,7 @@ from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluators import CocoResults
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
 from reid_torchmetrics.metrics.detection import DetectionResults
-from reid_torchmetrics.plot import Pictures
+from reid_torchmetrics.plot import Pictures, check_pictures
 from reid_torchmetrics.report.detection_page import DetectionOptions, detection_page
 from reid_torchmetrics.report.page import Page, written
 from reid_torchmetrics.report.retrieval_page import RetrievalOptions, retrieval_page
@@ -81,6 +81,8 @@ def write_report(
         raise IsADirectoryError(f"`path` must be that of a file; got the folder {os.fspath(path)!r}.")
     _checks.instance("title", title, (str,))
     _checks.names_of_labels("names", names)
+    check_pictures("pictures", pictures)
+    check_pictures("gallery_pictures", gallery_pictures)
     options = {
         "pictures": pictures,
         "names": names,
