@@ -171,7 +171,14 @@ def test_operating_points_are_those_of_the_cpu(device, deterministic):
         matches = detection.match_images(*packed(where))
         best, curve = detection.best_f1(matches), detection.confidence_curve(matches)
         return [
-            *(best, best.precision, best.recall, best.f1, detection.at_confidence(matches, 0.5)),
+            *(
+                detection.best_confidence(matches),
+                best,
+                best.precision,
+                best.recall,
+                best.f1,
+                detection.at_confidence(matches, 0.5),
+            ),
             *(curve, curve.best(), detection.confidence_curve(matches, 2)),
             detection.precision_recall_curve(matches, 2),
         ]

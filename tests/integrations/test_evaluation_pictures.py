@@ -4,18 +4,29 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from lightning.pytorch import loggers
 from matplotlib import pyplot as plt
 from PIL import Image
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 from torchmetrics import MetricCollection, SumMetric
 
 from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
-from reid_torchmetrics.integrations import EvaluationPictures, drawings
+from reid_torchmetrics.integrations import EvaluationPictures, drawings, evaluation_pictures
+from reid_torchmetrics.integrations.evaluated_metrics import numbers_are_others
 from tests.integrations.pictured_module import (
     CURVES,
     HARDEST,
     MAP,
+    SAMPLES,
     DetectingModule,
     PicturedModule,
     files,
@@ -245,3 +256,145 @@ def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypat
     assert written == sorted([*CURVES, "hardest_queries"] * 2)  # two epochs
     assert summary["val/map"] == pytest.approx(MAP)
     assert (summary["val/cmc"]["count"], summary["val/cmc"]["width"], summary["val/cmc"]["height"]) == (1, 640, 420)
+
+
+# Whose pictures these are
+
+
+class Unnumbered(PicturedModule):
+    """Gives no `index`."""
+
+    def __init__(self, index=None):
+        super().__init__()
+        self.given = index
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        embeddings, identities, _, index = batch
+        self.val_map.update(embeddings, identities, index=index if self.given else None)
+
+    def on_validation_epoch_end(self):
+        self.val_map.compute()
+
+
+class UnnumberedBoxes(DetectingModule):
+    """Gives no `image_id`."""
+
+    def __init__(self, index=None):
+        super().__init__()
+        self.given = index
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        for number in range(3):
+            found, true = image(number)
+            self.val_boxes.update([found], [true if self.given else {"boxes": true["boxes"], "labels": true["labels"]}])
+
+
+SHUFFLED = {
+    "shuffle": lambda: loader(shuffle=True),
+    "subset": lambda: loader(sampler=SubsetRandomSampler(range(5))),
+    "weighted": lambda: loader(sampler=WeightedRandomSampler([1.0] * 5, 5)),
+    "batches": lambda: DataLoader(SAMPLES, batch_sampler=BatchSampler(RandomSampler(SAMPLES), 3, drop_last=False)),
+    "distributed": lambda: loader(sampler=DistributedSampler(SAMPLES, 1, 0, shuffle=True)),
+    "one of two": lambda: {"a": loader(), "b": loader(shuffle=True)},
+}
+KEPT = {
+    "in order": loader,
+    "of one process": lambda: loader(sampler=DistributedSampler(SAMPLES, 1, 0, shuffle=False)),
+    "two in order": lambda: [loader(), loader()],
+    "no loader of torch": type("Batches", (), {"__iter__": lambda _: iter(loader())}),
+}
+KINDS = {"val_map": (Unnumbered, "hardest_queries"), "val_boxes": (UnnumberedBoxes, "worst_images")}
+
+
+def drawn_of(attribute, loaders, **options) -> set[str]:
+    module, name = KINDS[attribute]
+    callback = EvaluationPictures(attribute, pictures=lambda number: picture(number % 5))
+    trainer(callback, False).validate(module(**options), loaders, verbose=False)
+    return {file.split("_step")[0] for file in files()} & {f"val/{name}"}
+
+
+@pytest.mark.filterwarnings("ignore:Your `val_dataloader`'s sampler has shuffling enabled")
+@pytest.mark.parametrize("attribute", KINDS)
+@pytest.mark.parametrize("kind", SHUFFLED)
+def test_samples_without_numbers_in_another_order_have_no_pictures_and_a_warning_says_so(attribute, kind):
+    argument = {"val_map": "index", "val_boxes": "image_id"}[attribute]
+    with pytest.warns(UserWarning, match=f"^No pictures of the samples of `{attribute}` were drawn.*`{argument}`"):
+        assert drawn_of(attribute, SHUFFLED[kind]()) == set()
+    assert files()  # the curves
+
+
+@pytest.mark.parametrize("attribute", KINDS)
+@pytest.mark.parametrize(("kind", "options"), [*((kind, {}) for kind in KEPT), ("shuffle", {"index": True})])
+@pytest.mark.filterwarnings("ignore:Your `val_dataloader`'s sampler has shuffling enabled")
+@pytest.mark.filterwarnings("error:No pictures")
+def test_samples_with_numbers_or_in_order_have_pictures(attribute, kind, options):
+    loaders = (KEPT | SHUFFLED)[kind]()
+    assert drawn_of(attribute, loaders, **options) == {f"val/{KINDS[attribute][1]}"}
+
+
+def test_embeddings_without_numbers_that_are_dealt_out_have_no_pictures_and_images_have():
+    dealt = DistributedSampler(SAMPLES, 2, 1, shuffle=False)
+    module = Unnumbered()
+    module.val_map.update(SAMPLES.tensors[0], SAMPLES.tensors[1])
+    boxes = DetectionMAP()
+    boxes.update(*([each] for each in image(1)))
+    assert numbers_are_others(module.val_map, loader(sampler=dealt))
+    assert not numbers_are_others(boxes, loader(sampler=dealt))
+    assert not numbers_are_others(ReIDMeanAP(), loader(sampler=dealt))
+
+
+# Pictures that were normalized
+
+
+MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.5)
+
+
+def normalized(number: int) -> torch.Tensor:
+    channels = torch.from_numpy(picture(number)).permute(2, 0, 1) / 255
+    return (channels - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        normalized,
+        [normalized(number) for number in range(5)],
+        [(normalized(number), 3) for number in range(5)],
+        {number: {"image": normalized(number)} for number in range(5)},
+        picture,
+    ],
+    ids=["function", "list", "items", "dicts", "images"],
+)
+def test_a_normalization_is_undone(given, monkeypatch):
+    written = []
+    monkeypatch.setattr(
+        evaluation_pictures, "log_picture", lambda _, name, image, *a, **k: written.append((name, image))
+    )
+    options = {"mean": MEAN, "std": STD}
+    for pictures, more in ((picture, {}), (given, options)):
+        callback = EvaluationPictures(pictures=pictures, **more)
+        trainer(callback, False).validate(PicturedModule(), loader(), verbose=False)
+    expected, found = (image for name, image in written if name == "val/hardest_queries")
+    assert np.abs(expected.astype(int) - found).max() <= 1
+
+
+def test_normalized_pictures_have_a_remedy_in_one_line():
+    with pytest.warns(UserWarning, match="could not be drawn") as said:
+        trainer(EvaluationPictures(pictures=normalized), False).validate(PicturedModule(), loader(), verbose=False)
+    (text,) = [str(each.message) for each in said if str(each.message).startswith("The picture")]
+    expected = "`pictures(1)` must lie in [0, 1] as floats; got values from -1.52 to -0.208: undo a normalization, as"
+    assert text.splitlines()[1:] == [f"{expected} `EvaluationPictures(..., mean=mean, std=std)` does."]
+
+
+# As large as can be looked at
+
+
+def test_a_picture_has_no_more_places_than_are_asked_for_or_seen(monkeypatch):
+    with pytest.warns(UserWarning, match=r"^`k` is 1,000,000, of which a picture shows 50 at most\.$"):
+        callback = EvaluationPictures(pictures=picture, k=10**6)
+    trainer(callback, False).validate(PicturedModule(), loader(), verbose=False)
+    with Image.open("pictures/val/hardest_queries_step_000000.png") as drawn:
+        assert drawn.width < 640  # two queries against three gallery items
+    for option in ("num_queries", "num_images"):
+        with pytest.warns(UserWarning, match=rf"^`{option}` is 51, of which"):
+            assert getattr(EvaluationPictures(**{option: 51})._shown, option) == 50

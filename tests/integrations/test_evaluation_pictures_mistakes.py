@@ -58,6 +58,13 @@ def test_a_logger_that_fails_keeps_no_other_from_its_pictures(monkeypatch):
     assert files("whole") == named(tags("val"), 0)
 
 
+def test_without_a_logger_the_file_is_what_could_not_be_written():
+    Path("pictures").write_text("in the way")
+    with pytest.warns(UserWarning, match="could not be written to a file") as said:
+        trainer(EvaluationPictures(), False).validate(PicturedModule(), loader(), verbose=False)
+    assert len(ours(said)) == len(CURVES)
+
+
 def test_a_figure_that_fails_leaves_the_others(monkeypatch):
     monkeypatch.setattr(drawings, "plot_first_ranks", lambda results: 1 / 0)
     with pytest.warns(UserWarning, match="(?s)'val/first_ranks' could not be drawn.*ZeroDivisionError") as said:
@@ -126,7 +133,14 @@ BAD = [
         ValueError,
         "`pictures` must be given with `gallery_pictures`; got None.",
     ),
-    (lambda: EvaluationPictures(names=["a"]), TypeError, "`names` must be one of Mapping or None; got list."),
+    (
+        lambda: EvaluationPictures(mean=0.5),
+        ValueError,
+        "`mean` and `std` must be given together; got `mean` alone.",
+    ),
+    (lambda: EvaluationPictures(mean="a", std=[1]), TypeError, "`mean` must be a number; got str."),
+    (lambda: EvaluationPictures(names=["a"]), TypeError, "`names` must be a mapping of labels to names; got list."),
+    (lambda: EvaluationPictures(names={0: 1}), TypeError, "`names` must have strings as names; got 0: 1."),
     *[
         (lambda option=option: EvaluationPictures(**{option: 0}), ValueError, f"`{option}` must be at least 1; got 0.")
         for option in ("num_queries", "k", "num_images", "every_n_epochs")

@@ -16,7 +16,9 @@ from tests.integrations.clients import (
     NEARLY_BLACK,
     PIXELS,
     STEP,
+    CometLogger,
     MLFlowLogger,
+    WandbLogger,
     decoded,
     images_in_events,
     new_figure,
@@ -119,6 +121,13 @@ def test_a_client_gets_an_image_of_pillow_with_its_name_and_step(client, tmp_pat
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.parametrize("client", [WandbLogger, CometLogger, MLFlowLogger])
+def test_what_is_no_text_is_replaced(client):
+    logger = client()
+    log_picture(logger, "val/\x00\ud800", PIXELS, STEP)
+    assert logger.calls[0][0].encode() in (b"val/__", "val/\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER}".encode())
+
+
 def test_the_characters_that_mlflow_refuses_are_replaced():
     logger = MLFlowLogger()
     log_picture(logger, "val/AP@0.5 of-a_b", PIXELS, STEP)
@@ -207,7 +216,11 @@ def test_a_transparent_figure_is_drawn_on_white():
 # Errors
 
 BAD = [
-    (("a", [[0]], 1), TypeError, "`picture` must be a figure of Matplotlib, a NumPy array or a tensor; got list."),
+    (
+        ("a", [[0]], 1),
+        TypeError,
+        "`picture` must be a figure of Matplotlib, an image of Pillow, a NumPy array or a tensor; got list.",
+    ),
     (("a", PIXELS / 255, 1), TypeError, "`picture` must have the dtype uint8; got float64."),
     (("a", torch.zeros(2, 2, 3), 1), TypeError, "`picture` must have the dtype uint8; got torch.float32."),
     (("a", PIXELS[..., 0], 1), ValueError, "`picture` must have shape [H, W, 3]; got [5, 7]."),

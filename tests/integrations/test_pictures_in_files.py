@@ -3,8 +3,10 @@
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from reid_torchmetrics.integrations import log_picture
 from tests.integrations.clients import PIXELS, STEP, new_figure, pixels_in
@@ -66,12 +68,30 @@ def test_a_folder_may_be_in_an_object_store():
         ("a%3Ab", "a%253Ab_step_000012.png"),
         ("../../a", "%2E%2E/%2E%2E/a_step_000012.png"),
         (".", "%2E_step_000012.png"),
+        ("x./y ", "x%2E/y%20_step_000012.png"),
+        ("CON/nul.a/com1 .b/console", "%43ON/%6Eul.a/%63om1 .b/console_step_000012.png"),
+        ("a\ud800", "a%D800_step_000012.png"),
+        ("a" * 200, f"{'a' * 200}_step_000012.png"),
         ('a\\b?*"<>|\n', "a%5Cb%3F%2A%22%3C%3E%7C%0A_step_000012.png"),
     ],
 )
 def test_a_file_has_a_name_that_every_file_system_takes(name, file):
     log_picture(None, name, PIXELS, STEP)
     assert [path.relative_to("pictures").as_posix() for path in Path("pictures").rglob("*.png")] == [file]
+
+
+def test_long_names_have_files_of_their_own():
+    names = [f"{letter * 300}/{letter * 300}{end}" for letter in "aü" for end in "12"]
+    for name in names:
+        log_picture(None, name, PIXELS, 10**6)
+    assert len([*Path("pictures").rglob("*.png")]) == 4
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L"])
+def test_an_image_of_pillow_is_a_picture(mode):
+    log_picture(None, "a", Image.fromarray(PIXELS).convert(mode), STEP)
+    expected = np.asarray(Image.fromarray(PIXELS).convert(mode).convert("RGB"))
+    assert pixels_in("pictures/a_step_000012.png").tolist() == expected.tolist()
 
 
 def test_steps_have_files_of_their_own_and_a_step_is_overwritten():

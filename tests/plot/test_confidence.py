@@ -15,7 +15,7 @@ from tests.found_classes import Found, images_of
 
 def results_of(*classes: Found) -> SimpleNamespace:
     both = images_of(*classes)
-    return SimpleNamespace(matches=match_images(*both), coco=coco_evaluate(*both))
+    return SimpleNamespace(matches=match_images(*both), averages=coco_evaluate(*both).averages)
 
 
 # The first class finds 1 of 2, then errs; the second errs, then finds its only one.
@@ -111,7 +111,7 @@ def test_many_scores_are_drawn_at_so_many_confidences_as_can_be_seen():
     num = torch.arange(5000)
     boxes, label = torch.tensor([[0.0, 0.0, 40.0, 40.0]]).expand(5000, 4), torch.zeros_like(num)
     matches = match_images(Detections(boxes, num.double() / 4999, label, num), GroundTruths(boxes, label, num))
-    _, axes = plot_confidence(SimpleNamespace(matches=matches, coco=EXAMPLE.coco))
+    _, axes = plot_confidence(SimpleNamespace(matches=matches, averages=EXAMPLE.averages))
     for line in axes.lines[:3]:
         assert len(line.get_xdata()) == 2000
     for confidence in (0.0, 0.1, 0.5, 1.0):

@@ -52,7 +52,7 @@ FOUND = (
     Detections(BOXES, torch.tensor([0.9, 0.6]), torch.tensor([0, 1]), torch.zeros(2).long()),
     GroundTruths(BOXES, torch.tensor([0, 1]), torch.zeros(2).long()),
 )
-DETECTION = SimpleNamespace(matches=match_images(*FOUND), coco=coco_evaluate(*FOUND))
+DETECTION = SimpleNamespace(matches=match_images(*FOUND), averages=coco_evaluate(*FOUND).averages)
 
 LONG = "experiments/2024-11-03/resnet50_ibn_a_circle_loss_lr_$0.00035$_{batch}_128_seed"
 NAMES = ["baseline", f"{LONG}_1", f"_{LONG}_2", "two\nlines", "a", "b", "c"]
@@ -75,9 +75,7 @@ PICTURES = {
     "roc": lambda names, **options: plot_roc(dict.fromkeys(names, VERIFICATION), **options),
     "det": lambda names, **options: plot_det(dict.fromkeys(names, VERIFICATION), **options),
     "first ranks": lambda names, **options: plot_first_ranks(dict.fromkeys(names, RESULTS), **options),
-    "precision and recall": lambda names, **options: plot_precision_recall(
-        dict.fromkeys(names, DETECTION.coco), **options
-    ),
+    "precision and recall": lambda names, **options: plot_precision_recall(dict.fromkeys(names, DETECTION), **options),
     "confidence": lambda names, **options: plot_confidence(
         DETECTION, label=0, names=dict(enumerate(names[1:])), **options
     ),

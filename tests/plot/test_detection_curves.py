@@ -75,6 +75,16 @@ def test_the_legend_has_average_precisions():
     assert float(TWO.summary()["map"]) == pytest.approx(0.337, abs=5e-4)
 
 
+def test_of_very_many_classes_some_are_drawn_and_the_title_says_how_many():
+    results = results_of([[number >= 150] for number in range(300)], [1] * 300)  # a half has 0, the other 100 %
+    _, axes = plot_precision_recall(results)
+    *lines, mean = axes.lines
+    assert [max(line.get_ydata()) for line in lines] == pytest.approx([0] * 100 + [100] * 100)
+    assert list(mean.get_ydata()) == pytest.approx([50] * 101)
+    assert axes.get_title().splitlines()[1] == "200 of 300 classes are drawn, evenly by AP"
+    assert "coco" not in vars(results)  # the whole grid is large where classes are many
+
+
 # By all points (1 + 2/3)/4 and 1/2/2. By YOLOv5 trapezoids: 1 down to 2/3 behind 25 %, from 50 % on a slope down to 0,
 # (25 - 1/2 + 25 * 2/3 + 51 * 1/3)/100, and (25 - 1/4 + 51 * 1/4)/100.
 BY_RULE = {"coco": (42.2, 25.2, 33.7), "voc": (41.7, 25.0, 33.3), "yolov5": (58.2, 37.5, 47.8)}

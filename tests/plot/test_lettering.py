@@ -40,3 +40,14 @@ def test_a_text_with_an_accent_is_cut_to_its_width():
     text = lettering.cut("Straße à Genève", 60)
     assert text.endswith("\N{HORIZONTAL ELLIPSIS}")
     assert lettering.width(text) <= 60
+
+
+@pytest.mark.parametrize("keeps_end", [True, False])
+def test_a_long_text_is_cut_before_it_is_measured(keeps_end, monkeypatch):
+    measured, width = [], Lettering.width
+    monkeypatch.setattr(Lettering, "width", lambda self, text: measured.append(len(text)) or width(self, text))
+    lettering = Lettering(12)
+    short, long = (lettering.cut("ab" * number, 60, keeps_end=keeps_end) for number in (50, 50_000))
+    assert short == long
+    assert lettering.is_wider("ab" * 50_000, 60)
+    assert max(measured) <= 62

@@ -143,6 +143,11 @@ def test_identities_have_names_that_are_cut_where_they_are_too_long(written):
     assert cut.endswith("\N{HORIZONTAL ELLIPSIS}")
 
 
+def test_names_must_be_strings():
+    with pytest.raises(TypeError, match=r"^`names` must have strings as names; got 5: 7\.$"):
+        draw_rank_lists(lists(), gray, names={5: 7})
+
+
 def test_names_may_have_accents_and_lines(written):
     draw_rank_lists(lists().select(torch.tensor([0])), gray, names={1: "Zoé", 5: "Renée\nÉlodie"})
     assert "Zoé  cam 3" in written

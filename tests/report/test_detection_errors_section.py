@@ -1,9 +1,10 @@
 """What a report says of confused classes and of kinds of errors."""
 
 import pytest
+import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.report import write_report
+from reid_torchmetrics.report import detection_errors_section, write_report
 from tests.metrics.detection.detection_samples import fed
 from tests.metrics.detection.test_detection_results import two_images
 from tests.report import problems
@@ -32,6 +33,28 @@ def test_kinds_of_errors_have_their_counts_gains_and_meaning(page):
     assert kinds["duplicate"]["AP gained (points)"] == "0.00"
     assert kinds["miss"]["meaning"] == "a ground truth that nothing took, nor would with another class or place"
     assert data(page)["errors"]["counts"]["duplicate"] == 1
+
+
+def test_of_very_many_classes_neither_the_whole_matrix_nor_the_whole_grid_is_made(tmp_path, monkeypatch):
+    labels = torch.arange(1200)
+    boxes = torch.tensor([[0.0, 0.0, 9.0, 9.0]]) + 20 * labels[:, None]
+    metric = DetectionMAP(max_detection_thresholds=[1, 10, 2000])
+    found = {"boxes": boxes, "scores": torch.full((1200,), 0.5), "labels": labels.roll(1)}
+    metric.update([found], [{"boxes": boxes, "labels": labels}])
+    drawn, plot = [], detection_errors_section.plot_confusion_matrix
+    monkeypatch.setattr(
+        detection_errors_section, "plot_confusion_matrix", lambda *a, **k: drawn.append(a[0]) or plot(*a, **k)
+    )
+    results = metric.results(across_classes=True)
+    page = read(write_report(results, tmp_path / "page.html"))
+    ((matrix,), few) = drawn, section(page, "errors")
+    assert (matrix.counts.shape, matrix.num_left_out) == ((101, 101), 1100)
+    assert "1,100 classes that are confused less are left out" in few.text
+    assert "coco" not in vars(results)
+    table = section(page, "classes")
+    assert len(table.one("tbody").all("tr")) == 1000
+    assert table.one("summary").text == "1,000 of 1,200 classes, those with the lowest AP; all are in the JSON below"
+    assert len(data(page)["classes"]) == 1200
 
 
 @pytest.mark.parametrize("results", [problems.detection, problems.coco])

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.report import write_report
+from reid_torchmetrics.report import worst_images_section, write_report
 from tests.report import problems
-from tests.report.pages import data, read, section
+from tests.report.pages import Element, data, read, section
 
 NUMBERS = "COCO's numbers"
 CLASSES = "Means over IoU thresholds, if no threshold is named"
@@ -82,6 +82,41 @@ def test_the_images_with_the_most_errors_are_listed(pages):
     assert row == {"image": "1", "right": "0", "wrong": "0", "missed": "1"}
 
 
+def boxes_of(label: int) -> dict:
+    return {"boxes": torch.tensor([problems.BOX]), "labels": torch.tensor([label])}
+
+
+NO_BOXES = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
+RIGHT = boxes_of(1) | {"scores": torch.tensor([0.9])}, boxes_of(1)
+OF_NOTHING = boxes_of(9) | {"scores": torch.tensor([0.99])}, NO_BOXES
+EMPTY = NO_BOXES | {"scores": torch.zeros(0)}, NO_BOXES
+
+
+def images_section(*images: tuple[dict, dict], folder) -> Element:
+    metric = DetectionMAP()
+    metric.update([found for found, _ in images], [true for _, true in images])
+    return section(read(write_report(metric.results(), folder / "r.html")), "images")
+
+
+@pytest.mark.parametrize(
+    ("images", "said"),
+    [
+        ([RIGHT, EMPTY], "None: every ground truth is found, and nothing else."),
+        ([EMPTY, EMPTY], "None: there are neither ground truths nor detections that count."),
+        ([], "None: there are no images."),
+    ],
+)
+def test_without_errors_the_page_says_what_that_means(images, said, tmp_path):
+    assert images_section(*images, folder=tmp_path).all("p")[0].text == said
+
+
+@pytest.mark.parametrize("images", [[OF_NOTHING] * 20, [RIGHT, RIGHT, *[OF_NOTHING] * 10]])
+def test_detections_of_a_class_without_ground_truths_are_errors_of_their_images(images, tmp_path):
+    rows = images_section(*images, folder=tmp_path).rows("Boxes of each image")
+    assert [int(row["image"]) for row in rows] == [place for place, each in enumerate(images) if each is OF_NOTHING]
+    assert {(row["right"], row["wrong"], row["missed"]) for row in rows} == {("0", "1", "0")}
+
+
 @pytest.mark.parametrize("is_function", [True, False])
 def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
     asked = []
@@ -97,6 +132,26 @@ def test_images_are_drawn_with_their_boxes(is_function, tmp_path):
     assert asked == [1]
     (item,) = section(page, "images").one("ul").all("li")
     assert item.one("img").attributes["alt"] == "image 1 with its boxes"
+
+
+def test_boxes_have_the_names_of_the_metric_as_the_tables_have(tmp_path, monkeypatch):
+    seen, draw = [], worst_images_section.draw_boxes
+    monkeypatch.setattr(worst_images_section, "draw_boxes", lambda *a, **k: seen.append(k["names"]) or draw(*a, **k))
+    metric = DetectionMAP(class_names={3: "cat", 7: "dog"})
+    metric.update(problems.DETECTIONS, problems.GROUND_TRUTHS)
+    options = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
+    options["pictures"] = lambda _: np.zeros((300, 300, 3), dtype=np.uint8)
+    for names in ({}, {"names": {3: "lion"}}):
+        write_report(metric.results(), tmp_path / "r.html", **options, **names)
+    assert seen == [{3: "cat", 7: "dog"}, {3: "lion"}]
+
+
+def test_an_image_that_is_missing_has_the_reason_in_its_place(tmp_path):
+    boxes = {"detections": problems.DETECTIONS, "ground_truths": problems.GROUND_TRUTHS}
+    with pytest.warns(UserWarning, match="A picture of the report is missing"):
+        page = read(write_report(problems.detection(), tmp_path / "r.html", pictures=[], **boxes))
+    (item,) = section(page, "images").one("ul").all("li")
+    assert item.all("p")[1].text == "No picture: `pictures` must have a picture for each number; got none for 1."
 
 
 def test_images_with_names_are_asked_for_and_shown_by_them(tmp_path):

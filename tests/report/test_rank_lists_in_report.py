@@ -40,6 +40,20 @@ def test_a_mistake_is_a_query_whose_best_candidate_is_wrong(report, with_lists):
     assert [row["query"] for row in section(report(with_lists), "mistakes").rows(MISTAKES)] == ["1"]
 
 
+@pytest.mark.parametrize(
+    ("identities", "said"),
+    [
+        ([0, 1, 2], "None: the best candidate of every query is right."),
+        ([0, 9, 9], "None: the best candidate is right wherever the gallery has a right answer, for 1 of 3 queries."),
+        ([9, 9, 9], "None: the gallery has a right answer for 0 of 3 queries."),
+        ([], "None: the gallery has a right answer for 0 of 0 queries."),
+    ],
+)
+def test_without_a_mistake_the_page_says_of_how_many_queries_that_is_true(report, identities, said):
+    results = evaluate_scores(torch.eye(3)[: len(identities)], torch.tensor(identities, dtype=int), torch.arange(3))
+    assert section(report(results), "mistakes").all("p")[-1].text == said
+
+
 def test_only_so_many_queries_are_shown_as_are_asked_for(report, with_lists):
     page = report(with_lists, num_hardest=1, num_mistakes=1)
     assert [row["query"] for row in section(page, "hardest").rows(HARDEST)] == ["1"]
@@ -97,6 +111,23 @@ def test_a_first_right_answer_behind_the_list_is_shown_behind_it(report):
     cells = section(page, "hardest").one("li", id="query-1").all("figure")
     assert [each.attributes["class"] for each in cells] == ["query", "wrong", "right first"]
     assert cells[-1].one("figcaption").text == "2. 0.500id\N{NO-BREAK SPACE}2 cam\N{NO-BREAK SPACE}1"
+
+
+@pytest.mark.parametrize(
+    ("pictures", "why"),
+    [
+        ([problems.picture(0)], "`pictures` must have a picture for each number; got none for 1."),
+        (lambda number: None if number else problems.picture(0), "`pictures(1)` must be an image of Pillow, "),
+        (lambda number: problems.picture(0) if number == 0 else 1 / 0, "division by zero"),
+    ],
+)
+def test_a_picture_that_is_missing_has_the_reason_in_its_place(report, with_lists, pictures, why):
+    with pytest.warns(UserWarning, match=r"^A picture of the report is missing; the page says why in its place\.$"):
+        page = report(with_lists, pictures=pictures)
+    cells = section(page, "hardest").one("li", id="query-1").all("figure")
+    assert [len(cell.all("img")) for cell in cells] == [0, 1, 0, 0]  # query 1, then 0, 2 and 1 of the gallery
+    assert cells[0].one("p").text.startswith(f"No picture: {why}")
+    assert cells[0].one("figcaption").text.startswith("query")
 
 
 def test_padding_is_not_shown(report):

@@ -104,6 +104,13 @@ def test_cameras_and_identities_have_the_means_of_their_queries(report):
     assert [(row["identity"], row["map (%)"]) for row in rows] == [("2", "50.00"), ("1", "83.33"), ("3", "undefined")]
 
 
+def test_identities_are_ordered_with_the_worst_first_where_the_number_is_a_rank(report):
+    identities = section(report(problems.retrieval(reports=("mean_rank", "map"))), "identities")
+    rows = identities.rows("Means over the queries of each identity")
+    assert [(row["identity"], row["mean_rank"]) for row in rows] == [("2", "2"), ("1", "1"), ("3", "undefined")]
+    assert identities.one("summary").text == "All 3 identities, by falling mean_rank"
+
+
 def test_identities_have_names_that_are_escaped(report, with_lists):
     nasty = '</script><script>alert("x")</script>'
     page = report(with_lists, names={2: nasty}, pictures=problems.picture, title=nasty)
@@ -148,3 +155,29 @@ def test_all_pairs_of_cameras_that_are_held_are_drawn(report):
         "25.00",
         "3",
     ]
+
+
+def test_of_many_cameras_those_with_the_most_queries_are_in_tables(report):
+    query, gallery = torch.arange(60), torch.arange(45) + 100
+    num_valid = torch.ones(60, 45, dtype=torch.int64)
+    num_valid[:20] = 0
+    num_valid[:, 40] = 0
+    pairs = {"map": CameraPairs(query, gallery, torch.full((60, 45), 0.5, dtype=torch.float64), num_valid)}
+    results = problems.of_metric(camera_pairs=pairs)
+    object.__setattr__(results, "by_camera_pair", pairs.__getitem__)
+    shown = section(report(results), "camera-pairs")
+    rows = shown.rows("map (%)")
+    assert [row["query camera"] for row in rows] == [str(camera) for camera in range(20, 60)]
+    assert [*rows[0]][1:] == [f"gallery camera {camera}" for camera in range(100, 140)]
+    assert shown.one("summary").text == "As tables, of 40 cameras at most, those with the most queries"
+
+
+def test_of_many_identities_the_worst_are_listed(report):
+    scores, identities = torch.eye(1100), torch.arange(1100)
+    scores[1050, 7] = 2.0
+    identities_section = section(
+        report(evaluate_scores(scores, identities, identities, reports=("map",))), "identities"
+    )
+    rows = identities_section.rows("Means over the queries of each identity")
+    assert [row["identity"] for row in rows] == ["1050", *map(str, range(999))]
+    assert identities_section.one("summary").text == "The worst 1,000 of 1,100 identities, by rising map"

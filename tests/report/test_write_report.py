@@ -178,6 +178,13 @@ def test_an_option_of_images_is_refused_for_results_without_images(name, tmp_pat
         (problems.retrieval, {"comparison": 1}, TypeError, "`comparison` must be one of Comparison or None; got int."),
         (problems.retrieval, {"generator": 1}, TypeError, "`generator` must be one of Generator or None; got int."),
         (problems.retrieval, {"names": ["a"]}, TypeError, "`names` must be a mapping of labels to names; got list."),
+        (problems.retrieval, {"names": {1: None}}, TypeError, "`names` must have strings as names; got 1: None."),
+        (
+            problems.retrieval,
+            {"pictures": 3},
+            TypeError,
+            "`pictures` must be a function of a number or be indexed by it; got int.",
+        ),
         (problems.retrieval, {"title": 1}, TypeError, "`title` must be one of str or None; got int."),
         (problems.coco, {"names": ["a"]}, TypeError, "`names` must be a mapping of labels to names; got list."),
         (problems.detection, {"num_worst": 0}, ValueError, "`num_worst` must be at least 1; got 0."),

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reid_torchmetrics._checks.names import known_arguments
+from reid_torchmetrics._checks.names import known_arguments, names_of_labels
 
-__all__ = ["known_arguments"]
+__all__ = ["known_arguments", "names_of_labels"]
 
 _FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)

@@ -1,8 +1,8 @@
-"""Checks of names that a user may misspell: the message names the likely one, and all that there are."""
+"""Checks of names: those that a user may misspell, where the message names the likely one, and names of labels."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
 _SAID_ELSEWHERE = {
@@ -32,3 +32,14 @@ def known_arguments(owner: str, given: Collection[str], names: Collection[str], 
         hint = ", which is a field of `Protocol`"
     listed = ", ".join(names)
     raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {listed}.") from None
+
+
+def names_of_labels(argument: str, names: object) -> None:
+    """Raise unless it is a mapping to strings, or None."""
+    if names is None:
+        return
+    if not isinstance(names, Mapping):
+        raise TypeError(f"`{argument}` must be a mapping of labels to names; got {type(names).__name__}.")
+    for label, name in names.items():
+        if not isinstance(name, str):
+            raise TypeError(f"`{argument}` must have strings as names; got {label!r}: {name!r}.")

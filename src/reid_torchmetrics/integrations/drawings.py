@@ -12,6 +12,7 @@ from reid_torchmetrics.integrations.evaluated_metrics import EvaluatedMetric
 from reid_torchmetrics.metrics.detection import DetectionMAP, DetectionResults
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
 from reid_torchmetrics.plot import (
+    MOST_CLASSES,
     Pictures,
     draw_box_grid,
     draw_rank_lists,
@@ -27,6 +28,9 @@ from reid_torchmetrics.plot import (
 
 Drawings: TypeAlias = dict[str, Callable[[], Any]]
 """by name, what draws a figure or an image"""
+
+SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images"})
+"""drawings of single samples, whose numbers or names are those of pictures"""
 
 _IOU_THRESHOLD = 0.5  # of what is drawn at one threshold, where the metric has it
 
@@ -70,7 +74,8 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, shown: 
     hardest, pictures = results.hardest(shown.num_queries), shown.pictures
     if pictures is None or not len(hardest):
         return {}
-    lists = metric.nearest(shown.k, queries=hardest)
+    longest = int(results.num_candidates[hardest].max())
+    lists = metric.nearest(min(shown.k, longest), queries=hardest)
     options: dict[str, Any] = {"gallery_pictures": shown.gallery_pictures, "names": shown.names}
     return {"hardest_queries": lambda: draw_rank_lists(lists, pictures, **options)}
 
@@ -79,7 +84,7 @@ def _of_detection(metric: DetectionMAP, shown: Shown) -> Drawings:
     results = metric.results(across_classes=True)
     if not len(results.images):
         return {}
-    thresholds = results.coco.grid.iou_thresholds
+    thresholds = results.averages.grid.iou_thresholds
     threshold = _IOU_THRESHOLD if _IOU_THRESHOLD in thresholds else thresholds[0]
     names = metric.class_names if shown.names is None else shown.names
     options: dict[str, Any] = {"iou_threshold": threshold, "names": names}
@@ -90,7 +95,7 @@ def _of_detection(metric: DetectionMAP, shown: Shown) -> Drawings:
     if threshold >= LEAST_OVERLAP:
         drawings |= {
             "confusion_matrix": lambda: plot_confusion_matrix(
-                results.confusion_matrix(iou_threshold=threshold), names=names
+                results.confusion_matrix(iou_threshold=threshold, num_classes=MOST_CLASSES), names=names
             )[0],
             "kinds_of_errors": lambda: plot_error_breakdown(results.error_breakdown(iou_threshold=threshold))[0],
         }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from torch.nn import Module, ModuleDict
+from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 from torchmetrics import MetricCollection
 
 from reid_torchmetrics.metrics.detection import DetectionMAP
@@ -40,6 +41,32 @@ def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) 
 def holds_nothing(metric: EvaluatedMetric) -> bool:
     """Whether a metric has no sample in this process."""
     return not (metric.roles if isinstance(metric, EmbeddingMetric) else metric.detection_counts)
+
+
+def numbers_are_others(metric: EvaluatedMetric, loaders: object) -> bool:
+    """Whether samples were counted as they came, because they had no numbers, and came in another order than theirs.
+
+    Samplers that are not of PyTorch are taken to keep the order.
+    """
+    is_of_embeddings = isinstance(metric, EmbeddingMetric)
+    numbers: list[Any] = [metric.index] if is_of_embeddings else [metric.image_ids, metric.image_name_lengths]
+    if holds_nothing(metric) or any(len(each) for each in numbers):
+        return False
+    # Images are counted in turn over processes, as samples are dealt out; embeddings are counted process by process.
+    return any(_changes_order(sampler, deals=is_of_embeddings) for sampler in _samplers(loaders))
+
+
+def _samplers(loaders: object) -> Iterator[object]:
+    listed = [*loaders.values()] if isinstance(loaders, Mapping) else loaders
+    for loader in listed if isinstance(listed, (tuple, list)) else [listed]:
+        yield getattr(loader, "sampler", None)
+        yield getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+
+
+def _changes_order(sampler: object, *, deals: bool) -> bool:
+    if isinstance(sampler, DistributedSampler):
+        return sampler.shuffle or (deals and sampler.num_replicas > 1)
+    return isinstance(sampler, (RandomSampler, SubsetRandomSampler, WeightedRandomSampler))
 
 
 def _attribute(argument: str, module: Module, attribute: str) -> object:

@@ -10,9 +10,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.integrations.drawings import Shown, drawings_of
-from reid_torchmetrics.integrations.evaluated_metrics import EvaluatedMetric, evaluated_metrics, holds_nothing
+from reid_torchmetrics.integrations.drawings import SAMPLE_PICTURES, Shown, drawings_of
+from reid_torchmetrics.integrations.evaluated_metrics import (
+    EvaluatedMetric,
+    evaluated_metrics,
+    holds_nothing,
+    numbers_are_others,
+)
+from reid_torchmetrics.integrations.normalized_pictures import Channels, without_normalization
 from reid_torchmetrics.integrations.pictures import log_picture
+from reid_torchmetrics.metrics.reid import EmbeddingMetric
+from reid_torchmetrics.plot import check_pictures
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -24,6 +32,8 @@ else:
     if not _NAMES:
         raise ModuleNotFoundError("EvaluationPictures needs Lightning: pip install lightning.", name="lightning")
     Callback = type("Callback", tuple(importlib.import_module(name).Callback for name in _NAMES), {})
+
+_MOST_SHOWN = 50  # rows or columns: a picture of more has tens of thousands of pixels a side
 
 
 class EvaluationPictures(Callback):
@@ -54,19 +64,22 @@ class EvaluationPictures(Callback):
             function of the number or the name, or what is indexed by it, such as a data set; see `draw_rank_lists`.
             None for the curves alone.
         gallery_pictures: of the gallery, if it is another data set than that of the queries.
+        mean: of each channel or of all, where `pictures` are tensors of floats that were normalized, which is undone;
+            with `std`. None where they lie in [0, 1].
+        std: likewise.
         names: of the identities, or of the classes by label, else those of a metric's `class_names`; without a name the
             number is shown.
-        num_queries: how many of the hardest queries are shown.
-        k: how many candidates of each.
-        num_images: how many of the images with the most errors are shown.
+        num_queries: how many of the hardest queries are shown, at most 50.
+        k: how many candidates of each, at most 50.
+        num_images: how many of the images with the most errors are shown, at most 50.
         every_n_epochs: in training only the pictures of each n-th epoch are logged.
         test_metrics: attributes with the metrics of the test; None for those of `metrics`.
 
     Raises:
         ModuleNotFoundError: Lightning or Matplotlib is not installed.
         TypeError: an argument of the wrong type; when the trainer starts, an attribute without a metric.
-        ValueError: a number below 1, no attribute or one twice, or `gallery_pictures` alone; when the trainer starts,
-            an attribute that the module lacks.
+        ValueError: a number below 1, no attribute or one twice, `gallery_pictures`, `mean` or `std` alone; when the
+            trainer starts, an attribute that the module lacks.
 
     Example:
         >>> from reid_torchmetrics.integrations import EvaluationPictures
@@ -79,6 +92,8 @@ class EvaluationPictures(Callback):
         *,
         pictures: Pictures | None = None,
         gallery_pictures: Pictures | None = None,
+        mean: Channels | None = None,
+        std: Channels | None = None,
         names: Mapping[int, str] | None = None,
         num_queries: int = 10,
         k: int = 10,
@@ -92,12 +107,17 @@ class EvaluationPictures(Callback):
         counts = {"num_queries": num_queries, "k": k, "num_images": num_images, "every_n_epochs": every_n_epochs}
         for argument, count in counts.items():
             _checks.positive_int(argument, count)
-        _checks.instance("names", names, (Mapping,))
-        _check_pictures(pictures, gallery_pictures)
+        _checks.names_of_labels("names", names)
+        check_pictures("pictures", pictures)
+        check_pictures("gallery_pictures", gallery_pictures)
+        if gallery_pictures is not None and pictures is None:
+            raise ValueError("`pictures` must be given with `gallery_pictures`; got None.")
         self._attributes = {"metrics": _listed("metrics", metrics)}
         if test_metrics is not None:
             self._attributes["test_metrics"] = _listed("test_metrics", test_metrics)
-        self._shown = Shown(pictures, gallery_pictures, names, num_queries, k, num_images)
+        pictures, gallery_pictures = (without_normalization(each, mean, std) for each in (pictures, gallery_pictures))
+        few = {argument: _bounded(argument, counts[argument]) for argument in ("num_queries", "k", "num_images")}
+        self._shown = Shown(pictures, gallery_pictures, names, **few)
         self._every_n_epochs = every_n_epochs
         self._warned: set[tuple[str, ...]] = set()
 
@@ -136,6 +156,11 @@ class EvaluationPictures(Callback):
                 continue
             if not drawings:
                 self._warn_once((attribute,), _without_samples(attribute, stage))
+            loaders = trainer.test_dataloaders if stage == "test" else trainer.val_dataloaders
+            pictured = SAMPLE_PICTURES & drawings.keys()
+            if pictured and numbers_are_others(metric, loaders):
+                self._warn_once((attribute, stage), _with_other_numbers(attribute, metric))
+                drawings = {name: draw for name, draw in drawings.items() if name not in pictured}
             folder = stage if len(metrics) == 1 else f"{stage}/{attribute}"
             for name, draw in drawings.items():
                 self._log(trainer, f"{folder}/{name}", draw)
@@ -149,7 +174,8 @@ class EvaluationPictures(Callback):
             return
         nobody = [] if getattr(trainer, "fast_dev_run", False) else [None]
         for logger in trainer.loggers or nobody:
-            with self._warning_instead(name, f"logged to {type(logger).__name__}"):
+            what = "written to a file" if logger is None else f"logged to {type(logger).__name__}"
+            with self._warning_instead(name, what):
                 log_picture(logger, name, picture, trainer.global_step, default_root_dir=trainer.default_root_dir)
 
     @contextmanager
@@ -158,7 +184,9 @@ class EvaluationPictures(Callback):
         try:
             yield
         except Exception as error:  # noqa: BLE001 - the user's functions and loggers
-            told = "".join(traceback.format_exception(error))
+            told = str(error)
+            if not told.startswith("`"):  # as our own errors do, which say what to write; of others the place is needed
+                told = "".join(traceback.format_exception(error))
             text = f"The picture {name!r} could not be {what}. The run goes on, and this is said once.\n{told}"
             self._warn_once((name, what, type(error).__name__), text)
 
@@ -176,6 +204,23 @@ def _without_samples(attribute: str, stage: str) -> str:
     )
 
 
+def _with_other_numbers(attribute: str, metric: EvaluatedMetric) -> str:
+    argument, how = "image_id", '{..., "image_id": image_id} in `target`'
+    if isinstance(metric, EmbeddingMetric):
+        argument, how = "index", "`update(..., index=index)`"
+    return (
+        f"No pictures of the samples of `{attribute}` were drawn, for it was not given `{argument}`, and its loader"
+        " does not read the data set from the first sample to the last: they would be those of other samples. Give the"
+        f" numbers in the data set: {how}."
+    )
+
+
+def _bounded(argument: str, count: int) -> int:
+    if count > _MOST_SHOWN:
+        warnings.warn(f"`{argument}` is {count:,}, of which a picture shows {_MOST_SHOWN} at most.", stacklevel=3)
+    return min(count, _MOST_SHOWN)
+
+
 def _listed(argument: str, attributes: str | Sequence[str]) -> list[str]:
     if not isinstance(attributes, (str, tuple, list)):
         raise TypeError(f"`{argument}` must be a str or a list of them; got {type(attributes).__name__}.")
@@ -186,13 +231,3 @@ def _listed(argument: str, attributes: str | Sequence[str]) -> list[str]:
     if not (all(listed) and listed) or len(set(listed)) < len(listed):
         raise ValueError(f"`{argument}` must hold at least one name and none twice; got {attributes!r}.")
     return listed
-
-
-def _check_pictures(pictures: object, gallery_pictures: object) -> None:
-    for argument, given in (("pictures", pictures), ("gallery_pictures", gallery_pictures)):
-        if given is not None and not callable(given) and not hasattr(given, "__getitem__"):
-            raise TypeError(
-                f"`{argument}` must be a function of a number or be indexed by it; got {type(given).__name__}."
-            )
-    if gallery_pictures is not None and pictures is None:
-        raise ValueError("`pictures` must be given with `gallery_pictures`; got None.")

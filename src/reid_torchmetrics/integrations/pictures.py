@@ -6,6 +6,8 @@ them: their own calls for figures change what they are given, or what is seen of
 
 from __future__ import annotations
 
+import hashlib
+import io
 import os
 import re
 import sys
@@ -18,6 +20,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._files import write_whole
+from reid_torchmetrics.plot import picture_at
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,14 +29,19 @@ if TYPE_CHECKING:
 
 _Pixels: TypeAlias = NDArray[np.uint8]  # [H, W, 3]
 
-# What a file system may refuse in a name, the sign that stands for it, and the names of the folders here and above.
-_UNSAFE = re.compile(r'[<>:"\\|?*%\x00-\x1f]|^\.+$')
+# What a file system may refuse in a name, the sign that stands for it, the ends that Windows drops, which are all there
+# is of the names of the folders here and above, and the first letter of the names of its devices.
+_UNSAFE = re.compile(
+    r'[<>:"\\|?*%\x00-\x1f\ud800-\udfff]|[. ]+$|^(?=(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)).', re.IGNORECASE
+)
+_NO_TEXT = re.compile("[\x00\ud800-\udfff]")  # loggers can neither write nor send them
+_LONGEST = 200  # bytes of a name, of the 255 that file systems take: the step is behind it
 
 
 def log_picture(
     logger: Any,
     name: str,
-    picture: Figure | NDArray[np.uint8] | Tensor,
+    picture: Figure | Image | NDArray[np.uint8] | Tensor,
     step: int,
     *,
     default_root_dir: str | os.PathLike[str] = ".",
@@ -42,7 +51,8 @@ def log_picture(
     TensorBoard, Weights & Biases, MLflow, Comet and LitLogger get the picture by their own calls, under `name` and at
     `step`. Any other logger, such as `CSVLogger`, finds it as `pictures/NAME_step_000012.png` in its `log_dir` or
     `save_dir`; without either, and without a logger, the file is in `default_root_dir`. A slash in `name` begins a
-    folder, and characters that not all file systems take are written as in URLs. A figure is drawn as it would be
+    folder, characters that not all file systems take are written as in URLs, and of parts of more than 200 bytes there
+    is the beginning, with a hash. A figure is drawn as it would be
     saved, in its size and resolution; it is neither closed nor changed, and pyplot is not used.
 
     Among several processes only one should call this, as in `if self.trainer.is_global_zero:`. The loggers ignore the
@@ -60,7 +70,8 @@ def log_picture(
     Args:
         logger: `self.logger` or `self.loggers` of a LightningModule; None, or no loggers, if there is none.
         name: such as "val/cmc". MLflow gets "_" for characters that it does not take.
-        picture: a figure of Matplotlib, or an image [H, W, 3] of uint8 as a NumPy array or a tensor on any device.
+        picture: a figure of Matplotlib, an image of Pillow, or an image [H, W, 3] of uint8 as a NumPy array or a tensor
+            on any device.
         step: such as `self.global_step`; files of a name and step are overwritten.
         default_root_dir: for files that belong to no folder of a logger, such as `self.trainer.default_root_dir`.
 
@@ -75,23 +86,28 @@ def log_picture(
         raise ValueError(f"`name` must have a character that is no slash; got {name!r}.")
     _checks.positive_int("step", step, least=0)
     pixels = _pixels_of(picture)
+    sent = _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", name)
     loggers = logger if isinstance(logger, (list, tuple)) else [logger]
     for each in loggers or [None]:
         send = _sender_to(each)
         if send is None:
             _write_file(_folder_of(each, default_root_dir), name, pixels, step)
         else:
-            send(each, name, pixels, step)
+            send(each, sent, pixels, step)
 
 
 def _pixels_of(picture: object) -> _Pixels:
-    # Who has a figure has imported its module.
+    # Who has a figure or an image of Pillow has imported its module.
     figures = sys.modules.get("matplotlib.figure")
     if figures is not None and isinstance(picture, figures.Figure):
         return _drawn(picture)
+    images = sys.modules.get("PIL.Image")
+    if images is not None and isinstance(picture, images.Image):
+        return np.array(picture_at("picture", (picture,), 0))
     if not isinstance(picture, (np.ndarray, Tensor)):
         raise TypeError(
-            f"`picture` must be a figure of Matplotlib, a NumPy array or a tensor; got {type(picture).__name__}."
+            "`picture` must be a figure of Matplotlib, an image of Pillow, a NumPy array or a tensor; got"
+            f" {type(picture).__name__}."
         )
     if str(picture.dtype).removeprefix("torch.") != "uint8":
         raise TypeError(f"`picture` must have the dtype uint8; got {picture.dtype}.")
@@ -180,22 +196,29 @@ def _folder_of(logger: object, default_root_dir: str | os.PathLike[str]) -> str:
 
 
 def _write_file(folder: str, name: str, pixels: _Pixels, step: int) -> None:
-    image, file_name = _as_image(pixels), f"pictures/{_file_name(name, step)}"
+    file_name, contents = f"pictures/{_file_name(name, step)}", io.BytesIO()
+    _as_image(pixels).save(contents, format="PNG")
     if "://" in folder:  # `CSVLogger` writes to object stores, too
         import fsspec  # noqa: PLC0415 - PyTorch and Lightning bring it
 
         with fsspec.open(f"{folder}/{file_name}", "wb") as file:
-            image.save(file, format="PNG")
-        return
-    path = Path(folder, file_name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    image.save(path)
+            file.write(contents.getvalue())
+    else:
+        write_whole(Path(folder, file_name), contents.getvalue())
 
 
 def _file_name(name: str, step: int) -> str:
-    """Give different names different files, in folders by their slashes."""
-    parts = [_UNSAFE.sub(_percent_encoded, part) for part in name.split("/") if part]
+    """Give different names different files, in folders by their slashes, of which several are one."""
+    parts = [_cut(_UNSAFE.sub(_percent_encoded, part)) for part in name.split("/") if part]
     return f"{'/'.join(parts)}_step_{step:06d}.png"
+
+
+def _cut(part: str) -> str:
+    """A part of a name, with a hash of all of it behind its beginning where it is too long."""
+    written = part.encode()
+    if len(written) <= _LONGEST:
+        return part
+    return f"{written[:_LONGEST].decode(errors='ignore')}~{hashlib.sha256(written).hexdigest()[:16]}"
 
 
 def _percent_encoded(found: re.Match[str]) -> str:

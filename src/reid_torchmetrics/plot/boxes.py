@@ -65,6 +65,7 @@ def draw_boxes(
         ValueError: shapes or values that do not fit, an unknown format, or a label without a `min_score`.
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
+    _checks.names_of_labels("names", names)
     judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic)
     boxes = judgment.judge(detections, ground_truths)
     return np.array(draw_judged(as_image("picture", picture), boxes, names or {}, height, title))
@@ -108,6 +109,7 @@ def draw_box_grid(
         ValueError: arguments of different lengths, and what `draw_boxes` refuses.
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
+    _checks.names_of_labels("names", names)
     judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic)
     pictures = [*pictures]
     for argument, given in (("detections", detections), ("ground_truths", ground_truths), ("titles", titles)):

@@ -113,14 +113,19 @@ class Lettering:
         length: float = self.font_of(text)[0].getlength(text)
         return math.ceil(length)
 
+    def is_wider(self, text: str, width: int) -> bool:
+        """Whether a text needs more than so many pixels; one of more letters does, and is not measured."""
+        return len(text) > width or self.width(text) > width
+
     def cut(self, text: str, width: int, *, keeps_end: bool = False) -> str:
         """A text on one line, with an ellipsis for its end where it is too wide; empty if not even that has room.
 
         With `keeps_end` the ellipsis stands for its beginning: names of files differ in their ends.
         """
         text = " ".join(text.splitlines())
-        if self.width(text) <= width:
+        if not self.is_wider(text, width):
             return text
+        text = text[-width - 1 :] if keeps_end else text[: width + 1]  # of more letters not all have room
         if keeps_end:
             return self._cut_start(text, width)
         lengths = range(len(text))

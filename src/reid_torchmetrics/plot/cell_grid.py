@@ -114,7 +114,7 @@ def _are_too_wide(cells: Sequence[Cell], style: _Style) -> list[bool]:
     is_split = [False] * num_lines
     for cell in cells:
         for line, parts in enumerate(cell.caption):
-            is_split[line] |= style.small.width(_SPACE.join(parts)) > style.cell_width
+            is_split[line] |= style.small.is_wider(_SPACE.join(parts), style.cell_width)
     return is_split
 
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.curves import ConfidenceCurve, confidence_curve
-from reid_torchmetrics.functional.detection.evaluators import CocoResults
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.plot.axes import in_percent, new_axes
 from reid_torchmetrics.plot.labels import add_legend_below, shown
@@ -31,7 +31,7 @@ class Matched(Protocol):
         """What is counted."""
 
     @property
-    def coco(self) -> CocoResults:
+    def averages(self) -> ClassAverages:
         """Whose grid has the thresholds of overlap."""
 
 
@@ -62,7 +62,7 @@ def plot_confidence(
         TypeError: `iou_threshold` is not a number, or `label` is not an int.
         ValueError: `iou_threshold` is not one of the evaluation's, or no box has the label.
     """
-    threshold = results.coco.grid.threshold_index(iou_threshold)
+    threshold = results.averages.grid.threshold_index(iou_threshold)
     curve = confidence_curve(results.matches, label, threshold=threshold)
     is_own, ax = ax is None, new_axes() if ax is None else ax
     limits = _limits(curve.confidence)

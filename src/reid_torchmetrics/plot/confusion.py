@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 BACKGROUND = "background"
+MOST_CLASSES = 100
+"""so many classes are drawn: rows of more are too thin to be told apart"""
 _MOST_WRITTEN = 13  # so many rows leave room for numbers in the cells
 _MOST_TICKS = 30  # so many classes have their names beside the cells; of more, some
 _MOST_CHARACTERS = 18  # of a name: more of them leave no room for the cells
-_MOST_PARTED = 100  # so many rows leave room for a line before background
 _MOST_ACROSS = 5  # so many short names fit below the columns
 _LEAST = 0.5  # stands for 0 on a logarithmic scale, with the lightest color
 _LONG = 3  # names with more characters are written upwards below the columns
@@ -41,8 +42,9 @@ def plot_confusion_matrix(
     The last row are detections that took no ground truth, the last column ground truths that no detection took. By
     default in percent of each row, of which colors go from 0 to 100; else counts, on a logarithmic scale of colors.
     Numbers are in the cells of up to twelve classes, but for zeros. A hatched row has no counts. Of more than thirty
-    classes some have their names beside the cells. Drawn into `ax` if given, which shares its place with the scale of
-    colors. Returns the figure and its axes.
+    classes some have their names beside the cells; of more than 100 those of the pairs that are confused most are
+    drawn, whose shares are of whole rows. Drawn into `ax` if given, which shares its place with the scale of colors.
+    Returns the figure and its axes.
 
     Args:
         matrix: `results.confusion_matrix()`, or what `confusion_matrix` gives.
@@ -55,6 +57,8 @@ def plot_confusion_matrix(
         TypeError: `normalize` is not True or False.
     """
     _checks.boolean("normalize", normalize)
+    _checks.names_of_labels("names", names)
+    matrix = matrix.among(MOST_CLASSES)
     size = len(matrix.counts)
     ax = new_axes(_figure_size(size)) if ax is None else ax
     values = (100 * matrix.normalized if normalize else matrix.counts.double()).cpu()
@@ -66,9 +70,10 @@ def plot_confusion_matrix(
     if size <= _MOST_WRITTEN:
         _write_numbers(ax, values, image, normalize=normalize)
     _name_classes(ax, matrix.classes.tolist(), names or {})
-    if size <= _MOST_PARTED:
-        _part_background(ax, size)
+    _part_background(ax, size)
     title = f"Confusion of classes, IoU {matrix.iou_threshold:g}, rule {matrix.rule!r}"
+    if matrix.num_left_out:
+        title += f"\n{matrix.num_left_out:,} classes that are confused less are left out"
     ax.set(xlabel="detected as", ylabel="ground truth", title=title)
     return ax.figure, ax
 

@@ -31,6 +31,14 @@ Pictures: TypeAlias = Callable[[Any], Any] | Indexed
 """what gives the picture with a number, or of an image with a name: a function, or what is indexed by it"""
 
 
+def check_pictures(argument: str, pictures: object) -> None:
+    """Raise a TypeError unless they are a function or are indexed, or None."""
+    if pictures is not None and not callable(pictures) and not hasattr(pictures, "__getitem__"):
+        raise TypeError(
+            f"`{argument}` must be a function of a number or be indexed by it; got {type(pictures).__name__}."
+        )
+
+
 def picture_at(argument: str, pictures: Pictures, number: int | str) -> Image:
     """The picture with a number or name, in RGB.
 
@@ -41,10 +49,7 @@ def picture_at(argument: str, pictures: Pictures, number: int | str) -> Image:
     """
     if callable(pictures):
         return as_image(f"{argument}({number!r})", pictures(number))
-    if not hasattr(pictures, "__getitem__"):
-        raise TypeError(
-            f"`{argument}` must be a function of a number or be indexed by it; got {type(pictures).__name__}."
-        )
+    check_pictures(argument, pictures)
     kind = "name" if isinstance(number, str) else "number"
     try:
         item = pictures[number]
@@ -110,7 +115,8 @@ def _of_tensor(name: str, picture: Tensor) -> tuple[NDArray[np.uint8], list[int]
 def _as_bytes(name: str, picture: Tensor) -> Tensor:
     low, high = (float(bound) for bound in picture.aminmax()) if picture.numel() else (0.0, 0.0)
     if not -_ROUNDING <= low <= high <= 1 + _ROUNDING:  # also where one of them is NaN
-        raise ValueError(f"`{name}` must lie in [0, 1] as floats; got values from {low:.3g} to {high:.3g}.")
+        remedy = ": undo a normalization, as `EvaluationPictures(..., mean=mean, std=std)` does" if low < 0 else ""
+        raise ValueError(f"`{name}` must lie in [0, 1] as floats; got values from {low:.3g} to {high:.3g}{remedy}.")
     return (255 * picture.clamp(0, 1)).round().byte()
 
 

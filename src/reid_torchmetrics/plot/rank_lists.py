@@ -61,6 +61,7 @@ def draw_rank_lists(
         ValueError: `height` is below 32, or a picture is missing or has another shape or other values.
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
+    _checks.names_of_labels("names", names)
     cells = _Cells.of(lists, pictures, gallery_pictures, names or {})
     rows = [cells.row(row) for row in range(len(lists))]
     return draw_cells(rows, height=height, title=title, if_empty="no queries")

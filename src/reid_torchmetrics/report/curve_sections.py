@@ -17,6 +17,7 @@ _HOW = (
     "Not shown: the results hold no pairs of cameras; metric.results(camera_pairs=True) gives results that do, and"
     " those of evaluate(...) find them by themselves."
 )
+_MOST_CAMERAS = 40  # a table of the pairs of more is slow, and not read
 
 
 def curves_section(results: RetrievalResults) -> Section:
@@ -46,7 +47,7 @@ def camera_pairs_section(results: RetrievalResults) -> Section:
 
 def _camera_pairs(results: RetrievalResults) -> list[Html]:
     held = results.camera_pairs
-    chosen = held if held is not None else [next(iter(results.values))]
+    chosen = [next(iter(results.values))] if held is None else [*held]
     pairs = {name: results.by_camera_pair(name) for name in chosen}
     said = "Queries of a camera against the gallery of one camera alone, by {}."
     figures = [
@@ -54,8 +55,25 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
         for name, each in pairs.items()
         if not parse_report(name)[0].is_rank  # colors are shares
     ]
-    tables = [_pairs_table(name, each) for name, each in pairs.items()]
-    return [element("div", *figures, class_="figures"), details("As tables", *tables)]
+    shown = {name: _of_most_queries(each) for name, each in pairs.items()}
+    tables = [_pairs_table(name, each) for name, each in shown.items()]
+    is_cut = any(shown[name].mean.shape != each.mean.shape for name, each in pairs.items())
+    few = f", of {_MOST_CAMERAS} cameras at most, those with the most queries" if is_cut else ""
+    return [element("div", *figures, class_="figures"), details(f"As tables{few}", *tables)]
+
+
+def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
+    """The pairs of as many cameras of each side as a table can show."""
+    rows, columns = (
+        pairs.num_valid.sum(other).argsort(descending=True, stable=True)[:_MOST_CAMERAS].sort().values
+        for other in (1, 0)
+    )
+    return CameraPairs(
+        pairs.query_cameras[rows],
+        pairs.gallery_cameras[columns],
+        pairs.mean[rows][:, columns],
+        pairs.num_valid[rows][:, columns],
+    )
 
 
 def _pairs_table(name: str, pairs: CameraPairs) -> Html:

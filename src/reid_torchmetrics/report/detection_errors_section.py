@@ -12,8 +12,8 @@ from reid_torchmetrics.functional.detection.errors import (
     ErrorBreakdown,
 )
 from reid_torchmetrics.metrics.detection import DetectionResults, name_of
-from reid_torchmetrics.plot import plot_confusion_matrix, plot_error_breakdown
-from reid_torchmetrics.report.detection_sections import Detected, nearest_to_half
+from reid_torchmetrics.plot import MOST_CLASSES, plot_confusion_matrix, plot_error_breakdown
+from reid_torchmetrics.report.detection_sections import COUNTED, Detected, nearest_to_half
 from reid_torchmetrics.report.elements import Html, element, note, table
 from reid_torchmetrics.report.figures import figure
 from reid_torchmetrics.report.numbers_in_words import percent, thousands
@@ -32,10 +32,10 @@ def _errors(results: Detected, names: Mapping[int, str]) -> list[Html]:
     threshold = nearest_to_half(results)
     if not isinstance(results, DetectionResults) or results.objects is None or threshold < LEAST_OVERLAP:
         return [note(f"Not shown: {_HOW}, from {LEAST_OVERLAP:g} on.")]
-    matrix = results.confusion_matrix(iou_threshold=threshold)
+    matrix = results.confusion_matrix(iou_threshold=threshold, num_classes=MOST_CLASSES)
     breakdown = results.error_breakdown(iou_threshold=threshold)
     said = (
-        "Detections are matched without regard to class, from the confidence with the highest F1 of their class on."
+        f"Detections are matched without regard to class, {COUNTED}."
         " Rows are ground truths, and background those of detections that took none."
     )
     drawn = [

@@ -46,11 +46,11 @@ class DetectionOptions:
             came = ", ".join(f"`{name}`" for name, is_given in given.items() if is_given)
             raise ValueError(f"`pictures`, `detections` and `ground_truths` must be given together; got {came} alone.")
 
-    def image_pictures(self) -> ImagePictures | None:
-        """What is drawn of images, if anything."""
+    def image_pictures(self, names: Mapping[int, str]) -> ImagePictures | None:
+        """What is drawn of images, if anything, with the names of classes."""
         if self.pictures is None or self.detections is None or self.ground_truths is None:
             return None
-        return ImagePictures(self.pictures, self.detections, self.ground_truths, self.box_format, self.names)
+        return ImagePictures(self.pictures, self.detections, self.ground_truths, self.box_format, names)
 
 
 def detection_page(results: Detected, options: DetectionOptions) -> Page:
@@ -62,7 +62,7 @@ def detection_page(results: Detected, options: DetectionOptions) -> Page:
         classes_section(results, names),
         detection_curves_section(results, names),
         detection_errors_section(results, names),
-        worst_images_section(results, options.num_worst, options.image_pictures()),
+        worst_images_section(results, options.num_worst, options.image_pictures(names)),
         provenance_section(data),
     ]
     averages = results.averages

@@ -18,7 +18,13 @@ from reid_torchmetrics.report.page import Section
 
 Detected: TypeAlias = DetectionResults | CocoResults
 HOW_MATCHED = "these are results of coco_evaluate(...); those of DetectionMAP(...).results() hold which boxes are right"
+COUNTED = (
+    "from the confidence with the highest F1 of their class on; those of a class in which nothing is right from the"
+    " confidence with the highest mean F1 of all classes on"
+)
+"""which detections count where no confidence is given, in words"""
 _MOST_OPEN = 20  # so many classes are seen at once
+_MOST_ROWS = 1000  # a page with more is slow, and all are in its JSON
 
 
 def detection_numbers(results: Detected) -> dict[str, dict[str, Any]]:
@@ -44,9 +50,15 @@ def classes_section(results: Detected, names: Mapping[int, str]) -> Section:
     """Average precision and recall of each class."""
     columns = _class_columns(results, names)
     rows = [*zip(*columns.values(), strict=True)]
+    summary = f"All {len(rows)} classes"
+    if len(rows) > _MOST_ROWS:
+        summary = f"{_MOST_ROWS:,} of {len(rows):,} classes, those with the lowest AP; all are in the JSON below"
+        averages = results.averages
+        rising = averages.average_precision[averages.grid.official_limit][0].mean(0).argsort(stable=True)  # NaN is last
+        rows = [rows[place] for place in rising[:_MOST_ROWS].sort().values.tolist()]
     filter_by = "class beginning with" if len(rows) > _MOST_OPEN else None
     shown = table("Means over IoU thresholds, if no threshold is named", [*columns], rows, filter_by=filter_by)
-    folded = details(f"All {len(rows)} classes", shown) if filter_by else shown
+    folded = details(summary, shown) if filter_by else shown
     return Section("classes", "Classes", [folded if rows else note("None: there are no boxes.")])
 
 

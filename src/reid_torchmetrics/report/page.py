@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -95,6 +96,15 @@ def shown_or_why(make: Callable[[], list[Html]]) -> list[Html]:
         return make()
     except ValueError as error:
         return [note(f"Not shown: {error}")]
+
+
+def picture_or_why(draw: Callable[[], Html]) -> Html:
+    """A picture or, where it is missing or no picture, the reason, with a warning: the rest of the page is not lost."""
+    try:
+        return draw()
+    except Exception as error:  # noqa: BLE001 - the user's functions
+        warnings.warn("A picture of the report is missing; the page says why in its place.", stacklevel=2)
+        return note(f"No picture: {error or type(error).__name__}")
 
 
 class Page(NamedTuple):

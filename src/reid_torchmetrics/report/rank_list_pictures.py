@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 from reid_torchmetrics.plot import Pictures, picture_at
 from reid_torchmetrics.report.elements import Html, element
 from reid_torchmetrics.report.figures import picture
+from reid_torchmetrics.report.page import picture_or_why
 
 _LARGEST = (192, 128)  # width and height in pixels; the height is that of Market-1501's pictures
 
@@ -37,7 +38,8 @@ class ListPictures:
 
     def _query(self, values: Mapping[str, Any]) -> Html:
         who = self._who(values["query_identities"], values["query_cameras"])
-        return _cell("query", picture_at("pictures", self.pictures, values["query_index"]), "query", who)
+        number = values["query_index"]
+        return _cell("query", lambda: picture_at("pictures", self.pictures, number), "query", who)
 
     def _candidate(self, values: Mapping[str, Any], place: int) -> Html:
         identity, camera = (values[name] and values[name][place] for name in ("identities", "cameras"))
@@ -50,19 +52,24 @@ class ListPictures:
         who = self._who(values["query_identities"], values["first_positive_camera"])
         return _cell("right first", self._of_gallery(values["first_positive_index"]), said, who)
 
-    def _of_gallery(self, index: int) -> Any:
+    def _of_gallery(self, index: int) -> Callable[[], Any]:
         if self.gallery_pictures is None:
-            return picture_at("pictures", self.pictures, index)
-        return picture_at("gallery_pictures", self.gallery_pictures, index)
+            return lambda: picture_at("pictures", self.pictures, index)
+        of_gallery = self.gallery_pictures
+        return lambda: picture_at("gallery_pictures", of_gallery, index)
 
     def _who(self, identity: int | None, camera: int | None) -> str:
         named = [] if identity is None else [str(self.names.get(identity, f"id\N{NO-BREAK SPACE}{identity}"))]
         return " ".join([*named, *([] if camera is None else [f"cam\N{NO-BREAK SPACE}{camera}"])])
 
 
-def _cell(kind: str, image: Any, said: str, who: str) -> Html:
-    image.thumbnail(_LARGEST)
-    # A small picture is enlarged by the browser, so that the page holds no more of it.
-    scale = max(1.0, min(_LARGEST[0] / image.width, _LARGEST[1] / image.height))
+def _cell(kind: str, find: Callable[[], Any], said: str, who: str) -> Html:
+    def shown() -> Html:
+        image = find()
+        image.thumbnail(_LARGEST)
+        # A small picture is enlarged by the browser, so that the page holds no more of it.
+        scale = max(1.0, min(_LARGEST[0] / image.width, _LARGEST[1] / image.height))
+        return picture(image, kind.partition(" ")[0], scale=scale)
+
     caption = element("figcaption", said, Html("<br>"), who)
-    return element("figure", picture(image, kind.partition(" ")[0], scale=scale), caption, class_=kind)
+    return element("figure", picture_or_why(shown), caption, class_=kind)

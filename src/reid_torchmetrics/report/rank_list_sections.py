@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.plot import Pictures
 from reid_torchmetrics.report.elements import Html, details, element, note, table
-from reid_torchmetrics.report.numbers_in_words import percent, rank
+from reid_torchmetrics.report.numbers_in_words import percent, rank, thousands
 from reid_torchmetrics.report.page import Section
 from reid_torchmetrics.report.rank_list_pictures import ListPictures
 
@@ -130,12 +130,23 @@ def _mistakes(queries: Queries, num_mistakes: int) -> list[Html]:
         return [note(f"Not shown: {queries.missing}")]
     mistakes = queries.lists.confident_mistakes(num_mistakes).tolist()
     if not mistakes:
-        return [note("None: the best candidate of every query is right.")]
+        return [note(f"None: {_why_none(queries.lists)}")]
     said = (
         "Queries whose best candidate is wrong, by how much it scores above the first right answer. Many such queries"
         " are errors of labels."
     )
     return [note(said), *queries.shown(mistakes, "Queries whose best candidate is wrong, by falling margin")]
+
+
+def _why_none(lists: RankLists) -> str:
+    """How it came about that no query is a confident mistake."""
+    num_valid = int((lists.first_positive_rank > 0).sum())
+    some = f"for {thousands(num_valid)} of {thousands(len(lists))} queries."
+    if num_valid == 0:
+        return f"the gallery has a right answer {some}"
+    if num_valid < len(lists):
+        return f"the best candidate is right wherever the gallery has a right answer, {some}"
+    return "the best candidate of every query is right."
 
 
 def _rank_lists(results: RetrievalResults) -> tuple[RankLists | None, str]:

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, RetrievalResults
-from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries
+from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries, parse_report
 from reid_torchmetrics.report.elements import Html, details, note, table
 from reid_torchmetrics.report.numbers_in_words import heading, of_measure, rank, thousands
 from reid_torchmetrics.report.page import Section, shown_or_why
 
 _CONFIDENCE, _REPEATS = 0.95, 1000  # of intervals
+_MOST_ROWS = 1000  # a page with more is slow
 _REASONS = {
     "not_in_gallery": "no other gallery item has its identity",
     "same_camera_only": "every positive is dropped by the camera rule, or by another rule that drops pairs",
@@ -93,17 +94,21 @@ def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
         filter_by="identity beginning with",
     )
     first = next(iter(parts))
-    return details(f"All {len(parts[first].labels)} identities, by rising {first}", shown)
+    order = "falling" if parse_report(first)[0].is_rank else "rising"
+    number = len(parts[first].labels)
+    some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
+    return details(f"{some} identities, by {order} {first}", shown)
 
 
 def _columns(
     label: str, parts: Mapping[str, Breakdown], names: Mapping[int, str]
 ) -> tuple[list[str], Iterable[Sequence[str]]]:
-    """Headings and rows of a table of groups, identities by rising values of the first number."""
-    first = next(iter(parts.values()))
-    mean = first.mean
-    is_ordered = label == "identity"
-    order = mean.argsort(stable=True) if is_ordered else torch.arange(len(mean), device=mean.device)  # NaN is last
+    """Headings and rows of a table of groups, identities by the first number, the worst first."""
+    name, first = next(iter(parts.items()))
+    order = torch.arange(len(first.mean), device=first.mean.device)
+    if label == "identity":  # NaN is last
+        rising = -first.mean if parse_report(name)[0].is_rank else first.mean
+        order = rising.argsort(stable=True)[:_MOST_ROWS]
     labels = [str(names.get(each, each)) for each in first.labels[order, 0].tolist()]
     columns = [labels, *([str(each) for each in part[order].tolist()] for part in (first.num_queries, first.num_valid))]
     columns += [[of_measure(name, value) for value in part.mean[order].tolist()] for name, part in parts.items()]

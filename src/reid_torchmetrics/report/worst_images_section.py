@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 from reid_torchmetrics.functional.detection import ImageErrors
 from reid_torchmetrics.metrics.detection import DetectionResults
 from reid_torchmetrics.plot import Pictures, draw_boxes, picture_at
-from reid_torchmetrics.report.detection_sections import HOW_MATCHED, Detected, is_micro, nearest_to_half
+from reid_torchmetrics.report.detection_sections import COUNTED, HOW_MATCHED, Detected, is_micro, nearest_to_half
 from reid_torchmetrics.report.elements import Html, details, element, note, table
 from reid_torchmetrics.report.figures import picture
-from reid_torchmetrics.report.page import Section
+from reid_torchmetrics.report.page import Section, picture_or_why
 
 _NUM_OPEN = 4
 _HEIGHT = 320
@@ -71,11 +72,20 @@ def _worst_images(results: Detected, num_worst: int, pictures: ImagePictures | N
         return [note(f"Not shown: {HOW_MATCHED}.")]
     threshold = nearest_to_half(results)
     worst = results.worst_images(num_worst, iou_threshold=threshold)
+    said = f"Detections count at IoU {threshold:g}, {COUNTED}."
     if not len(worst):
-        return [note("None: every ground truth is found, and nothing else.")]
-    said = f"Detections count from the confidence with the highest F1 of their class, at IoU {threshold:g}."
+        return [note(f"None: {_why_none(results)}"), note(said)]
     shown = [note(said), _errors_table(worst)]
     return shown if pictures is None else [*shown, *_drawn(results, worst, pictures)]
+
+
+def _why_none(results: DetectionResults) -> str:
+    """How it came about that no image has an error."""
+    if not len(results.images):
+        return "there are no images."
+    if not int(results.num_positives.sum()):
+        return "there are neither ground truths nor detections that count."
+    return "every ground truth is found, and nothing else."
 
 
 def _errors_table(worst: ImageErrors) -> Html:
@@ -86,7 +96,10 @@ def _errors_table(worst: ImageErrors) -> Html:
 
 
 def _drawn(results: DetectionResults, worst: ImageErrors, pictures: ImagePictures) -> list[Html]:
-    items = [element("li", element("p", f"image {image}"), pictures.draw(image, results)) for image in worst.image_ids]
+    items = [
+        element("li", element("p", f"image {image}"), picture_or_why(partial(pictures.draw, image, results)))
+        for image in worst.image_ids
+    ]
     first, others = items[:_NUM_OPEN], items[_NUM_OPEN:]
     shown = [element("ul", *first, class_="lists")]
     return [*shown, details(f"{len(others)} more", element("ul", *others, class_="lists"))] if others else shown

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import torch
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.functional.detection.evaluators import CocoResults
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
 from reid_torchmetrics.metrics.detection import DetectionResults
-from reid_torchmetrics.plot import Pictures
+from reid_torchmetrics.plot import Pictures, check_pictures
 from reid_torchmetrics.report.detection_page import DetectionOptions, detection_page
 from reid_torchmetrics.report.page import Page, written
 from reid_torchmetrics.report.retrieval_page import RetrievalOptions, retrieval_page
@@ -43,7 +43,8 @@ def write_report(
 
     The page holds all that it shows: it loads nothing, and can be sent as one file. The same results and options give
     the same bytes, with the same versions of Matplotlib and Pillow. The file takes its place when it is complete, over
-    an older one; folders that do not exist are made. Among several processes only one should call this.
+    an older one, whose permissions it has; folders that do not exist are made. Among several processes only one should
+    call this. A picture that is missing has the reason in its place, and there is a warning.
 
     Of a retrieval it shows the numbers with their intervals and conventions, why queries were left out, curves, the
     hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection it shows COCO's
@@ -70,13 +71,18 @@ def write_report(
         box_format: of a detection: that of these boxes; None for "xyxy".
 
     Raises:
+        IsADirectoryError: `path` is that of a folder.
         ModuleNotFoundError: Matplotlib is not installed, or Pillow for pictures.
         TypeError: an argument of the wrong type.
         ValueError: an option out of range, or one that does not fit the kind of results.
     """
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"`path` must be that of a file; got the folder {os.fspath(path)!r}.")
     _checks.instance("title", title, (str,))
-    if names is not None and not isinstance(names, Mapping):
-        raise TypeError(f"`names` must be a mapping of labels to names; got {type(names).__name__}.")
+    _checks.names_of_labels("names", names)
+    check_pictures("pictures", pictures)
+    check_pictures("gallery_pictures", gallery_pictures)
     options = {
         "pictures": pictures,
         "names": names,
@@ -91,8 +97,7 @@ def write_report(
         "box_format": box_format,
     }
     made = _page(results, {name: value for name, value in options.items() if value is not None})
-    path = Path(path)
-    _replace(path, written(made, title))
+    write_whole(path, written(made, title).encode("utf-8", errors="replace"))
     return path
 
 
@@ -124,14 +129,3 @@ def _refuse_images(options: dict[str, Any]) -> None:
     for name in options:
         if name != "names":
             raise ValueError(f"`{name}` must come with results of `DetectionMAP`; got CocoResults.")
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file that is seen when it is complete."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{uuid4().hex}")
-    try:
-        beside.write_bytes(text.encode("utf-8", errors="replace"))
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import pairwise_iou
+from reid_torchmetrics.functional.detection import best_confidence, pairwise_iou
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.metrics.detection.images import ImageNumbering
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, merge_local_matches
@@ -130,14 +130,17 @@ def test_operating_points_are_read_off_the_matches():
 
 
 def test_the_worst_images_have_the_most_errors():
-    """Image 4 has a wrong label, which is a miss, too. In image 9, 0.7 is right, 0.6 is wrong and 0.9 is ignored."""
+    """Image 4 has a wrong label, which is a miss, too. In image 9, 0.7 is right, 0.6 is wrong and 0.9 is ignored.
+
+    Nothing of class 5 is right at any confidence: 0.7 is the best one of all classes, and its only detection has 0.8.
+    """
     results = fed(DetectionMAP(), *two_images()).results()
     assert results.num_positives.tolist() == [1, 1]
-    assert results.best_confidences() == pytest.approx({3: 0.7, 5: torch.inf})
+    assert results.best_confidences() == pytest.approx({3: 0.7, 5: 0.7})
     best = results.image_errors()
     assert best.image.tolist() == [4, 9]
     assert best.num_true_positives.tolist() == [0, 1]
-    assert best.num_false_positives.tolist() == [0, 0]  # nothing of class 5 is right at any confidence
+    assert best.num_false_positives.tolist() == [1, 0]
     assert best.num_misses.tolist() == [1, 0]
     assert results.worst_images(5).image.tolist() == [4]
     worst = results.worst_images(5, confidence=0.5)
@@ -169,13 +172,30 @@ def test_errors_of_images_are_those_of_the_operating_points(average, with_ids):
     results = fed(DetectionMAP(average=average), preds, target).results()
     assert results.num_positives.sum() == results.matches.num_positives[0].sum()
     for threshold, iou_threshold in enumerate((0.5, 0.55, 0.6)):
-        counted, points = results.image_errors(iou_threshold=iou_threshold), results.best_f1()
-        num_right = points.num_true_positives[threshold].sum()
-        assert torch.equal(counted.image, results.images)
-        assert counted.num_true_positives.sum() == num_right
-        assert (
-            counted.num_errors.sum() == (points.num_detections[threshold] + points.num_positives).sum() - 2 * num_right
+        counted = results.image_errors(iou_threshold=iou_threshold)
+        least = best_confidence(results.matches, threshold=threshold).tolist()
+        points = [results.at_confidence(each) for each in least]
+        right, found = (
+            sum(getattr(point, name)[threshold, number] for number, point in enumerate(points))
+            for name in ("num_true_positives", "num_detections")
         )
+        assert torch.equal(counted.image, results.images)
+        assert counted.num_true_positives.sum() == right
+        assert counted.num_errors.sum() == found + results.num_positives.sum() - 2 * right
+
+
+FAR = {"boxes": torch.tensor([[0.0, 0.0, 10.0, 10.0]]), "labels": torch.tensor([9]), "scores": torch.tensor([0.99])}
+
+
+def test_false_positives_of_a_class_without_ground_truths_are_errors_of_their_images():
+    nothing = {"boxes": torch.zeros(0, 4), "labels": torch.zeros(0, dtype=torch.int64)}
+    results = fed(DetectionMAP(), [FAR] * 20, [nothing] * 20).results()
+    assert results.best_confidences() == {9: -torch.inf}
+    assert results.image_errors().num_false_positives.tolist() == [1] * 20
+    truth = {"boxes": FAR["boxes"], "labels": torch.tensor([1])}
+    right = truth | {"scores": torch.tensor([0.9])}
+    results = fed(DetectionMAP(), [right, right, *[FAR] * 10], [truth, truth, *[nothing] * 10]).results()
+    assert results.worst_images(20).image.tolist() == [*range(2, 12)]
 
 
 def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have():

@@ -31,11 +31,18 @@ def test_a_wrong_label_is_counted_as_what_it_is_and_a_crowd_hides_a_detection():
 
 
 def test_without_a_confidence_each_class_has_that_with_its_best_f1():
-    """It is 0.7 for class 3, and nothing of class 5 is right at any."""
+    """It is 0.7 for class 3; nothing of class 5 is right at any, so that of all classes holds, which is 0.7, too."""
     results = fed(DetectionMAP(), *two_images()).results(across_classes=True)
-    assert results.confusion_matrix().counts.tolist() == [[1, 0, 1], [0, 0, 0], [0, 0, 0]]
+    assert results.confusion_matrix().counts.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
     results = fed(DetectionMAP(average="micro"), *two_images()).results(across_classes=True)
     assert results.confusion_matrix().counts.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]
+
+
+def test_labels_that_are_all_exchanged_are_confused_and_not_missed():
+    true = {"boxes": torch.tensor([[0.0, 0.0, 9.0, 9.0], [20.0, 0.0, 29.0, 9.0]]), "labels": torch.tensor([1, 2])}
+    found = true | {"labels": torch.tensor([2, 1]), "scores": torch.tensor([0.8, 0.6])}
+    results = fed(DetectionMAP(), [found], [true]).results(across_classes=True)
+    assert results.confusion_matrix().counts.tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
 
 
 def test_any_threshold_of_overlap_from_a_tenth_on_may_be_asked_for():

@@ -21,9 +21,11 @@ def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict
     for label, name in named.items():
         if isinstance(label, bool) or not isinstance(label, int) or not isinstance(name, str):
             raise TypeError(f"`class_names` must have ints as labels and strings as names; got {label!r}: {name!r}.")
-    twice = [name for place, name in enumerate(named.values()) if name in [*named.values()][:place]]
-    if twice:
-        raise ValueError(f"`class_names` must give every class a name of its own; got {twice[0]!r} twice.")
+    seen: set[str] = set()
+    for name in named.values():
+        if name in seen:
+            raise ValueError(f"`class_names` must give every class a name of its own; got {name!r} twice.")
+        seen.add(name)
     return named
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 from torch import Tensor
@@ -14,6 +15,7 @@ from reid_torchmetrics.functional.detection.curves import (
     OperatingPoints,
     PrecisionRecallCurve,
     at_confidence,
+    best_confidence,
     best_f1,
     image_errors,
     precision_recall_curve,
@@ -50,8 +52,6 @@ from reid_torchmetrics.metrics.detection.matched_detections import MatchedDetect
 class DetectionResults:
     """Results of `DetectionMAP.results`, in float64; the same on all processes."""
 
-    coco: CocoResults
-    """precision, recall and scores on COCO's whole grid"""
     averages: ClassAverages
     """average precision, by the interpolation of the metric, and recall of every class"""
     matches: Matches
@@ -93,7 +93,7 @@ class DetectionResults:
             TypeError: `iou_threshold` is not a number.
             ValueError: it is not one of the metric's.
         """
-        threshold = self.coco.grid.threshold_index(iou_threshold)
+        threshold = self.averages.grid.threshold_index(iou_threshold)
         names = result_text.names_of(self.averages.classes.tolist(), self.class_names, is_micro=self.is_micro)
         return result_text.class_numbers(self.averages, self.matches, names, threshold)
 
@@ -112,6 +112,11 @@ class DetectionResults:
             "classes": result_text.finite(self.class_numbers(iou_threshold=iou_threshold)),
         }
 
+    @cached_property
+    def coco(self) -> CocoResults:
+        """Precision, recall and scores on COCO's whole grid, made when asked for: it is large for many classes."""
+        return evaluate_matches(self.matches, self.averages.grid)
+
     @property
     def image_ids(self) -> list[int | str]:
         """`images`, as names where images have names."""
@@ -128,7 +133,7 @@ class DetectionResults:
 
     def detections(self) -> MatchedDetections:
         """The list of matches, in the first area range, with the boxes of the detections where there are boxes."""
-        thresholds = tuple(self.coco.grid.iou_thresholds)
+        thresholds = tuple(self.averages.grid.iou_thresholds)
         listed = list_matches(self.matches, self.images, self.labels, thresholds, self.boxes)
         return replace(listed, image_names=self.image_names)
 
@@ -149,28 +154,32 @@ class DetectionResults:
         return choose_boxes(image, self.boxes, self.image_names)
 
     def confusion_matrix(
-        self, *, iou_threshold: float = 0.5, confidence: float | None = None, rule: str = "coco"
+        self,
+        *,
+        iou_threshold: float = 0.5,
+        confidence: float | None = None,
+        rule: str = "coco",
+        num_classes: int | None = None,
     ) -> ConfusionMatrix:
         """Count the classes of ground truths (rows) and of the detections that took them (columns), and background.
 
         Args:
             iou_threshold: any from 0.1 on; one of the metric's where `confidence` is None.
-            confidence: the least score that counts, for all classes; None for that with the highest F1 of each class.
+            confidence: the least score that counts, for all classes; None for `best_confidences`.
             rule: whose rule says who takes whom where classes do not matter, one of
                 `functional.detection.CONFUSION_RULES`: "coco", "hotcoco", "ultralytics" or "supervision".
+            num_classes: the most classes of the matrix, those that are confused most; None for all.
 
         Raises:
             TypeError: an option of the wrong type.
-            ValueError: the results were made without `across_classes`, an unknown `rule`, or a threshold that cannot
-                be asked for.
+            ValueError: the results were made without `across_classes`, an unknown `rule`, a `num_classes` below 1, or a
+                threshold that cannot be asked for.
         """
         objects = self._objects("a confusion matrix")
-        if confidence is not None:
-            return confusion_matrix(objects, confidence, iou_threshold=iou_threshold, rule=rule)
-        best = self.best_f1().confidence[self.coco.grid.threshold_index(iou_threshold)]
-        if self.is_micro:
-            best = best.expand(len(objects.classes))
-        return confusion_matrix(objects, best, iou_threshold=iou_threshold, rule=rule)
+        least = self._best_confidence(iou_threshold) if confidence is None else confidence
+        if isinstance(least, Tensor) and self.is_micro:
+            least = least.expand(len(objects.classes))
+        return confusion_matrix(objects, least, iou_threshold=iou_threshold, rule=rule, num_classes=num_classes)
 
     def error_breakdown(self, *, iou_threshold: float = 0.5, background_threshold: float = 0.1) -> ErrorBreakdown:
         """Errors of each kind and what they cost in average precision, after TIDE: see `ERROR_KINDS`.
@@ -208,32 +217,38 @@ class DetectionResults:
         return best_f1(self.matches)
 
     def best_confidences(self, *, iou_threshold: float = 0.5) -> dict[int, float]:
-        """The confidence with the highest F1 for each label that was detected: infinity where nothing is right.
+        """The confidence with the highest F1 for each label that was detected.
 
-        Under "micro" it is the same for all labels.
+        Of a class in which nothing is right it is the confidence with the highest mean F1 over classes, or minus
+        infinity where nothing is right at all: its false positives count. Under "micro" it is the same for all labels.
 
         Raises:
             TypeError: `iou_threshold` is not a number.
             ValueError: it is not one of the metric's.
         """
-        confidence = self.best_f1().confidence[self.coco.grid.threshold_index(iou_threshold)]
-        of_rows = confidence[self.matches.class_index.long()]
+        of_rows = self._best_confidence(iou_threshold)[self.matches.class_index.long()]
         return dict(zip(self.labels.tolist(), of_rows.tolist(), strict=True))
+
+    def _best_confidence(self, iou_threshold: float) -> Tensor:
+        return best_confidence(self.matches, threshold=self.averages.grid.threshold_index(iou_threshold))
 
     def image_errors(self, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
         """Right and wrong detections and misses of each image, in the order of `images`, with detections that count.
 
         Args:
             iou_threshold: one of the metric's.
-            confidence: the least score that counts, for all classes; None for that with the highest F1 of each class.
+            confidence: the least score that counts, for all classes; None for `best_confidences`.
 
         Raises:
             TypeError: an option of the wrong type.
             ValueError: a threshold that is not one of the metric's.
         """
-        threshold = self.coco.grid.threshold_index(iou_threshold)
-        points = self.best_f1() if confidence is None else self.at_confidence(confidence)
-        counted = image_errors(self.matches, self.num_positives, points.confidence[threshold], threshold=threshold)
+        threshold = self.averages.grid.threshold_index(iou_threshold)
+        if confidence is None:
+            least = self._best_confidence(iou_threshold)
+        else:
+            least = self.at_confidence(confidence).confidence[threshold]
+        counted = image_errors(self.matches, self.num_positives, least, threshold=threshold)
         return replace(counted, image=self.images, image_names=self.image_names)
 
     def worst_images(self, n: int, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
@@ -255,7 +270,7 @@ class DetectionResults:
             TypeError: an option of the wrong type.
             ValueError: no box has the label, or the threshold is not one of the metric's.
         """
-        threshold = self.coco.grid.threshold_index(iou_threshold)
+        threshold = self.averages.grid.threshold_index(iou_threshold)
         if isinstance(label, Tensor):  # one of `coco.classes`
             label = operator.index(label)
         return precision_recall_curve(self.matches, label, threshold=threshold)
@@ -270,7 +285,6 @@ def make_results(
     assert found.images_of_positives is not None  # noqa: S101 - these, too
     images = numbering.ids_by_number.to(matches.rows.device)
     return DetectionResults(
-        coco=evaluate_matches(matches, grid),
         averages=average_matches(matches, grid, rule=rule),
         matches=matches,
         images=images,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reid_torchmetrics.functional.detection import (
     ConfidenceCurve,
     Matches,
+    best_confidence,
     best_f1,
     confidence_curve,
     match_images,
@@ -31,7 +32,8 @@ def contents(curve: ConfidenceCurve) -> list[list[float]]:
 
 
 # The first class finds 1 of 2, then errs; the second errs, then finds its only one.
-EXAMPLE = matches_of(([(0.9, True), (0.5, False)], 2), ([(0.7, False), (0.5, True)], 1))
+EXAMPLE_CLASSES = ([(0.9, True), (0.5, False)], 2), ([(0.7, False), (0.5, True)], 1)
+EXAMPLE = matches_of(*EXAMPLE_CLASSES)
 
 
 def test_the_example_has_its_means():
@@ -68,6 +70,24 @@ def test_without_a_true_positive_no_confidence_is_the_best():
     nothing = confidence_curve(matches_of(([], 2)))
     assert contents(nothing) == [[], [], [], []]
     assert nothing.best() is None
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        (EXAMPLE_CLASSES, [0.9, 0.5]),
+        # Nothing is right in the last class, so it has the confidence of all: at 0.9 the mean F1 is (2/3 + 0) / 2, at
+        # 0.6 it is (2/3 + 1) / 2, and at 0.5 it is (2/4 + 1) / 2.
+        ((([(0.9, True), (0.5, False)], 2), ([(0.6, True)], 1), ([(0.95, False)], 0)), [0.9, 0.6, 0.6]),
+        # Its ground truths are in the mean, which is highest at the same confidence.
+        ((([(0.9, True), (0.5, False)], 2), ([(0.6, True)], 1), ([(0.3, False)], 4)), [0.9, 0.6, 0.6]),
+        ((([(0.9, False)], 2), ([(0.3, False)], 0), ([], 1)), [-math.inf] * 3),
+        ((([(0.9, False)], 0),), [-math.inf]),
+        ((), []),
+    ],
+)
+def test_a_class_in_which_nothing_is_right_has_the_best_confidence_of_all_classes(classes, expected):
+    assert best_confidence(matches_of(*classes)).tolist() == expected
 
 
 def verdicts(problem: Problem, label: int, threshold: float, limit: int):
@@ -136,3 +156,6 @@ BAD = [
 def test_bad_options_are_refused(options, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         confidence_curve(EXAMPLE, **options)
+    if options.keys() == {"threshold"}:
+        with pytest.raises(error, match=f"^{re.escape(message)}$"):
+            best_confidence(EXAMPLE, **options)

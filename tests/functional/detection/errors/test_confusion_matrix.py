@@ -128,6 +128,40 @@ def test_counts_are_those_of_the_loops(rule, problem, threshold):
         assert cells_of(confusion_matrix(objects, confidence, iou_threshold=threshold, rule=rule)) == expected
 
 
+def test_of_many_classes_those_of_the_pairs_that_are_confused_most_may_be_asked_for():
+    found, true = Counter({(0, 3): 3, (2, 1): 2, (4, 0): 1, (4, 4): 5}), []
+    for place, (label, detected) in enumerate(found.elements()):
+        true.append(([100.0 * place, 0.0, 9.0, 9.0], label, detected))
+    boxes, labels, detected = (torch.tensor(column) for column in zip(*true, strict=True))
+    images = torch.zeros_like(labels)
+    objects = pair_objects(Detections(boxes, torch.ones(11), detected, images), GroundTruths(boxes, labels, images))
+    few = confusion_matrix(objects, 0.5, num_classes=3)
+    assert (few.classes.tolist(), few.num_left_out) == ([0, 2, 3], 2)
+    assert few.counts.tolist() == [[0, 0, 3, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert few.normalized[0].tolist() == [0, 0, 1, 0]
+    assert few.most_confused(9).tolist() == [[0, 3, 3]]
+    assert confusion_matrix(objects, 0.5, num_classes=4).classes.tolist() == [0, 1, 2, 3]
+    with pytest.raises(ValueError, match=r"`num_classes` must be at least 1; got 0\."):
+        confusion_matrix(objects, 0.5, num_classes=0)
+
+
+@given(problem=problems(), num_classes=st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_fewer_classes_have_the_counts_and_shares_that_they_have_among_all(problem, num_classes):
+    objects = pair_objects(*problem.tensors)
+    whole, few = confusion_matrix(objects, 0.1), confusion_matrix(objects, 0.1, num_classes=num_classes)
+    assert len(few.classes) == min(num_classes, len(whole.classes))
+    assert few.num_left_out == len(whole.classes) - len(few.classes)
+    rows = [*torch.searchsorted(whole.classes, few.classes).tolist(), len(whole.classes)]
+    assert torch.equal(few.counts, whole.counts[rows][:, rows])
+    torch.testing.assert_close(few.normalized, whole.normalized[rows][:, rows], rtol=0, atol=0, equal_nan=True)
+    cut = whole.among(num_classes)
+    for name in ("classes", "counts", "normalized"):
+        torch.testing.assert_close(getattr(cut, name), getattr(few, name), rtol=0, atol=0, equal_nan=True)
+    listed = whole.most_confused(num_classes // 2) if num_classes > 1 else torch.empty(0, 3)
+    assert few.most_confused(9)[: len(listed)].tolist() == listed.tolist()
+
+
 @given(problem=problems(default_setting=True))
 @settings(max_examples=25, deadline=None)
 def test_by_the_rule_of_coco_as_many_are_matched_as_with_one_class(problem):

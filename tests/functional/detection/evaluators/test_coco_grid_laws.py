@@ -19,6 +19,7 @@ from reid_torchmetrics.functional.detection import (
     match_images,
     merge_matches,
 )
+from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
 from tests.detection_strategies import problems
 from tests.functional.detection.evaluators.test_coco_laws import few, same
 from tests.reference.detection import Detection
@@ -44,6 +45,19 @@ def test_area_ranges_have_nothing_to_do_with_each_other(problem, chosen):
     before, after = problem.evaluated(), problem.evaluated(area_ranges={name: problem.setting.areas[name]})
     assert torch.equal(after.precision[..., 0, :], before.precision[..., chosen, :])
     assert torch.equal(after.recall[..., 0, :], before.recall[..., chosen, :])
+
+
+@few
+@given(problems(), st.integers(0, 9))
+def test_the_headline_is_a_part_of_the_grid(problem, place):
+    matches, grid = problem.matched(), problem.grid
+    whole, all_of_them = evaluate_matches(matches, grid), evaluate_headline(matches, grid)
+    threshold = place % len(grid.iou_thresholds)
+    one = evaluate_headline(matches, grid, iou_threshold=grid.iou_thresholds[threshold])
+    for name in ("precision", "recall", "scores"):
+        expected = getattr(whole, name)[..., :1, grid.official_limit, None]
+        assert torch.equal(getattr(all_of_them, name), expected)
+        assert torch.equal(getattr(one, name), expected[threshold, None])
 
 
 @settings(max_examples=10)

@@ -7,8 +7,10 @@ import torch
 
 from reid_torchmetrics.functional.retrieval import (
     Protocol,
+    RetrievalResults,
     average_precision,
     evaluate,
+    evaluate_scores,
     mean_over_queries,
     rank_positives,
 )
@@ -48,6 +50,47 @@ def test_results_break_down_by_identity_and_by_camera():
     for camera, found in zip(table.labels[:, 0], table.mean, strict=True):
         own = [value for value, label in zip(precision, QUERY_CAM, strict=True) if label == camera]
         assert float(found) == pytest.approx(mean(own))
+
+
+@pytest.mark.parametrize("action", ["skip", "neg", "pos"])
+def test_an_identity_whose_only_image_is_always_in_the_gallery_has_no_queries_to_average(action):
+    identities = torch.tensor([1, 1, 2, 2, 3])
+    scores = 0.5 * (identities == identities[:, None]).double() + (identities == 3)  # first 3, then the own identity
+    options = {"protocol": "vehicleid", "self_index": torch.arange(5), "empty_target_action": action}
+    results = evaluate_scores(scores, identities, identities, **options)
+    assert results.mean_over_identities()["map"] == pytest.approx(1 / 2)
+
+
+def ranked_at(*ranks: int) -> RetrievalResults:
+    """Queries with one right answer each, at a rank; at a rank beyond five there is none."""
+    scores = torch.tensor([[5.0, 4.0, 3.0, 2.0, 1.0]]).expand(len(ranks), -1)
+    protocol = Protocol("own", "me", same_camera="keep", reports=("map", "rank_1", "mean_rank"))
+    return evaluate_scores(scores, torch.tensor(ranks), torch.arange(1, 6), protocol=protocol)
+
+
+@pytest.mark.parametrize(
+    ("by", "expected"),
+    [
+        ("map", [4, 2, 0, 5, 1]),  # 1/5, 1/3, 1/2, 1/2, 1
+        ("minp", [4, 2, 0, 5, 1]),
+        ("rank_1", [4, 2, 0, 5, 1]),  # 0, 0, 0, 0, 1: of equal values the one with the later answer is first
+        ("mean_rank", [4, 2, 0, 5, 1]),  # 5, 3, 2, 2, 1: of ranks the highest are the hardest
+    ],
+)
+def test_the_hardest_queries_are_those_with_the_worst_values(by, expected):
+    results = ranked_at(2, 1, 3, 9, 5, 2)
+    assert results.hardest(9, by=by).tolist() == expected
+    assert results.hardest(2, by=by).tolist() == expected[:2]
+
+
+def test_the_hardest_queries_are_by_the_number_that_is_asked_for():
+    identities = torch.tensor([1, 1, 2, 2, 3, 3, 3, 3])
+    first = [8.0, 1, 7, 2, 6, 5, 4, 3]  # 1 at ranks 1 and 8: AP (1/1 + 2/8) / 2 = 5/8, INP 2/8
+    second = [6.0, 5, 8, 7, 4, 3, 2, 1]  # 1 at ranks 3 and 4: AP (1/3 + 2/4) / 2 = 5/12, INP 2/4
+    results = evaluate_scores(torch.tensor([second, first]), torch.tensor([1, 1]), identities, same_camera="keep")
+    assert results.hardest(2).tolist() == [0, 1]
+    assert results.hardest(2, by="minp").tolist() == [1, 0]
+    assert results.hardest(2, by="rank_1").tolist() == [0, 1]
 
 
 def test_the_cmc_between_pairs_of_cameras_follows_its_own_camera_rule():

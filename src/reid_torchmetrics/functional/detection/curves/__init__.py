@@ -9,7 +9,11 @@ from reid_torchmetrics.functional.detection.curves.average_precision import (
     trapezoids,
 )
 from reid_torchmetrics.functional.detection.curves.compute_ap import compute_ap
-from reid_torchmetrics.functional.detection.curves.confidence_curve import ConfidenceCurve, confidence_curve
+from reid_torchmetrics.functional.detection.curves.confidence_curve import (
+    ConfidenceCurve,
+    best_confidence,
+    confidence_curve,
+)
 from reid_torchmetrics.functional.detection.curves.image_errors import ImageErrors, image_errors
 from reid_torchmetrics.functional.detection.curves.operating_points import (
     OperatingPoints,

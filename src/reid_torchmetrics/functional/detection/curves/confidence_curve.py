@@ -10,6 +10,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.curves.operating_points import best_f1
 from reid_torchmetrics.functional.detection.curves.tally import Tally, check_occurs, tally_matches
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -80,6 +81,30 @@ def confidence_curve(
         sums(steps.f1) / num_classes,
         num_classes,
     )
+
+
+def best_confidence(matches: Matches, *, threshold: int = 0) -> Float[Tensor, " classes"]:
+    """The confidence from which detections of each class count where none is given: that with the highest F1.
+
+    A class in which nothing is right has no such confidence. Its detections count from the confidence with the highest
+    mean F1 over classes, at which a detector is used with one confidence for all; where every F1 is 0 all of them
+    count, from minus infinity on. `best_f1` accepts none of them, so its counts lack their false positives.
+
+    Args:
+        matches: of all images.
+        threshold: number of the threshold of overlap.
+
+    Raises:
+        TypeError: `threshold` is not an int.
+        ValueError: a `threshold` that does not exist.
+    """
+    _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
+    confidence = best_f1(matches).confidence[threshold]
+    if bool(confidence.isinf().any()):
+        curve = confidence_curve(matches, threshold=threshold)
+        best = curve.best()
+        confidence[confidence.isinf()] = -torch.inf if best is None else float(curve.confidence[best])
+    return confidence
 
 
 class _Steps(NamedTuple):

@@ -69,6 +69,7 @@ def image_errors(
     """Count right and wrong detections and misses of each image, in the first area range; ignored ones do not count.
 
     Summed over images these are the counts of `at_confidence`, or of `best_f1`, whose confidences differ by class.
+    `best_confidence` gives the latter, and one for classes in which nothing is right.
 
     Args:
         matches: of images that are numbered from 0.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -83,11 +83,27 @@ class ConfusionMatrix:
     """the last row is background: detections that took nothing; the last column are ground truths that nobody took"""
     iou_threshold: float
     rule: str
+    num_left_out: int = 0
+    """classes that have neither row nor column"""
+    totals: Int[Tensor, " rows"] | None = None
+    """counts of each row, with those of classes that are left out; None where none is"""
 
     @property
     def normalized(self) -> Float[Tensor, "rows columns"]:
-        """Shares of each row, which sum to 1; NaN in a row without counts."""
-        return self.counts.double() / self.counts.sum(1, keepdim=True)
+        """Shares of each row, which sum to 1 where no class is left out; NaN in a row without counts."""
+        totals = self.counts.sum(1) if self.totals is None else self.totals
+        return self.counts.double() / totals[:, None]
+
+    def among(self, num_classes: int) -> ConfusionMatrix:
+        """The same of the classes that are confused most, see `confusion_matrix`; shares of rows stay as they are."""
+        if num_classes >= len(self.classes):
+            return self
+        row, column = self.counts.nonzero(as_tuple=True)
+        kept, counts, totals = _most_confused_part(
+            row * len(self.counts) + column, self.counts[row, column], len(self.counts), num_classes
+        )
+        left_out = self.num_left_out + len(self.classes) - len(kept)
+        return replace(self, classes=self.classes[kept], counts=counts, num_left_out=left_out, totals=totals)
 
     def most_confused(self, n: int) -> Int[Tensor, "pairs 3"]:
         """Up to `n` pairs of classes that are confused most: label, label as which it was detected, and how often.
@@ -118,6 +134,7 @@ def confusion_matrix(
     *,
     iou_threshold: float = 0.5,
     rule: str = "coco",
+    num_classes: int | None = None,
 ) -> ConfusionMatrix:
     """Match detections to ground truths without regard to class, and count the pairs of their classes.
 
@@ -131,13 +148,17 @@ def confusion_matrix(
         confidence: the least score that counts, or that of each class; it is rounded to the dtype of the scores.
         iou_threshold: the overlap from which on a detection may take a ground truth.
         rule: one of `CONFUSION_RULES`.
+        num_classes: the most classes that have a row and a column, those of the pairs that are confused most: of many
+            classes a matrix is large, 800 MB of 10,000. None for all.
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: an unknown `rule`, an `iou_threshold` below the overlap of the pairs, or a `confidence` of another
-            number of classes.
+        ValueError: a `num_classes` below 1, an unknown `rule`, an `iou_threshold` below the overlap of the pairs, or a
+            `confidence` of another number of classes.
     """
     _checks.one_of("rule", rule, CONFUSION_RULES)
+    if num_classes is not None:
+        _checks.positive_int("num_classes", num_classes)
     objects.check_threshold("iou_threshold", iou_threshold)
     chosen, classes = CONFUSION_RULES[rule], objects.classes
     is_used = _is_used(objects, classes, confidence, chosen)
@@ -156,7 +177,35 @@ def confusion_matrix(
     missed = true[~is_found & ~is_left_out]
     size = len(classes) + 1
     cells = torch.cat([row[counts] * size + found[counts], missed * size + len(classes)])
-    return ConfusionMatrix(classes, cells.bincount(minlength=size * size).view(size, size), iou_threshold, rule)
+    if num_classes is None or num_classes >= len(classes):
+        return ConfusionMatrix(classes, cells.bincount(minlength=size * size).view(size, size), iou_threshold, rule)
+    cells, counts = cells.unique(return_counts=True)
+    kept, table, totals = _most_confused_part(cells, counts, size, num_classes)
+    return ConfusionMatrix(classes[kept], table, iou_threshold, rule, len(classes) - len(kept), totals)
+
+
+def _most_confused_part(
+    cells: Int[Tensor, " cells"], counts: Int[Tensor, " cells"], size: int, num_classes: int
+) -> tuple[Int[Tensor, " classes"], Int[Tensor, "rows columns"], Int[Tensor, " rows"]]:
+    """Places of the classes of the pairs that are confused most, ascending, their counts, and those of whole rows.
+
+    `cells` are ascending, row by row of a matrix of `size` rows, and no more than are not 0. Where too few classes are
+    confused, those with the largest rows come after them.
+    """
+    row, column = cells // size, cells % size
+    totals = torch.zeros(size, dtype=counts.dtype, device=counts.device).index_add_(0, row, counts)
+    among = (row != column) & (row < size - 1) & (column < size - 1)
+    pairs = torch.stack([row[among], column[among]], 1)[counts[among].argsort(descending=True, stable=True)]
+    ordered = torch.cat([pairs.flatten(), totals[:-1].argsort(descending=True, stable=True)]).tolist()
+    kept = torch.tensor(sorted([*dict.fromkeys(ordered)][:num_classes]), device=cells.device)
+    background = torch.full_like(kept[:1], size - 1)
+    rows = torch.cat([kept, background])
+    place = torch.full((size,), -1, device=cells.device)
+    place[rows] = torch.arange(len(rows), device=cells.device)
+    table = torch.zeros((len(rows), len(rows)), dtype=counts.dtype, device=counts.device)
+    is_kept = (place[row] >= 0) & (place[column] >= 0)
+    table[place[row[is_kept]], place[column[is_kept]]] = counts[is_kept]
+    return kept, table, totals[rows]
 
 
 def _is_used(

@@ -5,6 +5,7 @@ from reid_torchmetrics.functional.detection.evaluators.coco import (
     CocoResults,
     average_matches,
     coco_evaluate,
+    evaluate_headline,
     evaluate_matches,
 )
 from reid_torchmetrics.functional.detection.evaluators.pascal_voc import (

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import torch
@@ -179,6 +179,22 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
         torch.stack(recall).permute(2, 3, 1, 0),
         torch.stack(scores).permute(2, 4, 3, 1, 0),
     )
+
+
+def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float | None = None) -> CocoResults:
+    """The part of `evaluate_matches` that `map` is read from: the first area range, with the limit of `map`.
+
+    It takes a twelfth of the memory, and at one `iou_threshold` a hundredth: COCO's whole grid is large for many
+    classes, 1.8 GB for 10,000.
+    """
+    _check_grid(matches, grid)
+    first = 0 if iou_threshold is None else grid.threshold_index(iou_threshold)
+    some = slice(first, None if iou_threshold is None else first + 1)
+    limit = grid.official_limit
+    part = matches.within(limit).map_columns(lambda values: values[:1, some], num_positives=matches.num_positives[:1])
+    area, ends = next(iter(grid.area_ranges.items()))
+    few = CocoGrid(grid.iou_thresholds[some], grid.recall_thresholds, [grid.max_detections[limit]], {area: ends})
+    return evaluate_matches(replace(part, limits=torch.zeros_like(part.limits)), few)
 
 
 def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> ClassAverages:

@@ -147,7 +147,9 @@ class RetrievalResults:
         )
 
     def hardest(self, n: int, *, by: str = "map") -> Int[Tensor, " hardest"]:
-        """Up to `n` queries, counted from 0, with the lowest values of a number, the lowest first.
+        """Up to `n` queries, counted from 0, with the worst values of a number, the worst first.
+
+        The lowest values are the worst, but of ranks, such as "mean_rank", the highest.
 
         Equal values are in falling order of the first right answer's rank, then in the order of the queries. Queries
         without a value, that is without a right answer in the gallery, are left out.
@@ -165,7 +167,8 @@ class RetrievalResults:
         _checks.one_of("by", by, values)
         valid = (~values[by].isnan()).nonzero()[:, 0]
         by_rank = valid[self.first_rank[valid].argsort(descending=True, stable=True)]
-        return by_rank[values[by][by_rank].argsort(stable=True)[:n]]
+        is_rank = parse_report(by)[0].is_rank
+        return by_rank[values[by][by_rank].argsort(descending=is_rank, stable=True)[:n]]
 
     def mean_precision_recall(self, num_points: int = 101) -> Float[Tensor, " num_points"]:
         """Mean over queries of the interpolated precision at equidistant recalls; see `mean_precision_recall_curve`.
