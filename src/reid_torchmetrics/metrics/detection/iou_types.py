@@ -62,8 +62,8 @@ class ShapeType(ABC):
     """whether boxes of ground truths are looked at where they are given"""
 
     @abstractmethod
-    def read(self, name: str, value: Any, *, is_true: bool) -> Any:
-        """The shapes of an image, of its ground truths or of its detections.
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Any:
+        """The shapes of an image, of its ground truths or of its detections; some may hold any values.
 
         Raises:
             TypeError: a value of the wrong type or dtype.
@@ -72,7 +72,7 @@ class ShapeType(ABC):
 
     def are_sound(self, value: Tensor) -> Tensor:
         """Which shapes of an image, as they are given, can be evaluated, bool; all of those that `read` refuses."""
-        return torch.ones(len(value), dtype=torch.bool, device="cpu")
+        return torch.ones(len(value), dtype=torch.bool, device=value.device)
 
     @abstractmethod
     def overlaps(self, found: Any, true: Any, truths: Truths) -> Tensor:
@@ -97,7 +97,7 @@ class MaskType(ShapeType):
 
     key: ClassVar[str] = "masks"
 
-    def read(self, name: str, value: Any, *, is_true: bool) -> CountedMasks:
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> CountedMasks:
         """See `ShapeType`."""
         if isinstance(value, Tensor) and not value.numel() and value.ndim != 3:
             value = torch.zeros((0, 0, 0), dtype=torch.bool, device=value.device)
@@ -161,9 +161,10 @@ class KeypointType(ShapeType):
     keeps_boxes: ClassVar[bool] = True
     sigmas: tuple[float, ...]
 
-    def read(self, name: str, value: Any, *, is_true: bool) -> Keypoints:
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Keypoints:
         """See `ShapeType`."""
-        points = checked_keypoints(name, value, len(self.sigmas), (3,) if is_true else (2, 3))
+        widths = (3,) if is_true else (2, 3)
+        points = checked_keypoints(name, value, len(self.sigmas), widths, any_values=any_values)
         return Keypoints(points, points[:, :, 2] > 0 if is_true else None)
 
     def are_sound(self, value: Tensor) -> Tensor:
@@ -175,8 +176,9 @@ class KeypointType(ShapeType):
         return box_areas(boxes)
 
     def overlaps(self, found: Keypoints, true: Keypoints, truths: Truths) -> Tensor:
-        """See `ShapeType`: to COCO a crowd is like any other here."""
-        return similarity(found.points, true.points, truths.areas, truths.boxes.double(), self.sigmas)
+        """See `ShapeType`: to COCO a crowd is like any other here, and what is NaN is infinitely far."""
+        points = found.points.nan_to_num(torch.inf, torch.inf, -torch.inf)
+        return similarity(points, true.points, truths.areas, truths.boxes.double(), self.sigmas)
 
     def true_areas(self, true: Keypoints, areas: Tensor) -> Tensor:
         """See `ShapeType`: an object without a labeled keypoint does not count."""
@@ -209,9 +211,9 @@ class RotatedType(ShapeType):
 
     key: ClassVar[str] = "rotated_boxes"
 
-    def read(self, name: str, value: Any, *, is_true: bool) -> RotatedBoxes:
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> RotatedBoxes:
         """See `ShapeType`."""
-        return RotatedBoxes(checked_rotated_boxes(name, value))
+        return RotatedBoxes(checked_rotated_boxes(name, value, any_values=any_values))
 
     def are_sound(self, value: Tensor) -> Tensor:
         """See `ShapeType`: those with finite numbers, and sizes of at least 0."""
