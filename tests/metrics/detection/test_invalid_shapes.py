@@ -41,12 +41,12 @@ def test_infinite_keypoints_count_as_in_pycocotools():
     assert num_spoilt > 150
 
 
-def test_a_keypoint_that_is_nan_is_as_far_as_can_be_and_the_others_count():
+def test_one_keypoint_that_is_nan_is_enough_and_one_that_is_infinite_is_far():
     image = three("keypoints")
     image["target"]["keypoints"][..., 2] = 1.0
     image["target"]["iscrowd"][:] = 0
-    image["preds"]["keypoints"][0, 3, 0] = NAN  # 16 of 17 are right
-    image["preds"]["keypoints"][1, :, :2] = NAN
+    image["preds"]["keypoints"][0, 3, 0] = INF  # 16 of 17 are right
+    image["preds"]["keypoints"][1, 3, 0] = NAN
     metric = DetectionMAP(iou_type="keypoints", iou_thresholds=[0.5, 0.93, 0.95])
     metric.update([image["preds"]], [image["target"]])
     recall = metric.results().coco.recall[:, :, 0, -1]  # 16 / 17 is 0.941; class 1 has two objects, class 2 one

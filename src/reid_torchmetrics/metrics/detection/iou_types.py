@@ -76,7 +76,7 @@ class ShapeType(ABC):
 
     @abstractmethod
     def overlaps(self, found: Any, true: Any, truths: Truths) -> Tensor:
-        """How much every detection overlaps every ground truth of the image, float64."""
+        """How much every detection overlaps every ground truth of the image, float64; NaN stands for not at all."""
 
     def own_areas(self, true: ImageShapes, boxes: Tensor) -> Tensor:
         """The areas of ground truths that were given none; `boxes` are those of the batch."""
@@ -176,9 +176,8 @@ class KeypointType(ShapeType):
         return box_areas(boxes)
 
     def overlaps(self, found: Keypoints, true: Keypoints, truths: Truths) -> Tensor:
-        """See `ShapeType`: to COCO a crowd is like any other here, and what is NaN is infinitely far."""
-        points = found.points.nan_to_num(torch.inf, torch.inf, -torch.inf)
-        return similarity(points, true.points, truths.areas, truths.boxes.double(), self.sigmas)
+        """See `ShapeType`: to COCO a crowd is like any other here."""
+        return similarity(found.points, true.points, truths.areas, truths.boxes.double(), self.sigmas)
 
     def true_areas(self, true: Keypoints, areas: Tensor) -> Tensor:
         """See `ShapeType`: an object without a labeled keypoint does not count."""

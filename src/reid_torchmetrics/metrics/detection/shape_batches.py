@@ -135,7 +135,8 @@ class ShapeBatch:
             truths = [Truths(*each) for each in zip(*(column.split(sizes) for column in columns), strict=True)]
             parts = _each_image(_overlaps_by(kind), [*zip(found, true, truths, strict=True)], device)
             counted = [kind.true_areas(*each) for each in zip(true, areas.split(sizes), strict=True)]
-            added[f"{name}_overlaps"] = torch.cat([part.to(device).flatten() for part in parts])
+            overlaps = torch.cat([part.to(device).flatten() for part in parts])
+            added[f"{name}_overlaps"] = overlaps.nan_to_num_(0.0) if self.num_invalid else overlaps
             added[f"{name}_detection_areas"] = torch.cat([each.areas().to(device) for each in found])
             added[f"{name}_ground_truth_areas"] = torch.cat(counted)
             added["ground_truth_areas"] = areas
