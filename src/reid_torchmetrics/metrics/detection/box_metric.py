@@ -33,9 +33,9 @@ from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.packing import Batch, pack
-from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
+from reid_torchmetrics.metrics.detection.shape_batches import table_states
+from reid_torchmetrics.metrics.detection.shape_packing import pack_shapes
 from reid_torchmetrics.metrics.detection.unsound_boxes import text_of_warning
-from reid_torchmetrics.metrics.detection.unsound_shapes import without_unsound_objects
 
 _NUM_LIMITS = 3
 
@@ -155,20 +155,8 @@ class BoxMetric(GrowingStates, CocoFiles):
         """What a batch adds to the states."""
         if not self._shape_types:
             return pack(preds, target, self.box_format, self.device, invalid=self.invalid, flags=self._flags)
-        num_dropped, counts_invalid = 0, self.invalid == "count"
-        if self.invalid == "drop":
-            has_boxes = "bbox" in self.iou_type
-            preds, target, num_dropped = without_unsound_objects(
-                preds, target, self._shape_types, box_format=self.box_format, has_boxes=has_boxes
-            )
-        shapes = ShapeBatch.read(preds, target, self._shape_types, self.box_format, any_detected=counts_invalid)
-        if "bbox" not in self.iou_type:
-            shapes = shapes.with_boxes()
-        left = "count" if counts_invalid else "raise"  # what cannot be evaluated was dropped above
-        batch = pack(shapes.preds, shapes.target, self.box_format, self.device, invalid=left)
-        num_invalid = batch.num_invalid if "bbox" in self.iou_type else shapes.num_invalid
-        states = batch.states | shapes.states(batch.states)
-        return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)
+        has_boxes, options = "bbox" in self.iou_type, (self._shape_types, self.box_format, self.device)
+        return pack_shapes(preds, target, *options, has_boxes=has_boxes, invalid=self.invalid)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's images, whose boxes must be given in the same format.
