@@ -188,8 +188,8 @@ def test_one_warning_says_how_many_there_are_and_a_number_counts_all():
     (warning,) = caught
     assert str(warning.message) == (
         "Of this batch 8 detected boxes are not finite or have a negative size, as those of a network that has not"
-        " learned yet, or in another `box_format`. They overlap nothing: they are false positives, or ignored for"
-        " their area, as in pycocotools. Others will be without a warning; `num_invalid` of the metric counts them."
+        " learned yet, or in another `box_format`. They overlap nothing, so they are false positives or, for their"
+        " area, ignored. Others will be without a warning; `num_invalid` of the metric counts them."
         ' invalid="raise" makes them an error, "drop" leaves them out, which flatters the detector.'
     )
     assert warning.filename.endswith("detection_samples.py")

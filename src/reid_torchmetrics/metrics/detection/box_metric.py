@@ -183,7 +183,8 @@ class BoxMetric(GrowingStates, CocoFiles):
         if (batch.num_dropped or batch.num_invalid) and not self._has_warned:
             self._has_warned = True
             what = "objects" if self._shape_types else "boxes"
-            warnings.warn(text_of_warning(batch.num_dropped, batch.num_invalid, what), stacklevel=4)  # calls `update`
+            text = text_of_warning(batch.num_dropped, batch.num_invalid, what)
+            warnings.warn(text, stacklevel=4)  # the line that calls `update`
 
     def _warn_of_many(self, num_detections: int) -> None:
         limits = vars(self).get("max_detection_thresholds")

@@ -45,7 +45,7 @@ def text_of_warning(num_dropped: int, num_invalid: int, what: str) -> str:
         )
     return (
         f"Of this batch {num_invalid} detected {what} are not finite or have a negative size, as those of a network"
-        " that has not learned yet, or in another `box_format`. They overlap nothing: they are false positives, or"
-        " ignored for their area, as in pycocotools. Others will be without a warning; `num_invalid` of the metric"
-        ' counts them. invalid="raise" makes them an error, "drop" leaves them out, which flatters the detector.'
+        " that has not learned yet, or in another `box_format`. They overlap nothing, so they are false positives or,"
+        " for their area, ignored. Others will be without a warning; `num_invalid` of the metric counts them."
+        ' invalid="raise" makes them an error, "drop" leaves them out, which flatters the detector.'
     )
