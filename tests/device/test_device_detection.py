@@ -117,6 +117,29 @@ def test_masks_that_are_left_out_are_those_of_the_cpu(device, deterministic):
     assert_as_on_the_cpu(device, values)
 
 
+@pytest.mark.filterwarnings("ignore:Of this batch")
+@pytest.mark.parametrize("key", ["boxes", "keypoints", "rotated_boxes"])
+def test_shapes_that_are_invalid_count_as_on_the_cpu(device, deterministic, key):
+    samples = mask_images(5, 6, with_boxes=True)
+    for side in samples:
+        for item in side:
+            boxes = item["boxes"].double()
+            item["keypoints"] = boxes[:, None, :3] + torch.arange(17.0)[:, None]
+            item["rotated_boxes"] = torch.cat([boxes[:, :2], boxes[:, 2:] + 1, boxes[:, :1]], 1)
+    for item in samples[0]:
+        item[key][::2] = -item[key][::2]
+        item[key][1::3] /= 0
+    iou_type = {"boxes": "bbox", "rotated_boxes": "rotated"}.get(key, key)
+
+    def values(where):
+        given = [[dict(zip(item, moved([*item.values()], where), strict=True)) for item in side] for side in samples]
+        metric = fed(DetectionMAP(iou_type=iou_type).to(where), *given)
+        assert metric.num_invalid > 0
+        return [metric.compute(), metric.results(across_classes=True).summary(), metric.num_invalid]
+
+    assert_as_on_the_cpu(device, values)
+
+
 def test_boxes_that_are_kept_are_those_of_the_cpu(device):
     def kept(where):
         found, _ = packed(where)

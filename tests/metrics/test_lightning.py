@@ -12,7 +12,7 @@ from lightning.pytorch.loggers import CSVLogger
 from torch.utils.data import DataLoader, TensorDataset
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from tests.metrics.detection.detection_samples import images as boxes
 from tests.metrics.reid.samples import batches, fed
@@ -174,6 +174,38 @@ def test_a_metric_of_one_number_is_logged(tmp_path, metric, options, per_step):
     else:
         expected = metric(**options)(*next(iter(loaders()[1])))
     assert value == pytest.approx(float(expected))
+
+
+class BoxHead(Module):
+    """Detects NaN at first, then inverted boxes, and what is there in the last epoch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.metrics = DetectionMetrics(("map", "f1_50"))
+        self.maps, self.numbers = [], []
+
+    def validation_step(self, batch, batch_idx):
+        preds, target = boxes(7, 6, with_ids=True)
+        for found, true in zip(preds, target, strict=True):
+            heads = (true["boxes"] / 0 * 0, true["boxes"][:, [2, 1, 0, 3]], true["boxes"])
+            found["boxes"], found["labels"] = heads[len(self.maps)], true["labels"]
+            found["scores"] = torch.rand(len(true["labels"]))
+        self.metrics.update(preds, target)
+
+    def on_validation_epoch_end(self):
+        self.maps.append(float(self.metrics.compute()["map"]))
+        self.numbers.append(self.metrics.num_invalid)
+        self.log_dict(self.metrics)
+
+
+@pytest.mark.filterwarnings("ignore:Of this batch")
+def test_a_box_head_that_has_not_learned_yet_does_not_end_the_run(tmp_path):
+    model = BoxHead()
+    trainer(tmp_path, num_sanity_val_steps=1, limit_val_batches=1, enable_checkpointing=False).fit(
+        model, *loaders()[:2]
+    )
+    assert model.maps == pytest.approx([0.0, 0.0, 1.0])
+    assert model.numbers[0] == model.numbers[1] > model.numbers[2] == 0
 
 
 def test_what_forward_gave_last_is_kept_as_torchmetrics_keeps_it():

@@ -41,7 +41,7 @@ OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summariz
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
     *("extended_summary", "average", "area_ranges", "interpolation", "metric", "confidence", "max_bytes", "sigmas"),
-    *("class_names", "warn_on_many_detections", "invalid", "num_dropped"),
+    *("class_names", "warn_on_many_detections", "invalid", "num_dropped", "num_invalid"),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts"),
     *("image_ids", "image_name_bytes", "image_name_lengths"),
     *("ground_truth_boxes", "ground_truth_labels", "ground_truth_crowds", "ground_truth_areas", "ground_truth_counts"),
@@ -81,7 +81,8 @@ def test_a_collection_has_rank_lists_and_results_besides_the_names_of_torchmetri
 
 def test_a_collection_of_detection_has_results_and_boxes_besides():
     metrics = DetectionMetrics()
-    assert public(metrics) - public(MetricCollection([])) == {"boxes_of", "results", *metrics}
+    names = {"boxes_of", "results", "num_dropped", "num_invalid", *metrics}
+    assert public(metrics) - public(MetricCollection([])) == names
 
 
 IN_EVERY_REPR = "protocol='market1501', similarity='cosine', ties='pessimistic'"

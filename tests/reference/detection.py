@@ -43,7 +43,12 @@ class GroundTruth(NamedTuple):
 
 
 def iou(box: Box, other: Box, *, is_crowd: bool = False) -> float:
-    """Intersection over union; where `other` is a crowd, over the area of `box` alone."""
+    """Intersection over union; where `other` is a crowd, over the area of `box` alone.
+
+    It is 0 where an edge of the box is NaN, as x + width is of -inf and inf.
+    """
+    if math.isnan(box[0] + box[2]) or math.isnan(box[1] + box[3]):
+        return 0.0
     width = min(box[0] + box[2], other[0] + other[2]) - max(box[0], other[0])
     height = min(box[1] + box[3], other[1] + other[3]) - max(box[1], other[1])
     if width <= 0 or height <= 0:
@@ -226,7 +231,8 @@ def _is_ignored(truth: GroundTruth, area_range: tuple[float, float]) -> bool:
 
 
 def _is_outside(area: float, area_range: tuple[float, float]) -> bool:
-    return not area_range[0] <= area <= area_range[1]
+    """As pycocotools asks it, so that NaN is outside of nothing."""
+    return area < area_range[0] or area > area_range[1]
 
 
 def _mean_of_defined(values: NDArray[np.float64]) -> float:

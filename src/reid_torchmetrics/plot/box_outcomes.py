@@ -24,7 +24,7 @@ class JudgedBox(NamedTuple):
     outcome: str
     """one of `OUTCOMES`"""
     corners: tuple[float, float, float, float]
-    """left, top, right and bottom edge"""
+    """left, top, right and bottom edge; those of inverted boxes are put in order, and may be infinite or NaN"""
     label: int
     score: float | None
     """None for a ground truth"""
@@ -99,6 +99,7 @@ class Judgment:
         assert matches.ground_truths is not None  # noqa: S101 - they are kept
         taken[rows] = matches.ground_truths[0, 0].long()
         is_right[rows] = matches.true_positive[0, 0]
+        is_ignored[matches.rows[matches.area_bits == 0]] = True  # such as a negative area
         is_ignored[rows] = matches.matched[0, 0] & ~matches.true_positive[0, 0]
         return taken, is_right, is_ignored
 
@@ -117,8 +118,8 @@ class Judgment:
 
 def _judged(outcome: str, boxes: Detections | GroundTruths, chosen: Tensor) -> list[JudgedBox]:
     assert isinstance(boxes.boxes, Tensor)  # noqa: S101 - not other shapes
-    left, top, width, height = boxes.boxes[chosen].double().unbind(1)
-    corners = torch.stack([left, top, left + width, top + height], 1).tolist()
+    near, size = boxes.boxes[chosen].double().split(2, 1)
+    corners = torch.cat([near.minimum(near + size), near.maximum(near + size)], 1).tolist()
     labels = boxes.labels[chosen].tolist()
     scores = boxes.scores[chosen].tolist() if isinstance(boxes, Detections) else [None] * len(labels)
     return [

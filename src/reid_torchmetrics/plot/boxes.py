@@ -40,8 +40,9 @@ def draw_boxes(
 
     Boxes are matched as COCO does. Right detections are green and have a check mark, wrong ones are red and have a
     cross, and ground truths that were missed are blue and dashed; crowds, and detections that took one, are gray. A
-    ground truth that was found is not drawn. Beside a box are its label and score, below the image is what it all adds
-    up to. Letters with accents, Greek and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes.
+    ground truth that was found is not drawn, nor is a detection with a NaN, which is counted all the same. Beside a box
+    are its label and score, below the image is what it all adds up to. Letters with accents, Greek and Cyrillic ones
+    need Matplotlib's fonts; Chinese ones are empty boxes.
 
     Args:
         picture: as for `draw_rank_lists`; boxes are in its pixels.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -80,6 +81,7 @@ def _draw_boxes(
     names: Mapping[int, str],
     lettering: Lettering,
 ) -> None:
+    boxes = [each for each in boxes if not any(map(math.isnan, each.corners))]  # which are nowhere, but are counted
     size = canvas.image.size
     thickness = max(2, round(size[1] / 110))
     in_pixels = [_in_pixels(each.corners, scale, size) for each in boxes]
@@ -101,9 +103,10 @@ def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, f
 
 
 def _span(low: float, high: float, size: int) -> tuple[int, int]:
-    """First pixel and the one behind the last."""
-    first = min(max(round(low), 0), size - _LEAST_SIDE)
-    return first, max(min(round(high), size), first + _LEAST_SIDE)
+    """First pixel and the one behind the last; both ends may be infinite."""
+    low, high = (min(max(end, 0), size) for end in (low, high))
+    first = min(round(low), size - _LEAST_SIDE)
+    return first, max(round(high), first + _LEAST_SIDE)
 
 
 def _outline(canvas: Canvas, box: Box, style: _Style, thickness: int) -> None:

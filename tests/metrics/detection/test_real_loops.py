@@ -56,12 +56,12 @@ def test_boxes_that_cannot_be_evaluated_are_left_out_with_one_warning_and_counte
     assert metric.num_dropped == 0
 
 
-def test_they_are_refused_otherwise():
+def test_they_can_be_refused():
     _, bad = spoiled()
     with pytest.raises(
         ValueError, match=r"^`preds\[1\]\['boxes'\]` must be finite; got \[nan, 0\.0, 1\.0, 1\.0\] in row 0\.$"
     ):
-        fed(DetectionMAP(), *bad)
+        fed(DetectionMAP(invalid="raise"), *bad)
 
 
 @pytest.mark.filterwarnings("ignore:Of this batch")
@@ -87,7 +87,7 @@ def test_what_is_wrong_otherwise_is_refused_even_so():
     box = {"boxes": torch.ones(1, 4), "scores": torch.ones(1), "labels": torch.ones(1)}
     with pytest.raises(TypeError, match=r"`preds\[0\]\['labels'\]` must have an integer dtype; got torch.float32"):
         metric.update([box], [{"boxes": torch.ones(0, 4), "labels": torch.ones(0)}])
-    with pytest.raises(ValueError, match="`invalid` must be one of 'raise', 'drop'; got 'ignore'"):
+    with pytest.raises(ValueError, match="`invalid` must be one of 'count', 'drop', 'raise'; got 'ignore'"):
         DetectionMAP(invalid="ignore")
 
 

@@ -79,10 +79,10 @@ def test_an_object_that_cannot_be_evaluated_is_left_out_with_one_warning_and_cou
 
 
 @pytest.mark.parametrize(("iou_type", "side", "key", "place", "value"), SPOILED)
-def test_it_is_refused_in_words_otherwise(iou_type, side, key, place, value):
+def test_it_can_be_refused_in_words(iou_type, side, key, place, value):
     spoiled = three(iou_type)
     spoiled[side][key][place] = value
-    metric = DetectionMAP(iou_type=iou_type)
+    metric = DetectionMAP(iou_type=iou_type, invalid="raise")
     with pytest.raises(ValueError, match=re.escape(f"`{side}[0]['{key}']` must ")):
         metric.update([spoiled["preds"]], [spoiled["target"]])
     assert not any(getattr(metric, name) for name in metric._defaults)
@@ -140,7 +140,7 @@ SIDES = {"preds": ("labels", "scores"), "target": ("labels", "iscrowd", "area", 
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-@pytest.mark.parametrize("invalid", ["raise", "drop"])
+@pytest.mark.parametrize("invalid", ["count", "drop", "raise"])
 @pytest.mark.parametrize("odd", ODD)
 @pytest.mark.parametrize("iou_type", KEYS)
 def test_tensors_that_hold_no_block_of_values_are_named_wherever_they_are(iou_type, odd, invalid):

@@ -39,9 +39,16 @@ def check_lengths(preds: object, target: object) -> None:
 
 
 def check_each_image(
-    preds: Sequence[Mapping[str, object]], target: Sequence[Mapping[str, object]], box_format: str
+    preds: Sequence[Mapping[str, object]],
+    target: Sequence[Mapping[str, object]],
+    box_format: str,
+    *,
+    any_detected: bool = False,
 ) -> None:
-    """Raise for the first image that lacks a key or has no tensor there, else for the first that is wrong otherwise."""
+    """Raise for the first image that lacks a key or has no tensor there, else for the first that is wrong otherwise.
+
+    With `any_detected` boxes of `preds` may hold any values.
+    """
     for argument, items in (("preds", preds), ("target", target)):
         check_keys(argument, items, _REQUIRED[argument])
     for argument, items in (("preds", preds), ("target", target)):
@@ -49,7 +56,9 @@ def check_each_image(
     device: torch.device | None = None
     for position, items in enumerate(zip(preds, target, strict=True)):
         for name, item in zip((f"preds[{position}]", f"target[{position}]"), items, strict=True):
-            device = _check_image(name, item, box_format, device, has_scores=name.startswith("preds"))
+            is_found = name.startswith("preds")
+            looked_at = None if any_detected and is_found else box_format
+            device = _check_image(name, item, looked_at, device, has_scores=is_found)
     check_all_or_none(["image_id" in item for item in target])
     for position, item in enumerate(target):
         if "image_id" in item:
@@ -162,9 +171,12 @@ def _check_crowds(name: str, value: Tensor) -> None:
 
 
 def _check_image(
-    name: str, item: Mapping[str, Any], box_format: str, device: torch.device | None, *, has_scores: bool
+    name: str, item: Mapping[str, Any], box_format: str | None, device: torch.device | None, *, has_scores: bool
 ) -> torch.device | None:
-    """Check one dict; returns the device of the first tensor, of all dicts, that is not empty."""
+    """Check one dict; returns the device of the first tensor, of all dicts, that is not empty.
+
+    Without a format, the values of boxes are not looked at.
+    """
     boxes = _check_boxes(f"{name}['boxes']", item["boxes"])
     columns: dict[str, tuple[Sequence[torch.dtype], str]] = {"labels": (LABEL_DTYPES, "an integer dtype")}
     if has_scores:
@@ -176,8 +188,9 @@ def _check_image(
         _check_column(f"{name}['{key}']", item[key], boxes, dtypes, wanted)
     for key in ("boxes", *columns):
         device = _check_device(f"{name}['{key}']", item[key], device)
-    _check_finite(f"{name}['boxes']", boxes)
-    _check_sizes(f"{name}['boxes']", sides_of(boxes, box_format))
+    if box_format is not None:
+        _check_finite(f"{name}['boxes']", boxes)
+        _check_sizes(f"{name}['boxes']", sides_of(boxes, box_format))
     for key in ("scores", "iscrowd", "area"):
         if key in columns:
             _check_finite(f"{name}['{key}']", item[key])

@@ -33,9 +33,10 @@ from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou
 from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.packing import Batch, pack, text_of_many
-from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch, table_states
+from reid_torchmetrics.metrics.detection.shape_batches import table_states
+from reid_torchmetrics.metrics.detection.shape_packing import pack_shapes
 from reid_torchmetrics.metrics.detection.units import Units
-from reid_torchmetrics.metrics.detection.unsound_shapes import without_unsound_objects
+from reid_torchmetrics.metrics.detection.unsound_boxes import text_of_warning
 
 _NUM_LIMITS = 3
 
@@ -67,11 +68,14 @@ class BoxMetric(GrowingStates, CocoFiles):
     warn_on_many_detections = True
     """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
 
-    invalid = "raise"
-    """what becomes of boxes that cannot be evaluated, see `INVALID`"""
+    invalid = "count"
+    """what becomes of detected boxes that are not finite or of negative size, see `INVALID`"""
 
     _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
     """how shapes that are no boxes are overlapped, by `iou_type`"""
+
+    _flags: ClassVar[Sequence[str]] = ()
+    """keys of `target` with a flag for each ground truth, of metrics that know more than crowds"""
 
     def __init__(self, box_format: str, max_detection_thresholds: Sequence[int] | None, **kwargs: Any) -> None:
         try:
@@ -80,7 +84,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
             raise
         _checks.one_of("box_format", box_format, BOX_FORMATS)
-        self.box_format, self.num_dropped, self._has_warned = box_format, 0, False
+        self.box_format, self.num_dropped, self.num_invalid, self._has_warned = box_format, 0, 0, False
         self.iou_type: tuple[str, ...] = ("bbox",)
         self._units = Units()
         if max_detection_thresholds is not None:  # there are evaluators without limits
@@ -144,27 +148,18 @@ class BoxMetric(GrowingStates, CocoFiles):
             if batch.states and held["detection_counts"]:
                 check_kind(batch.states, held)
             self._warn_of_many(batch.most_detections)
-            self._warn_of_dropped(batch.num_dropped)
+            self._warn_of_invalid(batch)
         self.num_dropped += batch.num_dropped
+        self.num_invalid += batch.num_invalid
         for name, values in batch.states.items():
             getattr(self, name).append(values)
 
     def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
         """What a batch adds to the states."""
         if not self._shape_types:
-            return pack(preds, target, self.box_format, self.device, drop=self.invalid == "drop")
-        num_dropped = 0
-        if self.invalid == "drop":
-            has_boxes = "bbox" in self.iou_type
-            preds, target, num_dropped = without_unsound_objects(
-                preds, target, self._shape_types, box_format=self.box_format, has_boxes=has_boxes
-            )
-        shapes = ShapeBatch.read(preds, target, self._shape_types, self.box_format)
-        if "bbox" not in self.iou_type:
-            shapes = shapes.with_boxes()
-        batch = pack(shapes.preds, shapes.target, self.box_format, self.device)
-        self._units.note(shapes, batch.states)
-        return batch._replace(states=batch.states | shapes.states(batch.states), num_dropped=num_dropped)
+            return pack(preds, target, self.box_format, self.device, invalid=self.invalid, flags=self._flags)
+        has_boxes, options = "bbox" in self.iou_type, (self._shape_types, self.box_format, self.device, self._units)
+        return pack_shapes(preds, target, *options, has_boxes=has_boxes, invalid=self.invalid)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's images, whose boxes must be given in the same format.
@@ -179,22 +174,20 @@ class BoxMetric(GrowingStates, CocoFiles):
         super().merge_state(incoming_state)
         if isinstance(incoming_state, BoxMetric):
             self.num_dropped += incoming_state.num_dropped
+            self.num_invalid += incoming_state.num_invalid
 
     def reset(self) -> None:
-        """Forget all images, and how many boxes were dropped."""
+        """Forget all images, and how many boxes were dropped or invalid."""
         if self._states_before_forward is None:  # `forward` resets, too
-            self.num_dropped = 0
+            self.num_dropped = self.num_invalid = 0
         super().reset()
 
-    def _warn_of_dropped(self, num_dropped: int) -> None:
-        if num_dropped and not self._has_warned:
+    def _warn_of_invalid(self, batch: Batch) -> None:
+        if (batch.num_dropped or batch.num_invalid) and not self._has_warned:
             self._has_warned = True
             what = "objects" if self._shape_types else "boxes"
-            warnings.warn(
-                f"Of this batch {num_dropped} {what} were dropped, which are not finite or have a negative size."
-                " Others will be without a warning; `num_dropped` of the metric counts them.",
-                stacklevel=4,  # the line that calls `update`
-            )
+            text = text_of_warning(batch.num_dropped, batch.num_invalid, what)
+            warnings.warn(text, stacklevel=4)  # the line that calls `update`
 
     def _warn_of_many(self, num_detections: int) -> None:
         limits = vars(self).get("max_detection_thresholds")

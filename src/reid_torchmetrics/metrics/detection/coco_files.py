@@ -29,7 +29,8 @@ class CocoFiles(ABC):
 
         Images have their `image_id`, and those that came twice are written once, or a number in the order in which they
         came. Where `image_id` is a name, an image has the number of its name in ascending order, for most readers take
-        no other ids, and the name as `file_name`.
+        no other ids, and the name as `file_name`. Detected boxes that are not finite are written as NaN and Infinity,
+        which Python and so pycocotools read.
 
         Raises:
             ValueError: the metric was given masks, which it does not hold.

@@ -97,6 +97,16 @@ class DetectionMetrics(MetricCollection):
         """The detections and the ground truths of some images, to be drawn; see `DetectionMAP.boxes_of`."""
         return self._first_member().boxes_of(image)
 
+    @property
+    def num_invalid(self) -> int:
+        """Detected boxes of this process that are not finite or of negative size; see `DetectionMAP`."""
+        return self._first_member().num_invalid
+
+    @property
+    def num_dropped(self) -> int:
+        """Objects of this process that were left out; see `DetectionMAP`."""
+        return self._first_member().num_dropped
+
     def _first_member(self) -> DetectionMAP:
         member = next(iter(self._modules.values()))
         assert isinstance(member, DetectionMAP)  # noqa: S101 - for the type checker; see __init__

@@ -44,7 +44,7 @@ _DEFAULTS = {
     "area_ranges": {**COCO_AREA_RANGES},
     "class_names": {},
     "confidence": None,
-    "invalid": "raise",
+    "invalid": "count",
     "max_bytes": DEFAULT_MAX_BYTES,
 }  # attributes that the `repr` shows where they are others
 
@@ -64,8 +64,10 @@ class DetectionMAP(BoxMetric):
       repeated count once, and images with other ground truths under the same id are an error. Without it, images are in
       the order in which they came; in TorchMetrics they always are.
     - `map` with `max_detection_thresholds` that do not contain 100 is that at the largest of them, not -1.
-    - `update` refuses boxes, scores and areas that are not finite and boxes of negative size, unless `invalid` is
-      "drop", and then stores nothing of the batch. What has the wrong type is a TypeError.
+    - A detected box with a NaN is a false positive; in pycocotools, and so in TorchMetrics, most take the last ground
+      truth of their class that is free. Other boxes that are inverted or not finite count as there, with a warning.
+    - `update` refuses scores and areas that are not finite, and ground truths that are not or have a negative size,
+      unless `invalid` is "drop", and then stores nothing of the batch. What has the wrong type is a TypeError.
     - `compute` gives all its keys also before any image was seen. In `ious` an image and class without boxes on one
       side has a tensor without entries, not an empty list.
 
@@ -97,9 +99,11 @@ class DetectionMAP(BoxMetric):
             detection is accepted. A label behind a slash, as in "map_50/7", stands for that class alone.
         confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
             of F1 over the classes.
-        invalid: "raise", boxes, scores, areas, keypoints and rotated boxes that are not finite and negative sizes are
-            an error; "drop", such objects are left out, with one warning, and `num_dropped` counts those of this
-            process.
+        invalid: what becomes of detected boxes, keypoints and rotated boxes that are not finite or of negative size, as
+            a network gives them while it learns. "count", they overlap nothing and count as in pycocotools: ignored
+            where their area is outside of the range, such as a negative one, otherwise as false positives; one warning
+            says so, and `num_invalid` counts those of this process. "drop", all such objects are left out, ground
+            truths and those with such scores and areas, too; `num_dropped` counts them. "raise", they are an error.
         sigmas: of keypoints, one for each; by default those of COCO's 17, see `object_keypoint_similarity`.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
@@ -137,7 +141,7 @@ class DetectionMAP(BoxMetric):
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
         confidence: float | None = None,
-        invalid: str = "raise",
+        invalid: str = "count",
         sigmas: Sequence[float] | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,

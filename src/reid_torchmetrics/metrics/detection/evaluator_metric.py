@@ -22,6 +22,7 @@ from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
 from reid_torchmetrics.metrics.detection.match_cache import Matched
 from reid_torchmetrics.metrics.detection.python_values import python_bool
 from reid_torchmetrics.metrics.detection.single_values import name_and_label
+from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID
 
 _NOT_DECISIVE = {"self", "max_bytes", "kwargs"}
 """arguments that do not change what `compute` gives"""
@@ -62,13 +63,15 @@ class EvaluatorMetric(BoxMetric):
         *,
         class_metrics: bool,
         metric: str | None,
+        invalid: str,
         max_bytes: int,
         **kwargs: Any,
     ) -> None:
         super().__init__(box_format, None, **kwargs)
+        _checks.one_of("invalid", invalid, INVALID)
         _checks.fractions("iou_thresholds", iou_thresholds)
         _checks.positive_int("max_bytes", max_bytes)
-        self.iou_thresholds, self.max_bytes = [*iou_thresholds], max_bytes
+        self.iou_thresholds, self.invalid, self.max_bytes = [*iou_thresholds], invalid, max_bytes
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.metric = metric
         self._single = None if metric is None else name_and_label(metric, self.VALUES)
@@ -150,8 +153,9 @@ class EvaluatorMetric(BoxMetric):
 
     def extra_repr(self) -> str:
         """The options that decide the value."""
-        shown = {name: getattr(self, name) for name in self._arguments() if name not in _NOT_DECISIVE}
-        return show_arguments(self, shown, {"max_bytes": self._arguments()["max_bytes"]})
+        always = self._arguments()
+        seldom = {name: always.pop(name) for name in ("invalid", "max_bytes")}
+        return show_arguments(self, {name: getattr(self, name) for name in always}, seldom)
 
 
 def _mean(values: Tensor) -> Tensor:

@@ -229,10 +229,11 @@ class NumberedImages:
             shapes = held.tables[iou_type].shapes(held.detection_counts, held.ground_truth_counts)
             columns[0]["boxes"], columns[1]["boxes"] = shapes
             columns[1]["areas"] = held.areas_of_ground_truths(iou_type)
-        # Boxes were checked when they came, but have been converted since: all are looked at together.
+        # Boxes were checked when they came, but have been converted since: those of ground truths are looked at again.
+        found = Detections.unchecked(**columns[0])
         if iou_type in held.tables or are_sound({name: getattr(held, name) for name in STATES}, "xywh"):
-            return Detections.unchecked(**columns[0]), GroundTruths.unchecked(**columns[1])
-        return Detections(**columns[0]), GroundTruths(**columns[1])
+            return found, GroundTruths.unchecked(**columns[1])
+        return found, GroundTruths(**columns[1])
 
 
 def _same_id_of_others(changed: Sequence[int | str]) -> ValueError:

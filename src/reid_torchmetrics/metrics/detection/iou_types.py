@@ -64,8 +64,8 @@ class ShapeType(ABC):
     """the key of numbers that are 0 for ground truths that count in no area range, where it is given"""
 
     @abstractmethod
-    def read(self, name: str, value: Any, *, is_true: bool) -> Any:
-        """The shapes of an image, of its ground truths or of its detections.
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Any:
+        """The shapes of an image, of its ground truths or of its detections; some may hold any values.
 
         Raises:
             TypeError: a value of the wrong type or dtype.
@@ -74,11 +74,11 @@ class ShapeType(ABC):
 
     def are_sound(self, value: Tensor) -> Tensor:
         """Which shapes of an image, as they are given, can be evaluated, bool; all of those that `read` refuses."""
-        return torch.ones(len(value), dtype=torch.bool, device="cpu")
+        return torch.ones(len(value), dtype=torch.bool, device=value.device)
 
     @abstractmethod
     def overlaps(self, found: Any, true: Any, truths: Truths) -> Tensor:
-        """How much every detection overlaps every ground truth of the image, float64."""
+        """How much every detection overlaps every ground truth of the image, float64; NaN stands for not at all."""
 
     def own_areas(self, true: ImageShapes, boxes: Tensor) -> Tensor:
         """The areas of ground truths that were given none; `boxes` are those of the batch."""
@@ -99,7 +99,7 @@ class MaskType(ShapeType):
 
     key: ClassVar[str] = "masks"
 
-    def read(self, name: str, value: Any, *, is_true: bool) -> CountedMasks:
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> CountedMasks:
         """See `ShapeType`."""
         if isinstance(value, Tensor) and not value.numel() and value.ndim != 3:
             value = torch.zeros((0, 0, 0), dtype=torch.bool, device=value.device)
@@ -164,9 +164,10 @@ class KeypointType(ShapeType):
     count_key: ClassVar[str | None] = "num_keypoints"
     sigmas: tuple[float, ...]
 
-    def read(self, name: str, value: Any, *, is_true: bool) -> Keypoints:
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Keypoints:
         """See `ShapeType`."""
-        points = checked_keypoints(name, value, len(self.sigmas), (3,) if is_true else (2, 3))
+        widths = (3,) if is_true else (2, 3)
+        points = checked_keypoints(name, value, len(self.sigmas), widths, any_values=any_values)
         return Keypoints(points, points[:, :, 2] > 0 if is_true else None)
 
     def are_sound(self, value: Tensor) -> Tensor:
@@ -214,9 +215,9 @@ class RotatedType(ShapeType):
 
     key: ClassVar[str] = "rotated_boxes"
 
-    def read(self, name: str, value: Any, *, is_true: bool) -> RotatedBoxes:
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> RotatedBoxes:
         """See `ShapeType`."""
-        return RotatedBoxes(checked_rotated_boxes(name, value))
+        return RotatedBoxes(checked_rotated_boxes(name, value, any_values=any_values))
 
     def are_sound(self, value: Tensor) -> Tensor:
         """See `ShapeType`: those with finite numbers, and sizes of at least 0."""

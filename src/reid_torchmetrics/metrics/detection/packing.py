@@ -16,7 +16,7 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.metrics.detection import batch_checks
 from reid_torchmetrics.metrics.detection.image_names import NAME_BYTES, NAME_LENGTHS, check_same_ids, pack_names
 from reid_torchmetrics.metrics.detection.images import STATES
-from reid_torchmetrics.metrics.detection.unsound_boxes import without_unsound
+from reid_torchmetrics.metrics.detection.unsound_boxes import are_sound_boxes, without_unsound
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # up to twice as many torch joins with one thread
 _MANY_IMAGES = 1 << 8  # whose columns are worth being joined by several threads
@@ -38,6 +38,8 @@ class Batch(NamedTuple):
     """that an image has"""
     num_dropped: int = 0
     """boxes that were left out"""
+    num_invalid: int = 0
+    """detected boxes that overlap nothing because they are not finite or of negative size"""
 
 
 def text_of_many(limit: int) -> str:
@@ -50,7 +52,15 @@ def text_of_many(limit: int) -> str:
 
 
 @torch.no_grad()
-def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, drop: bool = False) -> Batch:
+def pack(
+    preds: Dicts,
+    target: Dicts,
+    box_format: str,
+    device: torch.device,
+    *,
+    invalid: str = "raise",
+    flags: Sequence[str] = (),
+) -> Batch:
     """Check a batch and pack it.
 
     Args:
@@ -58,7 +68,8 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, 
         target: of each image `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`.
         box_format: how boxes are given; they are kept so.
         device: where the states of a batch without boxes are to be.
-        drop: leave out boxes that are not finite or of negative size.
+        invalid: one of `INVALID`.
+        flags: more keys of `target`, each with an int or bool for every ground truth.
 
     Raises:
         TypeError: something of the wrong type or dtype.
@@ -82,14 +93,15 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, 
             packed, is_sound = work(_in_turn)
     except Exception as error:  # noqa: BLE001 - the checks of each image have better words for it
         problem = error
-    if problem is None and not is_sound:
-        batch_checks.check_crowds(target)  # they are never left out
-    if drop and problem is None and not is_sound:
-        states, num_dropped = without_unsound(packed.states, box_format)
-        packed, is_sound = packed._replace(states=states, num_dropped=num_dropped), True
+    if problem is None:
+        for key in flags:
+            packed.states[f"ground_truth_{key}"] = _pack_flags(key, target, packed.states["ground_truth_labels"].device)
+        if not is_sound:
+            batch_checks.check_crowds(target)  # they are never left out
+            packed, is_sound = _with_invalid(packed, box_format, invalid)
     try:
         if not is_sound:
-            batch_checks.check_each_image(preds, target, box_format)
+            batch_checks.check_each_image(preds, target, box_format, any_detected=invalid == "count")
         if problem is not None:
             raise problem
     finally:
@@ -97,8 +109,20 @@ def pack(preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, 
     return packed
 
 
-@torch.no_grad()
-def pack_flags(key: str, target: Dicts, device: torch.device) -> Tensor:
+def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, bool]:
+    """A batch with values that are not finite or of negative size, after `INVALID`, and whether it is sound then."""
+    if invalid == "drop":
+        states, num_dropped = without_unsound(packed.states, box_format)
+        return packed._replace(states=states, num_dropped=num_dropped), True
+    if invalid == "count":
+        boxes = packed.states["detection_boxes"]
+        num_invalid = int((~are_sound_boxes(boxes, box_format)).sum())
+        others = packed.states | {"detection_boxes": torch.zeros_like(boxes)}
+        return packed._replace(num_invalid=num_invalid), batch_checks.are_sound(others, box_format)
+    return packed, False
+
+
+def _pack_flags(key: str, target: Dicts, device: torch.device) -> Tensor:
     """Whether each ground truth of a batch, which is known to be right otherwise, has a flag other than 0; bool.
 
     Raises:

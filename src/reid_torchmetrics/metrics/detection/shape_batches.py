@@ -64,27 +64,41 @@ class ShapeBatch:
     """of each type those of detections and of ground truths, image by image"""
     types: Mapping[str, ShapeType]
     box_format: str
+    num_invalid: int = 0
+    """detected shapes that overlap nothing because they are not finite or of negative size"""
 
     @classmethod
     @torch.no_grad()
-    def read(cls, preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], box_format: str) -> ShapeBatch:
+    def read(
+        cls,
+        preds: Dicts,
+        target: Dicts,
+        types: Mapping[str, ShapeType],
+        box_format: str,
+        *,
+        any_detected: bool = False,
+    ) -> ShapeBatch:
         """Check the shapes of a batch; nothing else of it is looked at, but for the labels' device and number.
+
+        With `any_detected` those of `preds` may hold any values, and are counted.
 
         Raises:
             TypeError: shapes of the wrong type or dtype.
             ValueError: dicts without shapes, or shapes that do not fit.
         """
         batch_checks.check_lengths(preds, target)
-        shapes = {}
+        shapes, num_invalid = {}, 0
         for name, kind in types.items():
             for argument, items in (("preds", preds), ("target", target)):
                 batch_checks.check_keys(argument, items, (kind.key, "labels"))
-            found, true = _read("preds", preds, kind), _read("target", target, kind)
+            found = _read("preds", preds, kind, any_values=any_detected)
+            true = _read("target", target, kind)
+            num_invalid += _num_invalid(preds, kind) if any_detected else 0
             for position, pair in enumerate(zip(found, true, strict=True)):
                 if all(map(len, pair)):
                     kind.check_pair(f"target[{position}]['{kind.key}']", *pair)
             shapes[name] = found, true
-        return cls(preds, target, shapes, types, box_format)
+        return cls(preds, target, shapes, types, box_format, num_invalid)
 
     def with_boxes(self) -> ShapeBatch:
         """The same with boxes that hold the shapes of the first type."""
@@ -124,7 +138,8 @@ class ShapeBatch:
             if kind.count_key is not None:
                 batch_checks.check_flags(kind.count_key, self.target, device)
             counted = [kind.true_areas(*each) for each in zip(true, areas.split(sizes), counts, strict=True)]
-            added[f"{name}_overlaps"] = torch.cat([part.to(device).flatten() for part in parts])
+            overlaps = torch.cat([part.to(device).flatten() for part in parts])
+            added[f"{name}_overlaps"] = overlaps.nan_to_num_(0.0) if self.num_invalid else overlaps
             added[f"{name}_detection_areas"] = torch.cat([each.areas().to(device) for each in found])
             added[f"{name}_ground_truth_areas"] = torch.cat(counted)
             added["ground_truth_areas"] = areas
@@ -141,14 +156,20 @@ def _overlaps_by(kind: ShapeType) -> Callable[[tuple[ImageShapes, ImageShapes, T
     return overlaps
 
 
-def _read(argument: str, items: Dicts, kind: ShapeType) -> list[ImageShapes]:
+def _num_invalid(items: Dicts, kind: ShapeType) -> int:
+    values = [item[kind.key] for item in items]
+    sound = [kind.are_sound(value) for value in values if isinstance(value, Tensor) and value.numel()]
+    return int((~torch.cat(sound)).sum()) if sound else 0
+
+
+def _read(argument: str, items: Dicts, kind: ShapeType, *, any_values: bool = False) -> list[ImageShapes]:
     def read(numbered: tuple[int, Mapping[str, Any]]) -> ImageShapes:
         position, item = numbered
         for key in (kind.key, "labels"):
             if isinstance(item[key], Tensor):
                 batch_checks.check_held(f"{argument}[{position}]['{key}']", item[key])
         name = f"{argument}[{position}]['{kind.key}']"
-        shapes: ImageShapes = kind.read(name, item[kind.key], is_true=argument == "target")
+        shapes: ImageShapes = kind.read(name, item[kind.key], is_true=argument == "target", any_values=any_values)
         labels = item["labels"]
         if isinstance(labels, Tensor) and labels.numel() != len(shapes):
             raise ValueError(f"`{name}` must have one for each of {labels.numel()} labels; got {len(shapes)}.")

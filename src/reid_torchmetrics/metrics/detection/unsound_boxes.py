@@ -1,4 +1,4 @@
-"""Boxes that cannot be evaluated, left out of a batch: what a network gives while it learns may be NaN."""
+"""Boxes that are not finite or of negative size, as a network gives them while it learns: counted or left out."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.metrics.detection.batch_checks import sides_of
 
-INVALID = ("raise", "drop")
-"""What becomes of boxes, scores and areas that are not finite, and of boxes of negative size."""
+INVALID = ("count", "drop", "raise")
+"""What becomes of detected boxes that are not finite or of negative size: they count, overlapping nothing, are left out
+or are an error. Scores that are not finite, and such ground truths, are left out by "drop" and otherwise an error."""
 _VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}
 
 
@@ -33,3 +34,18 @@ def without_unsound(states: Mapping[str, Tensor], box_format: str) -> tuple[dict
         kept |= {name: states[name].index_select(0, rows) for name in columns}
         kept[f"{side}_counts"] = image.bincount(minlength=len(counts))
     return kept, num_dropped
+
+
+def text_of_warning(num_dropped: int, num_invalid: int, what: str) -> str:
+    """What a metric says of the first batch in which there are such boxes, or other objects."""
+    if num_dropped:
+        return (
+            f"Of this batch {num_dropped} {what} were dropped, which are not finite or have a negative size. Others"
+            " will be without a warning; `num_dropped` of the metric counts them."
+        )
+    return (
+        f"Of this batch {num_invalid} detected {what} are not finite or have a negative size, as those of a network"
+        " that has not learned yet, or in another `box_format`. They overlap nothing, so they are false positives or,"
+        " for their area, ignored. Others will be without a warning; `num_invalid` of the metric counts them."
+        ' invalid="raise" makes them an error, "drop" leaves them out, which flatters the detector.'
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -14,7 +14,6 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.evaluators import VOC_RULES, VocResults, voc_results
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_best_of_all
 from reid_torchmetrics.metrics.detection.evaluator_metric import EvaluatorMetric, EvaluatorRequest
-from reid_torchmetrics.metrics.detection.packing import Batch, pack_flags
 
 _MATCHINGS = {pixels: partial(match_best_of_all, claim="voc", whole_pixels=pixels) for pixels in (False, True)}
 
@@ -34,6 +33,8 @@ class VocMAP(EvaluatorMetric):
         class_metrics: also give the values of each class.
         metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
             then all that `compute` gives, a tensor that `LightningModule.log` takes.
+        invalid: what becomes of detected boxes that are not finite or of negative size, see `DetectionMAP`; without
+            area ranges, those that "count" are false positives.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
 
@@ -53,6 +54,7 @@ class VocMAP(EvaluatorMetric):
     """
 
     VALUES = ("map", "map_50", "map_75")
+    _flags = ("difficult",)
 
     def __init__(
         self,
@@ -63,23 +65,23 @@ class VocMAP(EvaluatorMetric):
         whole_pixels: bool = True,
         class_metrics: bool = False,
         metric: str | None = None,
+        invalid: str = "count",
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            box_format, iou_thresholds, class_metrics=class_metrics, metric=metric, max_bytes=max_bytes, **kwargs
+            box_format,
+            iou_thresholds,
+            class_metrics=class_metrics,
+            metric=metric,
+            invalid=invalid,
+            max_bytes=max_bytes,
+            **kwargs,
         )
         _checks.one_of("rule", rule, VOC_RULES)
         _checks.boolean("whole_pixels", whole_pixels)
         self.rule, self.whole_pixels = rule, bool(whole_pixels)
         self._add_growing_state("ground_truth_difficult", torch.empty(0, dtype=torch.bool, device="cpu"))
-
-    def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
-        batch = super()._packed(preds, target)
-        if batch.states:
-            device = batch.states["ground_truth_labels"].device
-            batch.states["ground_truth_difficult"] = pack_flags("difficult", target, device)
-        return batch
 
     def _match_request(self) -> EvaluatorRequest:
         return self._request(_MATCHINGS[self.whole_pixels], with_difficult=True)

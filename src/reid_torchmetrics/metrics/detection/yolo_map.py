@@ -52,6 +52,8 @@ class YoloMAP(EvaluatorMetric):
         class_metrics: also give the values of each class that has ground truths.
         metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
             then all that `compute` gives, a tensor that `LightningModule.log` takes.
+        invalid: what becomes of detected boxes that are not finite or of negative size, see `DetectionMAP`; without
+            area ranges, those that "count" are false positives.
         max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
         kwargs: see `torchmetrics.Metric`.
 
@@ -82,11 +84,18 @@ class YoloMAP(EvaluatorMetric):
         confidence: float | None = None,
         class_metrics: bool = False,
         metric: str | None = None,
+        invalid: str = "count",
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
         super().__init__(
-            box_format, iou_thresholds, class_metrics=class_metrics, metric=metric, max_bytes=max_bytes, **kwargs
+            box_format,
+            iou_thresholds,
+            class_metrics=class_metrics,
+            metric=metric,
+            invalid=invalid,
+            max_bytes=max_bytes,
+            **kwargs,
         )
         _checks.one_of("matching", matching, YOLO_MATCHINGS)
         family = YOLO_MATCHINGS[matching]

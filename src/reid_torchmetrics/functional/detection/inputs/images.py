@@ -36,9 +36,14 @@ def _unchecked(cls: type[Boxes], columns: dict[str, Any]) -> Boxes:
 class Detections:
     """What a detector found, in any order of the images.
 
+    Boxes may be inverted or not finite, as an untrained network gives them. They overlap nothing, and count as in
+    pycocotools: with an area outside of the range they are ignored, such as a negative one, otherwise they are false
+    positives. A box with a NaN is a false positive in every range; in pycocotools most take a ground truth that is
+    free, however far it is.
+
     Raises:
         TypeError: a tensor of the wrong dtype.
-        ValueError: shapes or devices that do not fit each other, a box or score that is not finite, a negative size.
+        ValueError: shapes or devices that do not fit each other, a score that is not finite.
     """
 
     boxes: Float[Tensor, "detections 4"] | Shapes
@@ -53,7 +58,7 @@ class Detections:
     def __post_init__(self) -> None:
         """Check the tensors."""
         if not isinstance(self.boxes, Shapes):
-            check_boxes("boxes", self.boxes)
+            _checks.floating_matrix("boxes", self.boxes, 4)
         length, device = len(self.boxes), self.boxes.device
         check_scores("scores", self.scores, length, device)
         _checks.integer_labels("labels", self.labels, length, device)

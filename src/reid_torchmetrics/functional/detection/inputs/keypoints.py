@@ -105,7 +105,9 @@ def check_sigmas(argument: str, sigmas: Any) -> None:
             raise ValueError(f"`{argument}` must be positive and finite; got {sigma}.")
 
 
-def checked_keypoints(argument: str, keypoints: Any, num_keypoints: int, widths: Sequence[int]) -> Tensor:
+def checked_keypoints(
+    argument: str, keypoints: Any, num_keypoints: int, widths: Sequence[int], *, any_values: bool = False
+) -> Tensor:
     """Keypoints [objects, keypoints, 2 or 3] as float64, or an error; without entries of any shape."""
     if not isinstance(keypoints, Tensor):
         raise TypeError(f"`{argument}` must be a tensor; got {type(keypoints).__name__}.")
@@ -119,6 +121,6 @@ def checked_keypoints(argument: str, keypoints: Any, num_keypoints: int, widths:
             f"`{argument}` must have shape [N, {num_keypoints}, {wanted}], as there are so many sigmas;"
             f" got {list(keypoints.shape)}."
         )
-    if not bool(keypoints.isfinite().all()):
+    if not any_values and not bool(keypoints.isfinite().all()):
         raise ValueError(f"`{argument}` must be finite; got {float(keypoints[~keypoints.isfinite()][0])}.")
     return keypoints.double()

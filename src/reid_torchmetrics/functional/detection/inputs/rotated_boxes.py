@@ -104,15 +104,14 @@ def rotated_areas(boxes: RotatedBoxes) -> Float[Tensor, " boxes"]:
     return boxes[:, 2].double() * boxes[:, 3]
 
 
-def checked_rotated_boxes(argument: str, boxes: Any) -> Tensor:
+def checked_rotated_boxes(argument: str, boxes: Any, *, any_values: bool = False) -> Tensor:
     """Rotated boxes as float64, or an error; without entries of any shape."""
     if isinstance(boxes, Tensor) and not boxes.numel():
         return torch.empty((0, _NUMBERS), dtype=torch.float64, device=boxes.device)
     _checks.floating_matrix(argument, boxes, _NUMBERS)
-    if not bool(boxes.isfinite().all()):
+    if not any_values and not bool(boxes.isfinite().all()):
         raise ValueError(f"`{argument}` must be finite; got {float(boxes[~boxes.isfinite()][0])}.")
-    least = float(boxes[:, 2:4].min())
-    if least < 0:
+    if not any_values and (least := float(boxes[:, 2:4].min())) < 0:
         raise ValueError(f"`{argument}` must have widths and heights of at least 0; got {least}.")
     found: Tensor = boxes.double()
     return found

@@ -143,15 +143,20 @@ class BoxShapes(Shapes):
         the other box begins between (1 - t) v to the left and (1 - t) w to the right. Of a crowd the common width is at
         least t v alone.
         """
-        if not len(detections) or at_least < _LEAST_REACH or not _are_sound(self._sides, detections._sides):
+        if not len(detections) or at_least < _LEAST_REACH:
             return None
-        axis = min(("left", "right"), ("top", "bottom"), key=lambda ends: _crowding(detections._sides, *ends))
+        sides = detections._sides
+        if not _are_sound(self._sides, sides):
+            sides = _without_invalid(sides)
+            if not _are_sound(self._sides, sides):
+                return None
+        axis = min(("left", "right"), ("top", "bottom"), key=lambda ends: _crowding(sides, *ends))
         begin, end = (getattr(self._sides, name) for name in axis)
         least = at_least * (1 - _SLACK)
         high = begin + (1 - least) * (end - begin)
         if is_crowd is not None:
             high = torch.where(is_crowd, end, high)
-        return Reach(getattr(detections._sides, axis[0]), begin - (1 - least) / least * (end - begin), high)
+        return Reach(getattr(sides, axis[0]), begin - (1 - least) / least * (end - begin), high)
 
     def repeats(self) -> Bool[Tensor, " boxes"]:
         """See `Shapes`."""
@@ -165,6 +170,13 @@ def _are_sound(*sides: Sides) -> bool:
     least = max(float(edges.abs().max()) * 2.0**-52 * _SOUND_SIDE, _LEAST_SIDE)
     lengths = torch.cat([length for each in sides for length in (each.right - each.left, each.bottom - each.top)])
     return bool(((lengths == 0) | (lengths >= least)).all())  # NaN and infinity are not
+
+
+def _without_invalid(sides: Sides) -> Sides:
+    """The same with a point for each box that is inverted or not finite: neither overlaps anything."""
+    lengths = torch.stack([sides.right - sides.left, sides.bottom - sides.top])
+    is_valid = ((lengths >= 0) & (lengths < torch.inf)).all(0)
+    return Sides(*(column.where(is_valid, 0.0) for column in vars(sides).values()))
 
 
 def _crowding(sides: Sides, begin: str, end: str) -> float:

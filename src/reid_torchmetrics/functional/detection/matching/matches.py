@@ -43,7 +43,7 @@ class Matches:
     limits: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     """the number of the smallest of the limits of detections per image and class that keeps the detection"""
     area_bits: Integer[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
-    """bit `a` says whether the area of the detection's own box lies in range `a`"""
+    """bit `a` says whether the area of the detection's own box lies in range `a`, as a NaN does in all"""
     columns: Int[Tensor, " matched"]
     """places of the detections that are matched under some threshold and range, ascending"""
     matched: Bool[Tensor, "areas thresholds matched"] = field(metadata=_OF_COLUMNS)

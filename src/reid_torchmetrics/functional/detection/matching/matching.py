@@ -190,7 +190,7 @@ class _AreaRanges(NamedTuple):
         return _AreaRanges(ends[:, :1], ends[:, 1:], weights[:, None])
 
     def exclude(self, areas: Float[Tensor, " boxes"]) -> Bool[Tensor, "areas boxes"]:
-        """Which boxes are outside of each range."""
+        """Which boxes are outside of each range; an area that is NaN is outside of none, as in pycocotools."""
         return (areas < self.least) | (areas > self.most)
 
     def bits(self, areas: Float[Tensor, " boxes"]) -> Integer[Tensor, " boxes"]:
@@ -200,8 +200,8 @@ class _AreaRanges(NamedTuple):
         return torch.cat(workers.share(self._bits, areas.split(_AREA_BLOCK)))
 
     def _bits(self, areas: Tensor) -> Tensor:
-        inside = (areas >= self.least).logical_and_(areas <= self.most)
-        return torch.sum(inside * self.weights, 0, dtype=self.weights.dtype)
+        outside = torch.sum(self.exclude(areas) * self.weights, 0, dtype=self.weights.dtype)
+        return outside.bitwise_xor_((1 << len(self.weights)) - 1)
 
 
 def _ignored(

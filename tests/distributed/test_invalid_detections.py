@@ -1,0 +1,50 @@
+"""Detected boxes that are inverted or not finite on several processes: the value of one, and numbers of their own."""
+
+import warnings
+
+import pytest
+
+from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
+from tests.distributed.detection_shards import NUM_IMAGES, at, prints, shards, text_of
+from tests.metrics.detection.detection_samples import fed, images
+from tests.metrics.detection.test_invalid_detections import spoilt
+
+METRICS = {"coco": DetectionMAP, "voc": VocMAP, "yolo": YoloMAP}
+
+
+def told(given, name: str, **options: object) -> tuple[object, int]:
+    """The value, and what the metric says of its own boxes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        metric = fed(METRICS[name](**options), *given, size=3)
+    return prints(metric.compute()), metric.num_invalid
+
+
+def of_process(process: int, size: int, sharding: str, name: str) -> tuple[object, int]:
+    return told(at(problem(), shards(sharding, size)[process]), name)
+
+
+def problem():
+    return spoilt(given=images(7, NUM_IMAGES, with_ids=True))
+
+
+@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize(("size", "sharding"), [(2, "round_robin"), (2, "empty_first"), (3, "uneven")])
+def test_the_value_is_that_of_one_process_and_each_counts_its_own(processes, size, sharding, name):
+    value, num_invalid = told(problem(), name, sync_on_compute=False)
+    found = processes.run(size, of_process, sharding, name)
+    assert [each for each, _ in found] == [value] * size
+    assert [number for _, number in found] == [4 * len(part) for part in shards(sharding, size)]
+    assert num_invalid == 4 * NUM_IMAGES
+
+
+def treats_otherwise(process: int, size: int) -> str:
+    metric = fed(DetectionMAP(invalid="raise" if process else "count"), *at(images(7, size, with_ids=True), [process]))
+    return text_of(metric.compute)
+
+
+def test_processes_that_treat_them_otherwise_are_told_so(processes):
+    for message in processes.run(2, treats_otherwise):
+        assert "invalid" in message
+        assert "'count'" in message
+        assert "'raise'" in message

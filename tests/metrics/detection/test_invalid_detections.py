@@ -1,0 +1,340 @@
+"""Detected boxes that are inverted or not finite, as an untrained network gives them, in the metrics."""
+
+# ruff: noqa: E501 - a message stays on one line, to be searched for
+
+import json
+import math
+import re
+import warnings
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, match_images, to_xywh
+from tests.coming_from.coco_files import stats_of
+from tests.golden.bad_box_cases import BadBoxes, bad_boxes
+from tests.metrics.detection.detection_samples import FLOAT32_THRESHOLDS, box, fed, images, is_same, torchmetrics_peer
+from tests.pycocotools_peer import run_pycocotools
+from tests.reference.detection import Detection, GroundTruth, Setting
+
+NAN, INF = math.nan, math.inf
+KINDS = {
+    "one side inverted": (9.0, 2.0, 4.0, 8.0),
+    "both inverted": (9.0, 8.0, 4.0, 2.0),
+    "NaN": (NAN, NAN, NAN, NAN),
+    "infinite": (0.0, 0.0, INF, 9.0),
+}
+NAMES = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100")
+NAMES += ("mar_small", "mar_medium", "mar_large")
+
+pytestmark = pytest.mark.filterwarnings("ignore:Of this batch", "ignore:Encountered more than 100")
+
+
+def numbers(metric: DetectionMAP) -> np.ndarray:
+    summary = metric.results().summary()
+    return np.array([float(summary[name]) for name in NAMES])
+
+
+def names_of(problem: BadBoxes) -> str:
+    return problem.name
+
+
+@pytest.mark.parametrize("problem", bad_boxes(), ids=names_of)
+def test_recorded_problems_have_the_numbers_of_pycocotools_but_for_nan(problem):
+    given = problem.dicts()
+    metric = fed(DetectionMAP(), *given)
+    sides = problem.detection_boxes[:, 2:] - problem.detection_boxes[:, :2]
+    assert metric.num_invalid == ((sides < 0) | ~np.isfinite(sides)).any(1).sum()
+    if problem.has_nan.any():
+        return
+    np.testing.assert_allclose(numbers(metric), problem.pycocotools, rtol=0, atol=1e-15)
+    theirs = fed(DetectionMAP(**FLOAT32_THRESHOLDS), *given)
+    np.testing.assert_allclose(numbers(theirs), problem.torchmetrics, rtol=0, atol=1e-6)
+
+
+def test_each_recorded_detection_takes_or_is_ignored_as_in_pycocotools_but_for_nan():
+    num_nan, num_taken_by_nan, num_ignored = 0, 0, 0
+    for problem in bad_boxes():
+        taken, is_ignored = verdicts(problem)
+        has_nan = problem.has_nan
+        num_nan += has_nan.sum()
+        num_taken_by_nan += (problem.taken[has_nan, 0, 0] >= 0).sum()
+        assert (taken[has_nan] < 0).all()
+        assert not is_ignored[has_nan].any()
+        num_ignored += is_ignored[:, 0, 0].sum()
+        if not has_nan.any():
+            assert np.array_equal(taken, problem.taken)
+            assert np.array_equal(is_ignored, problem.is_ignored)
+    assert (num_nan, num_taken_by_nan) == (97, 55)
+    assert num_ignored > 80
+
+
+def verdicts(problem: BadBoxes) -> tuple[np.ndarray, np.ndarray]:
+    """What each detection took, and whether it is ignored, [detections, areas, thresholds]."""
+    found, true = (
+        to_xywh(torch.from_numpy(each), "xyxy") for each in (problem.detection_boxes, problem.ground_truth_boxes)
+    )
+    columns = problem.detection_scores, problem.detection_labels, problem.detection_images
+    detections = Detections(found, *map(torch.from_numpy, columns))
+    columns = problem.ground_truth_labels, problem.ground_truth_images, problem.is_crowd
+    matches = match_images(detections, GroundTruths(true, *map(torch.from_numpy, columns)), keep_ground_truths=True)
+    taken = torch.full((len(found), *matches.matched.shape[:2]), -1)
+    is_outside = (matches.area_bits[:, None] >> torch.arange(4) & 1) == 0
+    is_ignored = torch.zeros_like(taken, dtype=torch.bool)
+    is_ignored[matches.rows] = is_outside[..., None].expand(-1, -1, 10)
+    rows = matches.rows[matches.columns]
+    taken[rows] = matches.ground_truths.permute(2, 0, 1).long()
+    of_matched = matches.matched & ~matches.true_positive
+    is_ignored[rows] = torch.where(matches.matched, of_matched, is_ignored[rows].permute(1, 2, 0)).permute(2, 0, 1)
+    return taken.numpy(), is_ignored.numpy()
+
+
+def ssd_head(generator: torch.Generator, num_anchors: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Boxes of an SSD before it learned: offsets of anchors, decoded with variances, of a network that diverges."""
+    centers, sizes = 300 * torch.rand(2, num_anchors, 2, generator=generator)
+    offsets, logs = 40 * torch.randn(2, num_anchors, 2, generator=generator)
+    centers = centers + 0.1 * offsets * sizes
+    sizes = sizes * (20 * logs).exp()  # without the clamp of torchvision: 0 and infinity
+    boxes = torch.cat([centers - sizes / 2, centers + sizes / 2], 1)
+    return boxes, torch.rand(num_anchors, generator=generator)
+
+
+def detr_head(generator: torch.Generator, num_queries: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Boxes of a network that regresses four corners, each as it likes: half of all sides are inverted."""
+    hidden = torch.randn(num_queries, 16, generator=generator)
+    corners = 150 + 100 * hidden @ torch.randn(16, 4, generator=generator) / 4
+    return corners, (hidden @ torch.randn(16, generator=generator)).sigmoid()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("head", [ssd_head, detr_head])
+def test_an_untrained_head_is_evaluated_as_by_pycocotools(head, seed):
+    generator = torch.Generator().manual_seed(seed)
+    preds, target, rows, truths = [], [], [], []
+    for image in range(4):
+        boxes, scores = head(generator, 130)
+        labels = torch.randint(2, (130,), generator=generator)
+        corner = 200 * torch.rand(5, 2, generator=generator)
+        true = torch.cat([corner, corner + 20 + 100 * torch.rand(5, 2, generator=generator)], 1)
+        boxes[:3], labels[:3] = true[:3] + 2, 0  # some are right by chance
+        boxes = boxes[~(boxes[:, 2:] - boxes[:, :2]).isnan().any(1)]  # infinity less infinity, below
+        labels, scores = labels[: len(boxes)], scores[: len(boxes)]
+        preds.append({"boxes": boxes, "scores": scores, "labels": labels})
+        target.append({"boxes": true, "labels": torch.tensor([0, 0, 0, 1, 1]), "image_id": image})
+        found, as_given = to_xywh(boxes, "xyxy").tolist(), to_xywh(true, "xyxy").tolist()
+        rows += [
+            Detection(image, *row) for row in zip(labels.tolist(), map(tuple, found), scores.tolist(), strict=True)
+        ]
+        truths += [GroundTruth(image, int(place > 2), tuple(b), False, b[2] * b[3]) for place, b in enumerate(as_given)]
+    metric = fed(DetectionMAP(), preds, target)
+    theirs = run_pycocotools(rows, truths, Setting(classes=[0, 1]), images=range(4))
+    results = metric.results()
+    for name in ("precision", "recall", "scores"):
+        np.testing.assert_array_equal(getattr(results.coco, name).numpy(), getattr(theirs, name))
+    assert metric.num_invalid > 100
+    assert float(results.summary()["mar_100"]) > 0
+
+
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+def test_torchmetrics_has_the_same_numbers_in_every_format(box_format):
+    preds, target = spoilt(KINDS.keys() - {"NaN"})
+    with torchmetrics_peer() as peer:
+        theirs = fed(peer(box_format=box_format, **FLOAT32_THRESHOLDS), *in_format(preds, target, box_format)).compute()
+    ours = fed(
+        DetectionMAP(box_format=box_format, **FLOAT32_THRESHOLDS), *in_format(preds, target, box_format)
+    ).compute()
+    assert {name: float(ours[name]) for name in NAMES} == pytest.approx({n: float(theirs[n]) for n in NAMES}, abs=1e-6)
+    assert float(ours["map"]) > 0
+
+
+def spoilt(kinds=tuple(KINDS), given=None):
+    """Images with boxes of some kinds between the others, which have the best scores."""
+    preds, target = images(7, 6) if given is None else given
+    bad = torch.tensor([KINDS[kind] for kind in KINDS if kind in kinds])
+    changed = [
+        {
+            "boxes": torch.cat([item["boxes"], bad]),
+            "scores": torch.cat([item["scores"], torch.linspace(0.99, 0.95, len(bad))]),
+            "labels": torch.cat([item["labels"], torch.full((len(bad),), 3)]),  # which has ground truths
+        }
+        for item in preds
+    ]
+    return changed, target
+
+
+def in_format(preds, target, box_format):
+    def converted(item):
+        boxes = item["boxes"]
+        size = boxes[:, 2:] - boxes[:, :2]
+        near = {"xyxy": boxes[:, :2], "xywh": boxes[:, :2], "cxcywh": boxes[:, :2] + size / 2}[box_format]
+        return item | {"boxes": torch.cat([near, boxes[:, 2:] if box_format == "xyxy" else size], 1)}
+
+    return [*map(converted, preds)], [*map(converted, target)]
+
+
+def test_one_warning_says_how_many_there_are_and_a_number_counts_all():
+    preds, target = spoilt()
+    metric = DetectionMAP()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fed(metric, preds, target, size=2)
+        metric.reset()
+        assert metric.num_invalid == 0
+        fed(metric, preds, target, size=2)
+        metric.compute()
+        metric.results(across_classes=True, boxes=True)
+    (warning,) = caught
+    assert str(warning.message) == (
+        "Of this batch 8 detected boxes are not finite or have a negative size, as those of a network that has not"
+        " learned yet, or in another `box_format`. They overlap nothing, so they are false positives or, for their"
+        " area, ignored. Others will be without a warning; `num_invalid` of the metric counts them."
+        ' invalid="raise" makes them an error, "drop" leaves them out, which flatters the detector.'
+    )
+    assert warning.filename.endswith("detection_samples.py")
+    assert (metric.num_invalid, metric.num_dropped) == (24, 0)
+
+
+def test_boxes_of_no_size_are_neither_counted_nor_warned_of():
+    found = {"boxes": torch.ones(1, 4), "scores": torch.ones(1), "labels": torch.zeros(1, dtype=torch.int64)}
+    metric = DetectionMAP()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metric.update([found], [{"boxes": box(1, 1, 5, 5), "labels": torch.tensor([0])}])
+    assert metric.num_invalid == 0
+
+
+def test_steps_merging_and_collections_count_them():
+    given = spoilt()
+    metric = DetectionMAP(metric="map")
+    metric(*given)
+    metric(*given)
+    assert metric.num_invalid == 48
+    metric.merge_state(fed(DetectionMAP(), *given))
+    assert metric.num_invalid == 72
+    collection = fed(DetectionMetrics(prefix="val/"), *given)
+    assert (collection.num_invalid, collection.num_dropped) == (24, 0)
+    collection.compute()
+    collection.reset()
+    assert collection.num_invalid == 0
+    assert fed(DetectionMetrics(invalid="drop"), *given).num_dropped == 24
+
+
+METRICS = [
+    *(DetectionMAP, VocMAP, YoloMAP, lambda **options: VocMAP(whole_pixels=False, **options)),
+    *(
+        lambda matching=matching, **options: YoloMAP(matching=matching, **options)
+        for matching in ("yolov4", "scaled_yolov4")
+    ),
+]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_counts_drops_or_refuses_them(metric):
+    given, good = spoilt(), images(7, 6)
+    values = {invalid: fed(metric(invalid=invalid), *given).compute() for invalid in ("count", "drop")}
+    assert is_same(values["drop"], fed(metric(), *good).compute())
+    assert float(values["count"]["map"]) < float(values["drop"]["map"])
+    assert is_same(values["count"], fed(metric(), *given).compute())
+    with pytest.raises(
+        ValueError, match=re.escape("`preds[0]['boxes']` must be finite; got [nan, nan, nan, nan] in row ")
+    ):
+        fed(metric(invalid="raise"), *given)
+    with pytest.raises(ValueError, match="`invalid` must be one of 'count', 'drop', 'raise'; got 'ignore'"):
+        metric(invalid="ignore")
+
+
+@pytest.mark.parametrize(
+    ("metric", "kinds"), [(VocMAP, KINDS), (YoloMAP, KINDS), (DetectionMAP, ("both inverted", "NaN"))]
+)
+def test_without_areas_each_is_a_false_positive(metric, kinds):
+    given = spoilt(kinds)
+    as_points = [
+        item
+        | {
+            "boxes": torch.where(
+                (item["boxes"][:, 2:] > item["boxes"][:, :2]).all(1, keepdim=True)
+                & item["boxes"].isfinite().all(1, keepdim=True),
+                item["boxes"],
+                1e4,
+            )
+        }
+        for item in given[0]
+    ]
+    expected = fed(metric(), as_points, given[1]).compute()
+    found = fed(metric(), *given).compute()
+    assert {name: float(found[name]) for name in ("map", "map_50")} == {
+        n: float(expected[n]) for n in ("map", "map_50")
+    }
+
+
+def test_the_flags_of_voc_are_dropped_with_their_boxes():
+    true = {"boxes": torch.tensor([[NAN, 0, 1, 1], [0, 0, 9, 9], [20, 20, 30, 30.0]]), "labels": torch.zeros(3).int()}
+    found = {"boxes": true["boxes"][1:], "scores": torch.tensor([0.9, 0.8]), "labels": torch.zeros(2).int()}
+    metric = VocMAP(invalid="drop", metric="map")
+    metric.update([found], [true | {"difficult": torch.tensor([0, 1, 0])}])
+    assert metric.ground_truth_difficult[0].tolist() == [True, False]
+    assert (float(metric.compute()), metric.num_dropped) == (1.0, 1)
+
+
+ERRORS = [
+    ("preds", "scores", torch.tensor([NAN]), "`preds[1]['scores']` must be finite; got nan in row 0."),
+    ("preds", "scores", torch.tensor([INF]), "`preds[1]['scores']` must be finite; got inf in row 0."),
+    ("target", "boxes", box(1, 1, NAN, 5), "`target[1]['boxes']` must be finite; got [1.0, 1.0, nan, 5.0] in row 0."),
+    ("target", "boxes", torch.tensor([[5.0, 1, 1, 5]]), "`target[1]['boxes']` must have a width and height of at least 0; got -4 x 4 in row 0."),
+    ("target", "area", torch.tensor([INF]), "`target[1]['area']` must be finite; got inf in row 0."),
+    ("preds", "labels", torch.ones(1), "`preds[1]['labels']` must have an integer dtype; got torch.float32."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("side", "key", "value", "message"), ERRORS)
+def test_scores_and_ground_truths_are_refused_beside_such_boxes(side, key, value, message):
+    label = torch.tensor([0])
+    sides = {
+        "preds": [{"boxes": box(NAN, 1, 1, 5), "scores": torch.ones(1), "labels": label} for _ in range(2)],
+        "target": [{"boxes": box(1, 1, 5, 5), "labels": label} for _ in range(2)],
+    }
+    sides[side][1][key] = value
+    metric = DetectionMAP()
+    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(message)}$"):
+        metric.update(sides["preds"], sides["target"])
+    assert metric.num_invalid == 0
+    assert not metric.detection_boxes
+
+
+def test_results_say_what_became_of_them():
+    label = torch.zeros(4, dtype=torch.int64)
+    found = {"boxes": torch.tensor([*KINDS.values()]), "scores": torch.tensor([0.9, 0.8, 0.7, 0.6]), "labels": label}
+    results = fed(DetectionMAP(), [found], [{"boxes": box(0, 0, 9, 9), "labels": label[:1]}]).results(
+        across_classes=True, boxes=True
+    )
+    # Both inverted, and NaN; the others are ignored for their areas.
+    assert results.confusion_matrix(confidence=0.5).counts.tolist() == [[0, 1], [2, 0]]
+    assert results.confusion_matrix(confidence=0.5, rule="ultralytics").counts.tolist() == [[0, 1], [4, 0]]
+    breakdown = results.error_breakdown()
+    assert (breakdown.counts["background"], breakdown.counts["miss"]) == (2, 1)
+    worst = results.worst_images(1)
+    assert worst.image.tolist() == [0]
+    preds, _ = results.boxes_of(worst.image)
+    assert torch.equal(preds[0]["boxes"].nan_to_num(), found["boxes"].nan_to_num())
+    assert "1 images" in str(results)
+
+
+def test_overlaps_of_the_extended_summary_are_0():
+    label = torch.zeros(4, dtype=torch.int64)
+    found = {"boxes": torch.tensor([*KINDS.values()]), "scores": torch.ones(4), "labels": label}
+    metric = DetectionMAP(extended_summary=True)
+    values = fed(metric, [found], [{"boxes": box(0, 0, 9, 9), "labels": label[:1]}]).compute()
+    assert values["ious"][0, 0].tolist() == [[0.0]] * 4
+
+
+def test_files_hold_them_as_python_writes_them_and_pycocotools_reads_them(tmp_path):
+    preds, target = spoilt(KINDS.keys() - {"NaN"})
+    metric = fed(DetectionMAP(), preds, target)
+    metric.tm_to_coco(str(tmp_path / "images"))
+    paths = str(tmp_path / "images_preds.json"), str(tmp_path / "images_target.json")
+    np.testing.assert_allclose(stats_of(*paths, "bbox", {}), numbers(metric), rtol=0, atol=1e-12)
+    read = fed(DetectionMAP(box_format="xywh"), *DetectionMAP.coco_to_tm(*paths))
+    np.testing.assert_array_equal(numbers(read), numbers(metric))
+    assert json.loads((tmp_path / "images_preds.json").read_text())
