@@ -55,7 +55,10 @@ def test_an_index_that_begins_anew_in_each_batch_is_refused():
     batches = [at(samples(), slice(first, first + 3)) | {"index": torch.arange(3)} for first in (0, 3, 6, 9)]
     with pytest.raises(ValueError, match="^" + re.escape(RULE)) as caught:
         fed(*batches).compute()
-    assert str(caught.value) == RULE + "0 for identity 0 at camera 0 and for identity 3 at camera 0, and 2 more such numbers."
+    assert (
+        str(caught.value)
+        == RULE + "0 for identity 0 at camera 0 and for identity 3 at camera 0, and 2 more such numbers."
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,7 +156,9 @@ WHOLE = float(fed(samples()).compute())
 
 
 def test_other_labels_on_another_process_are_refused_on_all(processes):
-    text = "ValueError: " + RULE + "2 for identity 2 at camera 2 and for identity 3 at camera 2, and 1 more such numbers."
+    text = (
+        "ValueError: " + RULE + "2 for identity 2 at camera 2 and for identity 3 at camera 2, and 1 more such numbers."
+    )
     assert processes.run(2, other_labels) == [[f"process 0: {text}"] * 2] * 2
 
 

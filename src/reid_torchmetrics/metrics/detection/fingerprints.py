@@ -8,11 +8,9 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.fingerprints import mixed
 
 _COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels", "crowds", "counts"))
-_SHIFTS = (30, 27, 31)
-_FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
-_STEP = -0x61C8864680B583EB
 
 
 @torch.no_grad()
@@ -28,16 +26,9 @@ def fingerprints(states: Mapping[str, list[Tensor]], device: torch.device) -> Te
     boxes, areas, labels, crowds, counts = map(torch.cat, joined)
     of_box = labels.long() * 2 + crowds
     for column in (*boxes.double().unbind(1), areas.double().clamp(min=0)):  # 0 or less stands for width times height
-        of_box = _mixed((of_box + _STEP) ^ (column + 0.0).view(torch.int64))  # -0.0 is 0.0
+        of_box = mixed(of_box, (column + 0.0).view(torch.int64))  # -0.0 is 0.0
     image = segments.numbers(counts, len(of_box))
     return torch.zeros_like(counts).index_add_(0, image, of_box)  # modulo 2^64, so in any order
-
-
-def _mixed(values: Tensor) -> Tensor:
-    """Other numbers, of which every bit depends on all bits (Steele et al., "Fast splittable generators", 2014)."""
-    for shift, factor in zip(_SHIFTS, _FACTORS, strict=False):
-        values = (values ^ (values >> shift)) * factor
-    return values ^ (values >> _SHIFTS[-1])
 
 
 def changed_repetitions(ids: Tensor, prints: Tensor) -> Tensor:

@@ -31,7 +31,6 @@ from reid_torchmetrics.functional.retrieval.sharding import (
     examine_samples,
     gather_samples,
     share_queries,
-    warn_if_padded,
 )
 from reid_torchmetrics.functional.world import ALONE, World
 
@@ -111,8 +110,6 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
     # What all hold together: one dimension and dtype, the same labels.
     held = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
     samples = held.samples
-    if world.size > 1 and samples.index is None:
-        warn_if_padded(world, samples)
     # Which samples of this process count: of those that share `index`, the first of the lowest process.
     counted = count_samples(world, held)
     query, gallery, non_finite = counted.query, counted.gallery, counted.non_finite

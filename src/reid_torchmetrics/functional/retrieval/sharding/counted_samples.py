@@ -7,7 +7,7 @@ from typing import NamedTuple
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.sharding.non_finite import NonFinite
+from reid_torchmetrics.functional.retrieval.sharding.non_finite import NUM_NUMBERS, NonFinite
 from reid_torchmetrics.functional.retrieval.sharding.repetitions import changed, check_dropped, lowest_of_each
 from reid_torchmetrics.functional.retrieval.sharding.shared_samples import HeldSamples
 from reid_torchmetrics.functional.world import World, warn_once
@@ -49,7 +49,8 @@ def count_samples(world: World, held: HeldSamples) -> CountedSamples:
     def look() -> tuple[None, list[int]]:
         (query, dropped_queries), (gallery, dropped_gallery) = of_roles
         sizes = [len(query), len(gallery), len(dropped_queries), len(dropped_gallery)]
-        return None, [*sizes, changed(samples, held.numbered), *NonFinite.numbers(samples, query, gallery)]
+        numbers = [*sizes, changed(samples, held.numbered), *NonFinite.numbers(samples, query, gallery)]
+        return None, numbers if held.same is None else [*numbers, *held.same.run(world.process, held.signs[0])]
 
     _, table = world.guarded_all_gather(look)
     num = len(_Numbers._fields)
@@ -61,6 +62,8 @@ def count_samples(world: World, held: HeldSamples) -> CountedSamples:
     num_changed = sum(each.num_changed for each in numbers)
     if num_changed:
         warn_once(world, "another embedding", _CHANGED.format(num_changed))
+    if held.same is not None:
+        held.same.warn(world, held.signs, [row[num + NUM_NUMBERS :] for row in table])
     return CountedSamples(
         query=of_roles[0][0],
         gallery=of_roles[1][0],

@@ -12,6 +12,8 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval.sharding.samples import Samples
 
 _NUM_NAMED = 5  # samples that a message names
+NUM_NUMBERS = 4 + _NUM_NAMED
+"""that a process tells the others"""
 
 
 class NonFinite(NamedTuple):
@@ -43,7 +45,7 @@ class NonFinite(NamedTuple):
         source = next((process for process, (_, found, *_) in enumerate(table) if found), 0)
         total, found, queries, gallery = (sum(column) for column in list(zip(*table, strict=True))[:4])
         numbered_by = "`index`" if has_index else "samples" if len(table) == 1 else f"samples of process {source}"
-        first = [*table[source][4:][: table[source][1]]]
+        first = [*table[source][4:NUM_NUMBERS][: table[source][1]]]
         return cls(total, found, queries, gallery, first, numbered_by)
 
     def reason(self) -> str:

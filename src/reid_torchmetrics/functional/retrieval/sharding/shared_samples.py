@@ -21,6 +21,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
 from reid_torchmetrics.functional.retrieval.sharding.repetitions import Numbered
+from reid_torchmetrics.functional.retrieval.sharding.same_samples import NUM_SIGNS, SameSamples
 from reid_torchmetrics.functional.retrieval.sharding.samples import GALLERY, QUERY, Samples
 from reid_torchmetrics.functional.world import DTYPES, World, all_gather_rows, differing
 
@@ -45,6 +46,10 @@ class HeldSamples:
     dtype: torch.dtype
     numbered: tuple[Numbered, Numbered]
     """the queries of this process and its gallery items"""
+    same: SameSamples | None
+    """what tells whether processes hold the same samples; None where `index` tells, or there is one process"""
+    signs: list[list[int]]
+    """that they gave each other"""
 
 
 def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> HeldSamples:
@@ -55,14 +60,17 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> H
         ValueError: samples that are queries only, under `leave_one_out`, or samples of one `index` with other labels.
     """
 
-    def look() -> tuple[tuple[Numbered, Numbered], _Status]:
+    def look() -> tuple[tuple[tuple[Numbered, Numbered], SameSamples | None], list[int]]:
         if leave_one_out:
             samples.check_leave_one_out()
-        return (Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)), _status(samples)
+        same = SameSamples.of(samples) if world.size > 1 and samples.index is None else None
+        numbered = Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)
+        return (numbered, same), [*_status(samples), *([0] * NUM_SIGNS if same is None else same.signs())]
 
-    numbered, table = world.guarded_all_gather(look)
+    (numbered, same), table = world.guarded_all_gather(look)
     # A process without samples agrees with every other; one that saw empty batches alone knows the dimension.
-    states = [*map(_Status._make, table)]
+    num = len(_Status._fields)
+    states = [_Status._make(row[:num]) for row in table]
     shaped = [status for status in states if status.dimension] or states
     if len({status.dimension for status in shaped}) > 1:
         raise differing("embedding dimension", [status.dimension or "no samples" for status in states])
@@ -74,7 +82,8 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> H
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
     if not len(samples):
         samples = _without_samples(samples, shaped[0].dimension or 1, dtype, filled[0])
-    return HeldSamples(samples, dtype, numbered)
+    same = same if samples.index is None else None  # one without samples has learned now that others have an index
+    return HeldSamples(samples, dtype, numbered, same, [row[num:] for row in table])
 
 
 def _status(samples: Samples) -> _Status:
