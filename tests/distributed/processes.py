@@ -90,11 +90,9 @@ def _run(
     import torch  # noqa: PLC0415
 
     from reid_torchmetrics.functional import world  # noqa: PLC0415
-    from reid_torchmetrics.metrics.detection import sampler_padding as image_padding  # noqa: PLC0415
 
     torch.manual_seed(0)
     world._said.clear()
-    image_padding._say_so.cache_clear()
     distributed.init_process_group("gloo", store=store, rank=process, world_size=size, timeout=COLLECTIVE_TIMEOUT)
     try:
         return "returns", function(process, size, *args)

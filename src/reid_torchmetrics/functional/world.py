@@ -119,11 +119,11 @@ _said: set[str] = set()
 """what `warn_once` has warned about"""
 
 
-def warn_once(world: World, about: str, text: str) -> None:
-    """Warn on process 0, unless it has warned `about` the same before; all processes must call."""
+def warn_once(world: World, about: str, text: str, is_so: Callable[[], bool] = lambda: True) -> None:
+    """Warn on process 0, unless it has warned `about` the same before, or finds that it is not so; all must call."""
 
     def say() -> None:
-        if world.process == 0 and about not in _said:
+        if world.process == 0 and about not in _said and is_so():
             _said.add(about)
             warnings.warn(text, stacklevel=2)
 

@@ -1,4 +1,4 @@
-"""What tells images apart by their ground truths: a number of 64 bits, equal where all of them are equal."""
+"""What tells images apart: by their ground truths a number of 64 bits, by their detections whether they are others."""
 
 from __future__ import annotations
 
@@ -38,3 +38,21 @@ def changed_repetitions(ids: Tensor, prints: Tensor) -> Tensor:
     is_changed = (ordered[1:] == ordered[:-1]) & (prints[1:] != prints[:-1])
     changed: Tensor = ordered[1:][is_changed].unique()
     return changed
+
+
+_CLOSE = 0.1  # of the sums: rounding takes or leaves a weak detection
+
+
+def num_with_other_detections(ids: Tensor, counts: Tensor, scores: Tensor, boxes: Tensor) -> int:
+    """How many images that came again, with the same id, have other detections; 0 if most of those have the same.
+
+    Others are those whose scores or boxes have another sum: a detection may be lost by rounding.
+    """
+    columns = torch.stack([scores.double(), boxes.double().abs().sum(1)], dim=1)
+    sums = segments.reduce(columns, "sum", lengths=counts)
+    ordered, order = ids.sort(stable=True)
+    is_first = torch.ones_like(ordered, dtype=torch.bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    again, first = sums[order][~is_first], sums[order[is_first]][is_first.cumsum(0) - 1][~is_first]
+    num_others = int(((again - first).abs() > _CLOSE * first).any(1).sum())
+    return num_others if 2 * num_others > len(again) else 0

@@ -29,6 +29,7 @@ _CLOSE = 1e-2  # the same picture in another batch, perhaps in half precision
 _MOST_COMPARED = 1 << 12  # samples of a process that are searched for two of one identity
 _MOST_COUNTED = 64  # and those whose entries are counted
 _LEAST_VALUES = 2  # different entries a sample; one-hot vectors and codes of bits have fewer
+_MOST_COPIES = 0.01  # of the samples of a process, where those at its ends are not copies of each other by chance
 _LEAST_GATHERED = 8  # samples: fewer may be copies of each other in the data set itself
 _LENGTH_OF_ROLE = 2 + _NUM_FEATURES // 2
 _LENGTH_OF_RUN = 3 + _NUM_FEATURES // 2
@@ -59,6 +60,11 @@ class _Arrivals:
     def at(self, place: int) -> list[int]:
         """The label of a sample and its features, two to a number."""
         return [int(self.labels[place]), *self.features[place].float().view(torch.int64).tolist()]
+
+    def has_copies(self, length: int) -> bool:
+        """Whether there are copies in the data set itself: among the samples before the last `length`."""
+        others = self.features[: len(self.features) - length][:_MOST_COMPARED]
+        return len(others) - len(others.unique(dim=0)) > _MOST_COPIES * len(others)
 
     def find(self, label: int, features: Sequence[int]) -> Int[Tensor, " found"]:
         """Places of the samples with these features, but for rounding, as `at` gives them; none if their label differs.
@@ -110,7 +116,7 @@ class SameSamples:
             places = places[1:] if process == 0 else places  # but for the first sample itself
             # What is there more than once tells nothing: all samples of an identity may have one embedding.
             length = len(own.labels) - places[0] if len(places) == 1 else 0
-            if length and not 0 < found[0] <= length:
+            if length and not 0 < found[0] <= length and not own.has_copies(length):
                 found = [length, role, *own.at(-1)]
         return found
 
@@ -123,9 +129,7 @@ class SameSamples:
             if len({*totals}) < len(totals):
                 warn_once(world, "same samples", _GATHERED)
         if len({size for size, *_ in told}) == 1 and any(length for length, *_ in runs):
-            _, table = world.guarded_all_gather(lambda: (None, [int(any(map(self._begins_with, runs)))]))
-            if table[0][0]:
-                warn_once(world, "same samples", _PADDED)
+            warn_once(world, "same samples", _PADDED, lambda: any(map(self._begins_with, runs)))
 
     def _begins_with(self, run: Sequence[int]) -> bool:
         """Whether a run is the beginning of this process: whether it ends alike."""
