@@ -11,7 +11,6 @@ from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import UnpaddedDistributedSampler
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from tests.distributed.test_same_samples import accelerate
 from tests.distributed.detection_shards import (
     NUM_IMAGES,
     OPTIONS,
@@ -24,6 +23,7 @@ from tests.distributed.detection_shards import (
     text_of,
 )
 from tests.distributed.shards import SHARDINGS
+from tests.distributed.test_same_samples import accelerate
 from tests.metrics.detection.detection_samples import fed
 
 

@@ -99,7 +99,7 @@ BAD = [
     ),
     (
         lambda: evaluate(QUERY, None, QUERY_ID, multi_query=True),
-        "`multi_query` needs `query_identities` and a `gallery`, and neither sequences nor `self_index`; got no `gallery`.",
+        "and neither sequences nor `self_index`; got no `gallery`.",
     ),
     (
         lambda: evaluate(QUERY, GALLERY, query_sequences=QUERY_ID, gallery_sequences=GALLERY_ID, multi_query=True),

@@ -218,7 +218,20 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
 
     of_cmc = rank(of_cmc=True)
     ranking = of_cmc if protocol.for_cmc is protocol else rank(of_cmc=False)
+    if not ranking.counts.valid:
+        _warn_of_search_cameras(problem.labels.gallery_cameras, protocol.search_cameras)
     return summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank, problem=problem)
+
+
+def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | None) -> None:
+    """Say once that no gallery item has one of the cameras, where that is so."""
+    if cameras is not None and len(cameras) and searched and not set(searched) & set(cameras.tolist()):
+        warn_once(
+            ALONE,
+            f"search cameras {searched}",
+            f"`search_cameras` must hold cameras of the gallery; got {searched}, of which no gallery item has one, so"
+            " that the results are NaN.",
+        )
 
 
 def _pooled(query: Tensor, labels: dict[str, Any], gallery: Tensor | None) -> tuple[Tensor, dict[str, Any]]:

@@ -10,8 +10,8 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance
 
 _MOST_QUERIES = 32  # that are looked for
 _LEAST_QUERIES = 4  # that must be found: fewer may be copies in the data set itself
-_NUM_ENTRIES = 8  # of an embedding; one-hot vectors and codes of bits have few different ones
-_MOST_COPIES = 8  # of a query: more are what a constant model gives
+_NUM_ENTRIES = 8  # of an embedding whose values are counted
+_MOST_COPIES = 8  # of a query
 _CLOSE = 1e-2  # of the norm
 
 
@@ -22,24 +22,23 @@ def find_copies(
 
     Costs one entry of every gallery item.
     """
-    none = torch.empty(0, dtype=torch.int64, device=query.device)
-    asked = torch.arange(0, len(query), max(1, len(query) // _MOST_QUERIES), device=query.device)[:_MOST_QUERIES]
-    rows = query[asked]
-    num_values = len(rows[:, :: max(1, query.shape[1] // _NUM_ENTRIES)].unique())
-    if len(asked) < _LEAST_QUERIES or num_values < 2 * len(asked):
-        return none, none
-    entry = (rows.amax(0) - rows.amin(0)).argmax()
-    values, order = rows[:, entry].double().sort()
-    column = gallery[:, entry].double()
+    step, middle = max(1, len(query) // _MOST_QUERIES), query.shape[1] // 2
+    asked = query[::step][:_MOST_QUERIES]
+    # One entry of every item first: nearly always none is that of a query, and of a constant model all are.
+    values, order = asked[:, middle].double().sort()
+    column = gallery[:, middle].double()
     place = torch.searchsorted(values, column).clamp_(max=len(values) - 1)
-    found = (values[place] == column).nonzero()[:, 0]
-    if (
-        not len(asked) <= 2 * len(found) <= 2 * _NUM_ENTRIES * len(asked)
-    ):  # nearly always: none, or all of a constant model
-        return none, none
-    queries = asked[order[place[found]]]
+    found = (values[place] == column).nonzero()[:, 0] if len(values) >= _LEAST_QUERIES else place[:0]
+    if not 0 < len(asked) <= 2 * len(found) <= 2 * _MOST_COPIES * len(asked) or _has_few_values(asked):
+        return order[:0], found[:0]
+    queries = order[place[found]] * step
     is_copy = (query[queries] == gallery[found]).all(1)
     return queries[is_copy], found[is_copy]
+
+
+def _has_few_values(rows: Float[Tensor, "rows dim"]) -> bool:
+    """Whether embeddings are one-hot vectors, codes of bits and the like, which are equal by chance."""
+    return len(rows[:, :: max(1, rows.shape[1] // _NUM_ENTRIES)].unique()) < 2 * len(rows)
 
 
 def count_as_right(
