@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float64, Int
+from jaxtyping import Float32, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.fingerprints import mixed
@@ -43,7 +43,7 @@ class _Arrivals:
 
     labels: Int[Tensor, " samples"]
     """a number for each identity and camera"""
-    features: Float64[Tensor, "samples 8"]
+    features: Float32[Tensor, "samples 8"]
     """some entries of the embedding"""
 
     def signs(self) -> list[int]:
@@ -53,13 +53,13 @@ class _Arrivals:
         if len(self.labels) < _LEAST_GATHERED:
             return [0, *self.at(0)]
         numbers = self.labels
-        for column in self.features.view(torch.int64).unbind(1):
-            numbers = mixed(numbers, column)
+        for column in self.features.view(torch.int32).unbind(1):
+            numbers = mixed(numbers, column.long())
         return [int(numbers.sum()), *self.at(0)]  # modulo 2^64, so in any order
 
     def at(self, place: int) -> list[int]:
         """The label of a sample and its features, two to a number."""
-        return [int(self.labels[place]), *self.features[place].float().view(torch.int64).tolist()]
+        return [int(self.labels[place]), *self.features[place].view(torch.int64).tolist()]
 
     def has_copies(self, length: int) -> bool:
         """Whether there are copies in the data set itself: among the samples before the last `length`."""
@@ -71,7 +71,7 @@ class _Arrivals:
 
         So none are found of a model that gives samples of several labels one embedding.
         """
-        wanted = torch.tensor(features, device=self.labels.device).view(torch.float32).double()
+        wanted = torch.tensor(features, device=self.labels.device).view(torch.float32)
         places = (_are_close(self.features, wanted) & wanted.any()).nonzero()[:, 0]
         return places if bool((self.labels[places] == label).all()) else places[:0]
 
@@ -91,7 +91,7 @@ class SameSamples:
     def of(cls, samples: Samples) -> SameSamples:
         """Look at the samples of a process."""
         step = max(1, samples.dimension // _NUM_FEATURES)
-        entries = torch.cat([block[:, ::step][:, :_NUM_FEATURES].double() for block in samples.blocks])
+        entries = torch.cat([block[:, ::step][:, :_NUM_FEATURES].float() for block in samples.blocks])
         features = torch.nn.functional.pad(entries, (0, _NUM_FEATURES - entries.shape[1]))
         cameras = torch.zeros_like(samples.identities) if samples.cameras is None else samples.cameras
         labels = mixed(samples.identities, cameras)
@@ -143,7 +143,7 @@ def _of_role(signs: Sequence[int], role: int) -> Sequence[int]:
     return signs[2 + role * _LENGTH_OF_ROLE :][:_LENGTH_OF_ROLE]
 
 
-def _tell_apart(identities: Int[Tensor, " samples"], entries: Float64[Tensor, "samples entries"]) -> bool:
+def _tell_apart(identities: Int[Tensor, " samples"], entries: Float32[Tensor, "samples entries"]) -> bool:
     """Whether some two samples of one identity differ, and entries are not a few values only.
 
     Else it says nothing that samples are equal: so are all that a constant model sees.
@@ -155,7 +155,8 @@ def _tell_apart(identities: Int[Tensor, " samples"], entries: Float64[Tensor, "s
     return bool((is_same & differs).any()) and len(counted.unique()) >= _LEAST_VALUES * len(counted)
 
 
-def _are_close(first: Float64[Tensor, "samples entries"], others: Float64[Tensor, "... entries"]) -> Tensor:
+def _are_close(first: Float32[Tensor, "samples entries"], others: Float32[Tensor, "... entries"]) -> Tensor:
+    first, others = first.double(), others.double()
     is_close: Tensor = (first - others).norm(dim=-1) <= _CLOSE * others.norm(dim=-1)
     return is_close
 
