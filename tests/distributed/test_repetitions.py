@@ -18,11 +18,6 @@ CHANGED = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _nothing_said(monkeypatch):
-    monkeypatch.setattr(world, "_said", set())
-
-
 def samples(number: int = 12, seed: int = 0) -> dict[str, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return {

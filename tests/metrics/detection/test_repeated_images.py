@@ -6,7 +6,6 @@ import re
 import pytest
 import torch
 
-from reid_torchmetrics.functional import world
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from reid_torchmetrics.metrics.detection.fingerprints import fingerprints
 from tests.metrics.detection.detection_samples import box, fed, images, is_same
@@ -117,12 +116,6 @@ OTHERS = (
 )
 
 
-@pytest.fixture
-def _nothing_said(monkeypatch):
-    monkeypatch.setattr(world, "_said", set())
-
-
-@pytest.mark.usefixtures("_nothing_said")
 @pytest.mark.parametrize("name", [lambda number: number, str])
 def test_a_forgotten_reset_is_said_once_with_the_count(name):
     """The first epoch finds nothing right and the second everything."""
@@ -138,7 +131,6 @@ def test_a_forgotten_reset_is_said_once_with_the_count(name):
     assert fed(metric, [FOUND] * 5, target).compute() == 1
 
 
-@pytest.mark.usefixtures("_nothing_said")
 def test_images_without_ground_truths_that_share_an_id_are_counted():
     nothing = {"boxes": torch.empty(0, 4), "labels": torch.empty(0), "image_id": 3}
     found = [FOUND | {"scores": FOUND["scores"] * factor} for factor in (1, 0.5, 0.7, 0.2)]
@@ -146,7 +138,6 @@ def test_images_without_ground_truths_that_share_an_id_are_counted():
         fed(DetectionMAP(), found, [nothing] * 4).compute()
 
 
-@pytest.mark.usefixtures("_nothing_said")
 def test_what_a_sampler_repeats_is_not_said_to_be_detected_otherwise():
     """Rounding moves boxes and scores, and takes one weak detection of one image."""
     preds, target = images(3, 20, with_ids=True)

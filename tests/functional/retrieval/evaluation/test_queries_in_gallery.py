@@ -13,11 +13,6 @@ from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 pytestmark = pytest.mark.usefixtures("without_shapes")
 
 
-@pytest.fixture(autouse=True)
-def _nothing_said(monkeypatch):
-    monkeypatch.setattr(world, "_said", set())
-
-
 def gallery(number: int = 60, dimension: int = 8, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(number, dimension, generator=generator), torch.arange(number) % 6
@@ -67,6 +62,13 @@ def test_what_a_rule_leaves_out_is_not_said():
     assert said(*given, cameras[PART], cameras) == []  # junk: the query's identity and camera
     assert said(*given, junk_pairs=lambda q, g: PART[q][:, None] == g) == []
     assert len(said(*given, cameras[PART], cameras, same_camera="keep")) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_queries_of_every_dtype_and_layout_are_found(dtype):
+    embeddings, identities = gallery()
+    embeddings = embeddings.to(dtype).T.contiguous().T
+    assert len(said(embeddings[PART], embeddings, identities[PART], identities)) == 1
 
 
 @pytest.mark.parametrize(("number", "times"), [(9, 0), (12, 1)])

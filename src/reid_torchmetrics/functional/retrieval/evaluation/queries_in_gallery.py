@@ -26,7 +26,7 @@ def find_copies(
     asked = query[::step][:_MOST_QUERIES]
     # One entry of every item first: nearly always none is that of a query, and of a constant model all are.
     values, order = asked[:, middle].double().sort()
-    column = gallery[:, middle].double()
+    column = gallery[:, middle].double().contiguous()
     place = torch.searchsorted(values, column).clamp_(max=len(values) - 1)
     found = (values[place] == column).nonzero()[:, 0] if len(values) >= _LEAST_QUERIES else place[:0]
     if not 0 < len(asked) <= 2 * len(found) <= 2 * _MOST_COPIES * len(asked) or _has_few_values(asked):
