@@ -89,12 +89,10 @@ def _run(
 ) -> tuple[str, Any]:
     import torch  # noqa: PLC0415
 
-    from reid_torchmetrics.functional.retrieval.sharding import sampler_padding  # noqa: PLC0415
-    from reid_torchmetrics.metrics.detection import sampler_padding as image_padding  # noqa: PLC0415
+    from reid_torchmetrics.functional import world  # noqa: PLC0415
 
     torch.manual_seed(0)
-    sampler_padding._say_so.cache_clear()
-    image_padding._say_so.cache_clear()
+    world._said.clear()
     distributed.init_process_group("gloo", store=store, rank=process, world_size=size, timeout=COLLECTIVE_TIMEOUT)
     try:
         return "returns", function(process, size, *args)

@@ -23,6 +23,7 @@ from tests.distributed.detection_shards import (
     text_of,
 )
 from tests.distributed.shards import SHARDINGS
+from tests.distributed.test_same_samples import accelerate
 from tests.metrics.detection.detection_samples import fed
 
 
@@ -109,10 +110,29 @@ def test_images_that_look_repeated_are_said_to_be_once(processes, size, sampler)
     first, *others = processes.run(size, padded, sampler, [9, 11])
     (text,) = first[0]
     assert text.startswith(
-        "All processes hold equally many images, and the last of one has the ground truths of the first"
+        "All processes hold equally many images, and the last of one have the ground truths of the first"
     )
     assert text.endswith("Give `image_id` in `target`, or use `UnpaddedDistributedSampler`.")
     assert [first[1:], *others] == [[[]], *[[[], []]] * (size - 1)]
+
+
+def same_images(process: int, size: int, way: str) -> list[str]:
+    """The warnings where images are gathered by hand, or Accelerate has filled up the last batches of four."""
+    shards = {"gathered": [[*range(NUM_IMAGES)]] * size, "accelerate": accelerate(NUM_IMAGES, size, 4)}[way]
+    metric = fed(DetectionMAP(metric="map"), *at(problem(9, with_ids=False), shards[process]))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        metric.compute()
+    return [str(each.message) for each in caught]
+
+
+def test_images_that_were_gathered_by_hand_or_repeated_by_accelerate_are_said_to_be(processes):
+    (text,), *others = processes.run(3, same_images, "gathered")
+    assert text.startswith("Several processes hold images with the same ground truths")
+    assert others == [[]] * 2
+    (text,), *others = processes.run(3, same_images, "accelerate")
+    assert text.startswith("All processes hold equally many images")
+    assert others == [[]] * 2
 
 
 @pytest.mark.parametrize("sampler", ["ids", "unpadded"])

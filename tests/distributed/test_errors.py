@@ -12,7 +12,7 @@ from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import problem
 from reid_torchmetrics.functional.retrieval.ranking import sharded_counting, tiles
 from reid_torchmetrics.functional.retrieval.scores import sharded_scores
-from reid_torchmetrics.functional.retrieval.sharding import samples, shared_samples
+from reid_torchmetrics.functional.retrieval.sharding import repetitions, samples, shared_samples
 from reid_torchmetrics.metrics.base.settings import Settings
 from tests.distributed.failures import message_of, out_of_memory
 from tests.metrics.reid.samples import batches, fed, reference_of
@@ -45,7 +45,7 @@ def late_out_of_memory() -> mock._patch:
 PLACES = {
     "collecting": functools.partial(out_of_memory, ReIDMeanAP, "_samples"),
     "looking for what is not finite": functools.partial(out_of_memory, samples.Samples, "non_finite"),
-    "dropping repeated samples": functools.partial(out_of_memory, samples.Samples, "positions"),
+    "dropping repeated samples": functools.partial(out_of_memory, repetitions.Numbered, "of"),
     "sharing queries": functools.partial(out_of_memory, shared_samples.SharedSamples, "__init__"),
     "labels": functools.partial(out_of_memory, problem, "find_relevance"),
     "surveying the gallery": functools.partial(out_of_memory, sharded_scores, "gallery_statistics"),
@@ -131,14 +131,14 @@ def differs(process: int, size: int, kind: str) -> str:
         "protocol": lambda: ReIDMeanAP(protocol="cuhk03_openreid" if other else "market1501"),
         "an attribute of a subclass": lambda: Longer(1 + 6 * process),
     }.get(kind, ReIDMeanAP)()
-    for batch in GIVEN[process::size]:
+    for number, batch in enumerate(GIVEN[process::size]):
         given = dict(batch)
         if other and kind == "dimension":
             given["embeddings"] = given["embeddings"][:, :4]
         if other and kind == "cameras":
             del given["cameras"]
         if other and kind == "index":
-            given["index"] = torch.arange(len(given["identities"]))
+            given["index"] = torch.arange(len(given["identities"])) + 100 * number
         metric.update(**given)
     return message_of(metric.compute)
 
@@ -268,11 +268,11 @@ def test_an_error_whose_text_cannot_be_sent_is_an_error_on_all(processes):
 
 
 def warns(process: int, size: int) -> tuple[str, str]:
-    """No query can be evaluated, then samples look repeated, while warnings are errors."""
+    """No query can be evaluated, then all processes hold the same samples, while warnings are errors."""
     warnings.simplefilter("error")
     queries, repeated = ReIDMeanAP(), ReIDMeanAP()
     queries.update(torch.randn(3, 4), torch.arange(3), is_query=True)
-    repeated.update(torch.ones(3, 4), torch.zeros(3).long())
+    repeated.update(torch.randn(9, 4, generator=torch.Generator().manual_seed(0)), torch.arange(9) % 3)
     said = message_of(queries.compute), message_of(repeated.compute)
     warnings.resetwarnings()
     return said
@@ -281,7 +281,7 @@ def warns(process: int, size: int) -> tuple[str, str]:
 def test_warnings_that_are_errors_are_errors_on_all(processes):
     for first, second in processes.run(2, warns):
         assert "process 0: UserWarning: No query can be evaluated" in first
-        assert "process 0: UserWarning: All processes hold equally many samples" in second
+        assert "process 0: UserWarning: Several processes hold the same samples" in second
 
 
 def other_functions(process: int, size: int) -> list[str]:

@@ -69,7 +69,9 @@ def expected(given: Problem, k: int) -> dict[str, list]:
         )
         rows.append(reference.nearest(scores[row].tolist(), found, k, given.options["ties"]))
     numbers = given.index[gallery].tolist()
-    padding = [[-1] * (k - len(row.listed)) for row in rows]
+    junk = given.options["junk_identities"]
+    length = max(1, min(k, sum(identity not in junk for identity in given.identities[gallery].tolist())))
+    padding = [[-1] * (length - len(row.listed)) for row in rows]
     return {
         "index": [[numbers[at] for at, *_ in row.listed] + rest for row, rest in zip(rows, padding, strict=True)],
         "is_positive": [
@@ -170,3 +172,42 @@ def test_results_hold_what_they_were_asked_to_hold(processes):
     given = replace(spread(torch.randn(40, 8), [13, 13, 14], "cosine"), cameras=torch.arange(40) % 3)
     alone = processes.run(1, _results_of, given)
     assert processes.run(3, _results_of, given) == alone * 3
+
+
+def _lists_of_all(process, size):
+    metric = ReIDMeanAP()
+    own = torch.arange(3) + 3 * process
+    metric.update(torch.randn(3, 4), own % 2, index=own)
+    results = metric.results(nearest=10**12)
+    return [metric.nearest(10**12).index.shape, results.nearest(10**9).index.shape, results.nearest(4).index.shape]
+
+
+def test_a_k_beyond_the_galleries_of_all_processes_is_the_length_of_them(processes):
+    assert processes.run(2, _lists_of_all) == [[(6, 6), (6, 6), (6, 4)]] * 2
+
+
+def test_identities_and_cameras_beyond_32_bits_are_listed_as_they_are(processes):
+    """The items of process 0 fit 32 bits, and those of process 1 do not."""
+    for lists in processes.run(2, _large_labels):
+        assert lists["identities"] == [[5, 2**40 + 5], [5, 2**40 + 5]]
+        assert lists["cameras"] == [[3, -(2**50)], [3, -(2**50)]]
+        assert lists["query_identities"] == [5, 2**40 + 5]
+        assert lists["query_cameras"] == [7, 2**60]
+        assert lists["first_positive_camera"] == [3, -(2**50)]
+        assert lists["query_index"] == [0, 2**62]
+        assert lists["index"] == [[1, 2**62 + 1], [1, 2**62 + 1]]
+
+
+def _large_labels(process, size):
+    identity, cameras = [5, 2**40 + 5][process], [[7, 3], [2**60, -(2**50)]][process]
+    rows = torch.tensor([[1.0, 0.0], [1.0, 0.1 * process]])  # the item of process 0 is the better one for both
+    first = [0, 2**62][process]
+    metric = ReIDMeanAP()
+    metric.update(
+        rows,
+        torch.tensor([identity] * 2),
+        torch.tensor(cameras),
+        is_query=torch.tensor([True, False]),
+        index=torch.tensor([first, first + 1]),
+    )
+    return as_lists(metric.nearest(2))

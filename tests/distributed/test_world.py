@@ -71,3 +71,20 @@ def test_threads_are_a_world(size):
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_process_group_is_a_world(processes, size):
     assert processes.run(size, in_group) == [(wanted(size), [f"process {size - 1}: ValueError: no luck"] * 2)] * size
+
+
+def _without_lists_of_tensors(process: int, size: int) -> list[list[int]]:
+    """What one process hears while a tensor has no room to be made a list."""
+    world = DistributedWorld(None, torch.device("cpu"))
+
+    def fail(_: torch.Tensor) -> None:
+        raise MemoryError
+
+    with pytest.MonkeyPatch.context() as patched:
+        if process:
+            patched.setattr(torch.Tensor, "tolist", fail)
+        return world.guarded_all_gather(lambda: (None, [process, -7]))[1]
+
+
+def test_what_was_said_is_heard_without_a_list_of_a_tensor(processes):
+    assert processes.run(2, _without_lists_of_tensors) == [[[0, -7], [1, -7]]] * 2

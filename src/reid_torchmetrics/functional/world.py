@@ -11,6 +11,7 @@ reserved there, too.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -112,6 +113,21 @@ def all_gather_rows(world: World, rows: Tensor, sizes: Sequence[int]) -> None:
     """
     for source, part in enumerate(rows.split(list(sizes))):
         world.broadcast(part, source)
+
+
+_said: set[str] = set()
+"""what `warn_once` has warned about"""
+
+
+def warn_once(world: World, about: str, text: str, is_so: Callable[[], bool] = lambda: True) -> None:
+    """Warn on process 0, unless it has warned `about` the same before, or finds that it is not so; all must call."""
+
+    def say() -> None:
+        if world.process == 0 and about not in _said and is_so():
+            _said.add(about)
+            warnings.warn(text, stacklevel=2)
+
+    world.guarded(say)  # a warning may be an error
 
 
 def differing(what: str, values: Sequence[object]) -> DistributedMetricError:

@@ -109,6 +109,45 @@ def test_detections_may_differ_as_they_do_in_another_batch():
     assert is_same(fed(DetectionMAP(), [FOUND, again], [TRUE, TRUE]).compute(), value)
 
 
+OTHERS = (
+    " images came again on their process with other detections, and do not count: of images with the same `image_id`"
+    " the first counts. Was `reset` forgotten after the last evaluation, or does `image_id` begin anew in each batch?"
+    " It must be the image's number or name in its data set."
+)
+
+
+@pytest.mark.parametrize("name", [lambda number: number, str])
+def test_a_forgotten_reset_is_said_once_with_the_count(name):
+    """The first epoch finds nothing right and the second everything."""
+    target = [TRUE | {"image_id": name(number)} for number in range(5)]
+    metric = fed(DetectionMAP(metric="map"), [FOUND | {"boxes": TWO + 300}] * 5, target)
+    assert metric.compute() == 0
+    metric.update([FOUND] * 5, target)
+    with pytest.warns(UserWarning, match="^" + re.escape("5" + OTHERS)):
+        assert metric.compute() == 0
+    metric.update([FOUND] * 5, target)
+    assert metric.compute() == 0
+    metric.reset()
+    assert fed(metric, [FOUND] * 5, target).compute() == 1
+
+
+def test_images_without_ground_truths_that_share_an_id_are_counted():
+    nothing = {"boxes": torch.empty(0, 4), "labels": torch.empty(0), "image_id": 3}
+    found = [FOUND | {"scores": FOUND["scores"] * factor} for factor in (1, 0.5, 0.7, 0.2)]
+    with pytest.warns(UserWarning, match="^3 images came again"):
+        fed(DetectionMAP(), found, [nothing] * 4).compute()
+
+
+def test_what_a_sampler_repeats_is_not_said_to_be_detected_otherwise():
+    """Rounding moves boxes and scores, and takes one weak detection of one image."""
+    preds, target = images(3, 20, with_ids=True)
+    again = [
+        {"boxes": item["boxes"] * 1.003, "scores": item["scores"] * 0.997, "labels": item["labels"]} for item in preds
+    ]
+    again[0] = {name: values[:-1] for name, values in again[0].items()}
+    fed(DetectionMAP(), preds + again, target + target).compute()
+
+
 def test_merged_images_of_other_data_sets_are_refused():
     metric, other = fed(DetectionMAP(), [FOUND], [TRUE]), fed(DetectionMAP(), [FOUND], [TRUE | CHANGES["a label"]])
     metric.merge_state(other)

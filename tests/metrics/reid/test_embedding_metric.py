@@ -249,8 +249,8 @@ def test_options_act_in_compute():
 
 def test_labels_may_be_written_to_after_update():
     given = batches()
-    for batch in given:
-        batch["index"] = torch.arange(len(batch["identities"])) + 100 * len(batch["identities"])
+    for number, batch in enumerate(given):
+        batch["index"] = torch.arange(len(batch["identities"])) + 100 * number
         batch["is_query"] = torch.full_like(batch["identities"], batch["is_query"], dtype=torch.bool)
     value = fed(ReIDMeanAP(), given).compute()
     metric, buffers = ReIDMeanAP(), {}

@@ -96,7 +96,7 @@ class DistributedWorld:
             raise
         table = self._send(message)
         self._raise_failures(None, table)
-        return done, [row[1 : 1 + len(numbers)] for row in table]
+        return done, [row[1 : 1 + len(numbers)].tolist() for row in table]
 
     def raise_everywhere(self, error: Exception | None) -> None:
         """Raise on every process if there is an error on one.
@@ -125,7 +125,7 @@ class DistributedWorld:
             received = [text + bytes_of(row) for text, row in zip(received, rows, strict=True)]
         return [text[:length].decode() for text, length in zip(received, lengths, strict=True)]
 
-    def _raise_failures(self, error: Exception | None, table: list[list[int]]) -> None:
+    def _raise_failures(self, error: Exception | None, table: list[array[int]]) -> None:
         """Raise if some message begins with the length of an error's text, and not with 0."""
         lengths = [length for length, *_ in table]
         if not any(lengths):
@@ -138,7 +138,7 @@ class DistributedWorld:
         failed = [f"process {process}: {text}" for process, text in enumerate(texts) if text]
         raise DistributedMetricError("; ".join(failed)) from error
 
-    def _send(self, message: array[int]) -> list[list[int]]:
+    def _send(self, message: array[int]) -> list[array[int]]:
         self._is_over = True  # unless the collective returns: if it raises, nobody can be told
         table = messages_of(self._group, self.device).send(message, self._group)
         self._is_over = False

@@ -136,7 +136,7 @@ class BoxMetric(GrowingStates, CocoFiles):
                 times height, and `image_id`, an int, a tensor of one or a str: the number or the name of the image in
                 its data set, of one kind for all images, or for none. Of images with the same `image_id` the first
                 counts; `compute` raises a ValueError if their ground truths differ, because then they are not
-                repetitions.
+                repetitions, and warns once if a process was given them again with other detections.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.

@@ -23,7 +23,7 @@ from reid_torchmetrics.metrics.detection.image_boxes import Asked, ImageBoxes, p
 from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
 from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
 from reid_torchmetrics.metrics.detection.match_cache import Matched, matchings
-from reid_torchmetrics.metrics.detection.sampler_padding import ends, warn_if_padded
+from reid_torchmetrics.metrics.detection.same_images import signs, warn_of_same_images
 from reid_torchmetrics.metrics.detection.shared_ids import share_ids
 from reid_torchmetrics.metrics.detection.tensor_exchange import exchange_tensors
 
@@ -123,8 +123,8 @@ class _Status(NamedTuple):
     """place in `_KINDS`"""
     num_name_bytes: int
     first: int
-    """fingerprint of the first image; see `sampler_padding.ends`"""
-    last: int
+    """fingerprint of the first image; see `same_images.signs`"""
+    total: int
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,8 @@ class _Met:
         sizes = [status.num_images for status in states]
         # With ids all processes number all images; without, each place is dealt out in turn.
         if not any(use):
-            warn_if_padded(world, sizes, [(status.first, status.last) for status in states])
+            told = [(status.first, status.total) for status in states]
+            warn_of_same_images(world, images.fingerprints, sizes, told)
             return ImageNumbering(sizes, None, images.fingerprints)
         return share_ids(world, images, sizes, [status.num_name_bytes for status in states], are_names="str" in use)
 
@@ -166,9 +167,9 @@ def _meet(
 
     def say() -> tuple[Images, list[int]]:
         images, numbers = look()
-        first_and_last = ends(images) if world.size > 1 else (0, 0)
+        told = signs(images.fingerprints()) if world.size > 1 and images.kind_of_ids is None else (0, 0)
         kind, names = _KINDS.index(images.kind_of_ids), images.image_name_bytes
-        return images, [*_Status(len(images), kind, 0 if names is None else len(names), *first_and_last), *numbers]
+        return images, [*_Status(len(images), kind, 0 if names is None else len(names), *told), *numbers]
 
     images, table = meet(world, say, describe)
     num = len(_Status._fields)

@@ -12,8 +12,13 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, box_areas, to_xywh
+from reid_torchmetrics.functional.world import ALONE, warn_once
 from reid_torchmetrics.metrics.detection.batch_checks import are_sound
-from reid_torchmetrics.metrics.detection.fingerprints import changed_repetitions, fingerprints
+from reid_torchmetrics.metrics.detection.fingerprints import (
+    changed_repetitions,
+    fingerprints,
+    num_with_other_detections,
+)
 from reid_torchmetrics.metrics.detection.image_names import (
     NAME_BYTES,
     NAME_LENGTHS,
@@ -192,6 +197,8 @@ class ImageNumbering:
         changed = changed_repetitions(self.ids, self.fingerprints()).tolist()
         if changed:
             raise _same_id_of_others(changed if self.names is None else [self.names[place] for place in changed])
+        if process == 0:  # others were used alike
+            _warn_of_other_detections(images, self.ids.split(self.sizes)[0])
         numbers, is_first = (each.split(self.sizes)[process] for each in (numbers, is_first))
         return NumberedImages(images.at(is_first), numbers[is_first])
 
@@ -234,6 +241,20 @@ class NumberedImages:
         if iou_type in held.tables or are_sound({name: getattr(held, name) for name in STATES}, "xywh"):
             return found, GroundTruths.unchecked(**columns[1])
         return found, GroundTruths(**columns[1])
+
+
+def _warn_of_other_detections(images: Images, ids: Tensor) -> None:
+    """Say once if images of this process came again and were detected otherwise, which no sampler does."""
+    detections = images.detection_counts, images.detection_scores, images.detection_boxes
+    number = num_with_other_detections(ids.to(images.device), *detections)
+    if number:
+        warn_once(
+            ALONE,
+            "other detections",
+            f"{number} images came again on their process with other detections, and do not count: of images with the"
+            " same `image_id` the first counts. Was `reset` forgotten after the last evaluation, or does `image_id`"
+            " begin anew in each batch? It must be the image's number or name in its data set.",
+        )
 
 
 def _same_id_of_others(changed: Sequence[int | str]) -> ValueError:

@@ -183,7 +183,7 @@ class EmbeddingMetric(SampleStates):
         What the results can be asked for later is decided here, because they hold no embeddings.
 
         Args:
-            nearest: length of the rank lists that the results hold, for `results.nearest(k)` and
+            nearest: the largest length of the rank lists that the results hold, for `results.nearest(k)` and
                 `results.confident_mistakes(n)`; 0 for none. They cost another pass over the gallery.
             camera_pairs: whether the results hold `results.by_camera_pair(name)`, which costs another one or two.
 
@@ -212,7 +212,7 @@ class EmbeddingMetric(SampleStates):
         of the ranking. The gallery does not move: each process gives the best of its part, and they are merged.
 
         Args:
-            k: how many; a query with fewer candidates is padded.
+            k: how many, at most all of the gallery; a query with fewer candidates is padded.
             queries: int, which queries, counted from 0 in the order of `results()`, such as `results.hardest(20)`.
 
         Raises:

@@ -59,7 +59,8 @@ class SampleStates(GrowingStates):
                 batch; None (leave-one-out): every sample is a query and, for all others, a gallery item.
             index: int [N], the sample's number in its data set, in every batch or in none. Of samples with the same
                 number the first counts, among queries and among gallery items of all processes, so that repetitions by
-                a distributed sampler do not.
+                a distributed sampler do not. `compute` raises a ValueError if their identities or cameras differ, and
+                warns once if a process was given one again with another embedding.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.

@@ -99,11 +99,11 @@ BAD = [
     ),
     (
         lambda: evaluate(QUERY, None, QUERY_ID, multi_query=True),
-        "`multi_query` needs `query_identities` and a `gallery`, and no sequences; got no `gallery`.",
+        "and neither sequences nor `self_index`; got no `gallery`.",
     ),
     (
         lambda: evaluate(QUERY, GALLERY, query_sequences=QUERY_ID, gallery_sequences=GALLERY_ID, multi_query=True),
-        "and no sequences; got no `query_identities` and `query_sequences`.",
+        "and neither sequences nor `self_index`; got no `query_identities` and `query_sequences`.",
     ),
     (lambda: evaluate(QUERY, GALLERY, *LABELS).by_camera("mrr"), "`name` must be one of 'map', 'minp', 'rank_1',"),
     (

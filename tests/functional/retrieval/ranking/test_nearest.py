@@ -82,7 +82,8 @@ def infinite_problems(draw) -> Problem:
 )
 def test_lists_are_those_of_the_slow_reference_in_tiles_of_any_size(problem, k, max_bytes):
     found = list_nearest(problem, k, max_bytes=max_bytes, ties=problem.ties)
-    assert found.positions.shape == found.scores.shape == found.positive.shape == (len(problem.scores), k)
+    length = max(1, min(k, relevance_of(problem).num_kept))
+    assert found.positions.shape == found.scores.shape == found.positive.shape == (len(problem.scores), length)
     assert (found.positions.dtype, found.scores.dtype) == (torch.int64, torch.float32)
     wanted = expected(problem, k, problem.ties)
     assert as_lists(found) == [each.listed for each in wanted]
@@ -184,8 +185,22 @@ def test_without_queries_or_without_a_gallery_there_is_only_padding(identity):
     for queries, gallery in ((none, some), (some, none), (torch.tensor([1, 2]), torch.tensor([-1, -1])), (none, none)):
         relevance = find_relevance(queries, gallery)
         found = nearest(given_scores(torch.zeros(len(queries), len(gallery)), relevance), relevance, 2)
-        assert found.positions.tolist() == [[-1, -1]] * len(queries)
+        assert found.positions.tolist() == [[-1]] * len(queries)
         assert found.scores.isnan().all()
+
+
+def test_a_k_beyond_the_gallery_lists_all_of_it_and_reserves_no_more():
+    relevance = find_relevance(torch.arange(15) % 3, torch.arange(45) % 3)
+    scores = given_scores(torch.rand(15, 45), relevance)
+    every, beyond = nearest(scores, relevance, 45), nearest(scores, relevance, 10**15)
+    assert beyond.positions.shape == (15, 45)
+    assert torch.equal(beyond.positions, every.positions)
+
+
+def test_junk_identities_are_no_part_of_the_gallery_that_lists_are_as_long_as():
+    relevance = find_relevance(torch.tensor([1]), torch.tensor([1, -1, 2, 1]))
+    found = nearest(given_scores(torch.tensor([[4.0, 3.0, 2.0, 1.0]]), relevance), relevance, 10)
+    assert found.positions.tolist() == [[0, 2, 3]]
 
 
 def test_a_score_that_is_nan_is_refused_unless_it_is_of_junk():

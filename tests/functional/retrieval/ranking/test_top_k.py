@@ -40,6 +40,15 @@ def test_wide_rows_are_those_of_a_sort_by_score_and_column(k, width):
     assert torch.equal(best.nan_to_num(0), expected.values[:, :k].nan_to_num(0))
 
 
+@pytest.mark.parametrize("column", [*range(-9, 0), 0, 16 * 8 * 4 - 1])
+def test_the_highest_score_of_a_wide_row_without_ties_is_found_in_every_left_over_column(column):
+    scores = torch.arange(16 * 8 * 4 + 8.0).flip(0)[None].clone()
+    scores[0, column] = 1e6
+    best, columns = stable_top_k(scores, 2)
+    assert columns[0, 0] == column % scores.shape[1]
+    assert best[0, 0] == 1e6
+
+
 @pytest.mark.parametrize("scores_at_a_time", [1, 1 << 20])
 @given(st.data())
 def test_rows_are_those_of_a_sort_by_score_and_column(scores_at_a_time, data):

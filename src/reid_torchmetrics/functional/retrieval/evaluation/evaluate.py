@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.retrieval.evaluation.pooling import pool_queri
 from reid_torchmetrics.functional.retrieval.evaluation.problem import Embeddings, Labels, Matrix, RetrievalProblem
 from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS, Protocol
 from reid_torchmetrics.functional.retrieval.evaluation.protocols import find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation.queries_in_gallery import IN_GALLERY, count_as_right, find_copies
 from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking, rank_problem
 from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
@@ -24,6 +25,7 @@ from reid_torchmetrics.functional.retrieval.evaluation.summary import summarize
 from reid_torchmetrics.functional.retrieval.relevance import JunkPairs
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
+from reid_torchmetrics.functional.world import ALONE, warn_once
 
 _ABOUT_LABELS = ("same_camera", "cmc_same_camera", "camera_map", "search_cameras", "junk_identities")
 
@@ -42,6 +44,7 @@ def evaluate(
     query_sequences: Integer[Tensor, " queries"] | None = None,
     gallery_sequences: Integer[Tensor, " gallery"] | None = None,
     junk_pairs: JunkPairs | None = None,
+    self_index: Integer[Tensor, " queries"] | None = None,
     similarity: str | CustomSimilarity = "cosine",
     rerank: Rerank | None = None,
     multi_query: bool = False,
@@ -66,6 +69,8 @@ def evaluate(
         query_sequences: sequence of every query; see `find_relevance`.
         gallery_sequences: sequence of every gallery item.
         junk_pairs: a function of positions of queries and of gallery items that masks pairs to drop.
+        self_index: for every query its own position in the gallery, or -1: it is left out there. Without, a warning
+            says once if most queries seem to be in the gallery.
         similarity: "cosine", "euclidean", "dot" or a function of two blocks.
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`.
@@ -93,6 +98,7 @@ def evaluate(
         "gallery_cameras": gallery_cameras,
         "query_sequences": query_sequences,
         "gallery_sequences": gallery_sequences,
+        "self_index": self_index,
     }
     _checks.embeddings("query", query)
     if multi_query:
@@ -105,6 +111,7 @@ def evaluate(
     labels |= {"ground_truth": ground_truth, "num_queries": len(query), "num_gallery": len(gallery)}
     given = Labels(**labels, junk_pairs=junk_pairs)
     problem = RetrievalProblem(source, given)
+    _warn_of_queries_in_gallery(query, gallery, given, protocol)
     return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
 
 
@@ -129,8 +136,7 @@ def evaluate_scores(
 ) -> RetrievalResults:
     """Evaluate given scores, higher is closer; a distance matrix enters as `-distances`.
 
-    `self_index` holds for every query its own position in the gallery, or -1. The other arguments, what is returned
-    and what is raised are those of `evaluate`.
+    The other arguments, what is returned and what is raised are those of `evaluate`.
     """
     _checks.floating_matrix("scores", scores, "G")
     given = Labels(
@@ -157,6 +163,15 @@ _ARGUMENTS, _ARGUMENTS_OF_SCORES = (
     [name for name in inspect.signature(function).parameters if name != "options"] + [*PROTOCOL_FIELDS]
     for function in (evaluate, evaluate_scores)
 )
+
+
+def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, labels: Labels, protocol: Protocol) -> None:
+    """Say once that most queries find themselves, where that seems so."""
+    if labels.self_index is not None or labels.ground_truth is not None:
+        return
+    copies = find_copies(query, gallery)
+    if len(copies[0]) and count_as_right(query, gallery, copies, labels.relevance(protocol, query.device)):
+        warn_once(ALONE, "queries in the gallery", IN_GALLERY)
 
 
 def _check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries: int) -> None:
@@ -203,17 +218,31 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
 
     of_cmc = rank(of_cmc=True)
     ranking = of_cmc if protocol.for_cmc is protocol else rank(of_cmc=False)
+    if not ranking.counts.valid:
+        _warn_of_search_cameras(problem.labels.gallery_cameras, protocol.search_cameras)
     return summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank, problem=problem)
+
+
+def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | None) -> None:
+    """Say once that no gallery item has one of the cameras, where that is so."""
+    if cameras is not None and len(cameras) and searched and not set(searched) & set(cameras.tolist()):
+        warn_once(
+            ALONE,
+            f"search cameras {searched}",
+            f"`search_cameras` must hold cameras of the gallery; got {searched}, of which no gallery item has one, so"
+            " that the results are NaN.",
+        )
 
 
 def _pooled(query: Tensor, labels: dict[str, Any], gallery: Tensor | None) -> tuple[Tensor, dict[str, Any]]:
     """The mean query of every identity and camera."""
     came = ["no `query_identities`"] if labels["query_identities"] is None else []
     came += ["no `gallery`"] if gallery is None else []
-    came += ["`query_sequences`"] if labels["query_sequences"] is not None else []
+    came += [f"`{name}`" for name in ("query_sequences", "self_index") if labels[name] is not None]
     if came:
         raise ValueError(
-            f"`multi_query` needs `query_identities` and a `gallery`, and no sequences; got {' and '.join(came)}."
+            "`multi_query` needs `query_identities` and a `gallery`, and neither sequences nor `self_index`; got"
+            f" {' and '.join(came)}."
         )
     pooled = pool_queries(query, labels["query_identities"], labels["query_cameras"])
     return pooled.embeddings, labels | {"query_identities": pooled.identities, "query_cameras": pooled.cameras}
@@ -221,7 +250,7 @@ def _pooled(query: Tensor, labels: dict[str, Any], gallery: Tensor | None) -> tu
 
 def _leave_one_out(labels: dict[str, Any], num_queries: int, device: torch.device) -> dict[str, Any]:
     """The queries' labels on both sides, and every query at its own place."""
-    for name in ("gallery_identities", "gallery_cameras", "gallery_sequences"):
+    for name in ("gallery_identities", "gallery_cameras", "gallery_sequences", "self_index"):
         if labels[name] is not None:
             raise ValueError(f"`{name}` must come with `gallery`; got it without.")
     own = {name.replace("query", "gallery"): labels[name] for name in labels if name.startswith("query")}

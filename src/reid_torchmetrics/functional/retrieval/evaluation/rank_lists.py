@@ -16,8 +16,9 @@ from reid_torchmetrics import _checks
 class RankLists:
     """The first k candidates of some queries, best first, and the first right answer of each, however far behind.
 
-    Candidates, their order among equal scores and positives are those of the ranking: junk is in no list. A query with
-    fewer than k candidates has padding at the end: `scores` NaN, all else -1 or False.
+    Candidates, their order among equal scores and positives are those of the ranking: junk is in no list. A k beyond
+    the gallery without junk identities is its length. A query with fewer candidates than others has padding at the end:
+    `scores` NaN, all else -1 or False.
     """
 
     query: Int[Tensor, " queries"]

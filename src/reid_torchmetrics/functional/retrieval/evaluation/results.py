@@ -200,7 +200,10 @@ class RetrievalResults:
                 that hold no lists.
         """
         if self.rank_lists is not None:
-            lists = self.rank_lists.first(k)
+            _checks.positive_int("k", k)
+            length = self.rank_lists.index.shape[1]
+            holds_all = bool((self.num_candidates <= length).all())
+            lists = self.rank_lists.first(min(k, length) if holds_all else k)
             return lists if queries is None else lists.select(queries)
         problem = self._problem("nearest", f"metric.nearest({k})` or `metric.results(nearest={k})")
         return find_rank_lists(problem, self.protocol, k, queries, ties=self.setup.ties)

@@ -25,15 +25,12 @@ from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import Ra
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from reid_torchmetrics.functional.retrieval.sharding import (
-    GALLERY,
-    QUERY,
     Queries,
     Samples,
-    counted_positions,
+    count_samples,
     examine_samples,
     gather_samples,
     share_queries,
-    warn_if_padded,
 )
 from reid_torchmetrics.functional.world import ALONE, World
 
@@ -94,13 +91,6 @@ def find_camera_pairs(
     return mean_by_camera_pair(_defined(shared), names, protocol, world=shared.world)
 
 
-class _Sizes(NamedTuple):
-    """How many samples of a process count in each role."""
-
-    queries: int
-    gallery: int
-
-
 class _Shared(NamedTuple):
     """The problem that processes share."""
 
@@ -117,27 +107,25 @@ class _Shared(NamedTuple):
 
 def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
     """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
-    # What all hold together: one dimension and dtype, the same labels, finite embeddings.
+    # What all hold together: one dimension and dtype, the same labels.
     held = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
     samples = held.samples
-    if world.size > 1 and samples.index is None:
-        warn_if_padded(world, samples)
     # Which samples of this process count: of those that share `index`, the first of the lowest process.
-    query, gallery = (counted_positions(world, samples, role) for role in (QUERY, GALLERY))
-    _, table = world.guarded_all_gather(lambda: (None, _Sizes(len(query), len(gallery))))
-    sizes = [_Sizes._make(row) for row in table]
-    if world.size > 1 and options.needs_all_samples and not held.non_finite.found:
+    counted = count_samples(world, held)
+    query, gallery, non_finite = counted.query, counted.gallery, counted.non_finite
+    if world.size > 1 and options.needs_all_samples and not non_finite.found:
         # Every process gets all samples, and goes on by itself.
-        return _share(gather_samples(world, held), options, ALONE, max_bytes=max_bytes, in_order=in_order)
+        together = gather_samples(world, held, query, gallery)
+        return _share(together, options, ALONE, max_bytes=max_bytes, in_order=in_order)
     # All queries against this process's part of the gallery.
     gallery = samples.in_order(gallery) if in_order else gallery
-    queries = share_queries(world, held, query, gallery, [size.queries for size in sizes])
-    num_gallery = sum(size.gallery for size in sizes)
-    if held.non_finite.found:
-        return _Shared(queries, num_gallery, world, None, held.non_finite.reason())
+    queries = share_queries(world, held, query, gallery, counted.num_queries)
+    num_gallery = sum(counted.num_gallery)
+    if non_finite.found:
+        return _Shared(queries, num_gallery, world, None, non_finite.reason())
 
     def build() -> RetrievalProblem:
-        first = sum(size.gallery for size in sizes[: world.process])
+        first = sum(counted.num_gallery[: world.process])
         cameras = None if samples.cameras is None else samples.cameras[gallery]
         return RetrievalProblem(
             Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),

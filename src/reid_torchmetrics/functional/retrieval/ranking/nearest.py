@@ -25,7 +25,8 @@ _LARGEST_STEP = 8  # from one wanted query to the next; those between cost less 
 class Nearest:
     """The first k candidates of every query, best first, and its first positive; the same on all processes.
 
-    A query with fewer candidates is padded at the end.
+    No list is longer than the gallery without junk identities, `kept` of all processes, whatever k is; one place is
+    always there. A query with fewer candidates is padded at the end.
     """
 
     positions: Int[Tensor, "queries k"]
@@ -65,7 +66,7 @@ def nearest(
     Args:
         scores: from `score_embeddings` or `given_scores`.
         relevance: the one that `scores` was made with.
-        k: number of candidates to list; it may exceed the gallery.
+        k: number of candidates to list; beyond the gallery it stands for all of them.
         queries: positions of the queries wanted, in any order; None for all.
         ties: who goes first among equal scores, a key of `TIE_POLICIES`.
         world: the processes that share the gallery; each has all queries, and must want the same.

@@ -75,18 +75,15 @@ class Listing:
         of_part = min(k, max(size.num_kept for size in sizes))  # no part has a longer list to give
         of_all = min(k, sum(size.num_kept for size in sizes))
         num_rows = min(size.num_rows(world.size * of_part) for size in sizes)
-        return world.guarded(lambda: cls(world, part, (num_wanted, k), (of_part, of_all), num_rows))
+        return world.guarded(lambda: cls(world, part, num_wanted, (of_part, of_all), num_rows))
 
-    def __init__(
-        self, world: World, part: Part, shape: tuple[int, int], lengths: tuple[int, int], num_rows: int
-    ) -> None:
+    def __init__(self, world: World, part: Part, num_wanted: int, lengths: tuple[int, int], num_rows: int) -> None:
         """Reserve what is needed, so that memory runs out here if it does; `lengths` are those that `agree` finds."""
-        num_wanted, k = shape
         self._length, self._length_of_all = lengths
         self._world, self._part, self.num_rows = world, part, num_rows
         self._tiles = Tiles(part.scores, part.relevance, ties=part.ties, num_rows=num_rows)
         like = torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)
-        self._lists = CandidateLists.padding(num_wanted, k, like)
+        self._lists = CandidateLists.padding(num_wanted, max(1, self._length_of_all), like)
         self._best = BestPositives.of(CandidateLists.padding(num_wanted, 1, like))
         self._num_before = torch.zeros(num_wanted, dtype=torch.int64, device=like.device)
 

@@ -98,17 +98,6 @@ class Samples:
         """The embeddings at some positions, or all."""
         return Rows(self.blocks, None if positions is None or self._are_all(positions) else positions)
 
-    def positions(self, role: int) -> Tensor:
-        """Positions of the samples of a role, ascending; of those that share `index`, the first."""
-        positions = (self.roles & role > 0).nonzero()[:, 0]
-        if self.index is None or not len(positions):
-            return positions
-        # Sorted stably, the first of each number is the one that came first.
-        numbers, order = self.index[positions].sort(stable=True)
-        is_first = torch.ones_like(numbers, dtype=torch.bool)
-        is_first[1:] = numbers[1:] != numbers[:-1]
-        return positions[order[is_first].sort().values]
-
     def in_order(self, positions: Tensor) -> Tensor:
         """The same positions in the order of the data set: that of `index` where it is given, else as they came."""
         return positions if self.index is None else positions[self.index[positions].argsort()]

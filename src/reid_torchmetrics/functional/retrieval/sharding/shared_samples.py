@@ -11,23 +11,23 @@ Each process keeps the samples that it saw. Three processes whose sampler has re
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
-from reid_torchmetrics.functional.retrieval.sharding.non_finite import NUM_NAMED, NonFinite
-from reid_torchmetrics.functional.retrieval.sharding.samples import Samples
+from reid_torchmetrics.functional.retrieval.sharding.repetitions import Numbered
+from reid_torchmetrics.functional.retrieval.sharding.same_samples import NUM_SIGNS, SameSamples
+from reid_torchmetrics.functional.retrieval.sharding.samples import GALLERY, QUERY, Samples
 from reid_torchmetrics.functional.world import DTYPES, World, all_gather_rows, differing
 
 
 class _Status(NamedTuple):
-    """What a process tells the others of its samples; the numbers of some that are not finite follow."""
+    """What a process tells the others of its samples."""
 
     num_samples: int
     dimension: int
@@ -35,9 +35,6 @@ class _Status(NamedTuple):
     dtype: int
     has_cameras: int
     has_index: int
-    num_bad: int
-    num_bad_queries: int
-    num_bad_gallery: int
 
 
 @dataclass(frozen=True)
@@ -47,26 +44,33 @@ class HeldSamples:
     samples: Samples
     """of this process; one that has none is given what those of the others have: a dimension, cameras, an index"""
     dtype: torch.dtype
-    non_finite: NonFinite
+    numbered: tuple[Numbered, Numbered]
+    """the queries of this process and its gallery items"""
+    same: SameSamples | None
+    """what tells whether processes hold the same samples; None where `index` tells, or there is one process"""
+    signs: list[list[int]]
+    """that they gave each other"""
 
 
 def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> HeldSamples:
-    """Compare the samples of all processes, and look for embeddings that are not finite.
+    """Compare the samples of all processes.
 
     Raises:
         DistributedMetricError: dimension or what is given differ between processes.
-        ValueError: samples that are queries only, under `leave_one_out`.
+        ValueError: samples that are queries only, under `leave_one_out`, or samples of one `index` with other labels.
     """
 
-    def look() -> tuple[NonFinite, list[int]]:
+    def look() -> tuple[tuple[tuple[Numbered, Numbered], SameSamples | None], list[int]]:
         if leave_one_out:
             samples.check_leave_one_out()
-        bad = NonFinite.of(samples)
-        return bad, [*_status(samples, bad), *bad.first, *[0] * (NUM_NAMED - len(bad.first))]
+        same = SameSamples.of(samples) if world.size > 1 and samples.index is None else None
+        numbered = Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)
+        return (numbered, same), [*_status(samples), *([0] * NUM_SIGNS if same is None else same.signs())]
 
-    bad, table = world.guarded_all_gather(look)
+    (numbered, same), table = world.guarded_all_gather(look)
     # A process without samples agrees with every other; one that saw empty batches alone knows the dimension.
-    states = [_Status._make(row[: len(_Status._fields)]) for row in table]
+    num = len(_Status._fields)
+    states = [_Status._make(row[:num]) for row in table]
     shaped = [status for status in states if status.dimension] or states
     if len({status.dimension for status in shaped}) > 1:
         raise differing("embedding dimension", [status.dimension or "no samples" for status in states])
@@ -78,21 +82,17 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> H
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
     if not len(samples):
         samples = _without_samples(samples, shaped[0].dimension or 1, dtype, filled[0])
-    if world.size > 1:
-        bad = _bad_of_all(states, [row[len(_Status._fields) :] for row in table])
-    return HeldSamples(samples, dtype, bad)
+    same = same if samples.index is None else None  # one without samples has learned now that others have an index
+    return HeldSamples(samples, dtype, numbered, same, [row[num:] for row in table])
 
 
-def _status(samples: Samples, bad: NonFinite) -> _Status:
+def _status(samples: Samples) -> _Status:
     return _Status(
         num_samples=len(samples),
         dimension=samples.embeddings[0].shape[1] if samples.embeddings else 0,
         dtype=DTYPES.index(promoted([block.dtype for block in samples.embeddings])),
         has_cameras=int(samples.cameras is not None),
         has_index=int(samples.index is not None),
-        num_bad=bad.found,
-        num_bad_queries=bad.queries,
-        num_bad_gallery=bad.gallery,
     )
 
 
@@ -111,55 +111,6 @@ def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like:
         cameras=none if like.has_cameras else None,
         index=none if like.has_index else None,
     )
-
-
-def _bad_of_all(states: Sequence[_Status], numbers: Sequence[list[int]]) -> NonFinite:
-    """Embeddings of all processes that are not finite; the first of them are of one process."""
-    # The lowest process that has some names up to five of them.
-    source = next((process for process, status in enumerate(states) if status.num_bad), 0)
-    has_index = any(status.has_index for status in states if status.num_samples)
-    return NonFinite(
-        total=sum(status.num_samples for status in states),
-        found=sum(status.num_bad for status in states),
-        queries=sum(status.num_bad_queries for status in states),
-        gallery=sum(status.num_bad_gallery for status in states),
-        first=numbers[source][: states[source].num_bad],
-        numbered_by="`index`" if has_index else f"samples of process {source}",
-    )
-
-
-def counted_positions(world: World, samples: Samples, role: int) -> Int[Tensor, " positions"]:
-    """Positions of the samples of a role; one that a lower process has too, by `index`, counts there."""
-    positions = samples.positions(role)
-    if samples.index is None or world.size == 1:
-        return positions
-    return positions[_first_of_each(world, samples.index[positions])]
-
-
-def _first_of_each(world: World, numbers: Int[Tensor, " samples"]) -> Bool[Tensor, " samples"]:
-    """Which of this process's sample numbers no lower process has; each process's own are distinct.
-
-    The numbers of one process at a time are sent, so that no process holds those of all.
-    """
-
-    def prepare() -> tuple[tuple[Tensor, Tensor], list[int]]:
-        own = numbers.to(world.device)
-        return (own, torch.ones_like(own, dtype=torch.bool)), [len(own)]
-
-    def compare_and_receive(lower: Tensor, size: int) -> Tensor:
-        """Strike out what a lower process has, and make place for the numbers of the next."""
-        is_first.logical_and_(~torch.isin(own, lower))
-        return own.new_empty(size)
-
-    (own, is_first), sizes = world.guarded_all_gather(prepare)
-    # In round s process s sends its numbers; those above compare them at the beginning of the next round.
-    lower = own[:0]
-    for source in range(world.size - 1):  # the last has none above it
-        part = world.guarded(functools.partial(compare_and_receive, lower, sizes[source][0]))
-        world.broadcast(own if source == world.process else part, source)
-        lower = part if source < world.process else own[:0]
-    compare_and_receive(lower, 0)  # what the last round brought
-    return is_first.to(numbers.device)
 
 
 @dataclass(frozen=True)
@@ -211,13 +162,21 @@ def share_samples(
     return shared
 
 
-def gather_samples(world: World, held: HeldSamples) -> Samples:
-    """All samples of all processes, on every process."""
+def gather_samples(
+    world: World, held: HeldSamples, query: Int[Tensor, " query"], gallery: Int[Tensor, " gallery"]
+) -> Samples:
+    """The samples that count of all processes, on every process; `query` and `gallery` are positions of this one's."""
+
+    def choose() -> tuple[tuple[HeldSamples, Tensor], list[int]]:
+        roles = torch.zeros_like(held.samples.roles)
+        roles[query] += QUERY
+        roles[gallery] += GALLERY
+        chosen = roles.nonzero()[:, 0]
+        return (replace(held, samples=replace(held.samples, roles=roles)), chosen), [len(chosen)]
+
+    (held, chosen), table = world.guarded_all_gather(choose)
     samples, device = held.samples, held.samples.device
-    # Repeated samples are sent, too: who gets them drops them by `index`, as one process does.
-    everything = torch.arange(len(samples), device=device)
-    _, table = world.guarded_all_gather(lambda: (None, [len(samples)]))
-    shared = share_samples(world, held, everything, [size for (size,) in table])
+    shared = share_samples(world, held, chosen, [size for (size,) in table])
     return replace(
         samples,
         embeddings=[shared.embeddings.to(device)],

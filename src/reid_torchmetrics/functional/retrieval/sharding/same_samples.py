@@ -1,0 +1,173 @@
+"""Notice that processes hold the same samples, where no `index` tells so.
+
+They come from a sampler that repeats the first samples of a data set at the end of the last processes, or were gathered
+by hand. Samples 0 to 6, dealt out to two processes by `DistributedSampler`, by Accelerate in batches of two, and
+gathered:
+
+    process 0    0 2 4 6       0 1 4 5       0 1 2 3 4 5 6 0
+    process 1    1 3 5 0       2 3 6 0       0 1 2 3 4 5 6 0
+
+On the left and in the middle a run of samples at the end of a process is that at the beginning of another. It may come
+from another batch, and differ by rounding; what was gathered has the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float32, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional.fingerprints import mixed
+from reid_torchmetrics.functional.retrieval.sharding.samples import GALLERY, QUERY, Samples
+from reid_torchmetrics.functional.world import World, warn_once
+
+_NUM_FEATURES = 8  # entries of an embedding that are looked at
+_CLOSE = 1e-2  # the same picture in another batch, perhaps in half precision
+_MOST_COMPARED = 1 << 12  # samples of a process that are searched for two of one identity
+_MOST_COUNTED = 64  # and those whose entries are counted
+_LEAST_VALUES = 2  # different entries a sample; one-hot vectors and codes of bits have fewer
+_MOST_COPIES = 0.01  # of the samples of a process, where those at its ends are not copies of each other by chance
+_LEAST_GATHERED = 8  # samples: fewer may be copies of each other in the data set itself
+_LENGTH_OF_ROLE = 2 + _NUM_FEATURES // 2
+_LENGTH_OF_RUN = 3 + _NUM_FEATURES // 2
+NUM_SIGNS = 2 + 2 * _LENGTH_OF_ROLE
+"""numbers that a process tells the others"""
+
+
+@dataclass(frozen=True)
+class _Arrivals:
+    """The samples of a role in the order in which they came on this process."""
+
+    labels: Int[Tensor, " samples"]
+    """a number for each identity and camera"""
+    features: Float32[Tensor, "samples 8"]
+    """some entries of the embedding"""
+
+    def signs(self) -> list[int]:
+        """What the others are told."""
+        if not len(self.labels):
+            return [0] * _LENGTH_OF_ROLE
+        if len(self.labels) < _LEAST_GATHERED:
+            return [0, *self.at(0)]
+        numbers = self.labels
+        for column in self.features.view(torch.int32).unbind(1):
+            numbers = mixed(numbers, column.long())
+        return [int(numbers.sum()), *self.at(0)]  # modulo 2^64, so in any order
+
+    def at(self, place: int) -> list[int]:
+        """The label of a sample and its features, two to a number."""
+        return [int(self.labels[place]), *self.features[place].view(torch.int64).tolist()]
+
+    def has_copies(self, length: int) -> bool:
+        """Whether there are copies in the data set itself: among the samples before the last `length`."""
+        others = self.features[: len(self.features) - length][:_MOST_COMPARED]
+        return len(others) - len(others.unique(dim=0)) > _MOST_COPIES * len(others)
+
+    def find(self, label: int, features: Sequence[int]) -> Int[Tensor, " found"]:
+        """Places of the samples with these features, but for rounding, as `at` gives them; none if their label differs.
+
+        So none are found of a model that gives samples of several labels one embedding.
+        """
+        wanted = torch.tensor(features, device=self.labels.device).view(torch.float32)
+        places = (_are_close(self.features, wanted) & wanted.any()).nonzero()[:, 0]
+        return places if bool((self.labels[places] == label).all()) else places[:0]
+
+
+@dataclass(frozen=True)
+class SameSamples:
+    """What tells whether this process holds samples of others."""
+
+    size: int
+    """number of all samples"""
+    arrivals: tuple[_Arrivals, _Arrivals]
+    """the queries, and the gallery items"""
+    can_tell: bool
+    """whether two samples of one identity have different embeddings, which are no one-hot vectors and the like"""
+
+    @classmethod
+    def of(cls, samples: Samples) -> SameSamples:
+        """Look at the samples of a process."""
+        step = max(1, samples.dimension // _NUM_FEATURES)
+        entries = torch.cat([block[:, ::step][:, :_NUM_FEATURES].float() for block in samples.blocks])
+        features = torch.nn.functional.pad(entries, (0, _NUM_FEATURES - entries.shape[1]))
+        cameras = torch.zeros_like(samples.identities) if samples.cameras is None else samples.cameras
+        labels = mixed(samples.identities, cameras)
+        queries, gallery = (samples.roles & role > 0 for role in (QUERY, GALLERY))
+        arrivals = _Arrivals(labels[queries], features[queries]), _Arrivals(labels[gallery], features[gallery])
+        return cls(len(samples), arrivals, _tell_apart(samples.identities[:_MOST_COMPARED], entries[:_MOST_COMPARED]))
+
+    def signs(self) -> list[int]:
+        """What the others are told."""
+        queries, gallery = self.arrivals
+        return [self.size, int(self.can_tell), *queries.signs(), *gallery.signs()]
+
+    def run(self, process: int, signs: Sequence[int]) -> list[int]:
+        """The shorter run at the end of this process that may be the beginning of process 0, given its `signs`.
+
+        Its length, role, and last sample; zeros where there is none.
+        """
+        found = [0] * _LENGTH_OF_RUN
+        for role, own in enumerate(self.arrivals):
+            _, label, *features = _of_role(signs, role)
+            places = own.find(label, features).tolist()
+            places = places[1:] if process == 0 else places  # but for the first sample itself
+            # What is there more than once tells nothing: all samples of an identity may have one embedding.
+            length = len(own.labels) - places[0] if len(places) == 1 else 0
+            if length and not 0 < found[0] <= length and not own.has_copies(length):
+                found = [length, role, *own.at(-1)]
+        return found
+
+    def warn(self, world: World, told: Sequence[Sequence[int]], runs: Sequence[Sequence[int]]) -> None:
+        """Say once that processes hold the same samples, given the `signs` and the `run` of each."""
+        if not any(can_tell for _, can_tell, *_ in told):
+            return
+        for role in range(len(self.arrivals)):
+            totals = [total for total in (_of_role(signs, role)[0] for signs in told) if total]
+            if len({*totals}) < len(totals):
+                warn_once(world, "same samples", _GATHERED)
+        if len({size for size, *_ in told}) == 1 and any(length for length, *_ in runs):
+            warn_once(world, "same samples", _PADDED, lambda: any(map(self._begins_with, runs)))
+
+    def _begins_with(self, run: Sequence[int]) -> bool:
+        """Whether a run is the beginning of this process: whether it ends alike."""
+        length, role, label, *features = run
+        own = self.arrivals[role]
+        return length > 0 and length - 1 in own.find(label, features).tolist()
+
+
+def _of_role(signs: Sequence[int], role: int) -> Sequence[int]:
+    """The signs of the samples of a role."""
+    return signs[2 + role * _LENGTH_OF_ROLE :][:_LENGTH_OF_ROLE]
+
+
+def _tell_apart(identities: Int[Tensor, " samples"], entries: Float32[Tensor, "samples entries"]) -> bool:
+    """Whether some two samples of one identity differ, and entries are not a few values only.
+
+    Else it says nothing that samples are equal: so are all that a constant model sees.
+    """
+    order = identities.argsort(stable=True)
+    is_same = identities[order[1:]] == identities[order[:-1]]
+    differs = ~_are_close(entries[order[1:]], entries[order[:-1]])
+    counted = entries[:_MOST_COUNTED]
+    return bool((is_same & differs).any()) and len(counted.unique()) >= _LEAST_VALUES * len(counted)
+
+
+def _are_close(first: Float32[Tensor, "samples entries"], others: Float32[Tensor, "... entries"]) -> Tensor:
+    first, others = first.double(), others.double()
+    is_close: Tensor = (first - others).norm(dim=-1) <= _CLOSE * others.norm(dim=-1)
+    return is_close
+
+
+_PADDED = (
+    "All processes hold equally many samples, and the last of one are the first of another: a distributed sampler seems"
+    " to have repeated samples to make the numbers even, and they count twice. Pass `index` to `update`, or use"
+    " `UnpaddedDistributedSampler`."
+)
+_GATHERED = (
+    "Several processes hold the same samples, and each counts them: they seem to have been gathered by hand, or not to"
+    " be dealt out at all. Pass `index` to `update`, or give each process its own samples only, which `compute`"
+    " combines."
+)

@@ -1,0 +1,135 @@
+"""Queries that are in the gallery: `self_index` leaves them out, and without it a warning says so."""
+
+import warnings
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional import world
+from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
+
+pytestmark = pytest.mark.usefixtures("without_shapes")
+
+
+def gallery(number: int = 60, dimension: int = 8, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(number, dimension, generator=generator), torch.arange(number) % 6
+
+
+def said(*args, **options) -> list[str]:
+    world._said.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        evaluate(*args, **options)
+    return [str(each.message) for each in caught]
+
+
+PART = torch.arange(0, 60, 3)
+
+
+def test_most_queries_in_the_gallery_are_said_once_to_be_there():
+    embeddings, identities = gallery()
+    given = embeddings[PART], embeddings, identities[PART], identities
+    with pytest.warns(UserWarning, match="^Most queries have a copy of themselves .* Pass `self_index`"):
+        found = evaluate(*given, reports=("hit_rate_1",))
+    assert found.means["hit_rate_1"] == 1  # what everybody sees, and nobody wants
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        evaluate(*given)
+
+
+def test_self_index_leaves_each_query_out_of_the_gallery():
+    embeddings, identities = gallery()
+    given = embeddings[PART], embeddings, identities[PART], identities
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = evaluate(*given, self_index=PART, similarity="dot")
+    scores = embeddings[PART] @ embeddings.T
+    assert found.means == evaluate_scores(scores, identities[PART], identities, self_index=PART).means
+    assert found.means == evaluate(*given, junk_pairs=lambda q, g: PART[q][:, None] == g, similarity="dot").means
+
+    both = embeddings, embeddings, identities, identities
+    every = evaluate(*both, self_index=torch.arange(60), similarity="dot")
+    assert every.means == evaluate(embeddings, None, identities, similarity="dot").means
+
+
+def test_what_a_rule_leaves_out_is_not_said():
+    embeddings, identities = gallery()
+    cameras = torch.arange(60) % 5
+    given = embeddings[PART], embeddings, identities[PART], identities
+    assert said(*given, cameras[PART], cameras) == []  # junk: the query's identity and camera
+    assert said(*given, junk_pairs=lambda q, g: PART[q][:, None] == g) == []
+    assert len(said(*given, cameras[PART], cameras, same_camera="keep")) == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_queries_of_every_dtype_and_layout_are_found(dtype):
+    embeddings, identities = gallery()
+    embeddings = embeddings.to(dtype).T.contiguous().T
+    assert len(said(embeddings[PART], embeddings, identities[PART], identities)) == 1
+
+
+@pytest.mark.parametrize(("number", "times"), [(9, 0), (12, 1)])
+def test_most_of_the_queries_must_be_there(number, times):
+    embeddings, identities = gallery()
+    query = torch.randn(20, 8)
+    query[:number] = embeddings[PART[:number]]
+    assert len(said(query, embeddings, identities[PART], identities)) == times
+
+
+@given(st.integers(0, 10**6))
+def test_nothing_is_said_of_queries_of_their_own(seed):
+    generator = torch.Generator().manual_seed(seed)
+    num_queries, num_gallery = torch.randint(1, 40, (2,), generator=generator).tolist()
+    dimension = int(torch.randint(1, 12, (1,), generator=generator))
+    labels = torch.randint(0, 5, (num_queries + num_gallery,), generator=generator)
+    identities, own = labels[:num_queries], labels[num_queries:]
+    shape = (num_queries + num_gallery, dimension)
+    normal = torch.randn(shape, generator=generator)
+    kinds = {
+        "normal": normal,
+        "constant": torch.ones(shape),
+        "constant up to rounding": 1 + 1e-6 * normal,
+        "one for each identity": torch.randn(5, dimension, generator=generator)[labels],
+        "one-hot": torch.nn.functional.one_hot(labels).float(),
+        "codes": torch.randint(-1, 2, shape, generator=generator).float(),
+        "copies": normal[torch.arange(len(labels)).where(torch.rand(len(labels), generator=generator) > 0.2, 0)],
+    }
+    for kind, rows in kinds.items():
+        assert said(rows[:num_queries], rows[num_queries:], identities, own, similarity="dot") == [], kind
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gallery": None, "self_index": torch.arange(60)}, "`self_index` must come with `gallery`; got it without."),
+        (
+            {"self_index": torch.arange(60), "multi_query": True},
+            "`multi_query` needs `query_identities` and a `gallery`, and neither sequences nor `self_index`",
+        ),
+        (
+            {"self_index": torch.arange(60).roll(1)},
+            "`self_index` must point at gallery items with the query's identity",
+        ),
+    ],
+)
+def test_a_self_index_that_cannot_be_is_refused(options, message):
+    embeddings, identities = gallery()
+    labels = {"query_identities": identities}
+    if "gallery" not in options:
+        labels["gallery_identities"] = identities
+    with pytest.raises(ValueError, match="^" + message.replace("(", r"\(")):
+        evaluate(embeddings, **{"gallery": embeddings, **labels, **options})
+
+
+def test_search_cameras_that_no_gallery_item_has_are_said():
+    embeddings, identities = gallery()
+    cameras = torch.arange(60) % 3
+    given = torch.randn(5, 8), embeddings, identities[:5], identities, cameras[:5], cameras
+    with pytest.warns(UserWarning, match=r"^`search_cameras` must hold cameras of the gallery; got \(9, 7\), .* NaN"):
+        assert evaluate(*given, search_cameras=(9, 7)).average_precision.isnan().all()
+    assert said(*given, search_cameras=(2, 9)) == []
+    assert said(*given, search_cameras=()) == []
