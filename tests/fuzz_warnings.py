@@ -22,7 +22,7 @@ from reid_torchmetrics import DetectionMAP, ReIDMetrics, UnpaddedDistributedSamp
 from reid_torchmetrics.functional.retrieval import evaluate
 from tests.distributed.processes import Processes
 from tests.metrics.detection.detection_samples import images
-from tests.metrics.detection.keypoint_samples import keypoint_images
+from tests.metrics.detection.keypoint_samples import SIGMAS, keypoint_images
 from tests.metrics.detection.mask_samples import mask_images
 
 TRUE = ("No query can be evaluated", "Encountered more than", "Mean of empty slice")
@@ -154,7 +154,7 @@ def boxes(random: Random) -> tuple[list[dict], list[dict], dict]:
     seed, number = random.getrandbits(20), random.choice((1, 2, 5, 12))
     kind = random.choice(("boxes", "boxes", "keypoints", "masks"))
     if kind == "keypoints":
-        return *keypoint_images(seed, number), {"iou_type": "keypoints"}
+        return *keypoint_images(seed, number), {"iou_type": "keypoints", "sigmas": SIGMAS, "box_format": "xywh"}
     if kind == "masks":
         return *mask_images(seed, number), {"iou_type": "segm"}
     return *images(seed, number, with_ids=random.random() < 0.5), {}
@@ -165,12 +165,11 @@ def change(random: Random, preds: list[dict], target: list[dict]) -> None:
     torch.manual_seed(random.getrandbits(32))
     kind = random.choice(("as they are", "untrained", "one label", "nothing found", "nothing there", "tiny", "wide"))
     for found, true in zip(preds, target, strict=True):
-        if kind == "untrained":
+        if kind == "untrained" and "boxes" in found:
             found["labels"] = torch.randint(90, found["labels"].shape)
             found["scores"] = torch.rand(found["scores"].shape) * 0.02
-            if "boxes" in found:
-                corners = torch.rand(len(found["boxes"]), 2) * random.choice((0.5, 5, 50))
-                found["boxes"] = torch.cat([corners, corners + torch.rand(len(corners), 2)], 1)
+            corners = torch.rand(len(found["boxes"]), 2) * random.choice((0.5, 5, 50))
+            found["boxes"] = torch.cat([corners, corners + torch.rand(len(corners), 2)], 1)
         if kind == "one label":
             for side in (found, true):
                 side["labels"] = torch.zeros_like(side["labels"])

@@ -22,8 +22,8 @@ def find_copies(
 
     Costs one entry of every gallery item.
     """
-    step, middle = max(1, len(query) // _MOST_QUERIES), query.shape[1] // 2
-    asked = query[::step][:_MOST_QUERIES]
+    step, middle = _step(query), query.shape[1] // 2
+    asked = query[::step]
     # One entry of every item first: nearly always none is that of a query, and of a constant model all are.
     values, order = asked[:, middle].double().sort()
     column = gallery[:, middle].double().contiguous()
@@ -34,6 +34,11 @@ def find_copies(
     queries = order[place[found]] * step
     is_copy = (query[queries] == gallery[found]).all(1)
     return queries[is_copy], found[is_copy]
+
+
+def _step(query: Float[Tensor, "queries dim"]) -> int:
+    """Every how manyth query is looked for."""
+    return -(-len(query) // _MOST_QUERIES) or 1
 
 
 def _has_few_values(rows: Float[Tensor, "rows dim"]) -> bool:
@@ -47,19 +52,19 @@ def count_as_right(
     copies: tuple[Int[Tensor, " copies"], Int[Tensor, " copies"]],
     relevance: Relevance,
 ) -> bool:
-    """Whether most of the queries that have a copy find it as a right answer, and others that are no copies.
+    """Whether most queries have a copy that counts as a right answer, and others that are no copies.
 
     Where all items of an identity have one embedding, copies tell nothing.
     """
-    num_right, has_others = 0, False
+    right, has_others = set(), False
     for number, place in zip(*(side.tolist() for side in copies), strict=True):
         tile = relevance.tile(slice(number, number + 1))
         positives = tile.columns[tile.positive]
         positives = positives if relevance.kept is None else relevance.kept[positives]
-        num_right += place in positives.tolist()
+        right |= {number} if place in positives.tolist() else set()
         distance = (gallery[positives].double() - query[number]).norm(dim=1)
         has_others |= bool((distance > _CLOSE * query[number].double().norm()).any())
-    return has_others and num_right >= _LEAST_QUERIES and 2 * num_right > len(copies[0].unique())
+    return has_others and len(right) >= _LEAST_QUERIES and 2 * len(right) > len(query[:: _step(query)])
 
 
 IN_GALLERY = (
