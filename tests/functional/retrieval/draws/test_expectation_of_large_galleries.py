@@ -109,3 +109,11 @@ def test_a_stratum_of_which_an_item_is_surely_drawn_is_counted_like_others():
     ways = [math.comb(100, t) * math.comb(100, 60 - t) for t in range(61)]
     expected = sum(way / (1 + t) for t, way in enumerate(ways)) / math.comb(200, 60)
     assert float(found.average_precision) == pytest.approx(expected, abs=1e-13)
+
+
+def test_a_positive_that_is_too_far_down_for_the_cmc_has_a_precision():
+    relevance = find_relevance(torch.tensor([0]), torch.arange(61))
+    scores = given_scores(torch.tensor([[0.1] + [0.9] * 60]), relevance)
+    found = expect_draws(scores, relevance, GalleryDraw(1), ties="stable", max_rank=1)
+    assert float(found.average_precision) == pytest.approx(1 / 61)
+    assert float(found.cmc) == 0

@@ -138,6 +138,12 @@ def test_results_give_the_nearest_gallery_items():
     assert torch.equal(found.query_cameras, QUERY_CAM)
 
 
+def test_longer_lists_begin_with_the_shorter_ones():
+    results = evaluate(QUERY, GALLERY, *LABELS)
+    longer, shorter = vars(results.nearest(3).first(2)), vars(results.nearest(2))
+    torch.testing.assert_close(longer, shorter, rtol=0, atol=0, equal_nan=True)
+
+
 @pytest.mark.usefixtures("unannotated")
 def test_lists_are_selected_by_number_and_not_by_a_mask():
     lists = evaluate(QUERY, GALLERY, *LABELS).nearest(1)
