@@ -1,6 +1,7 @@
 """Re-ranking and drawn galleries need all samples on every process: the values are those of one process."""
 
 import warnings
+from dataclasses import replace
 from unittest import mock
 
 import pytest
@@ -16,7 +17,9 @@ from reid_torchmetrics import (
     ReIDMetrics,
 )
 from reid_torchmetrics.functional.retrieval.evaluation import sample_ranking
+from reid_torchmetrics.functional.world import ALONE
 from tests.distributed.shards import SHARDINGS, loaders
+from tests.distributed.test_laws import differing, spread
 
 OPTIONS = {
     "k-reciprocal": {"rerank": KReciprocal(k1=6, k2=3)},
@@ -58,6 +61,15 @@ def test_every_process_computes_what_one_process_computes(processes, size, roles
         for case, (values, means, alone) in outcome.items():
             assert values == pytest.approx(alone, abs=1e-6), case
             assert means == pytest.approx(alone, abs=1e-6), case
+
+
+@pytest.mark.parametrize("index", [True, False])
+def test_samples_without_cameras_have_none_where_they_are_sent(index):
+    given = spread(torch.randn(40, 8), [13, 13, 14], "cosine")
+    options = given.options | {"same_camera": "same_identity", "rerank": QueryExpansion(k=3)}
+    given = replace(given, options=options, index=given.index if index else None)
+    assert given.outcome(ALONE).rank
+    assert not differing(3, [given])
 
 
 def compute_with_failure(process, size):

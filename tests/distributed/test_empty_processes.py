@@ -189,6 +189,6 @@ def test_embeddings_that_are_not_finite_make_nan_everywhere_and_one_warning(proc
     assert all(is_nan(sum(values.values(), [])) for values, _, _ in outcomes)
     assert [len(said) for _, _, said in outcomes] == [1, 0, 0]
     [text] = outcomes[0][2]
-    assert f"{3 * len(where)} of 62 embeddings are NaN or infinite" in text
+    assert f"{3 * len(where)} of 62 embeddings are NaN or infinite (1 of queries, {3 * len(where) - 1} of" in text
     assert ("`index` [" if index else f"samples of process {where[0]} [2, ") in text
     assert all((counts.total, counts.valid, counts.not_ranked) == (12, 0, 12) for _, counts, _ in outcomes)

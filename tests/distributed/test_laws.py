@@ -3,11 +3,13 @@
 import itertools
 import warnings
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES
+from reid_torchmetrics.functional.retrieval.scores import rows
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.problems import Outcome, Problem, problem
@@ -74,6 +76,13 @@ def test_ranks_are_those_of_one_process_and_of_the_reference(size):
     problems = [problem(1000 * size + seed, size) for seed in range(35)]
     wanted = [Outcome.expected(given.reference()) for given in problems]
     assert not differing(size, problems, wanted)
+
+
+def test_queries_that_are_sent_in_pieces_are_all_sent():
+    problems = [problem(5000 + seed, 2) for seed in range(10)]
+    wanted = [Outcome.expected(given.reference()) for given in problems]
+    with mock.patch.object(rows, "WALK_BYTES", 1):  # one at a time
+        assert not differing(2, problems, wanted)
 
 
 @pytest.mark.parametrize("size", [2, 3, 4])

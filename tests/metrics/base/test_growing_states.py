@@ -56,6 +56,15 @@ def test_a_move_to_where_the_samples_are_visits_none_of_them():
     assert metric.embeddings is held
 
 
+@pytest.mark.parametrize("dtypes", [(torch.float16, torch.float32), (torch.float32, torch.float16)])
+def test_a_cast_that_only_one_batch_needs_is_made(dtypes):
+    metric = ReIDMeanAP()
+    for dtype in dtypes:
+        metric.update(torch.randn(4, 3, dtype=dtype), torch.arange(4))
+    metric.to(torch.float16)  # unlike that of `set_dtype` it changes no integer, so that all depends on the embeddings
+    assert [block.dtype for block in metric.embeddings] == [torch.float16] * 2
+
+
 def test_forward_of_a_collection_after_update_loses_nothing():
     given = batches()
     metrics = fed(ReIDMetrics(), given[:3])

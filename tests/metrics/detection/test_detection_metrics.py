@@ -121,6 +121,10 @@ def test_the_collection_has_numbers_of_classes(classes, names):
     assert values[f"map_50/{names[1]}_x"] == 1
 
 
+def test_numbers_at_no_confidence_alone_need_none():
+    assert list(DetectionMetrics(("map", "map_50"))) == ["map", "map_50"]
+
+
 def test_a_confidence_is_that_of_the_numbers_which_have_one():
     values = fed(DetectionMetrics(("map", "recall_50"), confidence=0.5), *example()).compute()
     assert float(values["recall_50"]) == pytest.approx(1 / 6)

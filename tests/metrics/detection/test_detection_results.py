@@ -165,6 +165,12 @@ def test_only_ground_truths_of_the_first_area_range_are_missed():
     assert results.num_positives.tolist() == [1, 1]
 
 
+@pytest.mark.parametrize("ends", [(0.0, 100.0), (100.0, 1e9)])
+def test_both_ends_of_an_area_range_belong_to_it(ends):
+    results = fed(DetectionMAP(area_ranges={"own": ends}), *two_images()).results()
+    assert results.num_positives.tolist() == [1, 1]  # both are 10 x 10
+
+
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("with_ids", [True, False])
 def test_errors_of_images_are_those_of_the_operating_points(average, with_ids):

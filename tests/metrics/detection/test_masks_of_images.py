@@ -120,6 +120,15 @@ def test_boxes_of_images_with_masks_alone_are_those_that_hold_the_masks():
         assert metric.compute()["map"] == 1
 
 
+def test_an_area_that_is_given_counts_also_below_one_pixel():
+    mask = torch.ones(1, 2, 2, dtype=torch.bool)
+    items = {"masks": mask, "labels": torch.tensor([1])}
+    for area, expected in ((0.5, 1), (4.0, -1)):  # the mask has 4 pixels, and is outside of the range without 0.5
+        metric = DetectionMAP(iou_type="segm", area_ranges={"tiny": (0, 1)}, metric="map")
+        metric.update([items | {"scores": torch.tensor([0.5])}], [items | {"area": torch.tensor([area])}])
+        assert metric.compute() == expected
+
+
 def test_files_of_coco_are_read_with_polygons_and_run_lengths(tmp_path):
     polygon = [3.2, 2.1, 20.7, 4.0, 15.0, 30.3]
     results, annotations, coco_images = coco_rows(PREDS, TARGET)

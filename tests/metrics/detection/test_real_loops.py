@@ -65,6 +65,17 @@ def test_they_can_be_refused():
 
 
 @pytest.mark.filterwarnings("ignore:Of this batch")
+@pytest.mark.parametrize("box_format", ["xyxy", "xywh", "cxcywh"])
+def test_a_box_that_is_nowhere_is_left_out_whatever_its_size(box_format):
+    metric = DetectionMAP(box_format, invalid="drop")
+    boxes, labels = torch.tensor([[torch.nan, 1, 5, 5], [1, 1, 5, 5]]), torch.zeros(2, dtype=torch.int64)
+    found = {"boxes": boxes, "scores": torch.ones(2), "labels": labels}
+    metric.update([found], [{"boxes": boxes[1:], "labels": labels[1:]}])
+    assert metric.num_dropped == 1
+    assert metric.compute()["map"] == 1
+
+
+@pytest.mark.filterwarnings("ignore:Of this batch")
 def test_a_step_and_merging_count_what_was_dropped():
     _, bad = spoiled()
     metric = DetectionMAP(invalid="drop", metric="map")

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.draws import dense_counting, expected_draws, identities_ahead
+from reid_torchmetrics.functional.retrieval.draws import dense_counting, expected_draws, identities_ahead, strata_ahead
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
 from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import sample_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
@@ -68,6 +68,22 @@ def test_queries_are_weighted_by_their_chance_not_to_be_drawn(identities, shots,
     assert float(found.mean_inverse_negative_penalty) == pytest.approx(penalty, abs=1e-12)
 
 
+def test_what_is_dropped_is_not_level_with_a_positive_that_scores_minus_infinity():
+    cameras = torch.tensor([0]), torch.tensor([1, 0, 0, 1])
+    relevance = find_relevance(torch.tensor([0]), torch.tensor([0, 1, 1, 2]), *cameras, same_camera="all")
+    scores = given_scores(torch.tensor([[-torch.inf, 0.9, 0.9, 0.5]]), relevance)
+    found = expect_draws(scores, relevance, GalleryDraw(1))
+    assert float(found.average_precision) == pytest.approx(1 / 2)  # behind the item of identity 2 alone
+
+
+def test_a_query_that_is_not_in_the_gallery_is_never_drawn():
+    labels = torch.tensor([0, 0, 1])
+    relevance = find_relevance(labels, labels, self_index=torch.tensor([0, -1, 2]))
+    scores = given_scores(torch.ones(3, 3), relevance)
+    found = expect_draws(scores, relevance, GalleryDraw(1), queries_in_draw=True)
+    assert found.weight.tolist() == [1 / 2, 1, 0]  # one of two items is drawn, none that is not there, one of one
+
+
 @settings(max_examples=60)
 @given(problems(), PLANS)
 def test_the_cmc_alone_is_the_same(problem, draw):
@@ -92,7 +108,7 @@ def test_a_draw_of_everything_is_the_whole_ranked_list(problem):
 @given(problems(), PLANS, st.sampled_from([1, TINY, 1000]))
 def test_the_memory_bound_changes_nothing(problem, draw, max_bytes):
     draw = with_cameras(problem, draw)
-    with mock.patch.object(expected_draws, "_CELLS", 16):
+    with mock.patch.object(expected_draws, "_CELLS", 16), mock.patch.object(strata_ahead, "_CELLS", 16):
         found = expect(problem, draw, max_bytes=max_bytes)
     assert_same(table(found), table(expect(problem, draw)), 1e-14)
 

@@ -98,3 +98,22 @@ def test_the_law_of_drawn_items_is_hypergeometric(available, data):
     assert law.at(x.log())[0][0].tolist() == pytest.approx(expected, abs=1e-13)
     assert law.at(x.log())[1][0].tolist() == pytest.approx(slopes, abs=1e-12)
     assert law.log_at(x.log())[0].exp().tolist() == pytest.approx(expected, abs=1e-13)
+
+
+def test_a_stratum_of_which_an_item_is_surely_drawn_is_counted_like_others():
+    """Of 200 items of one identity, 100 of them ahead, 60 are drawn: none of the 100 with a chance of 2e-24."""
+    identities = torch.tensor([1] + [2] * 200)
+    relevance = find_relevance(torch.tensor([1]), identities)
+    scores = given_scores(torch.tensor([[0.5] + [0.9] * 100 + [0.1] * 100]), relevance)
+    found = expect_draws(scores, relevance, GalleryDraw(60), max_rank=1)
+    ways = [math.comb(100, t) * math.comb(100, 60 - t) for t in range(61)]
+    expected = sum(way / (1 + t) for t, way in enumerate(ways)) / math.comb(200, 60)
+    assert float(found.average_precision) == pytest.approx(expected, abs=1e-13)
+
+
+def test_a_positive_that_is_too_far_down_for_the_cmc_has_a_precision():
+    relevance = find_relevance(torch.tensor([0]), torch.arange(61))
+    scores = given_scores(torch.tensor([[0.1] + [0.9] * 60]), relevance)
+    found = expect_draws(scores, relevance, GalleryDraw(1), ties="stable", max_rank=1)
+    assert float(found.average_precision) == pytest.approx(1 / 61)
+    assert float(found.cmc) == 0

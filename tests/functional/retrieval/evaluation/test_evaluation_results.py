@@ -9,6 +9,7 @@ from reid_torchmetrics.functional.retrieval import (
     Protocol,
     RetrievalResults,
     average_precision,
+    bootstrap_interval,
     evaluate,
     evaluate_scores,
     mean_over_queries,
@@ -120,10 +121,34 @@ def test_results_between_pairs_of_cameras_are_those_of_each_pair_alone():
             assert int(table.num_valid[row, column]) == int((ranks.num_positives > 0).sum())
 
 
+def test_cameras_of_a_pair_may_be_any_int64():
+    plain = evaluate(QUERY, GALLERY, *LABELS).by_camera_pair("map")
+    large = evaluate(QUERY, GALLERY, QUERY_ID, GALLERY_ID, QUERY_CAM + 2**40, GALLERY_CAM + 2**40).by_camera_pair("map")
+    assert torch.equal(large.gallery_cameras, plain.gallery_cameras + 2**40)
+    assert torch.equal(large.num_valid, plain.num_valid)
+
+
 def test_results_give_the_nearest_gallery_items():
     found = evaluate(QUERY, GALLERY, *LABELS, same_camera="keep", junk_identities=()).nearest(3)
     assert found.index.tolist() == SCORES.argsort(dim=1, descending=True)[:, :3].tolist()
     assert (found.is_positive == (GALLERY_ID[found.index] == QUERY_ID[:, None])).all()
+    assert torch.equal(found.identities, GALLERY_ID[found.index])
+    assert torch.equal(found.cameras, GALLERY_CAM[found.index])
+    assert torch.equal(found.query_identities, QUERY_ID)
+    assert torch.equal(found.query_cameras, QUERY_CAM)
+
+
+def test_longer_lists_begin_with_the_shorter_ones():
+    results = evaluate(QUERY, GALLERY, *LABELS)
+    longer, shorter = vars(results.nearest(3).first(2)), vars(results.nearest(2))
+    torch.testing.assert_close(longer, shorter, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.usefixtures("unannotated")
+def test_lists_are_selected_by_number_and_not_by_a_mask():
+    lists = evaluate(QUERY, GALLERY, *LABELS).nearest(1)
+    with pytest.raises(TypeError, match=r"`rows` must have an integer dtype; got torch\.bool"):
+        lists.select(torch.ones(len(QUERY), dtype=torch.bool))
 
 
 def test_results_have_a_confidence_interval_around_the_mean():
@@ -131,3 +156,9 @@ def test_results_have_a_confidence_interval_around_the_mean():
     for per_identity in (False, True):
         interval = results.interval("map", generator=torch.Generator().manual_seed(0), per_identity=per_identity)
         assert float(interval.low) < results.means["map"] < float(interval.high)
+        expected = bootstrap_interval(
+            results.values["map"],
+            generator=torch.Generator().manual_seed(0),
+            identities=QUERY_ID if per_identity else None,
+        )
+        assert (interval.low, interval.high) == (expected.low, expected.high)

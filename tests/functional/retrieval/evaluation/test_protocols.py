@@ -4,8 +4,9 @@ import json
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
+import torch
 
-from reid_torchmetrics.functional.retrieval import PROTOCOLS, GalleryDraw, Protocol, find_protocol
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, GalleryDraw, Protocol, evaluate_scores, find_protocol
 from reid_torchmetrics.functional.retrieval.evaluation.conventions import describe
 from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, parse_report
@@ -118,6 +119,13 @@ class SimpleProtocol:
     def __init__(self, **changed):
         vars(self).update(vars(PROTOCOLS["market1501"]) | changed)
         self._check_fields = lambda: Protocol._check_fields(self)
+
+
+def test_an_interpolated_rule_is_an_option_of_a_protocol():
+    labels = torch.tensor([1]), torch.tensor([1, 2, 1])
+    found = evaluate_scores(torch.tensor([[0.9, 0.8, 0.7]]), *labels, rule="interpolated_11")
+    # Positives at ranks 1 and 3: precision 1 at the recalls 0, .1, ..., .5, and 2/3 at the five above.
+    assert found.means["map"] == pytest.approx((6 * 1 + 5 * 2 / 3) / 11)
 
 
 def test_an_unknown_protocol_or_option_is_named():

@@ -153,6 +153,7 @@ def test_a_candidate_that_scores_minus_infinity_is_listed_and_junk_is_not(max_by
     assert found.positions.tolist() == [[1, 3, 4, -1]]
     assert found.scores[0, :3].tolist() == [-INF] * 3
     assert found.positive.tolist() == [[False, True, False, False]]
+    assert [int(nearest(scores, relevance, k).first_rank) for k in (1, 4)] == [2, 2]  # behind the negative 1 alone
 
 
 @pytest.mark.parametrize("k", [1, 7, 499, 500])

@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.retrieval import (
     AP_RULES,
     PRECISION_DIVISORS,
     PositiveRanks,
+    TiedGroups,
     average_precision,
     average_precision_at_r,
     cmc_at,
@@ -158,6 +159,33 @@ def test_what_the_engine_counts_passes_the_checks_of_what_users_make(problem):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
     again = PositiveRanks(ranks.rank, ranks.num_positives, ranks.num_candidates, ranks.tied)
     assert torch.equal(average_precision(again), average_precision(ranks)) or average_precision(ranks).isnan().any()
+
+
+@pytest.mark.parametrize(
+    ("rank", "better", "size", "negatives", "what"),
+    [
+        ([2], [1], [0], [0], "the group begins behind its positive"),
+        ([2], [0], [0], [0], "the group ends before its positive"),
+        ([2], [0], [2], [0], "the group reaches beyond the candidates"),
+        ([1, 2], [0, 1], [1, 1], [0, 1], "a better positive and a negative are before rank 2"),
+        ([2], [-1], [2], [0], "fewer than no positives are better"),
+        ([1], [0], [1], [-1], "fewer than no negatives are tied"),
+    ],
+)
+def test_groups_that_do_not_hold_their_positives_are_refused(rank, better, size, negatives, what):
+    rank, *groups = map(torch.tensor, (rank, better, size, negatives))
+    number = torch.tensor([len(rank)])
+    with pytest.raises(ValueError, match=f"got another for positive {len(rank) - 1}"):
+        PositiveRanks(rank, number, torch.tensor([2]), TiedGroups("grouped", *groups))
+
+
+def test_ranks_of_different_tie_policies_do_not_append():
+    scores, identity = torch.tensor([[0.5, 0.5]]), torch.tensor([0])
+    blocks = [
+        rank_positives_from_scores(scores, identity, torch.tensor([0, 1]), ties=ties) for ties in ("grouped", "stable")
+    ]
+    with pytest.raises(ValueError, match="`blocks` must all have the same tie policy; got 'grouped', None"):
+        PositiveRanks.concatenate(blocks)
 
 
 def test_ranks_of_the_engine_are_not_looked_through_again():
