@@ -70,7 +70,7 @@ def test_a_link_leads_to_what_was_written(write, is_there, tmp_path):
     path.unlink()
     target = tmp_path / "target"
     if is_there:
-        target.write_text("older")
+        target.write_text("older", encoding="utf-8")
     path.symlink_to(target)
     write(tmp_path / "own")
     assert path.is_symlink()
@@ -97,11 +97,11 @@ def test_a_disk_that_is_full_costs_no_older_file(write, tmp_path):
 
 @both
 def test_a_file_in_the_place_of_a_folder_is_named(write, tmp_path):
-    (tmp_path / "file").write_text("here")
+    (tmp_path / "file").write_text("here", encoding="utf-8")
     with pytest.raises(OSError, match=r"file") as failed:
         write(tmp_path / "file")
     assert Path(failed.value.filename).is_relative_to(tmp_path / "file")
-    assert (tmp_path / "file").read_text() == "here"
+    assert (tmp_path / "file").read_text(encoding="utf-8") == "here"
 
 
 def test_a_report_to_a_folder_names_the_folder(tmp_path, monkeypatch):

@@ -115,5 +115,5 @@ def test_a_folder_that_is_not_there_is_named(folders):
 
 def test_a_byte_order_mark_is_no_part_of_a_name(folders):
     for path in (*folders[0].iterdir(), *folders[1].iterdir()):
-        path.write_text(path.read_text(), encoding="utf-8-sig")
+        path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
     assert [len(each["labels"]) for side in read_voc(*folders) for each in side] == [1, 2, 0, 2]

@@ -105,7 +105,7 @@ def test_a_folder_that_is_not_there_is_named(folders):
 
 
 def test_a_box_may_leave_the_image_by_a_rounding(folders):
-    (folders[1] / "b.txt").write_text("3 0.5 0.5 1.004 1.0\n3 0.9 0.5 0.3 0.5\n")
+    (folders[1] / "b.txt").write_text("3 0.5 0.5 1.004 1.0\n3 0.9 0.5 0.3 0.5\n", encoding="utf-8")
     assert read_yolo(*folders)[1][1]["boxes"][1].tolist() == pytest.approx([0.75, 0.25, 1.05, 0.75])
 
 
@@ -118,8 +118,8 @@ def lines(rows):
 
 
 def test_a_confidence_in_front_of_the_box_is_named(folders):
-    (folders[0] / "a.txt").write_text(lines(DARKNET[:1]))
-    (folders[0] / "b.txt").write_text(lines(DARKNET[1:]))
+    (folders[0] / "a.txt").write_text(lines(DARKNET[:1]), encoding="utf-8")
+    (folders[0] / "b.txt").write_text(lines(DARKNET[1:]), encoding="utf-8")
     message = (
         "`results` must have the confidence behind the box, which leaves the image otherwise; got '0 0.9 0.3 0.5 0.2"
     )
@@ -137,12 +137,12 @@ def test_a_confidence_in_front_of_the_box_is_named(folders):
     ],
 )
 def test_boxes_that_leave_the_image_are_read_where_the_order_is_not_sure(folders, rows):
-    (folders[0] / "a.txt").write_text(lines(rows))
+    (folders[0] / "a.txt").write_text(lines(rows), encoding="utf-8")
     (folders[0] / "b.txt").unlink()
     assert len(read_yolo(*folders)[0][0]["boxes"]) == len(rows)
 
 
 def test_a_byte_order_mark_is_no_class(folders):
     for path in (folders[0] / "b.txt", folders[1] / "b.txt"):
-        path.write_text(path.read_text(), encoding="utf-8-sig")
+        path.write_text(path.read_text(encoding="utf-8"), encoding="utf-8-sig")
     assert [each[1]["labels"].tolist() for each in read_yolo(*folders)] == [[3], [3, 0]]

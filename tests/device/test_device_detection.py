@@ -125,7 +125,7 @@ def test_shapes_that_are_invalid_count_as_on_the_cpu(device, deterministic, key)
         for item in side:
             boxes = item["boxes"].double()
             item["keypoints"] = boxes[:, None, :3] + torch.arange(17.0)[:, None]
-            item["rotated_boxes"] = torch.cat([boxes[:, :2], boxes[:, 2:] + 1, boxes[:, :1]], 1)
+            item["rotated_boxes"] = torch.cat([boxes[:, :2], boxes[:, 2:] + 1, boxes[:, :1] / 100], 1)
     for item in samples[0]:
         item[key][::2] = -item[key][::2]
         item[key][1::3] /= 0

@@ -38,7 +38,7 @@ def _per_channel(argument: str, given: Channels) -> Tensor:
     values = [*given] if isinstance(given, (Sequence, Tensor)) else [given]
     for value in values:
         _checks.number(argument, float(value) if isinstance(value, Tensor) else value)
-    return torch.tensor([float(value) for value in values], dtype=torch.float64).view(-1, 1, 1)
+    return torch.tensor([float(value) for value in values], dtype=torch.float64, device="cpu").view(-1, 1, 1)
 
 
 class _Undo:

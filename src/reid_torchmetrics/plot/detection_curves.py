@@ -132,7 +132,7 @@ def _mean_line(name: str, chosen: _Chosen, **style: Any) -> _Line:
 
 def _lines_of_classes(chosen: _Chosen, names: Mapping[int, str]) -> list[_Line]:
     """A line for each class, and on top of them their mean where there are several."""
-    labels, places = chosen.labels, torch.arange(len(chosen.labels))
+    labels, places = chosen.labels, torch.arange(len(chosen.labels), device="cpu")
     style: dict[str, Any] = {}
     shown = [""] * len(labels)
     if len(labels) <= _MOST_NAMED:
@@ -140,7 +140,7 @@ def _lines_of_classes(chosen: _Chosen, names: Mapping[int, str]) -> list[_Line]:
     else:
         style = {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
     if len(labels) > _MOST_DRAWN:
-        even = torch.linspace(0, len(labels) - 1, _MOST_DRAWN).round().long()
+        even = torch.linspace(0, len(labels) - 1, _MOST_DRAWN, device="cpu").round().long()
         places = chosen.average.argsort(stable=True)[even]
         shown = shown[:_MOST_DRAWN]
     columns = zip(shown, chosen.precision.T[places], chosen.average[places].tolist(), strict=True)

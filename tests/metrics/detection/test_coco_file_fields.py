@@ -110,7 +110,7 @@ def test_an_area_of_0_is_written_as_it_was_read(tmp_path):
     paths = written(tmp_path, [BOX_RESULT], [BOX | {"area": 0}, BOX | {"area": 5.5}, BOX])
     metric = fed(DetectionMAP(box_format="xywh"), *DetectionMAP.coco_to_tm(*paths))
     metric.tm_to_coco(str(tmp_path / "again"))
-    rows = json.loads((tmp_path / "again_target.json").read_text())["annotations"]
+    rows = json.loads((tmp_path / "again_target.json").read_text(encoding="utf-8"))["annotations"]
     assert [row["area"] for row in rows] == [0, 5.5, 40000]
     again = summary([str(tmp_path / f"again_{side}.json") for side in ("preds", "target")])
     assert again == summary(paths)

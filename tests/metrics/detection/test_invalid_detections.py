@@ -337,4 +337,4 @@ def test_files_hold_them_as_python_writes_them_and_pycocotools_reads_them(tmp_pa
     np.testing.assert_allclose(stats_of(*paths, "bbox", {}), numbers(metric), rtol=0, atol=1e-12)
     read = fed(DetectionMAP(box_format="xywh"), *DetectionMAP.coco_to_tm(*paths))
     np.testing.assert_array_equal(numbers(read), numbers(metric))
-    assert json.loads((tmp_path / "images_preds.json").read_text())
+    assert json.loads((tmp_path / "images_preds.json").read_text(encoding="utf-8"))
