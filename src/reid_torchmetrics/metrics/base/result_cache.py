@@ -50,7 +50,10 @@ class ResultCache(Generic[Result]):
         """The newest result of these samples under this key."""
         samples, results = self._samples, self._results  # one look: other threads may keep theirs meanwhile
         kept = next((kept for known, kept in results if known == key), None)
-        return kept if kept is not None and samples is not None and samples.are(states) else None
+        if kept is None or (samples is not None and samples.are(states)):
+            return kept
+        self.clear()  # newer samples are asked for
+        return None
 
     def keep(self, states: States, key: Hashable, result: Result, *, number: int) -> None:
         """Remember a result; those of other samples are let go."""
@@ -99,10 +102,10 @@ def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
     pairs = [pair for pair in zip(blocks, others, strict=True) if not _is_same(*pair)]
     if any(_kind(block) != _kind(other) for block, other in pairs):
         return False
-    if sum(block.numel() * block.element_size() for block, _ in pairs) > _MOST_JOINED:
+    if len(pairs) < 2 or sum(block.numel() * block.element_size() for block, _ in pairs) > _MOST_JOINED:
         return all(torch.equal(*pair) for pair in pairs)
     # Joined, all of a state is one comparison, for which a GPU waits once.
-    return not pairs or torch.equal(*(torch.cat(side) for side in zip(*pairs, strict=True)))
+    return torch.equal(*(torch.cat(side) for side in zip(*pairs, strict=True)))
 
 
 def _is_same(block: Tensor, other: Tensor) -> bool:

@@ -47,8 +47,9 @@ class Numbered(NamedTuple):
             ValueError: samples with the same `index` have other labels.
         """
         positions = (samples.roles & role > 0).nonzero()[:, 0]
+        none = positions[:0]
         if samples.index is None or not len(positions):
-            return cls(positions, positions[:0], positions[:0])
+            return cls(positions, none, none)
         # Sorted stably, the first of each number is the one that came first.
         numbers, order = samples.index[positions].sort(stable=True)
         is_first = torch.ones_like(numbers, dtype=torch.bool)
@@ -56,7 +57,7 @@ class Numbered(NamedTuple):
         ordered = positions[order]
         counted = ordered[is_first]
         if len(counted) == len(positions):  # nearly always
-            return cls(positions, positions[:0], positions[:0])
+            return cls(positions, none, none)
         found = cls(counted.sort().values, ordered[~is_first], counted[is_first.cumsum(0) - 1][~is_first])
         _check_same(_labels(samples, found.first), _labels(samples, found.repeated))
         return found
@@ -64,6 +65,8 @@ class Numbered(NamedTuple):
 
 def changed(samples: Samples, roles: Sequence[Numbered]) -> int:
     """How many samples that came again have another embedding than the sample that counts."""
+    if not any(len(each.repeated) for each in roles):  # nearly always
+        return 0
     step = max(1, WALK_BYTES // (8 * samples.dimension))
     found = [torch.empty(0, dtype=torch.int64, device=samples.device)]
     for each in roles:
