@@ -5,8 +5,10 @@ it. An argument that is added to a class must be put into it.
 """
 
 import functools
+import gc
 import inspect
 import itertools
+import weakref
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -32,8 +34,9 @@ from reid_torchmetrics import (
 )
 from reid_torchmetrics.metrics.detection.match_cache import matchings
 from reid_torchmetrics.metrics.reid.ranking_cache import rankings
-from tests.metrics.detection.detection_samples import images
+from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.reid.samples import batches
+from tests.metrics.reid.samples import fed as embeddings_fed
 
 NEUTRAL = {
     "backend": "neither is used",
@@ -196,3 +199,22 @@ def test_behind_any_other_metric_of_the_same_samples_a_value_is_its_own(of_embed
         if value(name) != expected[name]:
             wrong.append((before, name))
     assert wrong == []
+
+
+@pytest.mark.parametrize("of_embeddings", [True, False], ids=["embeddings", "boxes"])
+def test_newer_samples_let_go_what_is_kept_of_a_metric_that_is_gone(of_embeddings):
+    def computed(seed: int) -> None:
+        if of_embeddings:
+            embeddings_fed(ReIDMeanAP(), batches(seed=seed)).compute()
+        else:
+            fed(DetectionMAP(), *images(seed)).compute()
+
+    cache = rankings if of_embeddings else matchings
+    gc.disable()  # metrics are reference cycles, which live until a collection
+    try:
+        computed(1)
+        older = weakref.ref(cache._results[0][1].result)
+        computed(2)
+        assert older() is None
+    finally:
+        gc.enable()
