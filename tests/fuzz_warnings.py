@@ -6,7 +6,6 @@ many detections.
 """
 
 import argparse
-import itertools
 import sys
 import time
 import warnings
@@ -26,6 +25,8 @@ from tests.metrics.detection.keypoint_samples import SIGMAS, keypoint_images
 from tests.metrics.detection.mask_samples import mask_images
 
 TRUE = ("No query can be evaluated", "Encountered more than", "Mean of empty slice")
+
+AT_ONCE = 100  # problems of several processes, which are stopped if they take longer than a test may
 
 
 @contextmanager
@@ -228,26 +229,33 @@ def alone(function: Callable[[Random, str], None], first: int, problems: int, mo
     return found
 
 
+WAYS = {
+    "retrieval": (retrieval, MODELS),
+    "augmented": (augmented, MODELS),
+    "sharded": (sharded, MODELS),
+    "detection": (detection, ["images"]),
+    "sharded_images": (sharded_images, ["images"]),
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("problems", nargs="?", type=int, default=1000)
     parser.add_argument("first", nargs="?", type=int, default=0)
+    parser.add_argument("--ways", choices=WAYS, nargs="+", default=[*WAYS])
     asked = parser.parse_args()
     torch.set_num_threads(1)
     pool, failed = Processes(), 0
-    ways = [
-        *itertools.product((retrieval, augmented, sharded), MODELS),
-        (detection, "images"),
-        (sharded_images, "images"),
-    ]
-    for way, model in ways:
-        start = time.perf_counter()
-        if way in (sharded, sharded_images):
-            found, *_ = pool.run(2, way, asked.first, asked.problems, model)
-        else:
-            found = alone(way, asked.first, asked.problems, model)
+    for name, model in [(way, model) for way in asked.ways for model in WAYS[way][1]]:
+        way, found, start = WAYS[name][0], [], time.perf_counter()
+        for first in range(asked.first, asked.first + asked.problems, AT_ONCE):
+            problems = min(AT_ONCE, asked.first + asked.problems - first)
+            if name.startswith("sharded"):
+                found += pool.run(2, way, first, problems, model)[0]
+            else:
+                found += alone(way, first, problems, model)
         seconds = time.perf_counter() - start
-        lines = [f"{way.__name__}, {model}: {len(found)} of {asked.problems} in {seconds:.0f} s", *found[:3]]
+        lines = [f"{name}, {model}: {len(found)} of {asked.problems} in {seconds:.0f} s", *found[:3]]
         sys.stdout.write("\n    ".join(lines) + "\n")
         sys.stdout.flush()
         failed += len(found)

@@ -201,7 +201,7 @@ def test_bools_of_numpy_are_bools(value):
     )
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("kind", [DetectionMAP, ReIDMeanAP])
 def test_a_metric_can_be_scripted_as_the_testers_of_torchmetrics_do(kind):
     assert torch.jit.script(kind()).original_name == kind.__name__
@@ -249,7 +249,7 @@ def one_option(name: str) -> dict[str, object]:
     return {name: OTHER_OPTIONS[name]} | needed
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 @pytest.mark.parametrize("options", [{}, OPTIONS, *map(one_option, OTHER_OPTIONS)])
 def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(options):
     module, values = Holder(DetectionMAP(**options)), torch.ones(1, 2)

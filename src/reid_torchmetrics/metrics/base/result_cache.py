@@ -89,12 +89,11 @@ class _Samples:
         """Whether a metric holds the same: these tensors, written to as often, or others of the same values."""
         alive = [block for block in (ref() for ref in self._blocks) if block is not None]
         held = self._others | {self._lifetime: alive}
-        return states.keys() == held.keys() and all(
-            len(states[name]) == len(blocks)
-            and [*map(version_of, blocks)] == self._versions[name]
-            and _are_equal(blocks, states[name])
-            for name, blocks in held.items()
-        )
+        if states.keys() != held.keys() or any(len(states[name]) != len(blocks) for name, blocks in held.items()):
+            return False
+        if any([*map(version_of, blocks)] != self._versions[name] for name, blocks in held.items()):
+            return False
+        return all(_are_equal(blocks, states[name]) for name, blocks in held.items())  # for which a GPU waits
 
 
 def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:

@@ -9,7 +9,7 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 
 _MOST_QUERIES = 32  # that are looked for
-_LEAST_QUERIES = 4  # that must be found: fewer may be copies in the data set itself
+_LEAST_QUERIES = 8  # that must be found: fewer may be copies in the data set itself
 _NUM_ENTRIES = 8  # of an embedding whose values are counted
 _MOST_COPIES = 8  # of a query
 _CLOSE = 1e-2  # of the norm
