@@ -159,8 +159,12 @@ BY_BLOCK = {
 
 
 @pytest.mark.parametrize("name", BY_BLOCK)
-def test_a_function_whose_scores_depend_on_their_block_is_refused(name):
-    query, gallery, *labels = labelled(20)
+@pytest.mark.parametrize("dimension", [2, 8, 64])
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_a_function_whose_scores_depend_on_their_block_is_refused(name, dimension, leave_one_out):
+    query, gallery, *labels = labelled(40, dimension=dimension)
+    if leave_one_out:  # each query finds itself in the gallery
+        gallery, labels[1] = query, labels[0]
     with pytest.raises(
         ValueError, match=r"^`similarity` must give .* got other scores in blocks of 8 .* than in one of 16"
     ):

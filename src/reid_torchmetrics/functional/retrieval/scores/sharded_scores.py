@@ -24,7 +24,7 @@ def score_rows(
         ValueError: a function whose scores depend on the other items of a block.
     """
     if callable(similarity):
-        check_function(world, query, similarity, max_bytes)
+        check_function(world, query, gallery, similarity, max_bytes)
     if world.size == 1:
         return EmbeddingScores(query, gallery, similarity=similarity, max_bytes=max_bytes)
     _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query, gallery))]))
