@@ -67,11 +67,6 @@ class Samples:
         """Of the embeddings."""
         return self.blocks[0].shape[1]
 
-    @property
-    def labels(self) -> list[Tensor | None]:
-        """Everything but the embeddings."""
-        return [self.identities, self.roles, self.cameras, self.index]
-
     @cached_property
     def blocks(self) -> list[Tensor]:
         """The embeddings on the device of the labels, at least one block.
