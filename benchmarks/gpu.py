@@ -29,7 +29,7 @@ from harness.device_times import Device
 from harness.problems import Problem, market1501, msmt17_size
 from reid_torchmetrics import DetectionMAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval import TIE_POLICIES, rank_positives
-from reid_torchmetrics.functional.retrieval.ranking import lookup_counting
+from reid_torchmetrics.functional.retrieval.ranking import counting as negatives_counting
 from reid_torchmetrics.functional.retrieval.scores.products import full_precision, product
 
 ROOT = Path(__file__).parents[1]
@@ -188,11 +188,11 @@ def counting(device: Device, scores: Tensor) -> Iterator[Row]:
         for way, few in (("comparison", 10**9), ("bins", 0)):
             if way == "comparison" and num_positives > 16:
                 continue
-            lookup_counting._FEW, before = few, lookup_counting._FEW  # noqa: SLF001 - each way by itself
-            work = lambda t=thresholds: lookup_counting.count_by_lookup(scores, removed, t, or_tied=(True,))  # noqa: E731
+            negatives_counting._FEW_THRESHOLDS, before = few, negatives_counting._FEW_THRESHOLDS  # noqa: SLF001 - each way by itself
+            work = lambda t=thresholds: negatives_counting.count_by_lookup(scores, removed, t, or_tied=(True,))  # noqa: E731
             yield f"counts of {num_positives} positives, {way}", f"{device.milliseconds(work, 7):.3f} ms"
             found[way] = work()
-            lookup_counting._FEW = before  # noqa: SLF001
+            negatives_counting._FEW_THRESHOLDS = before  # noqa: SLF001
         if not all(torch.equal(found["bins"], other) for other in found.values()):
             raise AssertionError(f"ways differ at {num_positives} positives")
 

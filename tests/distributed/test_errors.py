@@ -11,7 +11,7 @@ from torch import distributed
 from reid_torchmetrics import ReIDCMC, ReIDMeanAP, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import problem
 from reid_torchmetrics.functional.retrieval.ranking import sharded_counting, tiles
-from reid_torchmetrics.functional.retrieval.scores import sharded_scores
+from reid_torchmetrics.functional.retrieval.scores import scores
 from reid_torchmetrics.functional.retrieval.sharding import repetitions, samples, shared_samples
 from reid_torchmetrics.metrics.base.settings import Settings
 from tests.distributed.failures import message_of, out_of_memory
@@ -48,8 +48,8 @@ PLACES = {
     "dropping repeated samples": functools.partial(out_of_memory, repetitions.Numbered, "of"),
     "sharing queries": functools.partial(out_of_memory, shared_samples.SharedSamples, "__init__"),
     "labels": functools.partial(out_of_memory, problem, "find_relevance"),
-    "surveying the gallery": functools.partial(out_of_memory, sharded_scores, "gallery_statistics"),
-    "preparing scores": functools.partial(out_of_memory, sharded_scores, "EmbeddingScores"),
+    "surveying the gallery": functools.partial(out_of_memory, scores, "gallery_statistics"),
+    "preparing scores": functools.partial(out_of_memory, scores, "EmbeddingScores"),
     "planning tiles": functools.partial(out_of_memory, sharded_counting, "queries_per_tile"),
     "reserving memory": functools.partial(out_of_memory, sharded_counting, "Tiles"),
     "scoring": functools.partial(out_of_memory, tiles.Tiles, "read"),

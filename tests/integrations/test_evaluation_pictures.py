@@ -21,7 +21,7 @@ from torchmetrics import MetricCollection, SumMetric
 from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.integrations import EvaluationPictures, drawings, evaluation_pictures
-from reid_torchmetrics.integrations.evaluated_metrics import numbers_are_others
+from reid_torchmetrics.integrations.drawings import numbers_are_others
 from tests.integrations.pictured_module import (
     CURVES,
     HARDEST,

@@ -33,7 +33,7 @@ from reid_torchmetrics import (
     YoloMAP,
 )
 from reid_torchmetrics.metrics.detection.match_cache import matchings
-from reid_torchmetrics.metrics.reid.ranking_cache import rankings
+from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.reid.samples import batches
 from tests.metrics.reid.samples import fed as embeddings_fed

@@ -39,7 +39,7 @@ from reid_torchmetrics.plot import (
     plot_roc,
     plot_scores,
 )
-from reid_torchmetrics.plot.labels import labeled, shown
+from reid_torchmetrics.plot.axes import labeled, shown
 
 LABELS = torch.arange(24) % 4, torch.arange(24) % 8, torch.arange(24) // 4 % 3, torch.arange(24) // 8 + 3
 X = torch.randn(24, 8, generator=torch.Generator().manual_seed(1))

@@ -3,7 +3,7 @@
 import pytest
 from matplotlib.figure import Figure
 
-from reid_torchmetrics.report import curve_sections, write_report
+from reid_torchmetrics.report import retrieval_page, write_report
 from tests.report import problems
 from tests.report.pages import Element, read
 
@@ -16,7 +16,7 @@ def report(tmp_path, monkeypatch):
         return read(write_report(problems.retrieval() if results is None else results, tmp_path / "r.html", **options))
 
     for name in ("plot_camera_pairs", "plot_cmc", "plot_first_ranks", "plot_retrieval_precision_recall"):
-        monkeypatch.setattr(curve_sections, name, lambda *_, **__: (Figure((0.1, 0.1)), None))
+        monkeypatch.setattr(retrieval_page, name, lambda *_, **__: (Figure((0.1, 0.1)), None))
     return write
 
 

@@ -5,7 +5,7 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from reid_torchmetrics.report.figures import figure, picture
+from reid_torchmetrics.report.elements import figure, picture
 from tests.report.pages import Element, parse
 
 

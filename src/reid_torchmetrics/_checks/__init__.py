@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reid_torchmetrics._checks.names import known_arguments, names_of_labels
+from .names import known_arguments, names_of_labels
 
 __all__ = ["known_arguments", "names_of_labels"]
 

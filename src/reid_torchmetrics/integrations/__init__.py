@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from reid_torchmetrics.integrations.pictures import log_picture
+from .pictures import log_picture
 
 if TYPE_CHECKING:
     from reid_torchmetrics.integrations.evaluation_pictures import EvaluationPictures

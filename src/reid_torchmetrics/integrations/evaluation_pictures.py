@@ -10,17 +10,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.integrations.drawings import SAMPLE_PICTURES, Shown, drawings_of
-from reid_torchmetrics.integrations.evaluated_metrics import (
+from reid_torchmetrics.metrics.reid import EmbeddingMetric
+from reid_torchmetrics.plot import check_pictures
+
+from .drawings import (
+    SAMPLE_PICTURES,
     EvaluatedMetric,
+    Shown,
+    drawings_of,
     evaluated_metrics,
     holds_nothing,
     numbers_are_others,
 )
-from reid_torchmetrics.integrations.normalized_pictures import Channels, without_normalization
-from reid_torchmetrics.integrations.pictures import log_picture
-from reid_torchmetrics.metrics.reid import EmbeddingMetric
-from reid_torchmetrics.plot import check_pictures
+from .normalized_pictures import Channels, without_normalization
+from .pictures import log_picture
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback, LightningModule, Trainer

@@ -1,8 +1,12 @@
-"""New axes, in a figure that pyplot does not know, and axes in percent."""
+"""New axes, in a figure that pyplot does not know, and axes in percent.
+
+Names that fit into pictures, and the legends that have them.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,3 +35,52 @@ def in_log_percent(ax: Axes, which: str, least: float) -> None:
     axis.set_major_locator(LogLocator(numticks=12))
     axis.set_major_formatter(lambda value, _: f"{value:g}")
     axis.set_minor_formatter(NullFormatter())
+
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Result = TypeVar("Result")
+
+_MOST_CHARACTERS = 28
+_MOST_INSIDE = 5  # so many names leave room for the curves
+_LINE = 100  # characters that fit below a figure of the usual width
+_HANDLE = 5  # characters that are as wide as the line before a label
+
+
+def by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
+    """Several results by name, or a single one under no name."""
+    return results if isinstance(results, Mapping) else {"": results}
+
+
+def shown(name: object, most: int = _MOST_CHARACTERS) -> str:
+    """A name on one line of at most `most` characters; the middle of a longer one is left out."""
+    line = " ".join(str(name).split())
+    if len(line) > most:
+        line = f"{line[: most // 2]}…{line[len(line) - (most - 1) // 2 :]}"
+    return line.replace("$", r"\$")  # matplotlib reads formulas between two of them
+
+
+def labeled(name: object, said: str) -> str:
+    """What a legend says of something, behind its name if it has one."""
+    label = f"{shown(name)}  ({said})" if shown(name) else said
+    return f" {label}" if label.startswith("_") else label  # matplotlib leaves such labels out
+
+
+def add_legend(ax: Axes, *, is_own: bool, title: str | None = None, **options: Any) -> None:
+    """A legend of all that has a label: inside the axes, or beside them if they are our own and it is long."""
+    handles, _ = ax.get_legend_handles_labels()
+    if not handles:
+        return
+    if is_own and len(handles) > _MOST_INSIDE:
+        options |= {"loc": "upper left", "bbox_to_anchor": (1, 1)}
+    ax.legend(fontsize="small", title=title, title_fontsize="small", **options)
+
+
+def add_legend_below(ax: Axes, *, is_own: bool, title: str | None = None, **options: Any) -> None:
+    """A legend of curves that may be anywhere in the axes: below or beside them if they are our own."""
+    _, labels = ax.get_legend_handles_labels()
+    if is_own and len(labels) <= _MOST_INSIDE:
+        num_columns = _LINE // (max(map(len, labels), default=0) + _HANDLE)
+        options |= {"loc": "upper center", "bbox_to_anchor": (0.5, -0.18), "ncols": min(max(1, num_columns), 3)}
+    add_legend(ax, is_own=is_own, title=title, **options)

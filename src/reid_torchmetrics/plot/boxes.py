@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.plot.box_outcomes import Judgment
-from reid_torchmetrics.plot.canvas import GRAY, Canvas, Lettering
-from reid_torchmetrics.plot.judged_image import draw_judged
-from reid_torchmetrics.plot.pictures import as_image
+
+from .canvas import GRAY, Canvas, Lettering
+from .judged_image import Judgment, draw_judged
+from .pictures import as_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
-from reid_torchmetrics.plot.axes import new_axes
-from reid_torchmetrics.plot.labels import shown
+
+from .axes import new_axes, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from reid_torchmetrics.plot.canvas import BLACK, DARK, GRAY, PALE, Box, Canvas, Color, Lettering
+from .canvas import BLACK, DARK, GRAY, PALE, Box, Canvas, Color, Lettering
 
 if TYPE_CHECKING:
     from PIL.Image import Image

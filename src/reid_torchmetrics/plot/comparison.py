@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, cast
 
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
-from reid_torchmetrics.plot.axes import new_axes
+
+from .axes import new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reid_torchmetrics.plot.canvas import pillow
+from .canvas import pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
-from reid_torchmetrics.plot.canvas import GREEN, RED
-from reid_torchmetrics.plot.cell_grid import Cell, Row, draw_cells
-from reid_torchmetrics.plot.pictures import Pictures, picture_at
+
+from .canvas import GREEN, RED
+from .cell_grid import Cell, Row, draw_cells
+from .pictures import Pictures, picture_at
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -1,5 +1,5 @@
 """Pages of HTML about results; Matplotlib and Pillow are imported when a page is written."""
 
-from reid_torchmetrics.report.write import write_report
+from .write import write_report
 
 __all__ = ["write_report"]

@@ -1,12 +1,19 @@
-"""The page around the sections: head, style, and the script of the filters."""
+"""The page around the sections: head, style, and the script of the filters.
+
+Where the numbers come from: versions, and all settings as JSON.
+"""
 
 from __future__ import annotations
 
+import platform
 import warnings
 from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
-from reid_torchmetrics.report.elements import Html, as_json, element, embedded, join, note
+import torch
+
+from .elements import Html, as_json, details, element, embedded, join, note, table
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1e21; --muted: #57606a; --line: #d0d7de; --ground: #fff; --raised: #f6f8fa;
@@ -146,3 +153,29 @@ def _main(page: Page) -> Html:
 def _section(section: Section) -> Html:
     heading = element("h2", section.heading, id=f"{section.id}-heading")
     return element("section", heading, *section.content, id=section.id, aria_labelledby=f"{section.id}-heading")
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed the numbers."""
+    from reid_torchmetrics import __version__  # noqa: PLC0415 - the package imports this module
+
+    return {
+        "reid_torchmetrics": __version__,
+        "torch": str(torch.__version__),
+        "torchmetrics": _version_of("torchmetrics"),
+        "python": platform.python_version(),
+    }
+
+
+def _version_of(distribution: str) -> str:
+    try:
+        return version(distribution)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def provenance_section(data: dict[str, Any]) -> Section:
+    """Versions, then all that the page is about as JSON."""
+    shown = table("Versions", ("package", "version"), data["versions"].items())
+    code = element("pre", element("code", as_json(data)), tabindex="0")
+    return Section("provenance", "Provenance", [shown, details("Settings and numbers as JSON", code)])

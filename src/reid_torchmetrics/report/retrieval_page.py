@@ -1,26 +1,281 @@
-"""The page about a retrieval."""
+"""The page about a retrieval.
+
+What a report says of two models that were compared.
+
+The curves of a retrieval, and its pairs of cameras.
+
+What a report says of a retrieval: numbers, queries, curves, cameras and identities.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
-from reid_torchmetrics.plot import Pictures
-from reid_torchmetrics.report.comparison_section import comparison_section
-from reid_torchmetrics.report.curve_sections import camera_pairs_section, curves_section
-from reid_torchmetrics.report.page import Page
-from reid_torchmetrics.report.provenance import provenance_section, versions
-from reid_torchmetrics.report.rank_list_sections import Queries, hardest_section, mistakes_section
-from reid_torchmetrics.report.retrieval_sections import (
-    cameras_section,
-    identities_section,
-    numbers_section,
-    queries_section,
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    Breakdown,
+    CameraPairs,
+    Comparison,
+    Difference,
+    RetrievalResults,
 )
+from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries, parse_report
+from reid_torchmetrics.plot import (
+    Pictures,
+    plot_camera_pairs,
+    plot_cmc,
+    plot_comparison,
+    plot_first_ranks,
+    plot_retrieval_precision_recall,
+)
+
+from .elements import UNDEFINED, Html, details, element, figure, heading, note, of_measure, rank, table, thousands
+from .page import Page, Section, provenance_section, shown_or_why, versions
+from .rank_list_sections import Queries, hardest_section, mistakes_section
+
+_CONFIDENCE, _REPEATS = 0.95, 1000  # of intervals
+_MOST_ROWS = 1000  # a page with more is slow
+_REASONS = {
+    "not_in_gallery": "no other gallery item has its identity",
+    "same_camera_only": "every positive is dropped by the camera rule, or by another rule that drops pairs",
+    "junk": "its own identity is a junk identity",
+    "not_ranked": "not ranked at all, because embeddings are not finite",
+}
+"""why a query has no value, by the field of `QueryCounts`"""
+
+
+def numbers_section(results: RetrievalResults, generator: torch.Generator) -> Section:
+    """Every reported number with its interval and its convention."""
+    rows = [_number_row(results, name, mean, generator) for name, mean in results.means.items()]
+    columns = ("measure", "value", f"{100 * _CONFIDENCE:g} % interval", "convention")
+    said = (
+        f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
+        " so they are about other queries, not about another gallery or another training run."
+    )
+    return Section("numbers", "Numbers", [table("Means over queries", columns, rows, words=["convention"]), note(said)])
+
+
+def _number_row(results: RetrievalResults, name: str, mean: float, generator: torch.Generator) -> list[str]:
+    interval = results.interval(name, generator=generator, confidence=_CONFIDENCE, repeats=_REPEATS)
+    low, high = (of_measure(name, float(end)) for end in (interval.low, interval.high))
+    between = low if low == high else f"{low} to {high}"
+    return [heading(name), of_measure(name, mean), between, results.conventions[name]]
+
+
+def queries_section(results: RetrievalResults) -> Section:
+    """How many queries were evaluated, why others were not, and among how many gallery items."""
+    counts = results.counts
+    rows = [["evaluated", thousands(counts.valid), "has a positive in the gallery"]]
+    skipped = {field: getattr(counts, field) for field in _REASONS}
+    rows += [["without a positive", thousands(number), _REASONS[field]] for field, number in skipped.items() if number]
+    rows.append(["all", thousands(counts.total), ""])
+    valid = results.num_positives > 0
+    medians = [
+        ["positives", _median(results.num_positives, valid), "right answers in the gallery"],
+        ["candidates", _median(results.num_candidates, valid), "gallery items, once junk is removed"],
+    ]
+    caption = f"Queries; those without a positive {_counted_as(results)}"
+    tables = [
+        table(caption, ("queries", "number", "why"), rows, words=["why"]),
+        table("Median over evaluated queries", ("per query", "median", "what"), medians, words=["what"]),
+    ]
+    return Section("queries", "Queries and gallery", tables)
+
+
+def _counted_as(results: RetrievalResults) -> str:
+    substitute = EMPTY_TARGET_ACTIONS[results.protocol.empty_target_action]
+    return "are left out of the means" if substitute is None else f"count as {substitute:g} in the means"
+
+
+def _median(counts: Tensor, valid: Tensor) -> str:
+    return rank(float(median_over_queries(counts.double().masked_fill(~valid, torch.nan))))
+
+
+def cameras_section(results: RetrievalResults) -> Section:
+    """The reported numbers of each query camera."""
+    return Section("cameras", "Cameras", shown_or_why(lambda: [_cameras(results)]))
+
+
+def _cameras(results: RetrievalResults) -> Html:
+    parts = {name: results.by_camera(name) for name in results.values}
+    return table("Means over the queries of each camera", *_columns("camera", parts, {}))
+
+
+def identities_section(results: RetrievalResults, names: Mapping[int, str]) -> Section:
+    """The reported numbers of each identity, the hardest first."""
+    return Section("identities", "Identities", shown_or_why(lambda: [_identities(results, names)]))
+
+
+def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
+    parts = {name: results.by_identity(name) for name in results.values}
+    shown = table(
+        "Means over the queries of each identity",
+        *_columns("identity", parts, names),
+        filter_by="identity beginning with",
+    )
+    first = next(iter(parts))
+    order = "falling" if parse_report(first)[0].is_rank else "rising"
+    number = len(parts[first].labels)
+    some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
+    return details(f"{some} identities, by {order} {first}", shown)
+
+
+def _columns(
+    label: str, parts: Mapping[str, Breakdown], names: Mapping[int, str]
+) -> tuple[list[str], Iterable[Sequence[str]]]:
+    """Headings and rows of a table of groups, identities by the first number, the worst first."""
+    name, first = next(iter(parts.items()))
+    order = torch.arange(len(first.mean), device=first.mean.device)
+    if label == "identity":  # NaN is last
+        rising = -first.mean if parse_report(name)[0].is_rank else first.mean
+        order = rising.argsort(stable=True)[:_MOST_ROWS]
+    labels = [str(names.get(each, each)) for each in first.labels[order, 0].tolist()]
+    columns = [labels, *([str(each) for each in part[order].tolist()] for part in (first.num_queries, first.num_valid))]
+    columns += [[of_measure(name, value) for value in part.mean[order].tolist()] for name, part in parts.items()]
+    return [label, "queries", "with a value", *map(heading, parts)], zip(*columns, strict=True)
+
+
+_HOW = (
+    "Not shown: the results hold no pairs of cameras; metric.results(camera_pairs=True) gives results that do, and"
+    " those of evaluate(...) find them by themselves."
+)
+_MOST_CAMERAS = 40  # a table of the pairs of more is slow, and not read
+
+
+def curves_section(results: RetrievalResults) -> Section:
+    """The CMC, the mean precision over recall, and the ranks of the first right answers."""
+    curves: dict[str, tuple[Callable[[], Any], str]] = {
+        "cmc": (lambda: plot_cmc(results.cmc), "Share of the queries with a right answer among the first candidates."),
+        "precision-recall": (
+            lambda: plot_retrieval_precision_recall(results),
+            "Mean over queries of the interpolated precision at each recall.",
+        ),
+        "first-ranks": (lambda: plot_first_ranks(results), "Queries by the rank of their first right answer."),
+    }
+    shown = [each for name, (draw, caption) in curves.items() for each in _curve(name, draw, caption)]
+    return Section("curves", "Curves", [element("div", *shown, class_="figures")])
+
+
+def _curve(name: str, draw: Callable[[], Any], caption: str) -> list[Html]:
+    return shown_or_why(lambda: [figure(draw()[0], name, caption)])
+
+
+def camera_pairs_section(results: RetrievalResults) -> Section:
+    """The first reported number between each two cameras, or all that the results hold."""
+    if results.camera_pairs is None and results.problem is None:
+        return Section("camera-pairs", "Pairs of cameras", [note(_HOW)])
+    return Section("camera-pairs", "Pairs of cameras", shown_or_why(lambda: _camera_pairs(results)))
+
+
+def _camera_pairs(results: RetrievalResults) -> list[Html]:
+    held = results.camera_pairs
+    chosen = [next(iter(results.values))] if held is None else [*held]
+    pairs = {name: results.by_camera_pair(name) for name in chosen}
+    said = "Queries of a camera against the gallery of one camera alone, by {}."
+    figures = [
+        figure(plot_camera_pairs(each, name=name)[0], f"camera-pairs-{name}", said.format(name))
+        for name, each in pairs.items()
+        if not parse_report(name)[0].is_rank  # colors are shares
+    ]
+    shown = {name: _of_most_queries(each) for name, each in pairs.items()}
+    tables = [_pairs_table(name, each) for name, each in shown.items()]
+    is_cut = any(shown[name].mean.shape != each.mean.shape for name, each in pairs.items())
+    few = f", of {_MOST_CAMERAS} cameras at most, those with the most queries" if is_cut else ""
+    return [element("div", *figures, class_="figures"), details(f"As tables{few}", *tables)]
+
+
+def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
+    """The pairs of as many cameras of each side as a table can show."""
+    rows, columns = (
+        pairs.num_valid.sum(other).argsort(descending=True, stable=True)[:_MOST_CAMERAS].sort().values
+        for other in (1, 0)
+    )
+    return CameraPairs(
+        pairs.query_cameras[rows],
+        pairs.gallery_cameras[columns],
+        pairs.mean[rows][:, columns],
+        pairs.num_valid[rows][:, columns],
+    )
+
+
+def _pairs_table(name: str, pairs: CameraPairs) -> Html:
+    columns = ["query camera", *(f"gallery camera {camera}" for camera in pairs.gallery_cameras.tolist())]
+    numbers = zip(pairs.query_cameras.tolist(), pairs.mean.tolist(), strict=True)
+    rows = [[str(camera), *(of_measure(name, value) for value in means)] for camera, means in numbers]
+    return table(heading(name), columns, rows)
+
+
+def comparison_section(results: RetrievalResults, comparison: Comparison) -> Section:
+    """What two models differ by, one of them that of the results.
+
+    Raises:
+        ValueError: neither model has the numbers of the results.
+    """
+    is_of = _this_model(results, comparison)
+    drawn = "identities with all their queries" if comparison.per_identity else "queries"
+    said = (
+        f"This page is about {is_of}. Intervals are of {comparison.repeats:,} bootstrap samples of {drawn}, the same"
+        f" for both models; p is of {comparison.permutations:,} random changes of signs, by {drawn}."
+    )
+    interval = f"{100 * comparison.confidence:g} % interval"
+    columns = ("measure", "a", "b", "b - a", interval, "p", "b better", "b worse", "equal")
+    rows = [_row(name, difference) for name, difference in comparison.differences.items()]
+    shown = table("Numbers of a and b, and their differences", columns, rows)
+    drawn_rows = figure(plot_comparison(comparison)[0], "comparison", "Differences with their intervals.")
+    setups = note(f"a: {comparison.setup_a}. b: {comparison.setup_b}.")
+    changes = _changes(comparison)
+    return Section("comparison", "Two models", [note(said), setups, shown, drawn_rows, *changes])
+
+
+def _this_model(results: RetrievalResults, comparison: Comparison) -> str:
+    means = results.means
+    for which in ("b", "a"):
+        compared = {name: getattr(each, f"mean_{which}") for name, each in comparison.differences.items()}
+        if all(name in means and _same(mean, means[name]) for name, mean in compared.items()):
+            return which
+    raise ValueError("`comparison` must be of `results` and of others; got one of other numbers.")
+
+
+def _same(one: float, other: float) -> bool:
+    return one == other or (math.isnan(one) and math.isnan(other))
+
+
+def _row(name: str, difference: Difference) -> list[str]:
+    low, high = (_signed(name, end) for end in (difference.low, difference.high))
+    return [
+        heading(name),
+        of_measure(name, difference.mean_a),
+        of_measure(name, difference.mean_b),
+        _signed(name, difference.difference),
+        f"{low} to {high}",
+        UNDEFINED if math.isnan(difference.p_value) else f"{difference.p_value:.4f}",
+        *map(thousands, (difference.num_better, difference.num_worse, difference.num_equal)),
+    ]
+
+
+def _signed(name: str, value: float) -> str:
+    return f"+{of_measure(name, value)}" if value > 0 else of_measure(name, value)
+
+
+def _changes(comparison: Comparison) -> list[Html]:
+    """The queries whose first candidate became right, and wrong, by their numbers."""
+    gained, lost = comparison.gained_index, comparison.lost_index
+    return [
+        _change(f"Queries whose first candidate is right in b alone: {len(gained)}", gained),
+        _change(f"Queries whose first candidate is right in a alone: {len(lost)}", lost),
+    ]
+
+
+def _change(said: str, index: Tensor) -> Html:
+    if not len(index):
+        return element("p", f"{said}.")
+    return details(said, element("p", ", ".join(map(str, index.tolist()))))
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from reid_torchmetrics.functional.detection.evaluators import CocoResults
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
 from reid_torchmetrics.metrics.detection import DetectionResults
 from reid_torchmetrics.plot import Pictures, check_pictures
-from reid_torchmetrics.report.detection_page import DetectionOptions, detection_page
-from reid_torchmetrics.report.page import Page, written
-from reid_torchmetrics.report.retrieval_page import RetrievalOptions, retrieval_page
-from reid_torchmetrics.report.worst_images_section import Boxes
+
+from .detection_page import Boxes, DetectionOptions, detection_page
+from .page import Page, written
+from .retrieval_page import RetrievalOptions, retrieval_page
 
 
 def write_report(

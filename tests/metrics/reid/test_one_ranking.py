@@ -18,7 +18,7 @@ from reid_torchmetrics import (
     ReIDMINP,
 )
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
-from reid_torchmetrics.metrics.reid import ranking_cache
+from reid_torchmetrics.metrics.reid.ranking import rankings as cache
 from tests.metrics.reid.samples import batches, expected, fed, reference_of
 
 
@@ -173,7 +173,7 @@ def test_what_was_written_to_before_update_or_lies_in_a_copy_is_no_error():
 def test_the_ranking_is_forgotten_with_the_samples():
     metric = fed(ReIDMeanAP(), batches())
     metric.compute()
-    ranks = weakref.ref(ranking_cache.rankings._results[0][1].result.ranking)
+    ranks = weakref.ref(cache._results[0][1].result.ranking)
     del metric
     gc.collect()
     assert ranks() is None
@@ -251,7 +251,7 @@ def test_behind_any_other_samples_a_value_is_that_of_its_own(nothing_kept):
 
     expected = {}
     for name in INPUTS:
-        ranking_cache.rankings.clear()
+        cache.clear()
         expected[name] = value(name)
     for before, name in itertools.permutations(INPUTS, 2):
         value(before)

@@ -11,7 +11,7 @@ Rows are taken by `index_select` where there may be many: on a CPU that needs a 
 the time of `[...]` with a tensor.
 """
 
-from reid_torchmetrics.functional.detection.curves import (
+from .curves import (
     AP_RULES,
     ConfidenceCurve,
     Curves,
@@ -31,7 +31,7 @@ from reid_torchmetrics.functional.detection.curves import (
     precision_recall_curve,
     ranked_detections,
 )
-from reid_torchmetrics.functional.detection.errors import (
+from .errors import (
     CONFUSION_RULES,
     ERROR_KINDS,
     ConfusionMatrix,
@@ -42,7 +42,7 @@ from reid_torchmetrics.functional.detection.errors import (
     merge_object_pairs,
     pair_objects,
 )
-from reid_torchmetrics.functional.detection.evaluators import (
+from .evaluators import (
     VOC_RULES,
     YOLO_RULES,
     ClassAverages,
@@ -60,7 +60,7 @@ from reid_torchmetrics.functional.detection.evaluators import (
     yolo_average_precision,
     yolo_results,
 )
-from reid_torchmetrics.functional.detection.inputs import (
+from .inputs import (
     BOX_FORMATS,
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -83,15 +83,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     rotated_iou,
     to_xywh,
 )
-from reid_torchmetrics.functional.detection.matching import (
-    CLAIMS,
-    Matches,
-    Pairs,
-    find_pairs,
-    match_best_of_all,
-    match_images,
-    merge_matches,
-)
+from .matching import CLAIMS, Matches, Pairs, find_pairs, match_best_of_all, match_images, merge_matches
 
 __all__ = [
     "AP_RULES",

@@ -1,13 +1,7 @@
 """Retrieval: from embeddings, or scores, and labels to the ranks of positives, and from ranks to measures."""
 
-from reid_torchmetrics.functional.retrieval.draws import (
-    DrawnResults,
-    GalleryDraw,
-    SampledDraws,
-    expect_draws,
-    sample_draws,
-)
-from reid_torchmetrics.functional.retrieval.evaluation import (
+from .draws import DrawnResults, GalleryDraw, SampledDraws, expect_draws, sample_draws
+from .evaluation import (
     PROTOCOLS,
     Breakdown,
     CameraPairs,
@@ -26,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     mean_by,
     pool_queries,
 )
-from reid_torchmetrics.functional.retrieval.measures import (
+from .measures import (
     AP_NORMALIZERS,
     AP_RULES,
     CMC_MODES,
@@ -51,7 +45,7 @@ from reid_torchmetrics.functional.retrieval.measures import (
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.ranking import (
+from .ranking import (
     TIE_POLICIES,
     Nearest,
     PositiveRanks,
@@ -61,14 +55,8 @@ from reid_torchmetrics.functional.retrieval.ranking import (
     rank_positives,
     rank_positives_from_scores,
 )
-from reid_torchmetrics.functional.retrieval.relevance import (
-    SAME_CAMERA_RULES,
-    QueryCounts,
-    Relevance,
-    find_listed_relevance,
-    find_relevance,
-)
-from reid_torchmetrics.functional.retrieval.reranking import (
+from .relevance import SAME_CAMERA_RULES, QueryCounts, Relevance, find_listed_relevance, find_relevance
+from .reranking import (
     EXPANSIONS,
     ORIGINAL_DISTANCES,
     KReciprocal,
@@ -77,20 +65,8 @@ from reid_torchmetrics.functional.retrieval.reranking import (
     expand_set,
     rerank_k_reciprocal,
 )
-from reid_torchmetrics.functional.retrieval.scores import (
-    DEFAULT_MAX_BYTES,
-    SIMILARITIES,
-    given_scores,
-    score_embeddings,
-)
-from reid_torchmetrics.functional.retrieval.verification import (
-    ScoreHistogram,
-    Verification,
-    fnmr_at_fmr,
-    global_average_precision,
-    score_histogram,
-    verify,
-)
+from .scores import DEFAULT_MAX_BYTES, SIMILARITIES, given_scores, score_embeddings
+from .verification import ScoreHistogram, Verification, fnmr_at_fmr, global_average_precision, score_histogram, verify
 
 __all__ = [
     "AP_NORMALIZERS",

@@ -10,7 +10,8 @@ from typing import Any
 from torchmetrics import Metric
 
 from reid_torchmetrics.functional.world import ALONE, Alone
-from reid_torchmetrics.metrics.base.process_group import DistributedWorld
+
+from .process_group import DistributedWorld
 
 
 class AgreeingMetric(Metric):

@@ -19,9 +19,10 @@ from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics.functional.world import ALONE
-from reid_torchmetrics.metrics.base.agreeing_metric import AgreeingMetric
-from reid_torchmetrics.metrics.base.logged_metric import LoggedMetric
-from reid_torchmetrics.metrics.base.process_group import DistributedWorld
+
+from .agreeing_metric import AgreeingMetric
+from .logged_metric import LoggedMetric
+from .process_group import DistributedWorld
 
 _FORWARD_FLAGS = (
     "_update_count",

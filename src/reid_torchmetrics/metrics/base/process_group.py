@@ -15,13 +15,8 @@ import torch
 from torch import Tensor, distributed
 
 from reid_torchmetrics.functional.world import DistributedMetricError
-from reid_torchmetrics.metrics.base.messages import (
-    NUM_BYTES,
-    bytes_of,
-    message_of,
-    message_of_bytes,
-    messages_of,
-)
+
+from .messages import NUM_BYTES, bytes_of, message_of, message_of_bytes, messages_of
 
 Result = TypeVar("Result")
 

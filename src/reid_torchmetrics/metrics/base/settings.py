@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import TypeVar
 
 from reid_torchmetrics.functional.world import Alone, DistributedMetricError, differing, disagreement
-from reid_torchmetrics.metrics.base.process_group import DistributedWorld
+
+from .process_group import DistributedWorld
 
 Result = TypeVar("Result")
 

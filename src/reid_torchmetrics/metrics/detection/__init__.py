@@ -1,9 +1,9 @@
 """Detection metrics."""
 
-from reid_torchmetrics.metrics.detection.class_names import name_of
-from reid_torchmetrics.metrics.detection.collection import DetectionMetrics
-from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.metrics.detection.result_text import convention_of
-from reid_torchmetrics.metrics.detection.results import DetectionResults
-from reid_torchmetrics.metrics.detection.voc_map import VocMAP
-from reid_torchmetrics.metrics.detection.yolo_map import YOLO_MATCHINGS, YoloMAP
+from .class_names import name_of
+from .collection import DetectionMetrics
+from .detection_map import DetectionMAP
+from .result_text import convention_of
+from .results import DetectionResults
+from .voc_map import VocMAP
+from .yolo_map import YOLO_MATCHINGS, YoloMAP

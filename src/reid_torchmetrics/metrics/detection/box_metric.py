@@ -17,26 +17,20 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
-from reid_torchmetrics.metrics.detection.coco_files import CocoFiles
-from reid_torchmetrics.metrics.detection.gathering import gather_images, match_sharded_images
-from reid_torchmetrics.metrics.detection.image_boxes import (
-    Asked,
-    DictsOfSides,
-    ImageBoxes,
-    check_asked,
-    choose_boxes,
-    listed_ids,
-)
-from reid_torchmetrics.metrics.detection.image_names import check_kind
-from reid_torchmetrics.metrics.detection.images import STATES, Images
-from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou_type, shape_types
-from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
-from reid_torchmetrics.metrics.detection.match_cache import Matched
-from reid_torchmetrics.metrics.detection.packing import Batch, pack, text_of_many
-from reid_torchmetrics.metrics.detection.shape_batches import table_states
-from reid_torchmetrics.metrics.detection.shape_packing import pack_shapes
-from reid_torchmetrics.metrics.detection.units import Units
-from reid_torchmetrics.metrics.detection.unsound_boxes import text_of_warning
+
+from .coco_files import CocoFiles
+from .gathering import gather_images, match_sharded_images
+from .image_boxes import Asked, DictsOfSides, ImageBoxes, check_asked, choose_boxes, listed_ids
+from .image_names import check_kind
+from .images import STATES, Images
+from .iou_types import ShapeType, checked_iou_type, shape_types
+from .local_matches import MatchRequest
+from .match_cache import Matched
+from .packing import Batch, pack, text_of_many
+from .shape_batches import table_states
+from .shape_packing import pack_shapes
+from .units import Units
+from .unsound_boxes import text_of_warning
 
 _NUM_LIMITS = 3
 

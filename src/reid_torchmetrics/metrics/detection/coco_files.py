@@ -8,8 +8,9 @@ from typing import Any
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.metrics.detection import coco_json
-from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
-from reid_torchmetrics.metrics.detection.iou_types import ShapeType, checked_iou_type
+
+from .images import ImageNumbering, Images
+from .iou_types import ShapeType, checked_iou_type
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
 

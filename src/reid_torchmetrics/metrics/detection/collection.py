@@ -9,12 +9,13 @@ from torchmetrics import Metric, MetricCollection
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.metrics.base import arguments_of
-from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.metrics.detection.image_boxes import Asked, DictsOfSides
-from reid_torchmetrics.metrics.detection.results import DetectionResults
-from reid_torchmetrics.metrics.detection.single_values import SingleValue
-from reid_torchmetrics.metrics.detection.single_values import prefix as before
-from reid_torchmetrics.metrics.detection.units import Units
+
+from .detection_map import DetectionMAP
+from .image_boxes import Asked, DictsOfSides
+from .results import DetectionResults
+from .single_values import SingleValue
+from .single_values import prefix as before
+from .units import Units
 
 _OF_POINTS = ("precision_50", "recall_50", "f1_50")
 

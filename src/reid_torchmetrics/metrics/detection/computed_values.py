@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, evaluate_matches
-from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
-from reid_torchmetrics.metrics.detection.match_cache import Matched
+
+from .iou_matrices import Overlaps
+from .match_cache import Matched
 
 
 @dataclass(frozen=True)

@@ -22,17 +22,18 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import show_arguments
-from reid_torchmetrics.metrics.detection.box_metric import BoxMetric
-from reid_torchmetrics.metrics.detection.class_names import named_classes
-from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
-from reid_torchmetrics.metrics.detection.computed_values import Wanted, computed_values
-from reid_torchmetrics.metrics.detection.iou_types import defaults_of
-from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
-from reid_torchmetrics.metrics.detection.match_cache import Matched
-from reid_torchmetrics.metrics.detection.python_values import python_bool, python_ints, python_numbers
-from reid_torchmetrics.metrics.detection.results import DetectionResults, make_results
-from reid_torchmetrics.metrics.detection.single_values import chosen_value, prefix
-from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID
+
+from .box_metric import BoxMetric
+from .class_names import named_classes
+from .coco_files import BACKENDS
+from .computed_values import Wanted, computed_values
+from .iou_types import defaults_of
+from .local_matches import MatchRequest
+from .match_cache import Matched
+from .python_values import python_bool, python_ints, python_numbers
+from .results import DetectionResults, make_results
+from .single_values import chosen_value, prefix
+from .unsound_boxes import INVALID
 
 AVERAGES = ("macro", "micro")
 _NOT_DECISIVE = {"self", "backend", "max_bytes", "kwargs"}  # arguments that do not change what `compute` gives

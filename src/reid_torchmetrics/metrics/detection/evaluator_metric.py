@@ -16,13 +16,14 @@ from reid_torchmetrics.functional.detection.curves import RankedDetections
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.metrics.base import show_arguments
-from reid_torchmetrics.metrics.detection.box_metric import BoxMetric
-from reid_torchmetrics.metrics.detection.images import NumberedImages
-from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
-from reid_torchmetrics.metrics.detection.match_cache import Matched
-from reid_torchmetrics.metrics.detection.python_values import python_bool
-from reid_torchmetrics.metrics.detection.single_values import name_and_label
-from reid_torchmetrics.metrics.detection.unsound_boxes import INVALID
+
+from .box_metric import BoxMetric
+from .images import NumberedImages
+from .local_matches import MatchRequest
+from .match_cache import Matched
+from .python_values import python_bool
+from .single_values import name_and_label
+from .unsound_boxes import INVALID
 
 _NOT_DECISIVE = {"self", "max_bytes", "kwargs"}
 """arguments that do not change what `compute` gives"""

@@ -19,13 +19,14 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.world import Alone, differing
 from reid_torchmetrics.metrics.base import DistributedWorld, Settings, drawn_number, meet, number_of_all
-from reid_torchmetrics.metrics.detection.image_boxes import Asked, ImageBoxes, places_of
-from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest, merge_local_matches
-from reid_torchmetrics.metrics.detection.match_cache import Matched, matchings
-from reid_torchmetrics.metrics.detection.same_images import signs, warn_of_same_images
-from reid_torchmetrics.metrics.detection.shared_ids import share_ids
-from reid_torchmetrics.metrics.detection.tensor_exchange import exchange_tensors
+
+from .image_boxes import Asked, ImageBoxes, places_of
+from .images import ImageNumbering, Images
+from .local_matches import LocalMatches, MatchRequest, merge_local_matches
+from .match_cache import Matched, matchings
+from .same_images import signs, warn_of_same_images
+from .shared_ids import share_ids
+from .tensor_exchange import exchange_tensors
 
 
 @torch.no_grad()

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, TypeAlias
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.metrics.detection.images import Images
+
+from .images import Images
 
 Asked: TypeAlias = Tensor | Sequence[str]
 """images by their `image_id`, those with names also by number: ints in a tensor, or names"""

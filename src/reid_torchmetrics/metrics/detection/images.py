@@ -13,20 +13,11 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection.inputs import Detections, GroundTruths, box_areas, to_xywh
 from reid_torchmetrics.functional.world import ALONE, warn_once
-from reid_torchmetrics.metrics.detection.batch_checks import are_sound
-from reid_torchmetrics.metrics.detection.fingerprints import (
-    changed_repetitions,
-    fingerprints,
-    num_with_other_detections,
-)
-from reid_torchmetrics.metrics.detection.image_names import (
-    NAME_BYTES,
-    NAME_LENGTHS,
-    joined_ids,
-    number_names,
-    unpack_names,
-)
-from reid_torchmetrics.metrics.detection.shape_batches import TABLE_STATES, Table, table_states
+
+from .batch_checks import are_sound
+from .fingerprints import changed_repetitions, fingerprints, num_with_other_detections
+from .image_names import NAME_BYTES, NAME_LENGTHS, joined_ids, number_names, unpack_names
+from .shape_batches import TABLE_STATES, Table, table_states
 
 # Fields that the metric holds as states, and what these are without rows.
 _BOXES = MappingProxyType({"empty": torch.empty((0, 4), device="cpu")})

@@ -16,8 +16,9 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.errors import ObjectPairs, merge_object_pairs, pair_objects
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, distinct_labels
 from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid, merge_matches
-from reid_torchmetrics.metrics.detection.images import Images, NumberedImages
-from reid_torchmetrics.metrics.detection.iou_matrices import Overlaps
+
+from .images import Images, NumberedImages
+from .iou_matrices import Overlaps
 
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are sent with their origins only: else nothing reads them
 

@@ -8,8 +8,9 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, average_matches
 from reid_torchmetrics.metrics.base import ResultCache
-from reid_torchmetrics.metrics.detection.images import ImageNumbering
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, MatchRequest
+
+from .images import ImageNumbering
+from .local_matches import LocalMatches, MatchRequest
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")

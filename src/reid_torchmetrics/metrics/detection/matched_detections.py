@@ -10,7 +10,8 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.metrics.detection.image_boxes import ImageBoxes
+
+from .image_boxes import ImageBoxes
 
 
 @dataclass(frozen=True)

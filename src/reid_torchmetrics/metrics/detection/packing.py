@@ -14,9 +14,10 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.metrics.detection import batch_checks
-from reid_torchmetrics.metrics.detection.image_names import NAME_BYTES, NAME_LENGTHS, check_same_ids, pack_names
-from reid_torchmetrics.metrics.detection.images import STATES
-from reid_torchmetrics.metrics.detection.unsound_boxes import are_sound_boxes, without_unsound
+
+from .image_names import NAME_BYTES, NAME_LENGTHS, check_same_ids, pack_names
+from .images import STATES
+from .unsound_boxes import are_sound_boxes, without_unsound
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # up to twice as many torch joins with one thread
 _MANY_IMAGES = 1 << 8  # whose columns are worth being joined by several threads

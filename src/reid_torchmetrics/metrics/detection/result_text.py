@@ -13,7 +13,8 @@ from reid_torchmetrics.functional.detection.curves import best_f1
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.metrics.detection.class_names import name_of
+
+from .class_names import name_of
 
 _COUNTS = ("ground truths", "detections")
 _MOST_CHARACTERS = 40  # of a name in a table

@@ -36,16 +36,11 @@ from reid_torchmetrics.functional.detection.evaluators import (
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 from reid_torchmetrics.metrics.detection import result_text
-from reid_torchmetrics.metrics.detection.image_boxes import (
-    Asked,
-    DictsOfSides,
-    ImageBoxes,
-    check_asked,
-    choose_boxes,
-)
-from reid_torchmetrics.metrics.detection.images import ImageNumbering
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
-from reid_torchmetrics.metrics.detection.matched_detections import MatchedDetections, list_matches
+
+from .image_boxes import Asked, DictsOfSides, ImageBoxes, check_asked, choose_boxes
+from .images import ImageNumbering
+from .local_matches import LocalMatches
+from .matched_detections import MatchedDetections, list_matches
 
 
 @dataclass(frozen=True)

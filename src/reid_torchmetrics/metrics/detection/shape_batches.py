@@ -12,7 +12,8 @@ from torch import Tensor
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.inputs import TableShapes, to_xywh
 from reid_torchmetrics.metrics.detection import batch_checks
-from reid_torchmetrics.metrics.detection.iou_types import ImageShapes, ShapeType, Truths
+
+from .iou_types import ImageShapes, ShapeType, Truths
 
 Dicts = Sequence[Mapping[str, Any]]
 Part = TypeVar("Part")

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 
 import torch
 
-from reid_torchmetrics.metrics.detection.iou_types import ShapeType
-from reid_torchmetrics.metrics.detection.packing import Batch, Dicts, pack
-from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch
-from reid_torchmetrics.metrics.detection.units import Units
-from reid_torchmetrics.metrics.detection.unsound_shapes import without_unsound_objects
+from .iou_types import ShapeType
+from .packing import Batch, Dicts, pack
+from .shape_batches import ShapeBatch
+from .units import Units
+from .unsound_shapes import without_unsound_objects
 
 
 def pack_shapes(

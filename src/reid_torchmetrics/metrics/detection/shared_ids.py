@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.world import World, all_gather_rows
-from reid_torchmetrics.metrics.detection.image_names import as_words, num_words, number_names, unpack_names
-from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
+
+from .image_names import as_words, num_words, number_names, unpack_names
+from .images import ImageNumbering, Images
 
 
 def share_ids(

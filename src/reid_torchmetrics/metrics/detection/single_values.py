@@ -14,7 +14,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import OperatingPoints, at_confidence, confidence_curve
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
-from reid_torchmetrics.metrics.detection.match_cache import Matched
+
+from .match_cache import Matched
 
 POINT_VALUES: dict[str, Callable[[OperatingPoints], Tensor]] = {
     "precision": lambda points: points.precision,

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.inputs import to_xywh
-from reid_torchmetrics.metrics.detection.batch_checks import sides_of
-from reid_torchmetrics.metrics.detection.images import ImageNumbering, Images
-from reid_torchmetrics.metrics.detection.local_matches import MatchRequest
-from reid_torchmetrics.metrics.detection.match_cache import Matched
-from reid_torchmetrics.metrics.detection.shape_batches import ShapeBatch
+
+from .batch_checks import sides_of
+from .images import ImageNumbering, Images
+from .local_matches import MatchRequest
+from .match_cache import Matched
+from .shape_batches import ShapeBatch
 
 _LEAST_OBJECTS = 10  # on each side: fewer say nothing
 _MOST_BATCHES, _MOST_ROWS = 32, 1 << 12  # that are looked at, and of each

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.metrics.detection.batch_checks import sides_of
+
+from .batch_checks import sides_of
 
 INVALID = ("count", "drop", "raise")
 """What becomes of detected boxes that are not finite or of negative size: they count, overlapping nothing, are left out

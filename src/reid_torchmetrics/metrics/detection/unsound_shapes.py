@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.metrics.detection import batch_checks
-from reid_torchmetrics.metrics.detection.iou_types import ShapeType
-from reid_torchmetrics.metrics.detection.unsound_boxes import are_sound_boxes
+
+from .iou_types import ShapeType
+from .unsound_boxes import are_sound_boxes
 
 Dicts = Sequence[Mapping[str, Any]]
 Rule = Callable[[Tensor], Tensor]

@@ -13,7 +13,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.evaluators import VOC_RULES, VocResults, voc_results
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_best_of_all
-from reid_torchmetrics.metrics.detection.evaluator_metric import EvaluatorMetric, EvaluatorRequest
+
+from .evaluator_metric import EvaluatorMetric, EvaluatorRequest
 
 _MATCHINGS = {pixels: partial(match_best_of_all, claim="voc", whole_pixels=pixels) for pixels in (False, True)}
 

@@ -12,7 +12,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.evaluators import YOLO_RULES, YoloResults, match_greedily, yolo_results
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_best_of_all
-from reid_torchmetrics.metrics.detection.evaluator_metric import EvaluatorMetric, EvaluatorRequest
+
+from .evaluator_metric import EvaluatorMetric, EvaluatorRequest
 
 
 class _Family(NamedTuple):

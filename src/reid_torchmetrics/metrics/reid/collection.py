@@ -21,8 +21,9 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
 )
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from reid_torchmetrics.metrics.base import arguments_of, naming_arguments
-from reid_torchmetrics.metrics.reid.embedding_metric import EmbeddingMetric
-from reid_torchmetrics.metrics.reid.reid import ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMINP
+
+from .embedding_metric import EmbeddingMetric
+from .reid import ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMINP
 
 
 class ReIDMetrics(MetricCollection):

@@ -31,8 +31,9 @@ from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_reran
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.metrics.base import Settings, arguments_of, naming_arguments, show_arguments
-from reid_torchmetrics.metrics.reid.ranking import describe_settings, meet_samples, rank_once
-from reid_torchmetrics.metrics.reid.sample_states import SampleStates
+
+from .ranking import describe_settings, meet_samples, rank_once
+from .sample_states import SampleStates
 
 
 class EmbeddingMetric(SampleStates):

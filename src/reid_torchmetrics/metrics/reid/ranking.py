@@ -1,20 +1,157 @@
-"""Rank the samples that metrics hold, once for all metrics that hold the same samples."""
+"""Rank the samples that metrics hold, once for all metrics that hold the same samples.
+
+One ranking for all metrics that hold the same samples: what it is kept under, and when it may be used again.
+"""
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
-from reid_torchmetrics.functional.retrieval.sharding import Samples
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
+from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.functional.world import Alone
-from reid_torchmetrics.metrics.base import DistributedWorld, Settings, drawn_number, meet, number_of_all
-from reid_torchmetrics.metrics.reid.ranking_cache import KeptRanking, RankedSamples, rankings
+from reid_torchmetrics.metrics.base import (
+    DistributedWorld,
+    ResultCache,
+    Settings,
+    drawn_number,
+    meet,
+    number_of_all,
+    version_of,
+)
+
+# To tell whether a function has learned, every pair of so many queries and gallery items is looked at,
+_PROBED = (64, 256)
+_PROBED_WITH_ALL = 4  # and so many queries with every gallery item, and gallery items with every query.
+
+_clock = itertools.count()
+_times: WeakIdKeyDictionary = WeakIdKeyDictionary()  # when a batch came, by its roles, which belong to it alone
+_versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # how often its embeddings had been written to by then
+
+
+def record_update(embeddings: Tensor, roles: Tensor) -> None:
+    """Remember that a batch came now, and how it was, whichever metrics hold it."""
+    _times[roles], _versions[embeddings] = next(_clock), version_of(embeddings)
+
+
+class RankedSamples(NamedTuple):
+    """Samples that are ranked under some options, or are to be."""
+
+    samples: Samples
+    time: int
+    """when the last of them came, by `last_update_time`"""
+    options: RankingOptions
+    members: tuple[int, ...] = ()
+    """the processes that share the samples, if others do"""
+
+    @property
+    def key(self) -> Hashable:
+        """What `rank_samples` is given besides the samples; `max_bytes` changes no rank."""
+        return self.options, self.members, self.samples.device
+
+    @property
+    def states(self) -> dict[str, list[Tensor]]:
+        """The samples as tensors."""
+        samples = self.samples
+        labels = {name: getattr(samples, name) for name in ("identities", "roles", "cameras", "index")}
+        listed = {name: [] if values is None else [values] for name, values in labels.items()}
+        return {"embeddings": samples.embeddings, **listed}
+
+
+def last_update_time(batches: Sequence[Tensor]) -> int:
+    """When the last of some batches came, by their roles; -1 if nobody knows, as of samples from a checkpoint."""
+    return max((_times.get(roles, -1) for roles in batches), default=-1)
+
+
+def check_not_written(batches: Sequence[Tensor]) -> None:
+    """Raise if embeddings were written to after they came.
+
+    Raises:
+        ValueError: some were.
+    """
+    known = [(version_of(block), _versions.get(block)) for block in batches]
+    written = [place for place, (now, then) in enumerate(known) if then is not None and now != then]
+    if written:
+        raise ValueError(
+            "`embeddings` must stay as they are from `update` to `compute`, because they are not copied; got"
+            f" {len(written)} of {len(batches)} batches that were written to in place, the first of them batch"
+            f" {written[0]}. Pass `embeddings.clone()` to `update` where the tensor is a buffer that is used again."
+        )
+
+
+class KeptRanking:
+    """A ranking, and what of it and of the similarity is looked at before it is used again."""
+
+    def __init__(self, ranking: Ranking, ranked: RankedSamples) -> None:
+        """Note how ranks and scores are."""
+        self.ranking = ranking
+        self._time = next(_clock)
+        self._warned: int | None = None
+        self._versions = self._rank_versions()
+        self._probe = _probe(ranked)
+
+    def is_for(self, wanted: RankedSamples) -> bool:
+        """Whether it is still the ranking of equal samples."""
+        if wanted.time > self._time:  # a buffer may have been filled anew, by NumPy for one, which counts no versions
+            return False
+        if self._versions != self._rank_versions():  # somebody wrote to the ranks
+            return False
+        return all(map(torch.equal, self._probe, _probe(wanted)))
+
+    def warn_once(self, ranked: RankedSamples, warn: Callable[[str], None]) -> None:
+        """Say why there is nothing to average, unless that was said since the samples came."""
+        if self.ranking.undefined and (self._warned is None or ranked.time > self._warned):
+            self._warned = next(_clock)
+            warn(self.ranking.undefined)
+
+    def _rank_versions(self) -> list[int]:
+        ranking = self.ranking
+        parts = [part for part in (ranking, ranking.ranks, ranking.ranks.tied, ranking.drawn) if part is not None]
+        held = (value for part in parts for value in vars(part).values())
+        return [version_of(values) for values in held if isinstance(values, Tensor)]
+
+
+def _probe(ranked: RankedSamples) -> list[Tensor]:
+    """Scores of a user's similarity, which has learned when it gives others; none for those by name.
+
+    Its parameters could be anywhere. Every query and every gallery item is looked at, so that a rule about a single one
+    shows, too.
+    """
+    samples, similarity = ranked.samples, ranked.options.similarity
+    if not callable(similarity):
+        return []
+    query, gallery = ((samples.roles & role > 0).nonzero()[:, 0] for role in (QUERY, GALLERY))
+    if not (len(query) and len(gallery)):
+        return []
+
+    def scores(query: Tensor, gallery: Tensor) -> Tensor:
+        rows = samples.rows(query), samples.rows(gallery)
+        return EmbeddingScores(*rows, similarity=similarity, max_bytes=DEFAULT_MAX_BYTES).all().nan_to_num()
+
+    return [
+        scores(_some(query, _PROBED[0]), _some(gallery, _PROBED[1])),
+        scores(_some(query, _PROBED_WITH_ALL), gallery),
+        scores(query, _some(gallery, _PROBED_WITH_ALL)),
+    ]
+
+
+def _some(positions: Tensor, number: int) -> Tensor:
+    """Up to `number` positions, spread over all of them."""
+    return positions[:: -(-len(positions) // number) or 1].contiguous()
+
+
+rankings: ResultCache[KeptRanking] = ResultCache("embeddings")
+
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""

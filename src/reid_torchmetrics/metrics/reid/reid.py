@@ -11,8 +11,9 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults
 from reid_torchmetrics.functional.retrieval.measures import cmc_at, cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
-from reid_torchmetrics.metrics.reid.embedding_metric import EmbeddingMetric
 from reid_torchmetrics.plot import plot_cmc
+
+from .embedding_metric import EmbeddingMetric
 
 
 class ReIDMeanAP(EmbeddingMetric):

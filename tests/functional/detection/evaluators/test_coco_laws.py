@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.detection import (
 )
 from reid_torchmetrics.functional.detection.curves import precision_recall
 from reid_torchmetrics.functional.detection.evaluators import coco
-from reid_torchmetrics.functional.detection.inputs import sorting
+from reid_torchmetrics.functional.detection.inputs import ordering
 from reid_torchmetrics.functional.detection.matching import (
     acceptance,
     assignment,
@@ -176,10 +176,10 @@ INTERNAL_SIZES = {
     "one area range at a time": {(coco, "_CACHED_CELLS"): 0},
     "many curves": {(precision_recall, "_MOST_CURVES"): 2},
     "long curves": {(precision_recall, "_MOST_COUNTED"): 2},
-    "keys and rows as one number": {(sorting, "_FEW_ROWS"): 1},
-    "too many rows for that": {(sorting, "_FEW_ROWS"): 1, (sorting, "_BITS"): 33},
-    "many labels": {(sorting, "_FEW_LABELS"): 0},
-    "large labels": {(sorting, "_FEW_LABELS"): 0, (sorting, "_NARROW_LABELS"): 2},
+    "keys and rows as one number": {(ordering, "_FEW_ROWS"): 1},
+    "too many rows for that": {(ordering, "_FEW_ROWS"): 1, (ordering, "_BITS"): 33},
+    "many labels": {(ordering, "_FEW_LABELS"): 0},
+    "large labels": {(ordering, "_FEW_LABELS"): 0, (ordering, "_NARROW_LABELS"): 2},
 }
 
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.draws import dense_counting, expected_draws, identities_ahead, strata_ahead
+from reid_torchmetrics.functional.retrieval.draws import dense_counting, drawn_galleries, identities_ahead, strata
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
 from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import sample_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
@@ -108,7 +108,7 @@ def test_a_draw_of_everything_is_the_whole_ranked_list(problem):
 @given(problems(), PLANS, st.sampled_from([1, TINY, 1000]))
 def test_the_memory_bound_changes_nothing(problem, draw, max_bytes):
     draw = with_cameras(problem, draw)
-    with mock.patch.object(expected_draws, "_CELLS", 16), mock.patch.object(strata_ahead, "_CELLS", 16):
+    with mock.patch.object(drawn_galleries, "_CELLS", 16), mock.patch.object(strata, "_CELLS", 16):
         found = expect(problem, draw, max_bytes=max_bytes)
     assert_same(table(found), table(expect(problem, draw)), 1e-14)
 

@@ -9,10 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.draws import expected_draws
+from reid_torchmetrics.functional.retrieval.draws import drawn_galleries
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric
-from reid_torchmetrics.functional.retrieval.draws.poisson_binomial import at_most, largest_mean, panels
+from reid_torchmetrics.functional.retrieval.draws.hypergeometric import Hypergeometric, at_most, largest_mean, panels
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
@@ -48,7 +47,7 @@ def test_positives_that_are_left_out_add_nothing(draw):
     scores, labels = large(noise=1.0)
     relevance = find_relevance(labels[:40], labels, torch.zeros(40).long(), torch.arange(1200) % 3)
     found = expect_draws(given_scores(scores, relevance), relevance, draw, max_rank=5, with_precision=False).cmc
-    with mock.patch.object(expected_draws, "largest_mean", return_value=math.inf):
+    with mock.patch.object(drawn_galleries, "largest_mean", return_value=math.inf):
         everything = expect_draws(given_scores(scores, relevance), relevance, draw, max_rank=5).cmc
     assert_same(found, everything, 1e-15)
 

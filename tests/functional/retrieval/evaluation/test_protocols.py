@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, GalleryDraw, Protocol, evaluate_scores, find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation.conventions import describe
-from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
+from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import Setup, describe
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, parse_report
 
 EVERY = pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)

@@ -10,18 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import rank_positives_from_scores
-from reid_torchmetrics.functional.retrieval.ranking import counting, lookup_counting
-from reid_torchmetrics.functional.retrieval.ranking.lookup_counting import count_by_lookup
+from reid_torchmetrics.functional.retrieval.ranking import counting
+from reid_torchmetrics.functional.retrieval.ranking.counting import count_by_lookup
 from tests.functional.retrieval.ranking.test_ranks import as_lists, ranks_of
 from tests.strategies import ALL_TIES, Problem, problems
 
-WAYS = {"comparison": {"_FEW": 10**6}, "bins": {"_FEW": 0}, "bins of a few scores at a time": {"_FEW": 0, "_SCORES": 7}}
+WAYS = {
+    "comparison": {"_FEW_THRESHOLDS": 10**6},
+    "bins": {"_FEW_THRESHOLDS": 0},
+    "bins of a few scores at a time": {"_FEW_THRESHOLDS": 0, "_SCORES": 7},
+}
 
 
 def looked_up(problem: Problem, way: str, **options):
     with (
         mock.patch.object(counting, "_is_numpy", return_value=False),
-        mock.patch.multiple(lookup_counting, **WAYS[way]),
+        mock.patch.multiple(counting, **WAYS[way]),
     ):
         return ranks_of(problem, **options)
 
@@ -30,7 +34,7 @@ def looked_up(problem: Problem, way: str, **options):
 def test_a_row_is_counted_by_hand(way):
     scores = torch.tensor([[0.9, 0.8, 0.6, 0.1, 0.5], [0.0, 0.5, -math.inf, 1.0, 0.5]])
     thresholds = torch.tensor([[0.8, 0.5], [0.5, -math.inf]])
-    with mock.patch.multiple(lookup_counting, **WAYS[way]):
+    with mock.patch.multiple(counting, **WAYS[way]):
         found = count_by_lookup(scores, torch.tensor([0, 1]), thresholds, or_tied=(True, False))
     # Of the second row one score is what was taken out, which is no negative although a threshold is as low.
     assert found.tolist() == [[[2, 4], [3, 4]], [[1, 3], [1, 4]]]

@@ -50,7 +50,7 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
 
 @given(problems(ties=ALL_TIES), st.sampled_from([TINY, 10**6]))
 def test_looking_for_the_contenders_before_sorting_changes_nothing(problem, max_bytes):
-    with mock.patch.multiple(counting, _WIDE=1, _FEW=2, _SERIAL_SORT=1):
+    with mock.patch.multiple(counting, _WIDE=1, _FEW_VALUES=2, _SERIAL_SORT=1):
         found = as_lists(ranks_of(problem, max_bytes=max_bytes))
     assert found == as_lists(ranks_of(problem))
 

@@ -13,9 +13,8 @@ from reid_torchmetrics.functional.retrieval import (
     given_scores,
     score_embeddings,
 )
-from reid_torchmetrics.functional.retrieval.verification import order_statistics
-from reid_torchmetrics.functional.retrieval.verification.order_statistics import impostor_scores_at
-from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs
+from reid_torchmetrics.functional.retrieval.verification import scored_pairs
+from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs, impostor_scores_at
 from reid_torchmetrics.functional.retrieval.verification.verify import fnmr_at_fmr, verify
 from tests.functional.retrieval.verification.pairs import row
 
@@ -26,7 +25,7 @@ def test_no_more_scores_are_held_than_the_memory_bound_allows(max_bytes):
     relevance = find_relevance(identities[:50], identities)
     scores = given_scores(torch.randn(50, 300), relevance, max_bytes=max_bytes)
     fills = mock.patch.object(scores, "fill", wraps=scores.fill)
-    with fills as fill, mock.patch.object(order_statistics, "_GAPS", 1 << 10):
+    with fills as fill, mock.patch.object(scored_pairs, "_GAPS", 1 << 10):
         verify(scores, relevance)
         fnmr_at_fmr(scores, relevance, [0.5])
     sizes = [call.args[0].numel() * 4 for call in fill.call_args_list]
@@ -55,7 +54,7 @@ floats = st.floats(allow_nan=False, width=32) | st.sampled_from([0.0, -0.0, SMAL
 @given(st.lists(floats, min_size=1, max_size=12), st.sampled_from([torch.float32, torch.float64]), st.data())
 def test_any_order_statistic_of_the_impostors_is_found(impostors, dtype, data):
     ranks = data.draw(st.lists(st.integers(1, len(impostors)), min_size=1, max_size=4))
-    with mock.patch.object(order_statistics, "_GAPS", data.draw(st.sampled_from([4, 1 << 10]))):
+    with mock.patch.object(scored_pairs, "_GAPS", data.draw(st.sampled_from([4, 1 << 10]))):
         found = impostor_scores_at(ScoredPairs(*row([], impostors, dtype)), ranks)
     assert found.tolist() == [sorted(impostors, reverse=True)[rank - 1] for rank in ranks]
 

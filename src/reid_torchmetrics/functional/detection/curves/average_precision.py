@@ -21,14 +21,9 @@ from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.curves.precision_recall import (
-    COCO_EPSILON,
-    Curves,
-    best_from_here_on,
-    first_reaching,
-    precision_at_points,
-)
 from reid_torchmetrics.functional.detection.inputs import check_recalls
+
+from .precision_recall import COCO_EPSILON, Curves, best_from_here_on, first_reaching, precision_at_points
 
 _FEW_POSITIVES = 64
 _MOST_INT32 = (1 << 31) - 1

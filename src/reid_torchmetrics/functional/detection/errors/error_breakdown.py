@@ -15,15 +15,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import (
-    AP_RULES,
-    TruePositiveFlags,
-    area_under,
-    curves_from_flags,
-)
-from reid_torchmetrics.functional.detection.errors.confusion import match_each_class
-from reid_torchmetrics.functional.detection.errors.object_pairs import ObjectPairs
+from reid_torchmetrics.functional.detection.curves import AP_RULES, TruePositiveFlags, area_under, curves_from_flags
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
+
+from .confusion import match_each_class
+from .object_pairs import ObjectPairs
 
 ERROR_KINDS: Mapping[str, str] = MappingProxyType(
     {

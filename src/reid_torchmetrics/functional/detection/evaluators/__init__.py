@@ -1,20 +1,8 @@
 """The evaluators of the field: COCO, Pascal VOC, and the YOLO family."""
 
-from reid_torchmetrics.functional.detection.evaluators.coco import (
-    ClassAverages,
-    CocoResults,
-    average_matches,
-    coco_evaluate,
-    evaluate_headline,
-    evaluate_matches,
-)
-from reid_torchmetrics.functional.detection.evaluators.pascal_voc import (
-    VOC_RULES,
-    VocResults,
-    voc_evaluate,
-    voc_results,
-)
-from reid_torchmetrics.functional.detection.evaluators.yolo import (
+from .coco import ClassAverages, CocoResults, average_matches, coco_evaluate, evaluate_headline, evaluate_matches
+from .pascal_voc import VOC_RULES, VocResults, voc_evaluate, voc_results
+from .yolo import (
     YOLO_RULES,
     YoloResults,
     greedy_true_positives,

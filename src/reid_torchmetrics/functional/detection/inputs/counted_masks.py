@@ -1,12 +1,29 @@
-"""What is asked of masks of one image, in whatever form they are counted."""
+"""What is asked of masks of one image, in whatever form they are counted.
+
+Masks on the CPU, one bit for a pixel: 64 pixels are looked at at a time.
+
+Masks by their runs of pixels, counted without making pixels of them.
+
+How many pixels of a mask come before a place is known from its runs: all of those that end before, and a part of the
+one that the place lies in. Two masks have in common what one has of the other between begin and end of each of its
+runs. So every place where a mask begins or ends is looked up among those of the other, if the boxes of both meet.
+"""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, final
 
-from jaxtyping import Float
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from numpy.typing import NDArray
 from torch import Tensor
+
+from .run_lengths import WORD, RunLengths, Words, unpacked
 
 
 class CountedMasks(ABC):
@@ -29,3 +46,273 @@ class CountedMasks(ABC):
     @abstractmethod
     def intersections(self, others: Any) -> Float[Tensor, "masks others"]:
         """Number of pixels that each mask has in common with each of others of the same class, float64."""
+
+
+_BYTE = 8
+
+Ints = NDArray[np.int64]
+
+
+@final
+@dataclass(frozen=True)
+class BitMasks(CountedMasks):
+    """Masks on the CPU, one bit for a pixel, the least bit of a word first; "lines" are rows or columns."""
+
+    words: Words
+    """[masks, lines, words]; bits beyond the end of a line are 0"""
+    size: tuple[int, int]
+    by_columns: bool = False
+
+    @classmethod
+    def of(cls, masks: Tensor) -> BitMasks:
+        """Of a tensor [masks, height, width] on the CPU, row by row."""
+        num_masks, height, width = masks.shape
+        num_words = -(-width // WORD)
+        if not masks.numel():
+            return cls(np.zeros((num_masks, height, num_words), dtype=np.uint64), (height, width))
+        pixels = (masks if masks.dtype in (torch.bool, torch.uint8) else masks != 0).numpy()
+        if width % _BYTE:
+            packed = np.packbits(pixels, axis=2, bitorder="little")
+        else:  # no byte is of two rows, so all are packed in one go, in half the time
+            packed = np.packbits(pixels, bitorder="little").reshape(num_masks, height, width // _BYTE)
+        if width % WORD:
+            padded = np.zeros((num_masks, height, num_words * (WORD // _BYTE)), dtype=np.uint8)
+            padded[:, :, : packed.shape[2]] = packed
+            packed = padded
+        return cls(packed.view(np.uint64).reshape(num_masks, height, num_words), (height, width))
+
+    def __len__(self) -> int:
+        """See `CountedMasks`."""
+        return len(self.words)
+
+    @cached_property
+    def _lines(self) -> Ints:
+        """The first line with a pixel, and the one behind the last; [masks, 2]."""
+        return _ends(torch.from_numpy(self.words.view(np.int64)).any(2).numpy())  # half of NumPy's time for a few words
+
+    @cached_property
+    def _across(self) -> Words:
+        """Which places of a line have pixels in any line."""
+        found: Words = self.words
+        while found.shape[1] > 1:  # lines are joined by halves, for NumPy goes through them one after the other
+            num_lines = found.shape[1] // 2
+            joined = found[:, :num_lines] | found[:, num_lines : 2 * num_lines]
+            if found.shape[1] % 2:
+                joined[:, 0] |= found[:, -1]
+            found = joined
+        across: Words = np.bitwise_or.reduce(found, axis=1)
+        return across
+
+    @cached_property
+    def _extents(self) -> Ints:
+        """The first line and the one behind the last, the first word and the one behind the last; [masks, 4]."""
+        return np.concatenate([self._lines, _ends(self._across != 0)], 1)
+
+    @cached_property
+    def _areas(self) -> Float[Tensor, " masks"]:
+        return torch.from_numpy(_num_bits(self.words)).double()
+
+    def areas(self) -> Float[Tensor, " masks"]:
+        """See `CountedMasks`."""
+        return self._areas
+
+    def boxes(self) -> Float[Tensor, "masks 4"]:
+        """See `CountedMasks`."""
+        ends = [_ends(unpacked(self._across, self.words.shape[2] * WORD) != 0), self._lines]
+        horizontal, vertical = reversed(ends) if self.by_columns else ends
+        first, behind = (np.stack([horizontal[:, end], vertical[:, end]], 1) for end in (0, 1))
+        return torch.from_numpy(np.concatenate([first, behind - first], 1)).double()
+
+    def intersections(self, others: BitMasks) -> Float[Tensor, "masks others"]:
+        """See `CountedMasks`; both by rows or both by columns."""
+        if len(others) > len(self):  # a step of the loop takes as long for few masks as for many
+            return others.intersections(self).T
+        common = np.zeros((len(self), len(others)), dtype=np.int64)
+        top, bottom, left, right = self._extents.T
+        for number, (first, behind, first_word, behind_word) in enumerate(others._extents.tolist()):
+            near = (top < behind) & (bottom > first) & (left < behind_word) & (right > first_word)
+            if near.any():
+                window = self.words[near, first:behind, first_word:behind_word]
+                window &= others.words[number, first:behind, first_word:behind_word]
+                common[near, number] = _num_bits(window)
+        return torch.from_numpy(common).double()
+
+    def pixels(self) -> Bool[Tensor, "masks height width"]:
+        """The pixels."""
+        height, width = self.size
+        flags = unpacked(self.words, height if self.by_columns else width)
+        return torch.from_numpy(flags.transpose(0, 2, 1) if self.by_columns else flags).bool()
+
+
+def _ends(flags: NDArray[np.bool_]) -> Ints:
+    """The first place of each row with a flag, and the one behind the last; 0 and 0 without any."""
+    num_places = flags.shape[1]
+    if not num_places:
+        return np.zeros((len(flags), 2), dtype=np.int64)
+    first, behind = flags.argmax(1), num_places - flags[:, ::-1].argmax(1)
+    return np.stack([first, behind * flags.any(1)], 1)
+
+
+def _num_bits(words: Words) -> Ints:
+    """How many bits are set in the words of each mask."""
+    bits = _bits_of_each(words)
+    total: Ints = bits.reshape(len(bits), math.prod(bits.shape[1:])).sum(1, dtype=np.int64)
+    return total
+
+
+_BITS_OF_BYTES = np.array([number.bit_count() for number in range(256)], dtype=np.uint8)
+
+
+def _bits_by_table(words: Words) -> NDArray[np.uint8]:
+    found: NDArray[np.uint8] = _BITS_OF_BYTES[np.ascontiguousarray(words).view(np.uint8)]
+    return found
+
+
+_bits_of_each = getattr(np, "bitwise_count", _bits_by_table)  # NumPy 1 cannot count bits
+
+
+_WORDS_PER_LOOKUP = 4  # so many words of bits are made and counted in the time of one place that is looked up
+
+
+class _Pairs(NamedTuple):
+    """Pairs of masks whose boxes meet, and the places of the first that lie between begin and end of the second."""
+
+    mask: Ints
+    other: Ints
+    start: Ints
+    stop: Ints
+
+
+@final
+@dataclass(frozen=True)
+class RunMasks(CountedMasks):
+    """Masks by the places where their runs begin and end, down the columns from left to right."""
+
+    lengths: RunLengths
+
+    @property
+    def size(self) -> tuple[int, int]:  # type: ignore[override]
+        """Height and width."""
+        return self.lengths.size
+
+    def __len__(self) -> int:
+        """See `CountedMasks`."""
+        return len(self.lengths)
+
+    @cached_property
+    def _runs(self) -> Ints:
+        """Where each run begins and the place behind it, [runs, 2]; none is without pixels."""
+        return self._runs_and_firsts[0]
+
+    @cached_property
+    def _first(self) -> Ints:
+        """Where the runs of each mask begin, and behind the last one their number; [masks + 1]."""
+        return self._runs_and_firsts[1]
+
+    @cached_property
+    def _runs_and_firsts(self) -> tuple[Ints, Ints]:
+        flips, num_flips = self.lengths.flips.numpy(), self.lengths.num_flips.numpy()
+        is_open = num_flips % 2 == 1  # the last run ends with the image
+        flips = np.insert(flips, num_flips.cumsum()[is_open], self.size[0] * self.size[1])
+        runs, num_runs = flips.reshape(-1, 2), (num_flips + 1) // 2
+        is_run = runs[:, 0] < runs[:, 1]
+        if not is_run.all():
+            mask = np.repeat(np.arange(len(num_runs)), num_runs)
+            num_runs = np.bincount(mask[is_run], minlength=len(num_runs))
+            runs = runs[is_run]
+        return runs, _sums(num_runs)
+
+    @cached_property
+    def _keys(self) -> Ints:
+        """The places of all masks, ascending: those of each mask lie behind those of the one before."""
+        mask = np.repeat(np.arange(len(self)), np.diff(self._first) * 2)
+        return self._runs.reshape(-1) + mask * self._stride
+
+    @property
+    def _stride(self) -> int:
+        return self.size[0] * self.size[1] + 1
+
+    @cached_property
+    def _areas(self) -> Ints:
+        return np.diff(_sums(self._runs[:, 1] - self._runs[:, 0])[self._first])
+
+    @cached_property
+    def _corners(self) -> Ints:
+        """The first column and row with a pixel, and those behind the last; [masks, 4]."""
+        corners = np.zeros((len(self), 4), dtype=np.int64)
+        has_any = self._areas > 0
+        if has_any.any():
+            first, height = self._first[:-1][has_any], self.size[0]
+            begin, last = self._runs[:, 0], self._runs[:, 1] - 1
+            column, last_column = begin // height, last // height
+            is_within = column == last_column  # else it goes on at the top of the next column
+            rows = (
+                np.where(is_within, begin - column * height, 0),
+                np.where(is_within, last - last_column * height, height - 1),
+            )
+            corners[has_any, 0], corners[has_any, 1] = column[first], np.minimum.reduceat(rows[0], first)
+            corners[has_any, 2] = last_column[self._first[1:][has_any] - 1] + 1
+            corners[has_any, 3] = np.maximum.reduceat(rows[1], first) + 1
+        return corners
+
+    def areas(self) -> Float[Tensor, " masks"]:
+        """See `CountedMasks`."""
+        return torch.from_numpy(self._areas).double()
+
+    def boxes(self) -> Float[Tensor, "masks 4"]:
+        """See `CountedMasks`."""
+        corner, behind = self._corners[:, :2], self._corners[:, 2:]
+        return torch.from_numpy(np.concatenate([corner, behind - corner], 1)).double()
+
+    def intersections(self, others: RunMasks) -> Float[Tensor, "masks others"]:
+        """See `CountedMasks`."""
+        pairs = self._pairs(others)
+        num_words = (len(self) + len(others)) * self.size[1] * -(-self.size[0] // WORD)
+        if int((pairs.stop - pairs.start).sum()) * _WORDS_PER_LOOKUP > num_words:
+            return self._bits.intersections(others._bits)
+        common = np.zeros((len(self), len(others)), dtype=np.int64)
+        common[pairs.mask, pairs.other] = self._in_common(others, pairs)
+        return torch.from_numpy(common).double()
+
+    @property
+    def _bits(self) -> BitMasks:
+        return BitMasks(self.lengths.to_words(), self.size, by_columns=True)
+
+    def _pairs(self, others: RunMasks) -> _Pairs:
+        left, top, right, bottom = (each[:, None] for each in self._corners.T)
+        begin, highest, end, lowest = others._corners.T
+        mask, other = np.nonzero((left < end) & (right > begin) & (top < lowest) & (bottom > highest))
+        if not len(mask):
+            return _Pairs(mask, other, mask, mask)
+        before, behind = others._runs[others._first[other], 0], others._runs[others._first[other + 1] - 1, 1]
+        shift = mask * self._stride
+        start = np.searchsorted(self._keys, before + shift)
+        return _Pairs(mask, other, start, np.searchsorted(self._keys, behind + shift, side="right"))
+
+    def _in_common(self, others: RunMasks, pairs: _Pairs) -> Ints:
+        """Number of pixels that both masks of each pair have.
+
+        The other has none before the first place, and all behind the last, where a run of the mask may be open.
+        """
+        num_places = pairs.stop - pairs.start
+        edges = _sums(num_places)
+        which = np.arange(edges[-1]) + np.repeat(pairs.start - edges[:-1], num_places)
+        place = self._runs.reshape(-1)[which]
+        behind = np.searchsorted(others._keys, place + np.repeat(pairs.other * self._stride, num_places))
+        # Before each place: what ends less what begins, and the place itself where a run is open. The masks that come
+        # before the other are a part of the sums; between begin and end of a run they cancel, if both are looked up.
+        own = others._runs.reshape(-1)
+        sums = _sums(np.where(np.arange(len(own)) & 1, own, -own))
+        before = sums[behind] + place * (behind & 1)
+        found: Ints = np.diff(_sums(np.where(which & 1, before, -before))[edges])
+        is_open = pairs.stop & 1
+        found += sums[2 * others._first[pairs.other]] * (is_open - (pairs.start & 1))
+        found += others._areas[pairs.other] * is_open
+        return found
+
+
+def _sums(values: Ints) -> Ints:
+    """The sum of the values before each, and of all."""
+    found = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(values, out=found[1:])
+    return found

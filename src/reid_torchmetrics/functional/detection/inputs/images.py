@@ -10,13 +10,9 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.inputs.box_checks import (
-    check_areas,
-    check_boxes,
-    check_image_numbers,
-    check_scores,
-)
-from reid_torchmetrics.functional.detection.inputs.shapes import BoxShapes, Shapes
+
+from .boxes import check_areas, check_boxes, check_image_numbers, check_scores
+from .shapes import BoxShapes, Shapes
 
 Boxes = TypeVar("Boxes")
 

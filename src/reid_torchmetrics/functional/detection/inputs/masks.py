@@ -17,10 +17,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs.bit_masks import BitMasks
-from reid_torchmetrics.functional.detection.inputs.counted_masks import CountedMasks
-from reid_torchmetrics.functional.detection.inputs.run_lengths import RunLengths
-from reid_torchmetrics.functional.detection.inputs.run_masks import RunMasks
+
+from .counted_masks import BitMasks, CountedMasks, RunMasks
+from .run_lengths import RunLengths
 
 _MASK_DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 _MOST_CELLS = 1 << 24  # pixels of all masks that are made float32 at a time, and up to which float32 counts exactly

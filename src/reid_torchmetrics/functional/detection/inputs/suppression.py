@@ -25,13 +25,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.detection.inputs.box_checks import check_image_numbers, check_scores
-from reid_torchmetrics.functional.detection.inputs.boxes import checked_boxes, to_xyxy
-from reid_torchmetrics.functional.detection.inputs.sorting import (
-    distinct_labels,
-    order_by_class_and_score,
-    place_of_labels,
-)
+
+from .boxes import check_image_numbers, check_scores, checked_boxes, to_xyxy
+from .ordering import distinct_labels, order_by_class_and_score, place_of_labels
 
 _FRONTS = (4, 16, 64)  # boxes of a group that are looked at together, by the size of the group
 _MANY_PAIRS = 1 << 17  # of a front and the rest of its group: with so many boxes are looked for nearby

@@ -1,6 +1,6 @@
 """From boxes to matches: which detection takes which ground truth."""
 
-from reid_torchmetrics.functional.detection.matching.best_of_all import CLAIMS, match_best_of_all
-from reid_torchmetrics.functional.detection.matching.matches import Matches, merge_matches
-from reid_torchmetrics.functional.detection.matching.matching import match_images, match_on_grid
-from reid_torchmetrics.functional.detection.matching.pairs import DEFAULT_MAX_BYTES, Pairs, find_pairs, overlapping
+from .best_of_all import CLAIMS, match_best_of_all
+from .matches import Matches, merge_matches
+from .matching import match_images, match_on_grid
+from .pairs import DEFAULT_MAX_BYTES, Pairs, find_pairs, overlapping

@@ -11,21 +11,13 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.inputs import OrderedDetections
-from reid_torchmetrics.functional.detection.matching.candidates import num_at_a_time
-from reid_torchmetrics.functional.detection.matching.crowds import without_crowds
-from reid_torchmetrics.functional.detection.matching.deferred_acceptance import (
-    CandidatePairs,
-    MatchedPairs,
-    stable_matching,
-)
-from reid_torchmetrics.functional.detection.matching.kinds import Kinds
-from reid_torchmetrics.functional.detection.matching.pairs import Pairs
-from reid_torchmetrics.functional.detection.matching.uncontested import (
-    Assignments,
-    assign_at_once,
-    lying_in,
-    without_choice,
-)
+
+from .candidates import num_at_a_time
+from .crowds import without_crowds
+from .deferred_acceptance import CandidatePairs, MatchedPairs, stable_matching
+from .kinds import Kinds
+from .pairs import Pairs
+from .uncontested import Assignments, assign_at_once, lying_in, without_choice
 
 _BYTES_PER_CONTESTED_PAIR = 800  # about what is held of a pair that competes, with the copies for four area ranges
 _CACHED_CONTESTED_PAIRS = 1 << 13

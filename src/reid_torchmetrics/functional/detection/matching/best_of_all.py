@@ -28,8 +28,9 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     order_boxes,
 )
-from reid_torchmetrics.functional.detection.matching.matches import Matches
-from reid_torchmetrics.functional.detection.matching.pairs import DEFAULT_MAX_BYTES, Pairs, overlapping
+
+from .matches import Matches
+from .pairs import DEFAULT_MAX_BYTES, Pairs, overlapping
 
 
 @dataclass(frozen=True)

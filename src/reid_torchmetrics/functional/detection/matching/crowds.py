@@ -16,7 +16,7 @@ from typing import NamedTuple
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.matching.pairs import Pairs
+from .pairs import Pairs
 
 
 class BestCrowds(NamedTuple):

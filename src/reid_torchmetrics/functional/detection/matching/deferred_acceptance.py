@@ -23,9 +23,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.matching.acceptance import PreferenceLists, accept
-from reid_torchmetrics.functional.detection.matching.kinds import Kinds
-from reid_torchmetrics.functional.detection.matching.levels import find_levels
+from .acceptance import PreferenceLists, accept
+from .kinds import Kinds
+from .levels import find_levels
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 
 from reid_torchmetrics.functional.detection.inputs import OrderedDetections
-from reid_torchmetrics.functional.detection.matching.assignment import Assignments
-from reid_torchmetrics.functional.detection.matching.kinds import Kinds
-from reid_torchmetrics.functional.detection.matching.pairs import Pairs
+
+from .assignment import Assignments
+from .kinds import Kinds
+from .pairs import Pairs
 
 _FEW_STEPS = 1 << 12  # pairs for each threshold and area range
 

@@ -32,11 +32,12 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     order_boxes,
 )
-from reid_torchmetrics.functional.detection.matching.assignment import assign
-from reid_torchmetrics.functional.detection.matching.few_pairs import are_few, assign_few
-from reid_torchmetrics.functional.detection.matching.kinds import find_kinds
-from reid_torchmetrics.functional.detection.matching.matches import Matches
-from reid_torchmetrics.functional.detection.matching.pairs import DEFAULT_MAX_BYTES, overlapping
+
+from .assignment import assign
+from .few_pairs import are_few, assign_few
+from .kinds import find_kinds
+from .matches import Matches
+from .pairs import DEFAULT_MAX_BYTES, overlapping
 
 _LARGEST_THRESHOLD = 1 - 1e-10  # COCO's: an overlap of 1 passes a threshold of 1 whatever the rounding
 _BITS_OF_UINT8 = 8

@@ -21,7 +21,8 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     order_boxes,
 )
-from reid_torchmetrics.functional.detection.matching.candidates import Candidates, Search, find_candidates
+
+from .candidates import Candidates, Search, find_candidates
 
 DEFAULT_MAX_BYTES = 1 << 28
 _FIRST_GROWN = 1 << 16  # pairs

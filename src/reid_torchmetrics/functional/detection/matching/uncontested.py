@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.matching.crowds import BestCrowds
-from reid_torchmetrics.functional.detection.matching.deferred_acceptance import CandidatePairs
-from reid_torchmetrics.functional.detection.matching.kinds import Kinds
+from .crowds import BestCrowds
+from .deferred_acceptance import CandidatePairs
+from .kinds import Kinds
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.draws.strata import Layers
-from reid_torchmetrics.functional.retrieval.draws.strata_ahead import Ahead, CaseCounts, StrataAhead, places_of_true
 from reid_torchmetrics.functional.retrieval.ranking import count_true
+
+from .strata import Ahead, CaseCounts, Layers, StrataAhead, places_of_true
 
 _PAIRS = 1 << 21  # of a positive and an item that are compared at a time: they stay in the cache
 _COPIES = 2  # of a histogram: neighbors that fall into the same bin of one would wait for each other

@@ -1,13 +1,28 @@
-"""How many of a stratum's items ahead of a positive are drawn: the hypergeometric law."""
+"""How many of a stratum's items ahead of a positive are drawn: the hypergeometric law.
+
+The chances of a query's positives in a gallery that is drawn: to be drawn, to come first, to come last.
+
+Sums of independent events with unequal probabilities: how many identities, or drawn items, are ahead.
+
+The number S of identities ahead of a positive is a sum of independent events, one for each identity: its law is the
+Poisson binomial. Below, mu is its mean.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
+from typing import NamedTuple
+
+import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics.functional import segments
+
+from .strata import GalleryDraw
 
 _BELOW_ONE = 1 - 2.0**-53
 
@@ -57,3 +72,131 @@ def powers(exponent: Int[Tensor, "*shape"], log_x: Float[Tensor, " nodes"]) -> F
     distinct, place = exponent.unique(return_inverse=True)
     looked_up: Tensor = (distinct[:, None] * log_x).exp_().index_select(0, place.view(-1))
     return looked_up.view([*exponent.shape, len(log_x)])
+
+
+class DrawnPositives(NamedTuple):
+    """The positives of some queries, best first, and their chances; 0 at padding."""
+
+    drawn: Float[Tensor, "queries padded"]
+    """chance to be drawn"""
+    best: Float[Tensor, "queries padded"]
+    """chance to be drawn and come before all other positives that are drawn"""
+    last: Float[Tensor, "queries padded"]
+    """chance to be drawn and come after them"""
+    num_drawn: Int[Tensor, " queries"]
+    """positives that are drawn: a fixed number"""
+    others: tuple[Tensor, Tensor, Tensor]
+    """other positives of each stratum of the identity, [queries, padded, strata]: all, those ahead of this one, and how
+    many of them are drawn if this one is"""
+
+
+def find_chances(
+    stratum: Int[Tensor, "queries padded"], valid: Bool[Tensor, "queries padded"], draw: GalleryDraw
+) -> DrawnPositives:
+    """Chances of positives that are sorted, best first; `stratum` numbers them within their identity, from 0.
+
+    If m of n items of a stratum are drawn and a positive is one of them, the others are m - 1 of n - 1. Strata are
+    drawn independently, so chances multiply.
+    """
+    num_strata = int(stratum.where(valid, 0).max()) + 1 if stratum.numel() else 1
+    own = (stratum[..., None] == torch.arange(num_strata, device=stratum.device)) & valid[..., None]
+    own = own.long()  # [queries, padded, strata]: 1 in the stratum of the positive
+    available = own.sum(1, keepdim=True)
+    num_drawn = draw.num_drawn(available)
+    ahead = own.cumsum(1) - own
+    others, others_drawn = available - own, num_drawn - own
+    drawn = (own * num_drawn / available.clamp(min=1).double()).sum(-1)
+    best, last = (
+        drawn * Hypergeometric(others, marked, others_drawn).none().prod(-1) for marked in (ahead, others - ahead)
+    )
+    return DrawnPositives(drawn, best, last, num_drawn.sum((1, 2)), (others, ahead, others_drawn))
+
+
+def ordinal_density(others_ahead: Hypergeometric, log_x: Float[Tensor, " nodes"]) -> Float[Tensor, "positives nodes"]:
+    """The derivative of x E[x^A], where A is the number of drawn positives ahead of a drawn one.
+
+    Its integral over [0, 1] against E[x^B] is E[(1 + A) / (1 + A + B)]. The laws are [positives, strata].
+    """
+    values, slopes = others_ahead.at(log_x)
+    value, slope = values[:, 0], slopes[:, 0]
+    for own_value, own_slope in zip(values.unbind(1)[1:], slopes.unbind(1)[1:], strict=True):
+        value, slope = value * own_value, slope * own_value + value * own_slope
+    return value + slope
+
+
+_NEGLIGIBLE = 1e-17
+"""a probability that changes no sum of float64"""
+_STEPS = 20  # of Newton's method
+_NODES = 12  # of each panel; see `panels`
+_NARROW = 8.0  # mean times width of the panel at 1
+_CELLS = 1 << 21  # probabilities that are laid out at a time
+_BATCH = 1024  # laws that are convolved at a time: their state stays in the cache
+
+
+def at_most(
+    probabilities: Float[Tensor, " events"], num_events: Int[Tensor, " sums"], size: int
+) -> Float[Tensor, "sums size"]:
+    """P(S <= k) for k = 0 ... `size` - 1; the events of each sum are consecutive in `probabilities`.
+
+    By convolution, one event at a time, truncated at `size`: nothing is subtracted from 1, so small values are exact.
+    """
+    below = torch.empty(len(num_events), size, dtype=torch.float64, device=probabilities.device)
+    start, order = segments.starts(num_events), num_events.argsort()
+    done = 0
+    while done < len(order):
+        # The sums are taken by length, so that padding is short.
+        longest = int(num_events[order[min(done + _BATCH, len(order)) - 1]])
+        chosen = order[done : done + max(1, min(_BATCH, _CELLS // max(1, longest)))]
+        event = torch.arange(int(num_events[chosen[-1]]), device=start.device)[:, None]
+        places = torch.where(event < num_events[chosen], start[chosen] + event, 0)
+        padded = probabilities[places].where(event < num_events[chosen], 0) if len(event) else probabilities[:0, None]
+        below[chosen] = segments.running_sums(_convolved(padded.expand(-1, len(chosen)), size)).T
+        done += len(chosen)
+    return below
+
+
+def _convolved(probabilities: Float[Tensor, "events sums"], size: int) -> Float[Tensor, "size sums"]:
+    """P(S = s) for s < `size`."""
+    # One more row, which stays 0, stands for S = -1.
+    state = torch.zeros(size + 1, probabilities.shape[1], dtype=torch.float64, device=probabilities.device)
+    state[1] = 1
+    law, shifted, change = state[1:], state[:-1], torch.empty_like(state[1:])
+    for probability in probabilities:
+        torch.sub(shifted, law, out=change)
+        law.addcmul_(change, probability)
+    return law
+
+
+def largest_mean(count: int) -> float:
+    """The mu from which on P(S <= count) is negligible.
+
+    By Chernoff's bound P(S <= count) <= exp(-mu + count + count log(mu / count)), whatever the probabilities. From
+    mu = count on its logarithm falls, and it is concave: so Newton's method, which starts beyond, stays beyond.
+    """
+    exponent = -math.log(_NEGLIGIBLE)
+    mean = count + exponent + math.sqrt(exponent * exponent + 2 * exponent * count)
+    if count == 0:
+        return exponent
+    for _ in range(_STEPS):
+        mean -= (mean - count - count * math.log(mean / count) - exponent) / (1 - count / mean)
+    return mean
+
+
+def panels(smallest: float, largest: float) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes u and weights of an integral over x = 1 - u in [0, 1] of E[x^S], for every mu from `smallest` to `largest`.
+
+    E[x^S] is a polynomial in u that falls like exp(-mu u). Panels that halve towards u = 0 resolve it for every mu at
+    once: on each, Gauss-Legendre's rule is exact but for rounding. E[x^S] is at most exp(-mu u), so panels near u = 1
+    on which that is negligible are left out.
+    """
+    halvings = max(0, math.ceil(math.log2(max(largest, 1.0) / _NARROW)))
+    edges = np.concatenate([[0.0], 0.5 ** np.arange(halvings, -1, -1)])
+    edges = edges[: 1 + np.count_nonzero(edges[:-1] * smallest < -math.log(_NEGLIGIBLE))]
+    nodes, weights = _gauss_legendre()
+    middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
+    return (middle[:, None] + half[:, None] * nodes).ravel(), (half[:, None] * weights).ravel()
+
+
+@functools.cache
+def _gauss_legendre() -> tuple[np.ndarray, np.ndarray]:
+    return np.polynomial.legendre.leggauss(_NODES)

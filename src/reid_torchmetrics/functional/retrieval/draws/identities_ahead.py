@@ -15,19 +15,13 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.draws.dense_counting import DenseCounting, Thresholds
-from reid_torchmetrics.functional.retrieval.draws.sparse_counting import ItemsAhead, SparseCounting
-from reid_torchmetrics.functional.retrieval.draws.strata import Strata
-from reid_torchmetrics.functional.retrieval.draws.strata_ahead import (
-    Ahead,
-    StrataAhead,
-    cells_of_true,
-    number_cases,
-    places_of_true,
-)
 from reid_torchmetrics.functional.retrieval.ranking import TiePolicy, are_above, count_true
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, SharedWalk, Walk, rows_with_gallery
+
+from .dense_counting import DenseCounting, Thresholds
+from .sparse_counting import ItemsAhead, SparseCounting
+from .strata import Ahead, Strata, StrataAhead, cells_of_true, number_cases, places_of_true
 
 _BYTES_PER_ITEM = 44  # that is ahead, or may be: masks, places, and keys
 _BYTES_PER_MASK = 2  # of a tile: what is dropped, and what is near

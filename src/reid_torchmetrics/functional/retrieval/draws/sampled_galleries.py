@@ -11,11 +11,12 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DRAWN_TIES, check_queries_in_draw
-from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw, Strata, find_strata
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_match, rows_with_gallery
+
+from .drawn_galleries import DRAWN_TIES, check_queries_in_draw
+from .strata import GalleryDraw, Strata, find_strata
 
 _BYTES_BESIDE_SCORE = 60  # keys, their order and masks; more for each repeat
 

@@ -21,8 +21,8 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.draws.strata import Strata
-from reid_torchmetrics.functional.retrieval.draws.strata_ahead import StrataAhead, cells_of_true, places_of_true
+
+from .strata import Strata, StrataAhead, cells_of_true, places_of_true
 
 _BYTES_PER_COUNT = 48  # of one positive and one stratum: the count, and its entry where it is not 0
 _ROUNDING = 0.999  # float32 is good enough for a bound that gives way a little

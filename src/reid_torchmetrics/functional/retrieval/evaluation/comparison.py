@@ -1,30 +1,110 @@
-"""Two models on the same queries: what they differ by, and whether that may be chance."""
+"""Two models on the same queries: what they differ by, and whether that may be chance.
+
+Two results over the same queries, query by query; what cannot be compared is refused.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import check_resampling
-from reid_torchmetrics.functional.retrieval.evaluation.pairing import Pairs, pair
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.resampling import (
-    ROUNDING,
-    UNDEFINED,
-    Chance,
-    Resampling,
-    chances,
-)
-from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
-from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
+
+from .bootstrap import ROUNDING, UNDEFINED, Chance, Resampling, chances, check_resampling
+from .protocol import PROTOCOL_FIELDS, Protocol
+from .ranking_options import Setup
+from .results import RetrievalResults
+
+# Names, sources and what is reported may differ where the conventions are the same.
+_PROTOCOL_FIELDS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
+# Similarity and re-ranking are part of a model.
+_SETUP_FIELDS = ("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query")
+_OF_QUERIES = ("query_identities", "query_cameras")
+_OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
+
+
+class Pairs(NamedTuple):
+    """What two results say of the same queries, in the order of the first, on the CPU."""
+
+    values: dict[str, tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]]
+    """of the numbers that both report; NaN for the same queries in both, unless one is NaN throughout"""
+    first_rank: tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
+    query_index: Int[Tensor, " queries"]
+
+
+def pair(a: RetrievalResults, b: RetrievalResults) -> Pairs:
+    """Put the queries of `b` in the order of those of `a`, by `query_index`.
+
+    Raises:
+        ValueError: other queries, another gallery, other conventions, or no number that both report.
+    """
+    _check_conventions(a, b)
+    names = [name for name in a.values if name in b.values]
+    if not names:
+        listed = (", ".join(map(repr, results.values)) for results in (a, b))
+        raise ValueError("`b` must report one of the numbers of `a`, {}; got {}.".format(*listed))
+    query_index = a.query_index.cpu()
+    order = _order(query_index, b.query_index.cpu())
+    # Of a model with embeddings that are not finite nothing is known but who the queries are.
+    is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
+    for name in (*_OF_QUERIES, *(_OF_RANKED_QUERIES if is_ranked else ())):
+        _check_same(name, getattr(a, name), getattr(b, name), order)
+    values = {name: (a.values[name].cpu(), b.values[name].cpu()[order]) for name in names}
+    if is_ranked:
+        for name, (ours, theirs) in values.items():
+            _check_valid(name, ours, theirs)
+    return Pairs(values, (a.first_rank.cpu(), b.first_rank.cpu()[order]), query_index)
+
+
+def _check_conventions(a: RetrievalResults, b: RetrievalResults) -> None:
+    our_name, their_name = (results.protocol.name.partition(" with ")[0] for results in (a, b))
+    other = "" if our_name == their_name else f"protocol {their_name!r} and not {our_name!r}, such as "
+    for part, names in (("protocol", _PROTOCOL_FIELDS), ("setup", _SETUP_FIELDS)):
+        for name in names:
+            ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
+            if ours != theirs:
+                raise ValueError(f"`b` must be evaluated as `a` was; got {other}{name}={theirs!r} and not {ours!r}.")
+
+
+def _order(ours: Int[Tensor, " ours"], theirs: Int[Tensor, " theirs"]) -> Int[Tensor, " ours"]:
+    """Where each of our queries is among theirs."""
+    if len(ours) != len(theirs):
+        raise ValueError(f"`b` must hold the queries of `a`; got {len(theirs)} queries and not {len(ours)}.")
+    (ascending, places), (others, order) = ours.sort(stable=True), theirs.sort(stable=True)
+    for one, other in zip(ascending[ascending != others].tolist(), others[ascending != others].tolist(), strict=True):
+        raise ValueError(
+            f"`b` must hold the queries of `a`; got another `query_index`, in ascending order first {other} and not"
+            f" {one}."
+        )
+    return torch.empty_like(order).scatter_(0, places, order)
+
+
+def _check_same(name: str, ours: Tensor | None, theirs: Tensor | None, order: Tensor) -> None:
+    if ours is None and theirs is None:
+        return
+    if ours is None or theirs is None:
+        raise ValueError(f"`b` must have `{name}` if and only if `a` has; got them in one of both.")
+    ours, theirs = ours.cpu(), theirs.cpu()[order]
+    for query in (ours != theirs).nonzero()[:1, 0].tolist():
+        raise ValueError(
+            f"`b` must have the `{name}` of `a`; got {theirs[query].item()} and not {ours[query].item()} for query"
+            f" {query}."
+        )
+
+
+def _check_valid(name: str, ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]) -> None:
+    for query in (ours.isnan() != theirs.isnan()).nonzero()[:1, 0].tolist():
+        raise ValueError(
+            f"`b` must have a value of {name!r} for the same queries as `a`; got {float(theirs[query])} and not"
+            f" {float(ours[query])} for query {query}."
+        )
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,19 @@ from jaxtyping import Float, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation.ground_truth import GroundTruth
-from reid_torchmetrics.functional.retrieval.evaluation.pooling import pool_queries
-from reid_torchmetrics.functional.retrieval.evaluation.problem import Embeddings, Labels, Matrix, RetrievalProblem
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import PROTOCOL_FIELDS, Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.protocols import find_protocol
-from reid_torchmetrics.functional.retrieval.evaluation.queries_in_gallery import IN_GALLERY, count_as_right, find_copies
-from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking, rank_problem
-from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
-from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
-from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
-from reid_torchmetrics.functional.retrieval.evaluation.summary import summarize
 from reid_torchmetrics.functional.retrieval.relevance import JunkPairs
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
 from reid_torchmetrics.functional.world import ALONE, warn_once
+
+from .pooling import pool_queries
+from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
+from .protocol import PROTOCOL_FIELDS, Protocol, find_protocol
+from .queries_in_gallery import IN_GALLERY, count_as_right, find_copies
+from .ranking import Ranking, rank_problem
+from .ranking_options import RankingOptions, Setup
+from .results import RetrievalResults
+from .summary import summarize
 
 _ABOUT_LABELS = ("same_camera", "cmc_same_camera", "camera_map", "search_cameras", "junk_identities")
 

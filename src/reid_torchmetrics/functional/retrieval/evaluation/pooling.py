@@ -9,8 +9,9 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation.breakdown import sums_of_groups
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, non_finite_rows
+
+from .breakdown import sums_of_groups
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,12 +14,13 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults, expect_draws
-from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
-from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.world import ALONE, World
+
+from .problem import RetrievalProblem
+from .ranking_options import RankingOptions
 
 
 @dataclass(frozen=True)

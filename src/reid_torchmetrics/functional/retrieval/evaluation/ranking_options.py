@@ -1,4 +1,9 @@
-"""What of a protocol, and of a metric's options, decides a ranking."""
+"""What of a protocol, and of a metric's options, decides a ranking.
+
+The convention of a reported number in words: the measure, the galleries that are drawn, and who is relevant.
+
+What decides the numbers of an evaluation besides its protocol.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +11,43 @@ import functools
 from dataclasses import dataclass, fields
 from typing import Any
 
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup, similarity_name
+from reid_torchmetrics.functional.retrieval.measures import parse_report
+
+from .protocol import Protocol
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How scores were made and what relevance was told from, JSON-safe."""
+
+    ties: str
+    similarity: str
+    """its name, that of a function, or "given scores" """
+    rerank: str | None = None
+    cameras: bool = False
+    """whether cameras were given; without, no camera rule drops anything"""
+    lists: bool = False
+    """whether relevance came as lists and not as labels"""
+    sequences: bool = False
+    junk_pairs: bool = False
+    multi_query: bool = False
+
+    def __str__(self) -> str:
+        """In words, without what is not there."""
+        words = [f"similarity: {self.similarity}", f"ties: {self.ties}"]
+        words += [f"re-ranked by {self.rerank}"] if self.rerank else []
+        words += ["queries pooled by identity and camera"] if self.multi_query else []
+        words += ["items of the query's sequence dropped"] if self.sequences else []
+        return "; ".join([*words, "pairs dropped by a function"] if self.junk_pairs else words)
+
+
+def similarity_name(similarity: Any) -> str:
+    """A similarity's name or, of a function, where it was defined: its address differs between processes."""
+    if isinstance(similarity, str):
+        return similarity
+    named = similarity if hasattr(similarity, "__qualname__") else type(similarity)
+    return f"{named.__module__}.{named.__qualname__}"
+
 
 _OF_RELEVANCE = (
     "same_camera",
@@ -67,3 +107,31 @@ class RankingOptions:
         values |= {field.name: getattr(self, field.name) for field in fields(self) if field.name != "protocol"}
         values["similarity"] = similarity_name(self.similarity)
         return {name: repr(value) for name, value in values.items()}
+
+
+def describe(name: str, protocol: Protocol, setup: Setup) -> str:
+    """The convention of a reported number, in words."""
+    measure, k = parse_report(name)
+    is_drawn = protocol.draws(measure)
+    words = measure.describe(protocol, k, is_drawn=is_drawn)
+    parts = [words, *_draw_in_words(protocol)] if is_drawn else [words]
+    parts += _relevance_in_words(protocol.for_cmc if measure.is_cmc else protocol, setup)
+    return "; ".join([*parts, f"queries without a positive: {protocol.empty_target_action}"])
+
+
+def _draw_in_words(protocol: Protocol) -> list[str]:
+    draw = protocol.draw
+    words = [] if draw is None or draw.shots is None else [f"expected over {draw}"]
+    return [*words, "queries weighted by their chance not to be drawn"] if protocol.queries_in_draw else words
+
+
+def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:
+    if setup.lists:
+        lists = (" and ".join(names) for names in (protocol.positive_lists, protocol.junk_lists))
+        return ["positives: {}; junk: {}".format(*lists)]
+    words = [f"same camera: {protocol.same_camera}" if setup.cameras else "no cameras"]
+    if setup.cameras and protocol.camera_map:
+        words.append("cameras taken for others: " + ", ".join(f"{one} for {two}" for one, two in protocol.camera_map))
+    if protocol.search_cameras is not None:
+        words.append("cameras searched: " + ", ".join(map(str, protocol.search_cameras)))
+    return [*words, "junk identities: " + (", ".join(map(str, protocol.junk_identities)) or "none")]

@@ -12,16 +12,6 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import Interval, bootstrap_interval
-from reid_torchmetrics.functional.retrieval.evaluation.breakdown import Breakdown, mean_by
-from reid_torchmetrics.functional.retrieval.evaluation.camera_pairs import CameraPairs, mean_by_camera_pair
-from reid_torchmetrics.functional.retrieval.evaluation.conventions import describe
-from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.rank_list_search import find_rank_lists
-from reid_torchmetrics.functional.retrieval.evaluation.rank_lists import RankLists
-from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
-from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
 from reid_torchmetrics.functional.retrieval.measures import (
     mean_over_identities,
     mean_over_queries,
@@ -31,6 +21,13 @@ from reid_torchmetrics.functional.retrieval.measures import (
 )
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
+
+from .bootstrap import Interval, bootstrap_interval
+from .breakdown import Breakdown, CameraPairs, mean_by, mean_by_camera_pair
+from .problem import RetrievalProblem
+from .protocol import Protocol
+from .rank_lists import RankLists, find_rank_lists
+from .ranking_options import RankingOptions, Setup, describe
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -15,13 +15,6 @@ import torch
 from jaxtyping import Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.evaluation.camera_pairs import CameraPairs, mean_by_camera_pair
-from reid_torchmetrics.functional.retrieval.evaluation.problem import Embeddings, Labels, RetrievalProblem
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.rank_list_search import find_rank_lists
-from reid_torchmetrics.functional.retrieval.evaluation.rank_lists import RankLists
-from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking, rank_problem
-from reid_torchmetrics.functional.retrieval.evaluation.ranking_options import RankingOptions
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from reid_torchmetrics.functional.retrieval.sharding import (
@@ -33,6 +26,13 @@ from reid_torchmetrics.functional.retrieval.sharding import (
     share_queries,
 )
 from reid_torchmetrics.functional.world import ALONE, World
+
+from .breakdown import CameraPairs, mean_by_camera_pair
+from .problem import Embeddings, Labels, RetrievalProblem
+from .protocol import Protocol
+from .rank_lists import RankLists, find_rank_lists
+from .ranking import Ranking, rank_problem
+from .ranking_options import RankingOptions
 
 
 @torch.no_grad()

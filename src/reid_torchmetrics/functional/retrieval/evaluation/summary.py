@@ -5,11 +5,6 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.evaluation.problem import RetrievalProblem
-from reid_torchmetrics.functional.retrieval.evaluation.protocol import Protocol
-from reid_torchmetrics.functional.retrieval.evaluation.ranking import Ranking
-from reid_torchmetrics.functional.retrieval.evaluation.results import RetrievalResults
-from reid_torchmetrics.functional.retrieval.evaluation.setup import Setup
 from reid_torchmetrics.functional.retrieval.measures import (
     cmc_curve,
     first_rank,
@@ -18,6 +13,12 @@ from reid_torchmetrics.functional.retrieval.measures import (
     measure_drawn,
     parse_report,
 )
+
+from .problem import RetrievalProblem
+from .protocol import Protocol
+from .ranking import Ranking
+from .ranking_options import Setup
+from .results import RetrievalResults
 
 
 def summarize(

@@ -1,13 +1,8 @@
 """From ranks to one value per query, and to means."""
 
-from reid_torchmetrics.functional.retrieval.measures.average_precision import (
-    AP_NORMALIZERS,
-    AP_RULES,
-    average_precision,
-    average_precision_at_r,
-)
-from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+from .average_precision import AP_NORMALIZERS, AP_RULES, average_precision, average_precision_at_r
+from .cmc import CMC_MODES, cmc_at, cmc_curve
+from .cutoffs import (
     PRECISION_DIVISORS,
     hit_rate_at,
     normalized_dcg,
@@ -16,23 +11,7 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_rank, inverse_negative_penalty
-from reid_torchmetrics.functional.retrieval.measures.means import (
-    EMPTY_TARGET_ACTIONS,
-    mean_over_identities,
-    mean_over_queries,
-    median_over_queries,
-)
-from reid_torchmetrics.functional.retrieval.measures.precision_recall import (
-    mean_precision_recall_curve,
-    precision_recall_curve,
-)
-from reid_torchmetrics.functional.retrieval.measures.registry import (
-    MEASURES,
-    DrawnValues,
-    Measure,
-    MeasureOptions,
-    measure,
-    measure_drawn,
-    parse_report,
-)
+from .first_and_last import first_rank, inverse_negative_penalty
+from .means import EMPTY_TARGET_ACTIONS, mean_over_identities, mean_over_queries, median_over_queries
+from .precision_recall import mean_precision_recall_curve, precision_recall_curve
+from .registry import MEASURES, DrawnValues, Measure, MeasureOptions, measure, measure_drawn, parse_report

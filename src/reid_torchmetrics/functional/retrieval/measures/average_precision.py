@@ -13,7 +13,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.measures.terms import (
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
+
+from .terms import (
     Places,
     Term,
     check_certain,
@@ -26,13 +28,7 @@ from reid_torchmetrics.functional.retrieval.measures.terms import (
     places_of,
     sum_over_positives,
 )
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import (
-    Groups,
-    LogFactorials,
-    averaged,
-    expected_in_group,
-)
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
+from .tied_groups import Groups, LogFactorials, averaged, expected_in_group
 
 MAX_INTERPOLATED = 1 << 16
 """Positives of a block of queries that hold one value for each recall."""

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import hit_rate_at
-from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_groups, first_places
-from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
-from reid_torchmetrics.functional.retrieval.measures.terms import ordinals, per_block, sum_per_query
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, chance_of_none
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks
+
+from .cutoffs import hit_rate_at
+from .first_and_last import first_groups, first_places
+from .means import mean_of_total
+from .terms import ordinals, per_block, sum_per_query
+from .tied_groups import Groups, averaged, chance_of_none
 
 _MAX_CHANCES = 1 << 20  # ranks times queries that are held at a time
 

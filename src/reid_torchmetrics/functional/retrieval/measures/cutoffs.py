@@ -15,23 +15,11 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.measures.first_and_last import (
-    first_groups,
-    first_places,
-    last_groups,
-    last_places,
-)
-from reid_torchmetrics.functional.retrieval.measures.terms import (
-    Places,
-    defined,
-    most_hits,
-    num_hits,
-    per_block,
-    sum_over_positives,
-    where_positive,
-)
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import averaged, chance_of_none, expected_reciprocal
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
+
+from .first_and_last import first_groups, first_places, last_groups, last_places
+from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives, where_positive
+from .tied_groups import averaged, chance_of_none, expected_reciprocal
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:

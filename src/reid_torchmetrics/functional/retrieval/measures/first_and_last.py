@@ -12,9 +12,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.measures.terms import where_positive
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, expected_reciprocal, groups_at
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups, in_float
+
+from .terms import where_positive
+from .tied_groups import Groups, averaged, expected_reciprocal, groups_at
 
 
 def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:

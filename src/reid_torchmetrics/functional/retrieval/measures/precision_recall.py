@@ -7,10 +7,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.measures.average_precision import MAX_INTERPOLATED, interpolated_precision
-from reid_torchmetrics.functional.retrieval.measures.means import mean_of_total
-from reid_torchmetrics.functional.retrieval.measures.terms import check_certain, places_of
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, check_ranks, unchecked_ranks
+
+from .average_precision import MAX_INTERPOLATED, interpolated_precision
+from .means import mean_of_total
+from .terms import check_certain, places_of
 
 
 def precision_recall_curve(

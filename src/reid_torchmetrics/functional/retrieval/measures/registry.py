@@ -15,18 +15,12 @@ from typing import Protocol, runtime_checkable
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision, average_precision_at_r
-from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
-    hit_rate_at,
-    normalized_dcg,
-    precision_at,
-    r_precision,
-    recall_at,
-    reciprocal_rank,
-)
-from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_rank, inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+
+from .average_precision import average_precision, average_precision_at_r
+from .cmc import cmc_at
+from .cutoffs import hit_rate_at, normalized_dcg, precision_at, r_precision, recall_at, reciprocal_rank
+from .first_and_last import first_rank, inverse_negative_penalty
 
 
 @runtime_checkable

@@ -10,8 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.measures.tied_groups import Groups, averaged, expected_in_group, groups_at
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float
+
+from .tied_groups import Groups, averaged, expected_in_group, groups_at
 
 
 class Places(NamedTuple):

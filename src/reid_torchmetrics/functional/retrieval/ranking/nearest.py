@@ -12,11 +12,12 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.sharded_listing import Listing, Part
-from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
 from reid_torchmetrics.functional.world import ALONE, World
+
+from .sharded_listing import Listing, Part
+from .tie_policies import TIE_POLICIES
 
 _LARGEST_STEP = 8  # from one wanted query to the next; those between cost less than another pass over the gallery
 

@@ -16,9 +16,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
-from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES, TiePolicy
-from reid_torchmetrics.functional.retrieval.ranking.tiles import Tiles
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.scores import (
     DEFAULT_MAX_BYTES,
@@ -28,6 +25,10 @@ from reid_torchmetrics.functional.retrieval.scores import (
     given_scores,
     score_embeddings,
 )
+
+from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
+from .tie_policies import TIE_POLICIES, TiePolicy
+from .tiles import Tiles
 
 
 @torch.no_grad()

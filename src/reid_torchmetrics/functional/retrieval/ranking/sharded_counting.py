@@ -23,18 +23,14 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
-from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks, ranks_of_entries
-from reid_torchmetrics.functional.retrieval.ranking.tie_policies import TIE_POLICIES, Positives, TiePolicy, best_first
-from reid_torchmetrics.functional.retrieval.ranking.tiles import (
-    Tiles,
-    places_of_positives,
-    positive_entries,
-    queries_per_tile,
-)
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.world import World, all_gather_values
+
+from .positive_ranks import PositiveRanks
+from .ranks import count_ranks, ranks_of_entries
+from .tie_policies import TIE_POLICIES, Positives, TiePolicy, best_first
+from .tiles import Tiles, places_of_positives, positive_entries, queries_per_tile
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 

@@ -10,10 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.ranking.counting import (
-    count_negatives,
-    negatives_before,
-)
+from .counting import count_negatives, negatives_before
 
 
 class Positives(NamedTuple):

@@ -22,10 +22,11 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking.counting import bytes_of_counting, count_true
-from reid_torchmetrics.functional.retrieval.ranking.tie_policies import Negatives, Positives, TiePolicy, best_first
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Panel, Scores, Walk, cut_in_panels, rows_with_gallery
+
+from .counting import bytes_of_counting, count_true
+from .tie_policies import Negatives, Positives, TiePolicy, best_first
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.reranking.k_reciprocal import KReciprocal
-from reid_torchmetrics.functional.retrieval.reranking.query_expansion import QueryExpansion
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Scores, score_embeddings
+
+from .k_reciprocal import KReciprocal
+from .query_expansion import QueryExpansion
 
 Rerank = KReciprocal | QueryExpansion
 

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.reranking.item_set import ItemSet
-from reid_torchmetrics.functional.retrieval.reranking.neighbors import find_neighbors
 from reid_torchmetrics.functional.retrieval.scores import (
     DEFAULT_MAX_BYTES,
     EmbeddingScores,
@@ -24,6 +22,8 @@ from reid_torchmetrics.functional.retrieval.scores import (
     check_pair,
     non_finite_rows,
 )
+
+from .neighbors import ItemSet, find_neighbors
 
 EXPANSIONS = {
     "queries": "queries by gallery items; the gallery stays as it is (Chum et al., Radenovic et al.)",

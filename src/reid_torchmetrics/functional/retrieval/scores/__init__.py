@@ -1,7 +1,7 @@
 """Similarities of embeddings, and tiles of scores on demand."""
 
-from reid_torchmetrics.functional.retrieval.scores.rows import WALK_BYTES, Rows, check_pair, non_finite_rows, promoted
-from reid_torchmetrics.functional.retrieval.scores.scores import (
+from .rows import WALK_BYTES, Rows, check_pair, non_finite_rows, promoted
+from .scores import (
     DEFAULT_MAX_BYTES,
     EmbeddingScores,
     Scores,
@@ -9,20 +9,7 @@ from reid_torchmetrics.functional.retrieval.scores.scores import (
     given_scores,
     score_dtype,
     score_embeddings,
+    score_rows,
 )
-from reid_torchmetrics.functional.retrieval.scores.sharded_scores import score_rows
-from reid_torchmetrics.functional.retrieval.scores.similarity import (
-    SIMILARITIES,
-    CustomSimilarity,
-    check_similarity,
-    gallery_statistics,
-)
-from reid_torchmetrics.functional.retrieval.scores.walk import (
-    FEWEST_ROWS,
-    Panel,
-    SharedWalk,
-    Walk,
-    bytes_of_sort,
-    cut_in_panels,
-    rows_with_gallery,
-)
+from .similarity import SIMILARITIES, CustomSimilarity, check_similarity, gallery_statistics
+from .walk import FEWEST_ROWS, Panel, SharedWalk, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery

@@ -19,8 +19,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.scores.products import BLOCK
-from reid_torchmetrics.functional.retrieval.scores.scores import Scores
+
+from .products import BLOCK
+from .scores import Scores
 
 Result = TypeVar("Result")
 

@@ -7,10 +7,11 @@ from typing import NamedTuple
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.sharding.non_finite import NUM_NUMBERS, NonFinite
-from reid_torchmetrics.functional.retrieval.sharding.repetitions import changed, check_dropped, lowest_of_each
-from reid_torchmetrics.functional.retrieval.sharding.shared_samples import HeldSamples
 from reid_torchmetrics.functional.world import World, warn_once
+
+from .repetitions import changed, check_dropped, lowest_of_each
+from .samples import NUM_NUMBERS, NonFinite
+from .shared_samples import HeldSamples
 
 
 class CountedSamples(NamedTuple):

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
-from reid_torchmetrics.functional.retrieval.sharding.samples import Samples
 from reid_torchmetrics.functional.world import World, all_gather_rows
+
+from .samples import Samples
 
 _CLOSE = 0.1  # of the norm: half precision rounds by less, and a step of training or another image changes more
 

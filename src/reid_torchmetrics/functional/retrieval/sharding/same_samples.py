@@ -21,8 +21,9 @@ from jaxtyping import Float32, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.fingerprints import mixed
-from reid_torchmetrics.functional.retrieval.sharding.samples import GALLERY, QUERY, Samples
 from reid_torchmetrics.functional.world import World, warn_once
+
+from .samples import GALLERY, QUERY, Samples
 
 _NUM_FEATURES = 8  # entries of an embedding that are looked at
 _CLOSE = 1e-2  # the same picture in another batch, perhaps in half precision

@@ -20,10 +20,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
-from reid_torchmetrics.functional.retrieval.sharding.repetitions import Numbered
-from reid_torchmetrics.functional.retrieval.sharding.same_samples import NUM_SIGNS, SameSamples
-from reid_torchmetrics.functional.retrieval.sharding.samples import GALLERY, QUERY, Samples
 from reid_torchmetrics.functional.world import DTYPES, World, all_gather_rows, differing
+
+from .repetitions import Numbered
+from .same_samples import NUM_SIGNS, SameSamples
+from .samples import GALLERY, QUERY, Samples
 
 
 class _Status(NamedTuple):

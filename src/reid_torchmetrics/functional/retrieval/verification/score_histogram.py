@@ -13,7 +13,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
-from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs
+
+from .scored_pairs import ScoredPairs
 
 
 @dataclass(frozen=True, eq=False)

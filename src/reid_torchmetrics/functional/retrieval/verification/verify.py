@@ -20,8 +20,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
-from reid_torchmetrics.functional.retrieval.verification.order_statistics import impostor_quantiles
-from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs
+
+from .scored_pairs import ScoredPairs, impostor_quantiles
 
 PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
 """the policies of `TIE_POLICIES` under which counts decide: a genuine pair is a positive, an impostor a negative"""
