@@ -23,10 +23,10 @@ from reid_torchmetrics.functional.detection import (
     match_images,
     pairwise_iou,
 )
+from reid_torchmetrics.functional.detection.evaluation.local_matches import LocalMatches
+from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import span
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionMAP
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
-from reid_torchmetrics.metrics.detection.tensor_exchange import span
 from tests.golden.coco_cases import RealProblem, val2014
 from tests.metrics.detection.detection_samples import torchmetrics_peer
 from tests.test_docs import check_number, numbers_of, tables

@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
-from reid_torchmetrics.metrics.detection import local_matches
+from reid_torchmetrics.functional.detection.evaluation import local_matches
 from tests.metrics.detection.detection_samples import fed, images
 
 NUM_IMAGES = 11

@@ -9,8 +9,8 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from reid_torchmetrics.functional.detection import CocoResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection.evaluation.results import DetectionResults
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.metrics.detection.results import DetectionResults
 from reid_torchmetrics.plot import plot_precision_recall
 
 

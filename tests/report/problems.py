@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import CocoResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval import RankLists, RetrievalResults, evaluate_scores
-from reid_torchmetrics.metrics.detection import DetectionMAP, DetectionResults
 
 SCORES = torch.tensor(
     [

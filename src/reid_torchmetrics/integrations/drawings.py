@@ -15,8 +15,9 @@ from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSamp
 from torchmetrics import MetricCollection
 
 from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
-from reid_torchmetrics.metrics.detection import DetectionMAP, DetectionResults
+from reid_torchmetrics.metrics.detection import DetectionMAP
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
 from reid_torchmetrics.plot import (
     MOST_CLASSES,

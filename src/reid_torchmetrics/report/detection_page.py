@@ -20,8 +20,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import BOX_FORMATS, ImageErrors
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS, LEAST_OVERLAP, ConfusionMatrix, ErrorBreakdown
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults, convention_of, name_of
 from reid_torchmetrics.functional.detection.evaluators import CocoResults
-from reid_torchmetrics.metrics.detection import DetectionResults, convention_of, name_of
 from reid_torchmetrics.plot import (
     MOST_CLASSES,
     Pictures,

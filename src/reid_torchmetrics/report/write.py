@@ -12,9 +12,9 @@ import torch
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._files import write_whole
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.detection.evaluators import CocoResults
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
-from reid_torchmetrics.metrics.detection import DetectionResults
 from reid_torchmetrics.plot import Pictures, check_pictures
 
 from .detection_page import Boxes, DetectionOptions, detection_page

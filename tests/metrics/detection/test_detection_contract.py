@@ -15,7 +15,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
-from reid_torchmetrics.metrics.detection.images import interleaved_numbers, number_ids
+from reid_torchmetrics.functional.detection.batches.images import interleaved_numbers, number_ids
 from tests.metrics.detection.detection_samples import fed, images, is_same
 
 OPTIONS = {"class_metrics": True, "extended_summary": True, "average": "micro"}
@@ -163,6 +163,7 @@ def test_a_metric_says_what_it_is():
         ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),
     ],
 )
+@pytest.mark.usefixtures("unannotated")
 def test_a_bad_option_is_named(options, error, message):
     with pytest.raises(error) as caught:
         DetectionMAP(**options)

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import best_confidence, pairwise_iou
+from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
+from reid_torchmetrics.functional.detection.evaluation.local_matches import LocalMatches, Matched, merge_local_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.metrics.detection.images import ImageNumbering
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, merge_local_matches
-from reid_torchmetrics.metrics.detection.match_cache import Matched
 from tests.metrics.detection.detection_samples import box, fed, images
 
 

@@ -12,9 +12,8 @@ from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import CONFUSION_RULES
-from reid_torchmetrics.metrics.detection.images import ImageNumbering
-from reid_torchmetrics.metrics.detection.local_matches import merge_local_matches
-from reid_torchmetrics.metrics.detection.match_cache import Matched
+from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
+from reid_torchmetrics.functional.detection.evaluation.local_matches import Matched, merge_local_matches
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.test_detection_results import two_images
 
@@ -269,6 +268,7 @@ def test_a_dict_of_results_goes_into_json():
     assert told["rule"] == "coco"
 
 
+@pytest.mark.usefixtures("unannotated")
 def test_names_of_classes_are_checked():
     assert DetectionMAP(class_names=["car", "bus"]).class_names == {0: "car", 1: "bus"}
     with pytest.raises(TypeError, match=r"`class_names` must be a mapping of labels .*; got str\."):

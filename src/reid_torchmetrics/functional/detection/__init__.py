@@ -42,6 +42,7 @@ from .errors import (
     merge_object_pairs,
     pair_objects,
 )
+from .evaluation import DetectionResults
 from .evaluators import (
     VOC_RULES,
     YOLO_RULES,
@@ -106,6 +107,7 @@ __all__ = [
     "ConfusionMatrix",
     "Curves",
     "DetectionCurve",
+    "DetectionResults",
     "Detections",
     "ErrorBreakdown",
     "GroundTruths",

@@ -1,4 +1,7 @@
-"""The arguments of a metric class: for those who misspell one, and as the `repr` shows them."""
+"""The arguments of a metric class: for those who misspell one, and as the `repr` shows them.
+
+Options that may be values of NumPy or PyTorch, as Python's own.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.metric import jit_distributed_available
 
@@ -61,3 +66,26 @@ def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str
     held = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
     changed = {name: value for name, (value, default) in held.items() if value != default}
     return ", ".join(f"{name}={value!r}" for name, value in {**always, **changed}.items())
+
+
+def python_bool(argument: str, value: object) -> bool:
+    """The value as Python's own bool; raise unless it is True or False, NumPy's among them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"Expected argument `{argument}` to be a boolean; got {type(value).__name__}.")  # noqa: TRY004
+    return bool(value)
+
+
+def python_numbers(values: Any) -> Any:
+    """A list of numbers with those of NumPy and 0-d tensors as Python's own; anything else as it is."""
+    if not isinstance(values, (tuple, list)):
+        return values
+    is_single = [isinstance(each, np.generic) or (isinstance(each, Tensor) and not each.ndim) for each in values]
+    return [each.item() if single else each for each, single in zip(values, is_single, strict=True)]
+
+
+def python_ints(values: Any) -> Any:
+    """As `python_numbers`, with floats that are whole numbers as ints; any other float as it is."""
+    values = python_numbers(values)
+    if not isinstance(values, (tuple, list)):
+        return values
+    return [int(each) if isinstance(each, float) and each.is_integer() else each for each in values]

@@ -15,22 +15,37 @@ from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
-from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
+from reid_torchmetrics.functional.detection.batches import (
+    STATES,
+    Batch,
+    Images,
+    ShapeType,
+    checked_iou_type,
+    pack,
+    pack_shapes,
+    shape_types,
+    table_states,
+    text_of_many,
+    text_of_warning,
+)
+from reid_torchmetrics.functional.detection.evaluation import (
+    Asked,
+    DictsOfSides,
+    ImageBoxes,
+    Matched,
+    MatchRequest,
+    Units,
+    check_asked,
+    choose_boxes,
+    gather_images,
+    listed_ids,
+    match_sharded_images,
+)
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, check_kind
+from reid_torchmetrics.functional.world import Settings
+from reid_torchmetrics.metrics.base import GrowingStates, arguments_of
 
 from .coco_files import CocoFiles
-from .gathering import gather_images, match_sharded_images
-from .image_boxes import Asked, DictsOfSides, ImageBoxes, check_asked, choose_boxes, listed_ids
-from .image_names import check_kind
-from .images import STATES, Images
-from .iou_types import ShapeType, checked_iou_type, shape_types
-from .local_matches import MatchRequest
-from .match_cache import Matched
-from .packing import Batch, pack, text_of_many
-from .shape_batches import table_states
-from .shape_packing import pack_shapes
-from .units import Units
-from .unsound_boxes import text_of_warning
 
 _NUM_LIMITS = 3
 
@@ -152,7 +167,10 @@ class BoxMetric(GrowingStates, CocoFiles):
         """What a batch adds to the states."""
         if not self._shape_types:
             return pack(preds, target, self.box_format, self.device, invalid=self.invalid, flags=self._flags)
-        has_boxes, options = "bbox" in self.iou_type, (self._shape_types, self.box_format, self.device, self._units)
+        has_boxes, options = (
+            "bbox" in self.iou_type,
+            (self._shape_types, self.box_format, self.device, self._units.note),
+        )
         return pack_shapes(preds, target, *options, has_boxes=has_boxes, invalid=self.invalid)
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:

@@ -8,14 +8,11 @@ from typing import Any
 from torchmetrics import Metric, MetricCollection
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.evaluation import Asked, DetectionResults, DictsOfSides, SingleValue, Units
+from reid_torchmetrics.functional.detection.evaluation import prefix as before
 from reid_torchmetrics.metrics.base import arguments_of
 
 from .detection_map import DetectionMAP
-from .image_boxes import Asked, DictsOfSides
-from .results import DetectionResults
-from .single_values import SingleValue
-from .single_values import prefix as before
-from .units import Units
 
 _OF_POINTS = ("precision_50", "recall_50", "f1_50")
 

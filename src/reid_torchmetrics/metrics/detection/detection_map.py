@@ -11,7 +11,19 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.batches import INVALID, defaults_of
 from reid_torchmetrics.functional.detection.curves import AP_RULES
+from reid_torchmetrics.functional.detection.evaluation import (
+    DetectionResults,
+    Matched,
+    MatchRequest,
+    Wanted,
+    chosen_value,
+    computed_values,
+    make_results,
+    named_classes,
+    prefix,
+)
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -21,19 +33,10 @@ from reid_torchmetrics.functional.detection.inputs import (
     check_area_ranges,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
-from reid_torchmetrics.metrics.base import show_arguments
+from reid_torchmetrics.metrics.base import python_bool, python_ints, python_numbers, show_arguments
 
 from .box_metric import BoxMetric
-from .class_names import named_classes
 from .coco_files import BACKENDS
-from .computed_values import Wanted, computed_values
-from .iou_types import defaults_of
-from .local_matches import MatchRequest
-from .match_cache import Matched
-from .python_values import python_bool, python_ints, python_numbers
-from .results import DetectionResults, make_results
-from .single_values import chosen_value, prefix
-from .unsound_boxes import INVALID
 
 AVERAGES = ("macro", "micro")
 _NOT_DECISIVE = {"self", "backend", "max_bytes", "kwargs"}  # arguments that do not change what `compute` gives

@@ -16,19 +16,11 @@ from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics.utilities import rank_zero_warn
 
+from reid_torchmetrics.functional.result_cache import ResultCache, drawn_number, number_of_all, version_of
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
-from reid_torchmetrics.functional.world import Alone
-from reid_torchmetrics.metrics.base import (
-    DistributedWorld,
-    ResultCache,
-    Settings,
-    drawn_number,
-    meet,
-    number_of_all,
-    version_of,
-)
+from reid_torchmetrics.functional.world import Settings, World, meet
 
 # To tell whether a function has learned, every pair of so many queries and gallery items is looked at,
 _PROBED = (64, 256)
@@ -159,7 +151,7 @@ _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "syn
 
 @torch.no_grad()
 def rank_once(
-    world: DistributedWorld | Alone,
+    world: World,
     options: RankingOptions,
     *,
     collect: Callable[[], tuple[Samples, int]],
@@ -185,7 +177,7 @@ def rank_once(
 
     def look() -> tuple[tuple[RankedSamples, KeptRanking | None], list[int]]:
         samples, time = collect()
-        members = () if isinstance(world, Alone) else world.members
+        members = world.members
         wanted = RankedSamples(samples, time, options, members)
         kept = rankings.find(wanted.states, wanted.key)
         if kept is None or not kept.result.is_for(wanted):
@@ -206,7 +198,7 @@ def rank_once(
 
 
 def meet_samples(
-    world: DistributedWorld | Alone,
+    world: World,
     *,
     collect: Callable[[], tuple[Samples, int]],
     describe: Callable[[], Settings],

@@ -1,4 +1,7 @@
-"""Results of a detection in words, tables and dicts that go into JSON."""
+"""Results of a detection in words, tables and dicts that go into JSON.
+
+Names of classes by label.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,35 @@ from reid_torchmetrics.functional.detection.evaluators import ClassAverages
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .class_names import name_of
+
+def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict[int, str]:
+    """Names by label; those of a list belong to 0, 1, 2 and so on.
+
+    Raises:
+        TypeError: it is neither, or has something else than names by ints.
+        ValueError: two classes have one name, so that it says nothing.
+    """
+    if class_names is None:
+        return {}
+    if isinstance(class_names, str) or not isinstance(class_names, (Mapping, Sequence)):
+        came = type(class_names).__name__
+        raise TypeError(f"`class_names` must be a mapping of labels to names or a sequence of names; got {came}.")
+    named = dict(class_names if isinstance(class_names, Mapping) else enumerate(class_names))
+    for label, name in named.items():
+        if isinstance(label, bool) or not isinstance(label, int) or not isinstance(name, str):
+            raise TypeError(f"`class_names` must have ints as labels and strings as names; got {label!r}: {name!r}.")
+    seen: set[str] = set()
+    for name in named.values():
+        if name in seen:
+            raise ValueError(f"`class_names` must give every class a name of its own; got {name!r} twice.")
+        seen.add(name)
+    return named
+
+
+def name_of(label: int, class_names: Mapping[int, str]) -> str:
+    """The name of a class, or words with its label."""
+    return class_names.get(label, f"class {label}")
+
 
 _COUNTS = ("ground truths", "detections")
 _MOST_CHARACTERS = 40  # of a name in a table
@@ -119,7 +150,7 @@ def names_of(labels: Sequence[int], class_names: Mapping[int, str], *, is_micro:
 
 def class_numbers(
     averages: ClassAverages, matches: Matches, names: Sequence[str], threshold: int
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, float | int]]:
     """Numbers of each class by name, in the first area range; F1 under one threshold of overlap."""
     grid, best = averages.grid, best_f1(matches)
     precision = averages.average_precision[grid.official_limit][0]  # [thresholds, classes]
@@ -137,7 +168,7 @@ def class_numbers(
     return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}
 
 
-def table(numbers: Mapping[str, Mapping[str, float]]) -> str:
+def table(numbers: Mapping[str, Mapping[str, float | int]]) -> str:
     """Aligned columns, one row a class; a dash where a number is undefined."""
     if not numbers:
         return "no classes"

@@ -1,24 +1,83 @@
 """The matches that a metric needs, and those of the images of one process: without the boxes.
 
 They are sent as a list of tensors, in the order of the fields of `LocalMatches` and `Matches`.
+
+One matching for all metrics that hold the same images, and what was computed of it.
+
+The overlaps of all boxes of an image and class, for the `ious` of the extended summary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import islice
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice, product
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images, NumberedImages
 from reid_torchmetrics.functional.detection.errors import ObjectPairs, merge_object_pairs, pair_objects
-from reid_torchmetrics.functional.detection.inputs import CocoGrid, distinct_labels
-from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid, merge_matches
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, average_matches
+from reid_torchmetrics.functional.detection.inputs import (
+    CocoGrid,
+    Detections,
+    GroundTruths,
+    distinct_labels,
+    place_of_labels,
+)
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, match_on_grid, merge_matches
+from reid_torchmetrics.functional.result_cache import ResultCache
 
-from .images import Images, NumberedImages
-from .iou_matrices import Overlaps
+Group = tuple[int | str, int]
+"""image, by number or name, and class"""
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Intersection over union of every detection with every ground truth of its image and class."""
+
+    groups: Tensor
+    """number of the image, label, number of detections, number of ground truths: int64 [groups, 4]"""
+    values: Tensor
+    """float32, group after group, and in a group ground truth after ground truth"""
+
+    @classmethod
+    def of(cls, detections: Detections, ground_truths: GroundTruths, *, most: int, max_bytes: int) -> Overlaps:
+        """Of the `most` detections with the highest scores in each image and class."""
+        # Every pair overlaps by at least 0, so the pairs of a group are a whole matrix, ground truth by ground truth.
+        pairs = find_pairs(detections, ground_truths, at_least=0.0, most=most, max_bytes=max_bytes)
+        classes = distinct_labels(detections.labels, ground_truths.labels)
+        keys = [
+            side.images.long() * len(classes) + place_of_labels(side.labels, classes)
+            for side in (detections, ground_truths)
+        ]
+        groups, place = torch.cat(keys).unique(return_inverse=True)
+        found, true = (each.bincount(minlength=len(groups)) for each in place.split([len(key) for key in keys]))
+        size = max(len(classes), 1)
+        columns = [groups // size, classes[groups % size], found.clamp(max=most), true]
+        return cls(torch.stack(columns, 1), pairs.iou.float())
+
+    @staticmethod
+    def matrices(parts: Sequence[Overlaps], called: Sequence[int | str], classes: Tensor) -> dict[Group, Tensor]:
+        """A matrix [detections, ground truths] for every image and class, detections by descending score.
+
+        Args:
+            parts: of all processes.
+            called: what each image is called.
+            classes: all labels.
+        """
+        none = parts[0].values[:0].view(0, 0)
+        found = dict.fromkeys(product(called, classes.tolist()), none)
+        for part in parts:
+            groups = part.groups.tolist()
+            blocks = part.values.split([num_found * num_true for _, _, num_found, num_true in groups])
+            for (image, label, num_found, num_true), block in zip(groups, blocks, strict=True):
+                found[called[image], label] = block.view(num_true, num_found).T
+        return found
+
 
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are sent with their origins only: else nothing reads them
 
@@ -181,3 +240,42 @@ def _in_images(matches: Matches, images: Images) -> Matches:
     """The same with rows that are counted in each image, of detections and of ground truths."""
     rows = [segments.runs(0, counts)[1] for counts in (images.detection_counts, images.ground_truth_counts)]
     return matches.with_rows(*rows)
+
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The matches of the images of all processes; nobody writes to them."""
+
+    request: MatchRequest
+    found: LocalMatches
+    numbering: ImageNumbering | None = None
+    """where it is asked for: that of all but plain requests"""
+    _known: dict[Hashable, Any] = field(default_factory=dict)
+
+    def averages(self, rule: str, number: int = 0) -> ClassAverages:
+        """Of the matches of a number."""
+        return self.once(_averages, rule, number)
+
+    def once(
+        self,
+        compute: Callable[Concatenate[Matched, Arguments], Result],
+        *args: Arguments.args,
+        **options: Arguments.kwargs,
+    ) -> Result:
+        """What a function that reads nothing but its arguments gives of these matches; it is computed once."""
+        name = (compute, args, *sorted(options.items()))
+        if name not in self._known:
+            self._known[name] = compute(self, *args, **options)
+        known: Result = self._known[name]
+        return known
+
+
+def _averages(matched: Matched, rule: str, number: int) -> ClassAverages:
+    return average_matches(matched.found.matches[number], matched.request.grid, rule=rule)
+
+
+matchings: ResultCache[Matched] = ResultCache("detection_counts")

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
+from reid_torchmetrics.functional.detection.batches import ImageNumbering
 from reid_torchmetrics.functional.detection.curves import (
     ImageErrors,
     OperatingPoints,
@@ -27,6 +28,7 @@ from reid_torchmetrics.functional.detection.errors import (
     confusion_matrix,
     error_breakdown,
 )
+from reid_torchmetrics.functional.detection.evaluation import result_text
 from reid_torchmetrics.functional.detection.evaluators import (
     ClassAverages,
     CocoResults,
@@ -35,12 +37,9 @@ from reid_torchmetrics.functional.detection.evaluators import (
 )
 from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.metrics.detection import result_text
 
-from .image_boxes import Asked, DictsOfSides, ImageBoxes, check_asked, choose_boxes
-from .images import ImageNumbering
+from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, check_asked, choose_boxes, list_matches
 from .local_matches import LocalMatches
-from .matched_detections import MatchedDetections, list_matches
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class DetectionResults:
         """
         return result_text.table(self.class_numbers(iou_threshold=iou_threshold))
 
-    def class_numbers(self, *, iou_threshold: float = 0.5) -> dict[str, dict[str, float]]:
+    def class_numbers(self, *, iou_threshold: float = 0.5) -> dict[str, dict[str, float | int]]:
         """The numbers of each class by its name: ground truths, detections, average precision and recall, best F1.
 
         Undefined ones are NaN. Under "micro" all labels are one class.
