@@ -19,7 +19,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection import (
     CocoGrid,
-    CocoResults,
+    DetectionResults,
     Detections,
     GroundTruths,
     Matches,
@@ -74,7 +74,7 @@ class Problem:
     """every area is that of the box"""
     dtype: torch.dtype = torch.float64
 
-    def evaluated(self, **options: object) -> CocoResults:
+    def evaluated(self, **options: object) -> DetectionResults:
         return coco_evaluate(*self.tensors, **(self.options | options))
 
     def matched(self, **options: object) -> Matches:

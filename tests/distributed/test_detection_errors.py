@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection.evaluation import local_matches, sharded_images, tensor_exchange
+from reid_torchmetrics.functional.detection.matching import matching
 from reid_torchmetrics.metrics.base.process_group import DistributedWorld
 from reid_torchmetrics.metrics.detection import box_metric
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
@@ -17,11 +18,11 @@ from tests.metrics.detection.detection_samples import fed
 PLACES = {
     "joining": functools.partial(out_of_memory, box_metric.Images, "joined"),
     "numbering": functools.partial(out_of_memory, sharded_images.ImageNumbering, "number"),
-    "matching": functools.partial(out_of_memory, local_matches, "match_on_grid"),
+    "matching": functools.partial(out_of_memory, matching, "_match"),
     "packing": functools.partial(out_of_memory, tensor_exchange, "_to_bits"),
     "unpacking": functools.partial(out_of_memory, tensor_exchange, "_from_bits"),
     "merging": functools.partial(out_of_memory, local_matches, "merge_matches"),
-    "averaging": functools.partial(out_of_memory, local_matches, "average_matches"),
+    "averaging": functools.partial(out_of_memory, local_matches, "_averages"),
 }
 
 

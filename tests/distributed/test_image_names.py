@@ -38,7 +38,7 @@ def together(metrics: list, ask) -> list:
 
 
 def results_of(metric: DetectionMAP):
-    return metric._results(metric._match(replace(metric._plain_request(), with_origins=True)))
+    return metric._results(metric._match(replace(metric._request(), with_origins=True)))
 
 
 def dealt(seen, order: list[list[int]], make=DetectionMAP) -> list:
@@ -117,7 +117,7 @@ def test_names_on_some_processes_and_numbers_on_others_are_an_error_on_all(batch
 
     def ask(metric: DetectionMAP) -> str:
         with pytest.raises(DistributedMetricError, match=f"^{re.escape(text)}$"):
-            metric._match(metric._plain_request())
+            metric._match(metric._request())
         return "refused"
 
     assert together(metrics, ask) == ["refused"] * len(metrics)

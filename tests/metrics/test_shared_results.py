@@ -93,7 +93,7 @@ OPTIONS = {
         "extended_summary": [True],
         "average": ["micro"],
         "area_ranges": [{"all": (0.0, 1e10), "little": (0.0, 900.0)}],
-        "interpolation": ["voc"],
+        "rule": ["voc"],
         "metric": ["map_50", "f1_50", "recall_75", "map/1"],
         "confidence": [0.3, 0.6],
         "sigmas": [[0.05] * 17],

@@ -12,6 +12,7 @@ from lightning.pytorch.loggers import CSVLogger
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
 from reid_torchmetrics.functional.detection.evaluation import local_matches
+from reid_torchmetrics.functional.detection.matching import matching
 from tests.metrics.detection.detection_samples import fed, images
 
 GIVEN = images(61, 10, with_ids=True)
@@ -20,8 +21,8 @@ GIVEN = images(61, 10, with_ids=True)
 @pytest.fixture(autouse=True)
 def num_matchings(monkeypatch, nothing_kept):
     """Counts the matchings of a test, which begins with none remembered."""
-    counter = mock.Mock(wraps=local_matches.match_on_grid)
-    monkeypatch.setattr(local_matches, "match_on_grid", counter)
+    counter = mock.Mock(wraps=matching._match)
+    monkeypatch.setattr(matching, "_match", counter)
     return counter
 
 
@@ -37,12 +38,12 @@ def test_a_collection_matches_once(num_matchings):
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_metrics_that_are_fed_the_same_batches_match_once(num_matchings, size):
-    metrics = [DetectionMAP(), DetectionMAP(metric="map_50"), DetectionMAP(interpolation="voc"), DetectionMetrics()]
+    metrics = [DetectionMAP(), DetectionMAP(metric="map_50"), DetectionMAP(rule="voc"), DetectionMetrics()]
     values = [fed(metric, *GIVEN, size=size).compute() for metric in metrics]
     assert num_matchings.call_count == 1
     num_matchings.reset_mock()
     local_matches.matchings.clear()
-    assert values[2]["map"] == fed(DetectionMAP(metric="map", interpolation="voc"), *GIVEN, size=size).compute()
+    assert values[2]["map"] == fed(DetectionMAP(metric="map", rule="voc"), *GIVEN, size=size).compute()
     assert num_matchings.call_count == 1
 
 

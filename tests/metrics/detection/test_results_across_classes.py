@@ -69,9 +69,9 @@ def test_kinds_of_errors_are_told_with_what_they_cost():
 
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
-@pytest.mark.parametrize("interpolation", ["coco", "voc"])
-def test_average_precision_of_the_breakdown_is_that_of_the_metric(interpolation, average):
-    metric = fed(DetectionMAP(interpolation=interpolation, average=average), *images(46, 20))
+@pytest.mark.parametrize("rule", ["coco", "voc"])
+def test_average_precision_of_the_breakdown_is_that_of_the_metric(rule, average):
+    metric = fed(DetectionMAP(rule=rule, average=average), *images(46, 20))
     results = metric.results(across_classes=True)
     for iou_threshold, name in ((0.5, "map_50"), (0.75, "map_75")):
         told = results.error_breakdown(iou_threshold=iou_threshold)
@@ -163,7 +163,7 @@ def test_results_of_no_images_are_empty():
 def test_the_processes_tell_each_other_which_boxes_overlap():
     preds, target = images(44, 9, with_ids=True)
     metric = DetectionMAP()
-    request = replace(metric._plain_request(), with_origins=True, across_classes=True)
+    request = replace(metric._request(), with_origins=True, across_classes=True)
     held = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
     ids = torch.cat([each.image_ids for each in held])
     numbering = ImageNumbering([len(each) for each in held], ids, lambda: ids)

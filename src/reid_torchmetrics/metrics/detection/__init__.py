@@ -1,5 +1,6 @@
 """Detection metrics."""
 
+from .box_metric import BoxMetric
 from .collection import DetectionMetrics
 from .detection_map import DetectionMAP
-from .evaluator_metric import YOLO_MATCHINGS, VocMAP, YoloMAP
+from .evaluator_metric import VocMAP, YoloMAP

@@ -1,65 +1,28 @@
-"""Metrics of evaluators that know neither area ranges nor limits of detections: Pascal VOC and the YOLO family.
-
-Detection: mean average precision of boxes as Pascal VOC has it.
-
-Detection: mean average precision of boxes as the YOLO family has it.
-"""
+"""Metrics of evaluators without area ranges and limits of detections: Pascal VOC and the YOLO family."""
 
 from __future__ import annotations
 
-import inspect
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.batches import INVALID, NumberedImages
-from reid_torchmetrics.functional.detection.curves import RankedDetections
-from reid_torchmetrics.functional.detection.evaluation import Matched, MatchRequest, name_and_label
-from reid_torchmetrics.functional.detection.evaluators import (
-    VOC_RULES,
-    YOLO_RULES,
-    VocResults,
-    YoloResults,
-    match_greedily,
-    voc_results,
-    yolo_results,
+from reid_torchmetrics.functional.detection.evaluation import (
+    YOLO_MATCHINGS,
+    Matched,
+    MatchRequest,
+    SingleValue,
+    names_of_values,
 )
-from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS, CocoGrid
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_best_of_all
-from reid_torchmetrics.metrics.base import python_bool, show_arguments
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
+from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
+from reid_torchmetrics.metrics.base import show_arguments
 
 from .box_metric import BoxMetric
 
-_NOT_DECISIVE = {"self", "max_bytes", "kwargs"}
-"""arguments that do not change what `compute` gives"""
-_WITH_THRESHOLD = {"map_50": 0.5, "map_75": 0.75}
-
-
-@dataclass(frozen=True)
-class EvaluatorRequest(MatchRequest):
-    """Matches that are made in another way than COCO's."""
-
-    matching: Callable[..., Matches] | None = None
-    """of detections and ground truths, with the options of `match_best_of_all` but for its claim"""
-    with_difficult: bool = False
-    """whether ground truths may be difficult"""
-
-    def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
-        assert self.matching is not None  # noqa: S101 - for the type checker: it has a default for those before it
-        difficult = {"is_difficult": numbered.images.ground_truth_difficult} if self.with_difficult else {}
-        return self.matching(
-            *numbered.boxes(one_class=micro),
-            iou_thresholds=self.grid.iou_thresholds,
-            keep_ground_truths=self.with_origins,
-            max_bytes=self.max_bytes,
-            **difficult,
-        )
+_SELDOM = ("class_names", "invalid", "max_bytes")  # that the `repr` shows where they are not the default
 
 
 class EvaluatorMetric(BoxMetric):
@@ -73,31 +36,29 @@ class EvaluatorMetric(BoxMetric):
         box_format: str,
         iou_thresholds: Sequence[float],
         *,
-        class_metrics: bool,
+        evaluator: str,
+        rule: str | None,
+        confidence: float | None,
         metric: str | None,
-        invalid: str,
-        max_bytes: int,
         **kwargs: Any,
     ) -> None:
         super().__init__(box_format, None, **kwargs)
-        _checks.one_of("invalid", invalid, INVALID)
         _checks.fractions("iou_thresholds", iou_thresholds)
-        _checks.positive_int("max_bytes", max_bytes)
-        self.iou_thresholds, self.invalid, self.max_bytes = [*iou_thresholds], invalid, max_bytes
-        self.class_metrics = python_bool("class_metrics", class_metrics)
+        self.iou_thresholds, self._evaluator = [*iou_thresholds], evaluator
+        self.rule, confidence = EVALUATORS[evaluator].checked(rule, confidence)
+        if EVALUATORS[evaluator].reports_confidence:
+            self.confidence = confidence
         self.metric = metric
-        self._single = None if metric is None else name_and_label(metric, self.VALUES)
+        self._single = None if metric is None else SingleValue.parsed(metric, names_of_values(self.VALUES))
 
-    @abstractmethod
-    def _class_values(self, matches: Matches) -> tuple[Tensor, dict[str, Tensor]]:
-        """Labels, and the numbers of each by name, float64; NaN where a class has no ground truths."""
+    def _request(self, iou_type: str | None = None) -> MatchRequest:
+        evaluator = EVALUATORS[self._evaluator]
+        grid, options = evaluator.grid(tuple(self.iou_thresholds)), self._options()
+        return MatchRequest(grid, (False,), self.max_bytes, self.box_format, evaluator=evaluator, options=options)
 
-    def _request(self, matching: Callable[..., Matches], *, with_difficult: bool = False) -> EvaluatorRequest:
-        """Matches of all labels by themselves, in one area range that holds everything."""
-        grid = CocoGrid(tuple(self.iou_thresholds), (0.0,), (1,), {"all": (0.0, float("inf"))})
-        return EvaluatorRequest(
-            grid, (False,), self.max_bytes, self.box_format, matching=matching, with_difficult=with_difficult
-        )
+    def _options(self) -> tuple[tuple[str, Any], ...]:
+        """The options of the evaluator's matching."""
+        return ()
 
     def compute(self) -> dict[str, Tensor] | Tensor:
         """The numbers, float32; -1 where there is no ground truth to average over.
@@ -110,55 +71,25 @@ class EvaluatorMetric(BoxMetric):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric.
         """
-        return self._by_workers(lambda: self._value(self._match(self._match_request())))
+        return self._by_workers(lambda: self._value(self._match(self._request())))
 
     def _value(self, matched: Matched) -> dict[str, Tensor] | Tensor:
-        classes, values = self._class_values(matched.found.matches[0])
+        confidence = vars(self).get("confidence")
         if self._single is not None:
-            name, label = self._single
-            return self._rounded(_mean(values[name] if label is None else values[name][classes == label]))
-        found = {name: self._rounded(_mean(each)) for name, each in values.items()}
+            return self._rounded(self._single.of(matched, rule=self.rule, confidence=confidence))
+        averages = matched.averages(self.rule, confidence=confidence)
+        values = {name: self._rounded(value) for name, value in averages.summary().items()}
         if self.class_metrics:
-            found |= {f"{name}_per_class": self._rounded(each.nan_to_num(-1.0)) for name, each in values.items()}
-            found["classes"] = classes.to(self.device)
-        return found
-
-    def _rounded(self, values: Tensor) -> Tensor:
-        return values.to(self.device, torch.float32)
-
-    def _precision_at(self, average_precision: Tensor) -> dict[str, Tensor]:
-        """`map` and its like of each class, from average precisions [thresholds, classes]."""
-        thresholds, undefined = self.iou_thresholds, torch.full_like(average_precision[0], torch.nan)
-        found = {"map": average_precision.mean(0)}
-        for name, at in _WITH_THRESHOLD.items():
-            found[name] = average_precision[thresholds.index(at)] if at in thresholds else undefined
-        return found
-
-    def _with_origins(self) -> tuple[Matches, Callable[[RankedDetections], RankedDetections]]:
-        """Matches whose rows are counted in each image, and what gives images their ids; all processes must ask."""
-        with self._synced():
-            matched = self._match(replace(self._match_request(), with_origins=True))
-        return matched.found.matches[0], lambda ranked: _with_ids(matched, ranked)
+            of_classes, has_row = averages.of_classes(), averages.classes == averages.classes
+            if not EVALUATORS[self._evaluator].lists_all_classes:
+                has_row = matched.found.matches[0].num_positives[0] > 0
+            for name in self.VALUES:
+                values[f"{name}_per_class"] = self._rounded(of_classes[name][has_row].nan_to_num(-1.0))
+            values["classes"] = averages.classes[has_row].to(self.device)
+        return values
 
     def _log_instead(self) -> str | None:
         return f'{type(self).__name__}(metric="map")' if self.metric is None else None
-
-    def _option_texts(self) -> dict[str, str]:
-        """The options that decide the value, as texts that are the same on all processes."""
-        return {name: repr(getattr(self, name)) for name in self._arguments() if name not in _NOT_DECISIVE}
-
-    def _arguments(self) -> dict[str, Any]:
-        """The names of the arguments, and their defaults."""
-        parameters = inspect.signature(type(self).__init__).parameters.items()
-        return {name: each.default for name, each in parameters if name not in ("self", "kwargs")}
-
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot the values that are one number, or several results over time; see `torchmetrics.Metric`.
-
-        Needs matplotlib.
-        """
-        val = self.compute() if val is None else val
-        return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
 
     def _numbers(self, value: Any) -> Any:
         return {name: value[name] for name in self.VALUES} if isinstance(value, dict) else value
@@ -166,22 +97,9 @@ class EvaluatorMetric(BoxMetric):
     def extra_repr(self) -> str:
         """The options that decide the value."""
         always = self._arguments()
-        seldom = {name: always.pop(name) for name in ("invalid", "max_bytes")}
+        seldom = {name: always.pop(name) for name in _SELDOM}
+        seldom["class_names"] = {}
         return show_arguments(self, {name: getattr(self, name) for name in always}, seldom)
-
-
-def _mean(values: Tensor) -> Tensor:
-    return values.nanmean().nan_to_num(-1.0)
-
-
-def _with_ids(matched: Matched, ranked: RankedDetections) -> RankedDetections:
-    assert matched.numbering is not None  # noqa: S101 - the request is not plain
-    assert ranked.image is not None  # noqa: S101 - matches know their images
-    ids = matched.numbering.ids_by_number.to(ranked.image.device)
-    return replace(ranked, image=ids[ranked.image], image_names=matched.numbering.names)
-
-
-_MATCHINGS = {pixels: partial(match_best_of_all, claim="voc", whole_pixels=pixels) for pixels in (False, True)}
 
 
 class VocMAP(EvaluatorMetric):
@@ -197,6 +115,7 @@ class VocMAP(EvaluatorMetric):
         whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations; False
             for boxes that end between pixels.
         class_metrics: also give the values of each class.
+        class_names: names of the classes by label, for the keys, tables and pictures of `results`.
         metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
             then all that `compute` gives, a tensor that `LightningModule.log` takes.
         invalid: what becomes of detected boxes that are not finite or of negative size, see `DetectionMAP`; without
@@ -230,6 +149,7 @@ class VocMAP(EvaluatorMetric):
         rule: str = "voc",
         whole_pixels: bool = True,
         class_metrics: bool = False,
+        class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
         invalid: str = "count",
         max_bytes: int = DEFAULT_MAX_BYTES,
@@ -238,49 +158,21 @@ class VocMAP(EvaluatorMetric):
         super().__init__(
             box_format,
             iou_thresholds,
-            class_metrics=class_metrics,
+            evaluator="voc",
+            rule=rule,
+            confidence=None,
             metric=metric,
+            class_metrics=class_metrics,
+            class_names=class_names,
             invalid=invalid,
             max_bytes=max_bytes,
             **kwargs,
         )
-        _checks.one_of("rule", rule, VOC_RULES)
         _checks.boolean("whole_pixels", whole_pixels)
-        self.rule, self.whole_pixels = rule, bool(whole_pixels)
-        self._add_growing_state("ground_truth_difficult", torch.empty(0, dtype=torch.bool, device="cpu"))
+        self.whole_pixels = bool(whole_pixels)
 
-    def _match_request(self) -> EvaluatorRequest:
-        return self._request(_MATCHINGS[self.whole_pixels], with_difficult=True)
-
-    def _class_values(self, matches: Matches) -> tuple[Tensor, dict[str, Tensor]]:
-        results = voc_results(matches, rule=self.rule)
-        return results.classes, self._precision_at(results.average_precision)
-
-    def results(self) -> VocResults:
-        """Everything in float64: average precisions, and every detection with what it was found to be.
-
-        The same on all processes; all must ask. `ranked.of_class(label)` is the curve of a class, to be printed or
-        drawn.
-        """
-        matches, with_ids = self._with_origins()
-        results = voc_results(matches, rule=self.rule)
-        return replace(results, ranked=with_ids(results.ranked))
-
-
-class _Family(NamedTuple):
-    match: Callable[..., Matches]
-    rule: str
-    """of average precision, by default"""
-    confidence: float | None
-    """where precision, recall and F1 are taken by default, or None for the best, see `yolo_average_precision`"""
-
-
-YOLO_MATCHINGS: dict[str, _Family] = {
-    "ultralytics": _Family(match_greedily, "ultralytics", None),
-    "scaled_yolov4": _Family(partial(match_best_of_all, claim="scaled_yolov4"), "yolo", 0.1),
-    "yolov4": _Family(partial(match_best_of_all, claim="yolov4"), "yolo", 0.1),
-}
-"""How detections are matched, see `YoloMAP`."""
+    def _options(self) -> tuple[tuple[str, Any], ...]:
+        return (("whole_pixels", self.whole_pixels),)
 
 
 class YoloMAP(EvaluatorMetric):
@@ -302,6 +194,7 @@ class YoloMAP(EvaluatorMetric):
         confidence: where precision, recall and F1 are taken, on lines between detections; None with the first matching
             for the one where the smoothed mean of F1 is highest, as Ultralytics does, and for 0.1 with the others.
         class_metrics: also give the values of each class that has ground truths.
+        class_names: names of the classes by label, for the keys, tables and pictures of `results`.
         metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
             then all that `compute` gives, a tensor that `LightningModule.log` takes.
         invalid: what becomes of detected boxes that are not finite or of negative size, see `DetectionMAP`; without
@@ -335,44 +228,24 @@ class YoloMAP(EvaluatorMetric):
         rule: str | None = None,
         confidence: float | None = None,
         class_metrics: bool = False,
+        class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
         invalid: str = "count",
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
+        _checks.one_of("matching", matching, YOLO_MATCHINGS)
         super().__init__(
             box_format,
             iou_thresholds,
-            class_metrics=class_metrics,
+            evaluator=matching,
+            rule=rule,
+            confidence=confidence,
             metric=metric,
+            class_metrics=class_metrics,
+            class_names=class_names,
             invalid=invalid,
             max_bytes=max_bytes,
             **kwargs,
         )
-        _checks.one_of("matching", matching, YOLO_MATCHINGS)
-        family = YOLO_MATCHINGS[matching]
-        rule = family.rule if rule is None else rule
-        _checks.one_of("rule", rule, YOLO_RULES)
-        if confidence is None:
-            confidence = family.confidence
-        else:
-            _checks.number("confidence", confidence)
-        self.matching, self.rule, self.confidence = matching, rule, confidence
-
-    def _match_request(self) -> EvaluatorRequest:
-        return self._request(YOLO_MATCHINGS[self.matching].match)
-
-    def _class_values(self, matches: Matches) -> tuple[Tensor, dict[str, Tensor]]:
-        found = yolo_results(matches, rule=self.rule, confidence=self.confidence)
-        at_confidence = {"precision": found.precision, "recall": found.recall, "f1": found.f1}
-        return found.classes, self._precision_at(found.average_precision) | at_confidence
-
-    def results(self) -> YoloResults:
-        """Everything in float64: average precisions, and every detection with what it was found to be.
-
-        The same on all processes; all must ask. `ranked.of_class(label)` is the curve of a class, to be printed or
-        drawn.
-        """
-        matches, with_ids = self._with_origins()
-        found = yolo_results(matches, rule=self.rule, confidence=self.confidence)
-        return found._replace(ranked=with_ids(found.ranked))
+        self.matching = matching

@@ -182,6 +182,11 @@ STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in field
 """the states of the metric without rows: what `Images` joins"""
 
 
+def empty_states(iou_types: Sequence[str], flags: Sequence[str]) -> dict[str, Tensor]:
+    """All states without rows: those of boxes, of other shapes, and of more flags of ground truths."""
+    return STATES | table_states(iou_types) | {f"ground_truth_{flag}": _FLAGS["empty"] for flag in flags}
+
+
 def _tables(states: Mapping[str, list[Tensor]], device: torch.device) -> dict[str, Table]:
     names = [name.removesuffix("_overlaps") for name in states if name.endswith("_overlaps")]
     empty = table_states(names)

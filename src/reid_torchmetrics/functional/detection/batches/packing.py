@@ -31,6 +31,7 @@ _MANY_IMAGES = 1 << 8  # whose columns are worth being joined by several threads
 Dicts = Sequence[Mapping[str, Any]]
 
 
+Note = Callable[[ShapeBatch, Mapping[str, Tensor]], None]
 Join = Callable[[], "Tensor | None"]
 Share = Callable[[list[Join]], "list[Tensor | None]"]
 """how the columns of a batch are joined"""
@@ -254,29 +255,33 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     return {"image_ids": torch.cat(tensors).to(device, torch.int64, non_blocking=True)}
 
 
-def pack_shapes(
+def pack_images(
     preds: Dicts,
     target: Dicts,
     types: Mapping[str, ShapeType],
     box_format: str,
     device: torch.device,
-    note: Callable[[ShapeBatch, Mapping[str, Tensor]], None],
     *,
     has_boxes: bool,
     invalid: str,
+    flags: Sequence[str] = (),
+    note: Note | None = None,
 ) -> Batch:
-    """Check a batch of images with shapes and pack it; see `pack`.
+    """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
 
     Args:
         preds: as `update` takes them.
         target: as `update` takes them.
-        types: of the shapes.
+        types: of the shapes; none for boxes alone.
         box_format: how boxes are given.
         device: where the states of a batch without boxes are to be.
-        note: is shown the shapes, and the states of their boxes.
         has_boxes: whether boxes are evaluated, too.
         invalid: one of `INVALID`.
+        flags: more keys of `target`, see `pack`.
+        note: is shown the shapes, and the states of their boxes.
     """
+    if not types:
+        return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
     num_dropped, left = 0, "raise" if invalid == "drop" else invalid
     if invalid == "drop":
         preds, target, num_dropped = without_unsound_objects(
@@ -286,7 +291,8 @@ def pack_shapes(
     if not has_boxes:
         shapes = shapes.with_boxes()
     batch = pack(shapes.preds, shapes.target, box_format, device, invalid=left)
-    note(shapes, batch.states)
+    if note is not None:
+        note(shapes, batch.states)
     # Boxes that hold invalid shapes are among them.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
     states = batch.states | shapes.states(batch.states)

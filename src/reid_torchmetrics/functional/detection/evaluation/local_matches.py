@@ -20,7 +20,7 @@ from torch import Tensor
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images, NumberedImages
 from reid_torchmetrics.functional.detection.errors import ObjectPairs, merge_object_pairs, pair_objects
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, average_matches
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator
 from reid_torchmetrics.functional.detection.inputs import (
     CocoGrid,
     Detections,
@@ -28,7 +28,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     place_of_labels,
 )
-from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, match_on_grid, merge_matches
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, merge_matches, with_edges
 from reid_torchmetrics.functional.result_cache import ResultCache
 
 Group = tuple[int | str, int]
@@ -153,6 +153,9 @@ class MatchRequest:
     max_bytes: int
     box_format: str
     """how the boxes of the images are given"""
+    evaluator: Evaluator = EVALUATORS["coco"]
+    options: tuple[tuple[str, Any], ...] = ()
+    """of the evaluator's matching, by name"""
     iou_type: str = "bbox"
     with_overlaps: bool = False
     """whether the overlaps of the first matches are wanted"""
@@ -188,14 +191,17 @@ class MatchRequest:
         return LocalMatches(labels, matches, overlaps, labels_of_rows, self._images_of_positives(numbered), objects)
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
-        boxes = numbered.boxes(one_class=micro, iou_type=self.iou_type)
-        return match_on_grid(*boxes, self.grid, keep_ground_truths=self.with_origins, max_bytes=self.max_bytes)
+        boxes, options = numbered.boxes(one_class=micro, iou_type=self.iou_type), dict(self.options)
+        if self.evaluator.knows_difficult:
+            options["is_difficult"] = numbered.images.ground_truth_difficult
+        options |= {"keep_ground_truths": self.with_origins, "max_bytes": self.max_bytes}
+        return self.evaluator.match(*boxes, self.grid, **options)
 
     def _objects(self, numbered: NumberedImages, matches: Matches) -> ObjectPairs:
         detections, ground_truths = numbered.boxes(one_class=False, iou_type=self.iou_type)
-        area_range = next(iter(self.grid.area_ranges.values()))
         kept = detections.at(matches.rows.sort().values)
-        return pair_objects(kept, ground_truths, area_range=area_range, max_bytes=self.max_bytes)
+        is_difficult = numbered.images.ground_truth_difficult
+        return pair_as_matched(kept, ground_truths, self, is_difficult)
 
     def _images_of_positives(self, numbered: NumberedImages) -> Tensor:
         least, most = next(iter(self.grid.area_ranges.values()))
@@ -203,11 +209,30 @@ class MatchRequest:
         areas = held.areas_of_ground_truths(self.iou_type)
         is_inside = (areas >= least) & (areas <= most)
         counts = is_inside & ~held.ground_truth_crowds
+        if held.ground_truth_difficult is not None:
+            counts &= ~held.ground_truth_difficult
         return numbered.numbers.repeat_interleave(held.ground_truth_counts)[counts]
 
     def _overlaps(self, numbered: NumberedImages) -> Overlaps:
         boxes = numbered.boxes(one_class=self.micro[0], iou_type=self.iou_type)
         return Overlaps.of(*boxes, most=self.grid.max_detections[-1], max_bytes=self.max_bytes)
+
+
+def pair_as_matched(
+    detections: Detections, ground_truths: GroundTruths, request: MatchRequest, is_difficult: Tensor | None
+) -> ObjectPairs:
+    """Pair objects of all classes, with the overlaps and the crowds that the evaluator of a request knows."""
+    if not request.evaluator.knows_crowds and ground_truths.is_crowd is not None:
+        rows = (~ground_truths.is_crowd).nonzero()[:, 0]
+        ground_truths = ground_truths.at(rows)
+        is_difficult = None if is_difficult is None else is_difficult[rows]
+    if dict(request.options).get("whole_pixels"):
+        detections = detections.with_shapes(with_edges(detections.shapes, whole_pixels=True))
+        ground_truths = ground_truths.with_shapes(with_edges(ground_truths.shapes, whole_pixels=True))
+    area_range, max_bytes = next(iter(request.grid.area_ranges.values())), request.max_bytes
+    return pair_objects(
+        detections, ground_truths, area_range=area_range, is_difficult=is_difficult, max_bytes=max_bytes
+    )
 
 
 def merge_local_matches(parts: Sequence[LocalMatches]) -> LocalMatches:
@@ -256,9 +281,9 @@ class Matched:
     """where it is asked for: that of all but plain requests"""
     _known: dict[Hashable, Any] = field(default_factory=dict)
 
-    def averages(self, rule: str, number: int = 0) -> ClassAverages:
+    def averages(self, rule: str, number: int = 0, confidence: float | None = None) -> ClassAverages:
         """Of the matches of a number."""
-        return self.once(_averages, rule, number)
+        return self.once(_averages, rule, number, confidence)
 
     def once(
         self,
@@ -274,8 +299,9 @@ class Matched:
         return known
 
 
-def _averages(matched: Matched, rule: str, number: int) -> ClassAverages:
-    return average_matches(matched.found.matches[number], matched.request.grid, rule=rule)
+def _averages(matched: Matched, rule: str, number: int, confidence: float | None) -> ClassAverages:
+    request, matches = matched.request, matched.found.matches[number]
+    return request.evaluator.average(matches, request.grid, rule=rule, confidence=confidence)
 
 
 matchings: ResultCache[Matched] = ResultCache("detection_counts")

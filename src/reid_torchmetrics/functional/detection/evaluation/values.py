@@ -1,13 +1,14 @@
-"""The numbers that `DetectionMAP(metric=...)` gives one at a time: means over classes, or of one class by its label.
+"""What `compute` gives of matches: one number by its name, or the dict of TorchMetrics.
 
-What `DetectionMAP.compute` gives of matches: TorchMetrics' dict, in its dtypes.
+A name is that of a number of the evaluator, such as `map_50`, or of a detector that is used at one confidence, such as
+`f1_50`. Several types of overlaps put their name before it (`segm_map_50`), and a label follows a slash (`map_50/7`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -16,7 +17,6 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import OperatingPoints, at_confidence, confidence_curve
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, evaluate_matches
-from reid_torchmetrics.functional.detection.inputs import CocoGrid
 
 from .local_matches import Matched, Overlaps
 
@@ -30,28 +30,51 @@ POINT_VALUES: dict[str, Callable[[OperatingPoints], Tensor]] = {
 _THRESHOLDS = {"50": 0.5, "75": 0.75}
 _POINT_NAMES = {f"{kind}_{suffix}": (kind, at) for suffix, at in _THRESHOLDS.items() for kind in POINT_VALUES}
 
+Names = Mapping[str, tuple[str, str]]
+"""by the name of a number its `iou_type`, and its name where there is no other type"""
+
+
+def prefix(iou_type: str, iou_types: Sequence[str]) -> str:
+    """The start of the names of a type: nothing for the only type."""
+    return f"{iou_type}_" if len(iou_types) > 1 else ""
+
+
+def names_of_values(value_names: Sequence[str], iou_types: Sequence[str] = ("bbox",)) -> Names:
+    """The names of numbers of an evaluator, for all types of overlaps."""
+    begins = {iou_type: prefix(iou_type, iou_types) for iou_type in iou_types}
+    return {begin + name: (iou_type, name) for iou_type, begin in begins.items() for name in value_names}
+
+
+def coco_names(value_names: Sequence[str], iou_types: Sequence[str]) -> Names:
+    """The names of COCO's numbers, and of those at one confidence."""
+    return names_of_values([*value_names, *_POINT_NAMES], iou_types)
+
 
 @dataclass(frozen=True)
 class SingleValue:
-    """A number by its name: `map_50`, or `map_50/7` for that of the class with the label 7."""
+    """A number by its name: the mean over classes, or that of one class."""
 
     name: str
     label: int | None = None
     iou_type: str = "bbox"
 
     @classmethod
-    def parsed(cls, text: str, grid: CocoGrid, iou_types: Sequence[str]) -> SingleValue:
-        """The number that a text names; its type of overlaps goes before it where there are several.
+    def parsed(cls, text: str, names: Names) -> SingleValue:
+        """The number that a text names.
 
         Raises:
-            ValueError: there is none of that name, or what follows a slash is no label.
+            ValueError: an unknown name, or no label behind the slash.
         """
-        names = {
-            prefix(each, iou_types) + name: (each, name) for each in iou_types for name in single_value_names(grid)
-        }
-        name, label = name_and_label(text, names)
+        if not isinstance(text, str) or text in names:
+            _checks.one_of("metric", text, names)
+            iou_type, name = names[text]
+            return cls(name, None, iou_type)
+        name, slash, label = text.rpartition("/")
+        _checks.one_of("metric", name if slash else text, names)
+        if not re.fullmatch(r"-?\d+", label):
+            raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {text!r}.")
         iou_type, name = names[name]
-        return cls(name, label, iou_type)
+        return cls(name, int(label), iou_type)
 
     @property
     def is_point(self) -> bool:
@@ -59,7 +82,7 @@ class SingleValue:
         return self.name in _POINT_NAMES
 
     def of(self, matched: Matched, *, rule: str, confidence: float | None) -> Tensor:
-        """The number, float64, and -1 where there are no ground truths.
+        """The number, float64; -1 without ground truths.
 
         Args:
             matched: of all images.
@@ -68,10 +91,10 @@ class SingleValue:
         """
         if self.is_point:
             return self._at_point(matched, confidence)
-        averages = matched.averages(rule)
+        averages = matched.averages(rule, confidence=confidence)
         if self.label is not None:
-            averages = _of_class(averages, self.label)
-        return averages.numbers()[averages.grid.value_names.index(self.name)]
+            averages = averages.of_label(self.label)
+        return averages.numbers()[averages.value_names.index(self.name)]
 
     def _at_point(self, matched: Matched, confidence: float | None) -> Tensor:
         kind, wanted = _POINT_NAMES[self.name]
@@ -91,11 +114,9 @@ class SingleValue:
         return POINT_VALUES[kind](points)[place, chosen].nanmean().nan_to_num(0.0)
 
 
-def chosen_value(
-    metric: str | None, grid: CocoGrid, iou_types: Sequence[str], *, average: str, confidence: float | None
-) -> SingleValue | None:
-    """The number that a metric gives alone, if it is to; raise unless its other options fit that."""
-    value = None if metric is None else SingleValue.parsed(metric, grid, iou_types)
+def chosen_value(metric: str | None, names: Names, *, average: str, confidence: float | None) -> SingleValue | None:
+    """The number that a metric gives alone, if it gives one; raise unless its other options fit that."""
+    value = None if metric is None else SingleValue.parsed(metric, names)
     if value is not None and value.label is not None and average == "micro":
         raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {metric!r}.")
     if confidence is not None:
@@ -108,32 +129,6 @@ def chosen_value(
     return value
 
 
-def name_and_label(text: str, names: Collection[str]) -> tuple[str, int | None]:
-    """One of some names, and the label behind a slash, None without one.
-
-    Raises:
-        ValueError: no such name, or what follows a slash is no label.
-    """
-    if not isinstance(text, str) or text in names:
-        _checks.one_of("metric", text, names)
-        return text, None
-    name, slash, label = text.rpartition("/")
-    _checks.one_of("metric", name if slash else text, names)
-    if not re.fullmatch(r"-?\d+", label):
-        raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {text!r}.")
-    return name, int(label)
-
-
-def prefix(iou_type: str, iou_types: Sequence[str]) -> str:
-    """What the names of a type begin with: nothing where it is the only one."""
-    return f"{iou_type}_" if len(iou_types) > 1 else ""
-
-
-def single_value_names(grid: CocoGrid) -> list[str]:
-    """The names that `SingleValue.parsed` knows, before a slash."""
-    return [*grid.value_names, *_POINT_NAMES]
-
-
 def _best_confidence(matched: Matched, place: int) -> float | None:
     curve = confidence_curve(matched.found.matches[0], threshold=place)
     best: Any = curve.best()
@@ -144,19 +139,9 @@ def _points(matched: Matched, confidence: float) -> OperatingPoints:
     return at_confidence(matched.found.matches[0], confidence)
 
 
-def _of_class(averages: ClassAverages, label: int) -> ClassAverages:
-    chosen = averages.classes == label
-    return replace(
-        averages,
-        classes=averages.classes[chosen],
-        average_precision={limit: each[..., chosen] for limit, each in averages.average_precision.items()},
-        recall=averages.recall[..., chosen],
-    )
-
-
 @dataclass(frozen=True)
-class Wanted:
-    """What the dict is to have, besides COCO's numbers."""
+class DictOptions:
+    """What decides the entries of the dict of `DetectionMAP.compute`."""
 
     rule: str
     """of average precision"""
@@ -164,15 +149,15 @@ class Wanted:
     extended_summary: bool
 
 
-def computed_values(matched: Matched, wanted: Wanted, device: torch.device) -> dict[str, Any]:
-    """COCO's numbers, then grids and overlaps, then what is said of each class by itself."""
-    rounded = matched.averages(wanted.rule).numbers().to(device, torch.float32)
+def computed_values(matched: Matched, options: DictOptions, device: torch.device) -> dict[str, Any]:
+    """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
+    rounded = matched.averages(options.rule).numbers().to(device, torch.float32)
     numbers = dict(zip(matched.request.grid.value_names, rounded.unbind(), strict=True))
     values: dict[str, Any] = {}
-    if wanted.extended_summary:
+    if options.extended_summary:
         values |= _grids(matched)
     # Under "micro" the first matches know one class only.
-    values |= _of_classes(matched.averages(wanted.rule, len(matched.found.matches) - 1), wanted)
+    values |= _of_classes(matched.averages(options.rule, len(matched.found.matches) - 1), options)
     values["classes"] = _as_int32(matched.found.labels)
     return numbers | {name: moved(value, device) for name, value in values.items()}
 
@@ -184,8 +169,8 @@ def _grids(matched: Matched) -> dict[str, Any]:
     return {"ious": overlaps, "precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
 
 
-def _of_classes(averages: ClassAverages, wanted: Wanted) -> dict[str, Tensor]:
-    if wanted.class_metrics:
+def _of_classes(averages: ClassAverages, options: DictOptions) -> dict[str, Tensor]:
+    if options.class_metrics:
         precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
     else:
         precision = recall = torch.tensor(-1.0, device="cpu")

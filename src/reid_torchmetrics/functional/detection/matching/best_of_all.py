@@ -111,8 +111,8 @@ def match_best_of_all(
     pairs = overlapping(
         found,
         true,
-        _with_edges(detections.shapes, whole_pixels=whole_pixels),
-        _with_edges(ground_truths.shapes, whole_pixels=whole_pixels),
+        with_edges(detections.shapes, whole_pixels=whole_pixels),
+        with_edges(ground_truths.shapes, whole_pixels=whole_pixels),
         at_least=CLAIMS[claim].least(iou_thresholds),
         max_bytes=max_bytes,
     )
@@ -128,7 +128,7 @@ def match_best_of_all(
     )
 
 
-def _with_edges(shapes: Shapes, *, whole_pixels: bool) -> Shapes:
+def with_edges(shapes: Shapes, *, whole_pixels: bool) -> Shapes:
     """Boxes with the edges and areas of VOC's tools; other shapes have no other areas there."""
     if not isinstance(shapes, BoxShapes):
         return shapes
