@@ -65,19 +65,21 @@ def assign(
 
     Thresholds ascend; detections are numbered by class and descending score.
     """
+    num_steps = len(pairs.iou) * len(distinct.ignored) * len(thresholds)
+    if num_steps <= _FEW_STEPS and pairs.iou.device.type == "cpu" and _have_choice(pairs, distinct):
+        return _match_in_turn(pairs, distinct, thresholds, keep_ground_truths=keep_ground_truths)
+
+    # Contested and uncontested pairs; crowds are no choice.
     limits = torch.tensor(thresholds, dtype=torch.float64, device=pairs.iou.device)
     others, crowds = _without_crowds(pairs, distinct.ordered.is_crowd, num_detections)
     passed = torch.bucketize(others.iou, limits, right=True, out_int32=True)
     is_beaten = None if crowds is None else crowds.are_preferred(others)
     candidates = CandidatePairs(others.ground_truth, others.detection, passed, others.iou, is_beaten)
     is_contested = _are_contested(candidates, distinct)
-    num_steps = len(pairs.iou) * len(distinct.ignored) * len(thresholds)
-    if is_contested is not None and num_steps <= _FEW_STEPS and limits.device.type == "cpu":
-        return _match_in_turn(pairs, distinct, thresholds, keep_ground_truths=keep_ground_truths)
-
-    # Only detections that may match have columns, in their order.
     contested = candidates.at(slice(0) if is_contested is None else is_contested.nonzero()[:, 0])
     uncontested = _match_uncontested(candidates, is_contested, len(thresholds))
+
+    # Only detections that may match have columns, in their order.
     lists = [uncontested.detection, contested.detection]
     lists += [] if crowds is None else [(crowds.iou >= 0).nonzero()[:, 0]]
     columns, column_of = _number_columns(lists, num_detections)
@@ -97,6 +99,11 @@ def assign(
     contested = contested._replace(detection=column_of.index_select(0, contested.detection))
     workers.share(compete, [*_blocks_of_groups(contested, distinct, max_bytes)])
     return assignments
+
+
+def _have_choice(pairs: OverlappingPairs, distinct: DistinctGroundTruths) -> bool:
+    """Whether any detection has several candidates, crowds among them, or any ground truth has duplicates."""
+    return distinct.capacity is not None or bool((pairs.detection.bincount() > 1).any())
 
 
 def _are_contested(candidates: CandidatePairs, distinct: DistinctGroundTruths) -> Bool[Tensor, " pairs"] | None:
@@ -293,8 +300,10 @@ def _match_in_turn(
     for detection, iou, ground_truth in sorted(zip(*lists, strict=True), reverse=True):
         candidates.setdefault(detection, []).append((iou, ground_truth))
     detections = sorted(candidates)  # by descending score
-    capacity = torch.ones_like(distinct.ordered.rows) if distinct.capacity is None else distinct.capacity
-    capacities = capacity.masked_fill(distinct.ordered.is_crowd, _UNLIMITED).tolist()
+    ordered, capacity = distinct.ordered, distinct.capacity
+    capacities = [1] * len(ordered.rows) if capacity is None else capacity.tolist()
+    for crowd in ordered.is_crowd.nonzero()[:, 0].tolist():
+        capacities[crowd] = _UNLIMITED
 
     place = np.empty((len(distinct.ignored), len(thresholds), len(detections)), np.int64)
     results: dict[tuple[Preferences, ...], list[list[int]]] = {}  # most area ranges have the same preferences
@@ -306,7 +315,7 @@ def _match_in_turn(
 
     matched = place >= 0
     ignored = distinct.ignored.numpy()[np.arange(len(place))[:, None, None], place]
-    rows = np.where(matched, distinct.ordered.rows.numpy()[place], -1) if keep_ground_truths else matched
+    rows = np.where(matched, ordered.rows.numpy()[place], -1) if keep_ground_truths else matched
     is_column = matched.any((0, 1))
     cells = (np.array(detections, np.int64), matched, matched & ~ignored, rows)
     columns, matched, true_positive, rows = (torch.from_numpy(each.compress(is_column, -1)) for each in cells)
@@ -323,10 +332,12 @@ def _by_phase(candidates: list[tuple[float, int]], ignored: Sequence[bool]) -> P
 def _greedy_matches(preferences: Sequence[Preferences], capacities: Sequence[int], threshold: float) -> list[int]:
     """The ground truth of each detection by descending score: the first that overlaps enough and is free, else -1."""
     free = [*capacities]
-    matches = []
-    for candidates in preferences:
-        match = next((place for iou, place in candidates if iou >= threshold and free[place]), -1)
-        if match >= 0:
-            free[match] -= 1
-        matches.append(match)
-    return matches
+    return [_match_first(candidates, free, threshold) for candidates in preferences]
+
+
+def _match_first(candidates: Preferences, free: list[int], threshold: float) -> int:
+    for iou, ground_truth in candidates:
+        if iou >= threshold and free[ground_truth]:
+            free[ground_truth] -= 1
+            return ground_truth
+    return -1
