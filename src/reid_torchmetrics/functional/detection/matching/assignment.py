@@ -66,7 +66,7 @@ def assign(
     Thresholds ascend; detections are numbered by class and descending score.
     """
     num_steps = len(pairs.iou) * len(distinct.ignored) * len(thresholds)
-    if num_steps <= _FEW_STEPS and pairs.iou.device.type == "cpu" and _have_choice(pairs, distinct):
+    if 0 < num_steps <= _FEW_STEPS and pairs.iou.device.type == "cpu" and _have_choice(pairs, distinct):
         return _match_in_turn(pairs, distinct, thresholds, keep_ground_truths=keep_ground_truths)
 
     # Contested and uncontested pairs; crowds are no choice.
@@ -282,7 +282,8 @@ def _mark(matches: MatchedPairs, distinct: DistinctGroundTruths, assignments: As
     counts = ~distinct.ignored[matches.area, matches.ground_truth]
     assignments.true_positive.view(-1)[cell] = counts.index_select(0, match)
     if assignments.ground_truths is not None:
-        rows = distinct.ordered.rows.index_select(0, matches.ground_truth)
+        # The matches of a ground truth have runs of thresholds in common, in an area range.
+        rows = distinct.rows_of(matches.ground_truth, matches.area * num_thresholds + matches.first)
         assignments.ground_truths.view(-1)[cell] = rows.index_select(0, match)
 
 
@@ -315,7 +316,10 @@ def _match_in_turn(
 
     matched = place >= 0
     ignored = distinct.ignored.numpy()[np.arange(len(place))[:, None, None], place]
-    rows = np.where(matched, ordered.rows.numpy()[place], -1) if keep_ground_truths else matched
+    rows = np.full_like(place, -1) if keep_ground_truths else matched
+    if keep_ground_truths:
+        problem = matched.reshape(-1, len(detections)).nonzero()[0]
+        rows[matched] = distinct.rows_of(torch.from_numpy(place[matched]), torch.from_numpy(problem)).numpy()
     is_column = matched.any((0, 1))
     cells = (np.array(detections, np.int64), matched, matched & ~ignored, rows)
     columns, matched, true_positive, rows = (torch.from_numpy(each.compress(is_column, -1)) for each in cells)

@@ -33,24 +33,22 @@ class DistinctGroundTruths(NamedTuple):
     last: Int[Tensor, " ground_truths"] | None = None
     """the place there of the last of the duplicates"""
 
-    def share_duplicates(
-        self, rows: Int[Tensor, "areas thresholds detections"]
-    ) -> Int[Tensor, "areas thresholds detections"]:
-        """Give the detections that match one of several duplicates, by descending score, a row each; -1 is no match."""
+    def rows_of(
+        self, ground_truth: Int[Tensor, " matches"], problem: Int[Tensor, " matches"]
+    ) -> Int[Tensor, " matches"]:
+        """The rows of the ground truths of matches that are listed by descending score, in each problem.
+
+        A problem is an area range and a threshold: there detections that match duplicates get different rows.
+        """
         if self.capacity is None or self.all_rows is None or self.last is None:
-            return rows
-        number = torch.full_like(self.all_rows, -1)  # by row: which ground truth stands for several
-        several = (self.capacity > 1).nonzero()[:, 0]
-        number[self.ordered.rows.index_select(0, several)] = several
-        cell = (rows.view(-1) >= 0).nonzero()[:, 0]
-        matched = number[rows.view(-1).index_select(0, cell)]
-        cell, matched = cell[matched >= 0], matched[matched >= 0]
-        # Cells are by threshold and descending score, and a stable sort keeps that: rank 0 is the best detection.
-        keys, order = (cell // rows.shape[2] * len(self.last) + matched).sort(stable=True)
-        rank = segments.runs(0, keys.unique_consecutive(return_counts=True)[1])[1]
-        place = self.last.index_select(0, matched.index_select(0, order)) - rank
-        rows.view(-1)[cell.index_select(0, order)] = self.all_rows.index_select(0, place)
-        return rows
+            return self.ordered.rows.index_select(0, ground_truth)
+        # A stable sort keeps the detections of a ground truth in their order: rank 0 is the best one.
+        keys, order = (problem * len(self.last) + ground_truth).sort(stable=True)
+        rank = torch.empty_like(order)
+        rank[order] = segments.runs(0, keys.unique_consecutive(return_counts=True)[1])[1]
+        last_rank = self.capacity.index_select(0, ground_truth) - 1  # all detections in a crowd match the same row
+        place = self.last.index_select(0, ground_truth) - torch.minimum(rank, last_rank)
+        return self.all_rows.index_select(0, place)
 
 
 def merge_duplicates(

@@ -175,8 +175,6 @@ def _assign(
         keep_ground_truths=keep_ground_truths,
         max_bytes=max_bytes,
     )
-    if assignments.ground_truths is not None:
-        ground_truths.share_duplicates(assignments.ground_truths)
     fields = vars(assignments)
     if slots != sorted(slots):
         columns = fields.pop("columns")
