@@ -1,4 +1,4 @@
-"""From boxes to matches: which detection matches which ground truth."""
+"""Matching of detections to ground truths: from boxes to `Matches`."""
 
 from .best_of_all import CLAIMS, match_best_of_all
 from .matches import Matches, merge_matches

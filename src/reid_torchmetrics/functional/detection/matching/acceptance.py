@@ -1,7 +1,7 @@
 """Rounds of deferred acceptance: detections propose under all thresholds at once, and ground truths keep the best.
 
-A detection goes through its preference list, under each threshold by itself. A ground truth keeps the best detection
-that proposed so far, or as many as its capacity, and rejects the others, which go on to their next candidate.
+A detection goes down its preference list, under each threshold by itself. A ground truth keeps the best detection that
+has proposed, or as many as its capacity, and rejects the others; a rejected detection goes on to its next candidate.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class _NextChoice:
         following[-1] = num_pairs
         first_ignored = torch.full_like(following, num_pairs)
         if lists.is_ignored is not None:
+            # Phase 2 begins at the first ignored place of a list.
             begins = lists.is_ignored.clone()
             begins[1:] &= ~goes_on
             place = begins.nonzero()[:, 0]
@@ -103,17 +104,18 @@ class _SingleMatches:
         before = self._best.index_select(0, item)
         self._best.scatter_reduce_(0, item, proposals.detection, "amin")
         is_kept = self._best.index_select(0, item) == proposals.detection
-        # Of several detections all but one are rejected, those of this round and the one before.
+        # A kept detection displaces the one of earlier rounds; all others of this round are rejected.
         loser = torch.where(is_kept, before, proposals.detection)
         rejected = (loser != _FREE).nonzero()[:, 0]
         return proposals.threshold.index_select(0, rejected), loser.index_select(0, rejected)
 
     def propose_in_turn(self, proposals: _Proposals, match_at: Tensor, next_choice: _NextChoice) -> None:
-        """Make few proposals one after the other, each followed by those of the detections that it displaces.
+        """Make few proposals one after the other, each with the chain of detections that it displaces.
 
-        In a chain, where each proposal displaces a detection that displaces the next, there are as many rounds as
-        places: a step of Python is shorter than a round.
+        A chain of n detections, each displaced by the one before, takes n rounds, and a step of Python is shorter than
+        a round.
         """
+        # The tensors are read and written in place.
         tensors = (match_at, self._best, self._ground_truth, *vars(next_choice).values())
         chains = _Chains(self._num_ground_truths, *(memoryview(tensor.numpy()) for tensor in tensors))
         for proposal in zip(*(column.tolist() for column in proposals), strict=True):
@@ -136,6 +138,7 @@ class _Chains(NamedTuple):
         num_pairs, first_best = len(self.ground_truth), threshold * self.num_ground_truths
         first_match = len(self.match_at) // (len(self.best) // self.num_ground_truths) * threshold
         while place < num_pairs:
+            # The better detection is kept, the other one is rejected.
             self.match_at[first_match + detection] = place
             item = first_best + self.ground_truth[place]
             before = self.best[item]
@@ -143,6 +146,7 @@ class _Chains(NamedTuple):
                 self.best[item], detection = detection, before
             if detection == _FREE:
                 return
+            # It goes on behind the place where it was, in phase 1, then in phase 2.
             left = self.match_at[first_match + detection]
             self.match_at[first_match + detection] = num_pairs
             place = self.following[left]
@@ -153,7 +157,7 @@ class _Chains(NamedTuple):
 
 
 class _SeveralMatches:
-    """Ground truths that match as many detections as their capacity, the best of those that have proposed."""
+    """Ground truths that match as many detections as their capacity, the best that have proposed."""
 
     def __init__(self, lists: PreferenceLists, capacity: Tensor, num_thresholds: int) -> None:
         self._ground_truth, self._num_ground_truths = _renumber(lists.ground_truth)
@@ -163,7 +167,7 @@ class _SeveralMatches:
 
     def reject(self, _: _Proposals, match_at: Tensor) -> tuple[Tensor, Tensor]:
         """As of `_SingleMatches`: detections that are ranked at or beyond the capacity."""
-        # By ground truth and threshold; a stable sort keeps detections in their order, by descending score.
+        # Matches by threshold and ground truth: a stable sort keeps the detections by descending score.
         item = (match_at < len(self._ground_truth)).nonzero()[:, 0]
         place = match_at.index_select(0, item)
         ground_truth = self._ground_truth.index_select(0, place)
@@ -184,6 +188,7 @@ def accept(lists: PreferenceLists, num_thresholds: int) -> tuple[Tensor, Tensor]
     """
     num_pairs, num_detections = len(lists.detection), int(lists.detection[-1]) + 1
     next_choice = _NextChoice.of(lists)
+    # A capacity takes a sort in each round.
     if lists.capacity is None:
         ground_truths: _SingleMatches | _SeveralMatches = _SingleMatches(lists, num_thresholds)
     else:
@@ -224,7 +229,7 @@ def _first_proposals(detection: Int[Tensor, " pairs"], next_choice: _NextChoice)
 
 
 def _renumber(values: Int[Tensor, " pairs"]) -> tuple[Int[Tensor, " pairs"], int]:
-    """Smaller numbers for values, and one above them all: large values are counted over those that occur."""
+    """Smaller numbers for values, and a number above them all; large values are numbered in their order."""
     most = int(values.max()) + 1
     if most <= len(values):
         return values, most

@@ -1,4 +1,4 @@
-"""Which detection matches which ground truth, for all thresholds and area ranges, given the pairs that overlap enough.
+"""Greedy matching for all thresholds and area ranges, given the pairs of boxes that overlap enough.
 
 With detections 0 to 3 by descending score, where 0 and 1 overlap A alone, 2 overlaps B and C, and 3 overlaps C:
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -31,7 +31,7 @@ from reid_torchmetrics.functional import segments, workers
 
 from .deferred_acceptance import CandidatePairs, MatchedPairs, stable_matching
 from .duplicates import DistinctGroundTruths
-from .pairs import OverlappingPairs, num_at_a_time
+from .pairs import OverlappingPairs, num_at_a_time, select
 
 _FEW_STEPS = 1 << 12  # pairs times thresholds times area ranges
 _UNLIMITED = 1 << 62  # capacity of a crowd
@@ -39,7 +39,7 @@ _BYTES_PER_CONTESTED_PAIR = 800  # about what a contested pair needs, with probl
 _CACHED_CONTESTED_PAIRS = 1 << 13
 
 Preferences = tuple[tuple[float, int], ...]
-"""overlaps and places of the ground truths that a detection may match, in the order in which it tries them"""
+"""overlaps and places of the candidates of a detection, in the order of its choice"""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def assign(
     is_beaten = None if crowds is None else crowds.are_preferred(others)
     candidates = CandidatePairs(others.ground_truth, others.detection, passed, others.iou, is_beaten)
     is_contested = _are_contested(candidates, distinct)
-    contested = candidates.at(slice(0) if is_contested is None else is_contested.nonzero()[:, 0])
+    contested = select(candidates, slice(0) if is_contested is None else is_contested.nonzero()[:, 0])
     uncontested = _match_uncontested(candidates, is_contested, len(thresholds))
 
     # Only detections that may match have columns, in their order.
@@ -85,7 +85,7 @@ def assign(
     columns, column_of = _number_columns(lists, num_detections)
     assignments = _assign_at_once(
         uncontested.spread(column_of, len(columns)),
-        crowds and crowds.at(columns),
+        crowds and select(crowds, columns),
         columns,
         distinct,
         limits,
@@ -111,6 +111,7 @@ def _are_contested(candidates: CandidatePairs, distinct: DistinctGroundTruths) -
     has_choice = (candidates.detection.bincount() > 1).index_select(0, candidates.detection).nonzero()[:, 0]
     if not len(has_choice) and distinct.capacity is None:
         return None
+    # By ground truth, then by pair.
     is_contested = torch.zeros_like(distinct.ordered.is_crowd)
     if distinct.capacity is not None:
         is_contested |= distinct.capacity > 1
@@ -138,13 +139,9 @@ class _BestCrowds(NamedTuple):
     iou: Float[Tensor, " detections"]
     """-1 without a crowd"""
 
-    def at(self, detections: Int[Tensor, " some"]) -> _BestCrowds:
-        """The crowds of some detections."""
-        return _BestCrowds(*(values.index_select(0, detections) for values in self))
-
     def are_preferred(self, pairs: OverlappingPairs) -> Bool[Tensor, " pairs"] | None:
         """Whether the crowd comes before the ground truth of a pair if that is ignored; None if none does."""
-        best = self.at(pairs.detection)
+        best = select(self, pairs.detection)
         is_last = pairs.ground_truth < best.ground_truth
         are_preferred = (best.iou > pairs.iou).logical_or_(is_last.logical_and_(best.iou == pairs.iou))
         return are_preferred if bool(are_preferred.any()) else None
@@ -154,12 +151,13 @@ def _without_crowds(
     pairs: OverlappingPairs, is_crowd: Bool[Tensor, " ground_truths"], num_detections: int
 ) -> tuple[OverlappingPairs, _BestCrowds | None]:
     """The pairs of other ground truths, and the best crowds; None if no pair has a crowd."""
+    # Of the largest overlaps with a crowd, the last one is the best.
     of_crowds = is_crowd.index_select(0, pairs.ground_truth)
     if not bool(of_crowds.any()):
         return pairs, None
-    crowds, others = (pairs.at(mask.nonzero()[:, 0]) for mask in (of_crowds, ~of_crowds))
+    crowds, others = (select(pairs, mask.nonzero()[:, 0]) for mask in (of_crowds, ~of_crowds))
     iou = crowds.iou.new_full((num_detections,), -1).scatter_reduce_(0, crowds.detection, crowds.iou, "amax")
-    best = crowds.at((crowds.iou == iou.index_select(0, crowds.detection)).nonzero()[:, 0])
+    best = select(crowds, (crowds.iou == iou.index_select(0, crowds.detection)).nonzero()[:, 0])
     last = best.ground_truth.new_zeros(num_detections)
     return others, _BestCrowds(last.scatter_reduce_(0, best.detection, best.ground_truth, "amax"), iou)
 
@@ -177,8 +175,11 @@ class _Uncontested(NamedTuple):
     def spread(self, column_of: Int[Tensor, " _"], num_columns: int) -> _Uncontested:
         """The same for all columns; detections that are not here match under no threshold."""
         column = column_of.index_select(0, self.detection)
-        values = (each if each is None else each.new_zeros(num_columns).index_copy_(0, column, each) for each in self)
-        return _Uncontested(*values)
+
+        def spread(values: Tensor | None) -> Any:
+            return None if values is None else values.new_zeros(num_columns).index_copy_(0, column, values)
+
+        return _Uncontested(*map(spread, self))
 
 
 def _match_uncontested(
@@ -189,6 +190,7 @@ def _match_uncontested(
     So a detection matches under the thresholds that it passes and no better one does. Where the ground truth is
     ignored, detections that prefer a crowd leave it to the others.
     """
+    # Thresholds from `low` on are passed by no better detection.
     low = least = _passed_by_better(candidates.ground_truth, candidates.passed, num_thresholds)
     low_if_ignored = None
     if candidates.is_beaten is not None:
@@ -199,9 +201,8 @@ def _match_uncontested(
     is_matched = least < candidates.passed
     if is_contested is not None:
         is_matched &= ~is_contested
-    places = is_matched.nonzero()[:, 0]
-    values = (candidates.detection, candidates.ground_truth, low, candidates.passed, low_if_ignored)
-    return _Uncontested(*(each if each is None else each.index_select(0, places) for each in values))
+    alone = _Uncontested(candidates.detection, candidates.ground_truth, low, candidates.passed, low_if_ignored)
+    return select(alone, is_matched.nonzero()[:, 0])
 
 
 def _passed_by_better(
@@ -237,6 +238,7 @@ def _assign_at_once(
     rows, matched_rows = distinct.ordered.rows, None
     if keep_ground_truths:
         matched_rows = torch.where(matched, rows.index_select(0, uncontested.ground_truth), -1)
+    # Without a match, a detection matches its best crowd, under the thresholds that its overlap passes.
     if crowds is not None:
         is_inside = crowds.iou >= limits[:, None]
         if matched_rows is not None:
@@ -251,7 +253,7 @@ def _assign_at_once(
 def _blocks_of_groups(
     contested: CandidatePairs, distinct: DistinctGroundTruths, max_bytes: int
 ) -> Iterator[CandidatePairs]:
-    """Contested pairs by whole groups that are matched together; groups with duplicates apart, which take longer."""
+    """Contested pairs in blocks of whole groups; slower groups, with duplicates, have blocks of their own."""
     if not len(contested.detection):
         return
     group = distinct.ordered.groups.index_select(0, contested.ground_truth)
@@ -259,21 +261,22 @@ def _blocks_of_groups(
     if len(group) <= most and distinct.capacity is None:
         yield contested
         return
-    parts = [slice(None)]
+    parts: list[Tensor | slice] = [slice(None)]
     if distinct.capacity is not None:
         has_duplicates = torch.zeros_like(distinct.ordered.starts, dtype=torch.bool)
         has_duplicates[distinct.ordered.groups[distinct.capacity > 1]] = True
         is_apart = has_duplicates.index_select(0, group)
         parts = [mask.nonzero()[:, 0] for mask in (~is_apart, is_apart)]
     for places in parts:
-        pairs, lengths = contested.at(places), group[places].unique_consecutive(return_counts=True)[1]
+        pairs, lengths = select(contested, places), group[places].unique_consecutive(return_counts=True)[1]
         edges = segments.edges(lengths).tolist()
         for block in segments.ranges_within(lengths, most):
-            yield pairs.at(slice(edges[block.start], edges[block.stop]))
+            yield select(pairs, slice(edges[block.start], edges[block.stop]))
 
 
 def _mark(matches: MatchedPairs, distinct: DistinctGroundTruths, assignments: Assignments) -> None:
     """Mark the cells [area, threshold, column] of contested pairs that are matched."""
+    # A match has a run of thresholds, so several cells in one column.
     _, num_thresholds, num_columns = assignments.matched.shape
     match, threshold = segments.runs(matches.first, matches.last - matches.first)
     first_cell = (matches.area * (num_thresholds * num_columns)).add_(matches.detection)
@@ -314,16 +317,17 @@ def _match_in_turn(
             results[preferences] = [_greedy_matches(preferences, capacities, least) for least in thresholds]
         place[area] = results[preferences]
 
+    # From places of ground truths to rows, for the detections that match any.
     matched = place >= 0
-    ignored = distinct.ignored.numpy()[np.arange(len(place))[:, None, None], place]
+    is_ignored = distinct.ignored.numpy()[np.arange(len(place))[:, None, None], place]
     rows = np.full_like(place, -1) if keep_ground_truths else matched
     if keep_ground_truths:
         problem = matched.reshape(-1, len(detections)).nonzero()[0]
         rows[matched] = distinct.rows_of(torch.from_numpy(place[matched]), torch.from_numpy(problem)).numpy()
     is_column = matched.any((0, 1))
-    cells = (np.array(detections, np.int64), matched, matched & ~ignored, rows)
-    columns, matched, true_positive, rows = (torch.from_numpy(each.compress(is_column, -1)) for each in cells)
-    return Assignments(columns, matched, true_positive, rows if keep_ground_truths else None)
+    values = (np.array(detections, np.int64), matched, matched & ~is_ignored, rows)
+    cells = [torch.from_numpy(each.compress(is_column, -1)) for each in values]
+    return Assignments(cells[0], cells[1], cells[2], cells[3] if keep_ground_truths else None)
 
 
 def _by_phase(candidates: list[tuple[float, int]], ignored: Sequence[bool]) -> Preferences:

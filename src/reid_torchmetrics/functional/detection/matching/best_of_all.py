@@ -27,12 +27,12 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 
 from .matches import Matches
-from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, overlapping_pairs
+from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, overlapping_pairs, select
 
 
 @dataclass(frozen=True)
 class Claim:
-    """The overlaps with which a detection claims its ground truth, so that later ones are false positives."""
+    """The overlaps that claim a ground truth: all detections after the first claim are false positives."""
 
     least: Callable[[Sequence[float]], float]
     """the least overlap that claims under any of the thresholds"""
@@ -55,9 +55,9 @@ CLAIMS: dict[str, Claim] = {
         torch.ge,
     ),
 }
-"""The detections that claim a ground truth. "voc": those that reach the threshold. "scaled_yolov4": those above the
-first threshold; a true positive is above, not at, its threshold. "yolov4": all that overlap it, even too little for a
-true positive."""
+"""The detections that claim a ground truth. "voc": they reach the threshold. "scaled_yolov4": they are above the first
+threshold; a true positive is above, not at, its threshold. "yolov4": they overlap it, even too little for a true
+positive."""
 
 
 @torch.no_grad()
@@ -103,6 +103,7 @@ def match_best_of_all(
         is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
     _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
     _checks.positive_int("max_bytes", max_bytes)
+    # Pairs of each image and class, without crowds.
     classes = distinct_labels(detections.labels, ground_truths.labels)
     rows, ground_truths = _without_crowds(ground_truths)
     ordered, true_ordered = order_boxes(detections, ground_truths, classes, None)
@@ -114,6 +115,7 @@ def match_best_of_all(
         at_least=CLAIMS[claim].least(iou_thresholds),
         max_bytes=max_bytes,
     )
+    # Each detection belongs to its best overlap, and each ground truth to the first detection that claims it.
     rows = rows[true_ordered.rows]
     is_difficult = is_difficult[rows]
     best = _best_overlaps(pairs, len(ordered.rows), len(rows))
@@ -154,7 +156,7 @@ def _without_crowds(ground_truths: GroundTruths) -> tuple[Tensor, GroundTruths]:
 def _best_overlaps(pairs: OverlappingPairs, num_detections: int, num_ground_truths: int) -> OverlappingPairs:
     """The pair of each detection with the largest overlap, by descending score; of equal ones the first row's."""
     iou = pairs.iou.new_full((num_detections,), -1).scatter_reduce(0, pairs.detection, pairs.iou, "amax")
-    largest = pairs.at((pairs.iou == iou[pairs.detection]).nonzero()[:, 0])
+    largest = select(pairs, (pairs.iou == iou[pairs.detection]).nonzero()[:, 0])
     first = pairs.detection.new_full((num_detections,), num_ground_truths)
     first = first.scatter_reduce(0, largest.detection, largest.ground_truth, "amin")
     detections = (iou > 0).nonzero()[:, 0]  # with a threshold of 0, boxes apart are pairs, too
@@ -176,4 +178,4 @@ def _claim(
     true_positive = (first.gather(1, ground_truth) == place) & reaches & ~is_ignored
     matched = true_positive | is_ignored
     places = matched.any(0).nonzero()[:, 0]
-    return best.at(places), true_positive[:, places], matched[:, places]
+    return select(best, places), true_positive[:, places], matched[:, places]

@@ -24,6 +24,7 @@ from torch import Tensor
 
 from .acceptance import PreferenceLists, accept
 from .duplicates import DistinctGroundTruths
+from .pairs import select
 
 
 class CandidatePairs(NamedTuple):
@@ -37,12 +38,6 @@ class CandidatePairs(NamedTuple):
     iou: Float[Tensor, " pairs"]
     is_beaten: Bool[Tensor, " pairs"] | None
     """whether the detection prefers a crowd where the ground truth is ignored; None if none does"""
-
-    def at(self, places: Int[Tensor, " some"] | slice) -> CandidatePairs:
-        """Some of the pairs, those of a slice without a copy."""
-        if isinstance(places, slice):
-            return CandidatePairs(*(None if values is None else values[places] for values in self))
-        return CandidatePairs(*(None if values is None else values.index_select(0, places) for values in self))
 
 
 class MatchedPairs(NamedTuple):
@@ -58,7 +53,7 @@ class MatchedPairs(NamedTuple):
 
 
 class ThresholdRuns(NamedTuple):
-    """The thresholds of each group (an image and class) in runs, of which a pair passes all thresholds or none.
+    """The thresholds of each group (an image and class) in runs: a pair passes all thresholds of a run or none.
 
     With overlaps of 0.57, 0.72 and 0.74 the thresholds 0.5 and 0.55 are run 0, which all pairs pass, those from 0.6 to
     0.7 are run 1, which two pass, and all others run 2.
@@ -79,13 +74,9 @@ class _ListedPairs(NamedTuple):
     """number of runs of thresholds"""
     group: Int[Tensor, " pairs"]
 
-    def at(self, places: Int[Tensor, " some"]) -> _ListedPairs:
-        """Some of the pairs."""
-        return _ListedPairs(*(values.index_select(0, places) for values in self))
-
 
 class _Problems(NamedTuple):
-    """Pairs by the matching problem to which they belong, then in the order of preference lists.
+    """Pairs by matching problem, then in the order of preference lists.
 
     Problem 0 holds all pairs, with no ground truth ignored; problem a + 1 holds the groups that area range a changes.
     """
@@ -108,7 +99,7 @@ def stable_matching(candidates: CandidatePairs, distinct: DistinctGroundTruths, 
     runs = merge_thresholds(candidates.passed, group, num_thresholds)
     # Lists for problem 0, and what each area range ignores or leaves out of them: [areas, pairs].
     order = _preference_order(candidates)
-    listed = _ListedPairs(candidates.ground_truth, candidates.detection, runs.passed, group).at(order)
+    listed = select(_ListedPairs(candidates.ground_truth, candidates.detection, runs.passed, group), order)
     ignored = distinct.ignored.index_select(1, listed.ground_truth)
     left_out = None if candidates.is_beaten is None else ignored & candidates.is_beaten.index_select(0, order)
     # Lists for the groups that must be matched again; all problems are matched together.
@@ -117,7 +108,7 @@ def stable_matching(candidates: CandidatePairs, distinct: DistinctGroundTruths, 
     run, place = accept(_preference_lists(problems, distinct), int(listed.passed.max()))
 
     # A match holds in the area ranges that look at its group in this problem, under the thresholds of its run.
-    matched = problems.pairs.at(place)
+    matched = select(problems.pairs, place)
     holds = problem_of.index_select(1, matched.group)
     holds = holds == (0 if problems.problem is None else problems.problem.index_select(0, place))
     area, match = holds.nonzero().unbind(1)
@@ -161,6 +152,7 @@ def _problem_of_groups(
 
     Ranges that ignore all ground truths of a group have the same lists, so the first of them that is changed will do.
     """
+    # Groups with a changed list, and groups with no ground truth that counts.
     changed = torch.zeros((len(ignored), num_groups), dtype=torch.bool, device=ignored.device)
     area, place = _are_changed(listed, ignored, left_out).nonzero().unbind(1)
     if not len(place):
@@ -194,7 +186,8 @@ def _list_problems(
     left_out: Bool[Tensor, "areas pairs"] | None,
     problem_of: Int[Tensor, "areas groups"],
 ) -> _Problems:
-    """The pairs of problem 0, then those of the groups that area ranges change, in new preference lists."""
+    """The pairs of problem 0, then the groups that area ranges change, with new preference lists."""
+    # Each area range repeats the pairs of its own problem, without what it leaves out.
     problem = torch.arange(1, len(ignored) + 1, dtype=problem_of.dtype, device=problem_of.device)
     is_again = problem_of.index_select(1, listed.group) == problem[:, None]
     if left_out is not None:
@@ -206,7 +199,7 @@ def _list_problems(
     is_last = ignored[area, place]
     list_number = area * (listed.detection[-1] + 1) + listed.detection.index_select(0, place)
     order = (list_number * 2 + is_last).sort(stable=True).indices
-    again = listed.at(place.index_select(0, order))
+    again = select(listed, place.index_select(0, order))
     first = problem.new_zeros(len(listed.detection))
     return _Problems(
         _ListedPairs(*map(torch.cat, zip(listed, again, strict=True))),

@@ -66,8 +66,8 @@ def merge_duplicates(
         is_duplicate[1:] &= values[1:] == values[:-1]
     first = (~is_duplicate).nonzero()[:, 0]
     last = torch.cat([first[1:], first.new_full((1,), len(is_duplicate))]) - 1
-    per_ground_truth = (column.index_select(0, last) for column in ground_truths[:4])
-    distinct = OrderedGroundTruths(*per_ground_truth, *ground_truths[4:])
+    columns = ("rows", "class_index", "is_crowd", "groups")
+    distinct = ground_truths._replace(**{name: getattr(ground_truths, name)[last] for name in columns})
     capacity = (last - first + 1).masked_fill_(distinct.is_crowd, 1)
     return DistinctGroundTruths(
         distinct, shapes[last], ignored.index_select(1, last), capacity, ground_truths.rows, last

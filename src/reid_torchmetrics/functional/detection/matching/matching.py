@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
@@ -114,7 +113,7 @@ def _match(
     classes: Int[Tensor, " classes"] | None,
     **options: Any,
 ) -> Matches:
-    # Boxes of the classes, by class and descending score, and by image and class.
+    # Boxes of the classes: detections by class and descending score, ground truths by image and class.
     rows = None
     if classes is None:
         classes = distinct_labels(detections.labels, ground_truths.labels)
@@ -125,16 +124,15 @@ def _match(
     most = max(grid.max_detections)
     ordered, true_ordered = order_boxes(detections, ground_truths, classes, most)
 
-    # Ground truths that each area range ignores, [areas, ground_truths]: crowds, and those outside the range.
-    shapes, true_shapes = detections.shapes, ground_truths.shapes
+    # Ground truths that each area range ignores: crowds, and those outside the range.
     ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
-    areas = true_shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
+    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
     ignored = true_ordered.is_crowd | ranges.exclude(areas.index_select(0, true_ordered.rows))
     num_positives = classes.new_zeros((len(ignored), len(classes)))
     num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
 
-    # The matches, and what else counting needs to know of the detections.
-    distinct = merge_duplicates(true_ordered, true_shapes, ignored)
+    # The matches, and what else counting needs of the detections.
+    distinct, shapes = merge_duplicates(true_ordered, ground_truths.shapes, ignored), detections.shapes
     matches = Matches(
         classes=classes,
         num_positives=num_positives,
@@ -157,31 +155,24 @@ def _assign(
     shapes: Shapes,
     iou_thresholds: Sequence[float],
     *,
-    keep_ground_truths: bool,
     max_bytes: int,
+    **options: Any,
 ) -> dict[str, Any]:
-    """The fields of `Matches` for matched detections; `shapes` of detections are given by row."""
-    # Thresholds ascend in matching, so a pair passes a number of them.
-    slots = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)
-    thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in slots]
-    pairs = overlapping_pairs(
-        detections, ground_truths.ordered, shapes, ground_truths.shapes, at_least=thresholds[0], max_bytes=max_bytes
-    )
+    """The fields of `Matches` for the matched detections; `shapes` of detections are given by row."""
+    # Thresholds ascend in matching: the number of thresholds that a pair passes names them.
+    order = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)
+    thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in order]
+    boxes = (detections, ground_truths.ordered, shapes, ground_truths.shapes)
+    pairs = overlapping_pairs(*boxes, at_least=thresholds[0], max_bytes=max_bytes)
     assignments = assign(
-        pairs,
-        ground_truths,
-        thresholds,
-        num_detections=len(detections.rows),
-        keep_ground_truths=keep_ground_truths,
-        max_bytes=max_bytes,
+        pairs, ground_truths, thresholds, num_detections=len(detections.rows), max_bytes=max_bytes, **options
     )
-    fields = vars(assignments)
-    if slots != sorted(slots):
-        columns = fields.pop("columns")
-        places = np.argsort(slots).tolist()
-        fields = {name: None if cells is None else cells[:, places] for name, cells in fields.items()}
-        fields["columns"] = columns
-    return fields
+    if order == sorted(order):
+        return vars(assignments)
+    places = sorted(order, key=order.__getitem__)
+    cells = {name: values for name, values in vars(assignments).items() if name != "columns"}
+    cells = {name: None if values is None else values[:, places] for name, values in cells.items()}
+    return {"columns": assignments.columns, **cells}
 
 
 class _AreaRanges(NamedTuple):

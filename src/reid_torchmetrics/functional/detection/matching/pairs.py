@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -27,6 +27,8 @@ from reid_torchmetrics.functional.detection.inputs import (
     distinct_labels,
     order_boxes,
 )
+
+Table = TypeVar("Table", bound=tuple[Any, ...])
 
 DEFAULT_MAX_BYTES = 1 << 28
 _FIRST_GROWN = 1 << 16  # pairs
@@ -49,9 +51,13 @@ class OverlappingPairs(NamedTuple):
     detection: Int[Tensor, " pairs"]
     iou: Float[Tensor, " pairs"]
 
-    def at(self, places: Int[Tensor, " some"]) -> OverlappingPairs:
-        """Some of the pairs."""
-        return OverlappingPairs(*(column.index_select(0, places) for column in self))
+
+def select(table: Table, rows: Int[Tensor, " some"] | slice) -> Table:
+    """Some rows of a named tuple of columns, without a copy if they are a slice; a column may be None."""
+    make: Callable[..., Table] = type(table)
+    if isinstance(rows, slice):
+        return make(*(None if column is None else column[rows] for column in table))
+    return make(*(None if column is None else column.index_select(0, rows) for column in table))
 
 
 @torch.no_grad()
@@ -119,7 +125,7 @@ def overlapping_pairs(
         is_crowd = search.crowds(block.ground_truth)
         iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, is_crowd)
         enough = (iou >= at_least).nonzero()[:, 0]
-        pairs = OverlappingPairs(block.ground_truth, block.detection, iou).at(enough)
+        pairs = select(OverlappingPairs(block.ground_truth, block.detection, iou), enough)
         return pairs._replace(detection=block.places.index_select(0, pairs.detection)), block.is_in_order
 
     # Blocks are overlapped in parallel, a few at a time, so that memory is bounded.
@@ -131,7 +137,7 @@ def overlapping_pairs(
     pairs = grown.pairs()
     if not is_in_order:
         key = (pairs.ground_truth * len(detections.rows)).add_(pairs.detection)
-        pairs = pairs.at(key.sort().indices)
+        pairs = select(pairs, key.sort().indices)
     # From places by group to places by class and score.
     return pairs._replace(detection=detections.grouped.index_select(0, pairs.detection))
 
@@ -205,7 +211,7 @@ class _CandidateSearch:
 
 
 def _candidate_blocks(search: _CandidateSearch) -> Iterator[Callable[[], _Candidates]]:
-    """All pairs that may overlap enough, those of crowded groups first: a function for each block that lists it."""
+    """List all pairs that may overlap enough, crowded groups first: each block is a function that makes its list."""
     sizes = search.ground_truths.sizes
     # The numbers of boxes alone show that a search cannot pay: a training loop evaluates a few images at a time.
     most = len(search.detections.rows) * len(search.ground_truths.rows)
