@@ -67,7 +67,7 @@ def merge_duplicates(
     first = (~is_duplicate).nonzero()[:, 0]
     last = torch.cat([first[1:], first.new_full((1,), len(is_duplicate))]) - 1
     columns = ("rows", "class_index", "is_crowd", "groups")
-    distinct = ground_truths._replace(**{name: getattr(ground_truths, name)[last] for name in columns})
+    distinct = ground_truths._replace(**{name: getattr(ground_truths, name).index_select(0, last) for name in columns})
     capacity = (last - first + 1).masked_fill_(distinct.is_crowd, 1)
     return DistinctGroundTruths(
         distinct, shapes[last], ignored.index_select(1, last), capacity, ground_truths.rows, last
