@@ -33,7 +33,8 @@ from .deferred_acceptance import CandidatePairs, MatchedPairs, stable_matching
 from .duplicates import DistinctGroundTruths
 from .pairs import OverlappingPairs, num_at_a_time, select
 
-_FEW_STEPS = 1 << 12  # pairs times thresholds times area ranges
+_FEW_STEPS = 1 << 12  # pairs times thresholds times area ranges, for a Python loop over pairs with a choice
+_FEWEST_STEPS = 1 << 9  # and for one over any pairs
 _UNLIMITED = 1 << 62  # capacity of a crowd
 _BYTES_PER_CONTESTED_PAIR = 800  # about what a contested pair needs, with problems of four area ranges
 _CACHED_CONTESTED_PAIRS = 1 << 13
@@ -65,8 +66,7 @@ def assign(
 
     Thresholds ascend; detections are numbered by class and descending score.
     """
-    num_steps = len(pairs.iou) * len(distinct.ignored) * len(thresholds)
-    if 0 < num_steps <= _FEW_STEPS and pairs.iou.device.type == "cpu" and _have_choice(pairs, distinct):
+    if _is_loop_faster(pairs, distinct, len(thresholds)):
         return _match_in_turn(pairs, distinct, thresholds, keep_ground_truths=keep_ground_truths)
 
     # Contested and uncontested pairs; crowds are no choice.
@@ -76,12 +76,11 @@ def assign(
     is_beaten = None if crowds is None else crowds.are_preferred(others)
     candidates = CandidatePairs(others.ground_truth, others.detection, passed, others.iou, is_beaten)
     is_contested = _are_contested(candidates, distinct)
-    contested = select(candidates, slice(0) if is_contested is None else is_contested.nonzero()[:, 0])
     uncontested = _match_uncontested(candidates, is_contested, len(thresholds))
+    contested = None if is_contested is None else select(candidates, is_contested.nonzero()[:, 0])
 
     # Only detections that may match have columns, in their order.
-    lists = [uncontested.detection, contested.detection]
-    lists += [] if crowds is None else [(crowds.iou >= 0).nonzero()[:, 0]]
+    lists = [uncontested.detection, contested and contested.detection, crowds and (crowds.iou >= 0).nonzero()[:, 0]]
     columns, column_of = _number_columns(lists, num_detections)
     assignments = _assign_at_once(
         uncontested.spread(column_of, len(columns)),
@@ -96,14 +95,19 @@ def assign(
     def compete(block: CandidatePairs) -> None:
         _mark(stable_matching(block, distinct, num_thresholds=len(thresholds)), distinct, assignments)
 
-    contested = contested._replace(detection=column_of.index_select(0, contested.detection))
-    workers.share(compete, [*_blocks_of_groups(contested, distinct, max_bytes)])
+    if contested is not None and len(contested.detection):
+        contested = contested._replace(detection=column_of.index_select(0, contested.detection))
+        workers.share(compete, [*_blocks_of_groups(contested, distinct, max_bytes)])
     return assignments
 
 
-def _have_choice(pairs: OverlappingPairs, distinct: DistinctGroundTruths) -> bool:
-    """Whether any detection has several candidates, crowds among them, or any ground truth has duplicates."""
-    return distinct.capacity is not None or bool((pairs.detection.bincount() > 1).any())
+def _is_loop_faster(pairs: OverlappingPairs, distinct: DistinctGroundTruths, num_thresholds: int) -> bool:
+    """Whether a Python loop is faster: few pairs on the CPU, and a detection with a choice or a duplicate."""
+    num_steps = len(pairs.iou) * len(distinct.ignored) * num_thresholds
+    if pairs.iou.device.type != "cpu" or not 0 < num_steps <= _FEW_STEPS:
+        return False
+    is_tiny, has_duplicates = num_steps <= _FEWEST_STEPS, distinct.capacity is not None
+    return is_tiny or has_duplicates or bool((pairs.detection.bincount() > 1).any())
 
 
 def _are_contested(candidates: CandidatePairs, distinct: DistinctGroundTruths) -> Bool[Tensor, " pairs"] | None:
@@ -120,11 +124,12 @@ def _are_contested(candidates: CandidatePairs, distinct: DistinctGroundTruths) -
 
 
 def _number_columns(
-    lists: Sequence[Int[Tensor, " _"]], num_detections: int
+    lists: Sequence[Int[Tensor, " _"] | None], num_detections: int
 ) -> tuple[Int[Tensor, " matched"], Int[Tensor, " detections"]]:
     """The detections in any of the lists, ascending, and the column of each of them."""
-    is_column = torch.zeros(num_detections, dtype=torch.bool, device=lists[0].device)
-    for detections in lists:
+    listed = [detections for detections in lists if detections is not None]
+    is_column = torch.zeros(num_detections, dtype=torch.bool, device=listed[0].device)
+    for detections in listed:
         is_column[detections] = True
     columns = is_column.nonzero()[:, 0]
     column_of = columns.new_empty(num_detections)
@@ -254,8 +259,6 @@ def _blocks_of_groups(
     contested: CandidatePairs, distinct: DistinctGroundTruths, max_bytes: int
 ) -> Iterator[CandidatePairs]:
     """Contested pairs in blocks of whole groups; slower groups, with duplicates, have blocks of their own."""
-    if not len(contested.detection):
-        return
     group = distinct.ordered.groups.index_select(0, contested.ground_truth)
     most = num_at_a_time(max_bytes, _BYTES_PER_CONTESTED_PAIR, group.device, _CACHED_CONTESTED_PAIRS)
     if len(group) <= most and distinct.capacity is None:
