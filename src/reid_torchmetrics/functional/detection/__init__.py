@@ -1,8 +1,8 @@
 """Detection: from boxes to matches, and from matches to precision, recall and average precision.
 
 The way through the modules: `images` (what comes in), `boxes` and `shapes`; `ordering` and `sorting` put them in
-order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` say which of
-them match, and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
+order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` match them,
+and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
 to `coco` on its `grid`, and `operating_points` and `image_errors` to the use of a detector. Errors across classes need
 `object_pairs`, whose overlaps are of any class: `confusion` counts them, and `error_breakdown` says what they cost.
 `pascal_voc` and `yolo` judge detections in their own way (`true_positive_flags`) and share the curves.
@@ -81,7 +81,7 @@ from .inputs import (
     rotated_iou,
     to_xywh,
 )
-from .matching import CLAIMS, Matches, Pairs, find_pairs, match_best_of_all, match_images, merge_matches
+from .matching import CLAIMS, Matches, OverlappingPairs, find_pairs, match_best_of_all, match_images, merge_matches
 
 __all__ = [
     "AP_RULES",
@@ -113,7 +113,7 @@ __all__ = [
     "Matches",
     "ObjectPairs",
     "OperatingPoints",
-    "Pairs",
+    "OverlappingPairs",
     "PrecisionGrid",
     "PrecisionRecallCurve",
     "RankedDetections",

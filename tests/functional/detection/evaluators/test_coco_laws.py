@@ -24,9 +24,8 @@ from reid_torchmetrics.functional.detection.inputs import ordering
 from reid_torchmetrics.functional.detection.matching import (
     acceptance,
     assignment,
-    candidates,
-    few_pairs,
     matching,
+    pairs,
 )
 from tests.detection_strategies import problems
 
@@ -159,18 +158,18 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert same_matches(problem.matched(max_bytes=max_bytes), problem.matched())
 
 
-MANY_PAIRS = {(few_pairs, "_FEW_STEPS"): -1}
+MANY_PAIRS = {(assignment, "_FEW_STEPS"): -1}
 INTERNAL_SIZES = {
     "pairs": MANY_PAIRS,
     "blocks of areas": {(matching, "_AREA_BLOCK"): 2},
-    "blocks of pairs": {(candidates, "_CACHED_PAIRS"): 2},
+    "blocks of pairs": {(pairs, "_CACHED_PAIRS"): 2},
     "blocks of contested pairs": MANY_PAIRS | {(assignment, "_CACHED_CONTESTED_PAIRS"): 2},
     "only near detections": {
-        (candidates, "_CACHED_PAIRS"): 2,
-        (candidates, "_LEAST_DETECTIONS"): 1,
-        (candidates, "_LEAST_GROUND_TRUTHS"): 1,
-        (candidates, "_LEAST_CROWDED_PAIRS"): 1,
-        (candidates, "_MOST_NEARBY"): 1.0,
+        (pairs, "_CACHED_PAIRS"): 2,
+        (pairs, "_LEAST_DETECTIONS"): 1,
+        (pairs, "_LEAST_GROUND_TRUTHS"): 1,
+        (pairs, "_LEAST_CROWDED_PAIRS"): 1,
+        (pairs, "_MOST_NEARBY"): 1.0,
     },
     "only rounds of proposals": MANY_PAIRS | {(acceptance, "_FEW"): -1},
     "one area range at a time": {(coco, "_CACHED_CELLS"): 0},
