@@ -1,4 +1,4 @@
-"""Errors of a detector across classes: which classes it confuses, and what each kind of error costs."""
+"""Errors of a detector across classes: the classes it confuses, and the cost of each kind of error."""
 
 from .confusion import CONFUSION_RULES, ConfusionMatrix, confusion_matrix
 from .error_breakdown import ERROR_KINDS, ErrorBreakdown, error_breakdown

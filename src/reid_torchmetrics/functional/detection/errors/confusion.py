@@ -1,7 +1,4 @@
-"""Which classes a detector takes for which, and for background: detections matched without regard to class.
-
-Pairs that are gone through in an order: each is taken if both of its ends are free.
-"""
+"""Confusion matrices of detectors: detections matched regardless of class, and counts of the pairs of classes."""
 
 from __future__ import annotations
 
@@ -17,106 +14,35 @@ from reid_torchmetrics.functional.detection.inputs import place_of_labels
 
 from .object_pairs import ObjectPairs
 
-
-def take_in_order(
-    detection: Int[Tensor, " pairs"],
-    ground_truth: Int[Tensor, " pairs"],
-    *,
-    num_detections: int,
-    is_shared: Bool[Tensor, " ground_truths"],
-) -> Int[Tensor, " detections"]:
-    """The ground truth that each detection takes, -1 for none; the pairs are in the order in which they are looked at.
-
-    A pair that comes before all others of both its ends is taken whatever becomes of the others. So in each round all
-    such pairs are taken at once, and those that share an end with one are dropped; there are fewer rounds than the
-    largest number of matches in an image.
-
-    Args:
-        detection: of each pair.
-        ground_truth: of each pair.
-        num_detections: how many there are.
-        is_shared: ground truths that any number of detections may take.
-    """
-    taken = detection.new_full((num_detections,), -1)
-    is_gone = torch.zeros_like(is_shared)
-    first = detection.new_full((num_detections,), len(detection))
-    first_true = ground_truth.new_full((len(is_shared),), len(detection))
-    left = torch.arange(len(detection), device=detection.device)
-    while len(left):
-        found, true = detection.index_select(0, left), ground_truth.index_select(0, left)
-        is_first = _first(first, found, left) == left
-        is_taken = is_first & ((_first(first_true, true, left) == left) | is_shared.index_select(0, true))
-        places = is_taken.nonzero()[:, 0]
-        taken[found.index_select(0, places)] = true.index_select(0, places)
-        is_gone[true.index_select(0, places)] = True
-        is_open = ~is_gone.index_select(0, true) | is_shared.index_select(0, true)
-        left = left[(taken.index_select(0, found) < 0) & is_open]
-    return taken
-
-
-def _first(least: Tensor, ends: Tensor, places: Tensor) -> Tensor:
-    """The first of the places with the same end as each; `least` is room for one number of each end."""
-    least.index_fill_(0, ends, torch.iinfo(least.dtype).max)
-    return least.scatter_reduce_(0, ends, places, "amin").index_select(0, ends)
-
-
 _LARGEST_THRESHOLD = 1 - 1e-10  # COCO's, see `match_images`
 
 
 class ConfusionRule(NamedTuple):
-    """Who takes whom where classes do not decide who may."""
+    """How detections and ground truths of any classes are matched; the defaults are COCO's."""
 
-    by_score: bool
-    """detections choose by descending score, each what it overlaps most; else pairs are taken by descending overlap,
-    those of one class before all others"""
-    is_strict: bool
+    by_score: bool = True
+    """detections choose by descending score, each the ground truth with the highest overlap; else pairs are matched by
+    descending overlap, pairs of one class first"""
+    is_strict: bool = False
     """whether an overlap must be above the threshold, not at it"""
-    is_strict_confidence: bool
+    is_strict_confidence: bool = False
     """whether a score must be above the confidence, not at it"""
-    takes_last: bool
-    """which of equal overlaps is taken, the last or the first ground truth of the image"""
-    by_class: bool
-    """whether the objects of an image are ordered by label before all that is said of their order"""
-    has_ignored: bool
-    """whether crowds and what is outside the area range ignore the detections that take them, as in COCO; else crowds
-    are left out, so that detections on them are on background"""
+    takes_last: bool = True
+    """whether the last ground truth of the image wins among equal overlaps, not the first"""
+    by_class: bool = False
+    """whether objects of an image are ordered by label before anything else"""
+    has_ignored: bool = True
+    """whether crowds and ground truths outside the area range ignore the detections matched to them, as in COCO; else
+    crowds are left out, so that detections on them are on background"""
 
 
 CONFUSION_RULES: dict[str, ConfusionRule] = {
-    "coco": ConfusionRule(
-        by_score=True,
-        is_strict=False,
-        is_strict_confidence=False,
-        takes_last=True,
-        by_class=False,
-        has_ignored=True,
-    ),
-    "hotcoco": ConfusionRule(
-        by_score=True,
-        is_strict=False,
-        is_strict_confidence=False,
-        takes_last=True,
-        by_class=True,
-        has_ignored=False,
-    ),
-    "ultralytics": ConfusionRule(
-        by_score=True,
-        is_strict=True,
-        is_strict_confidence=True,
-        takes_last=False,
-        by_class=False,
-        has_ignored=False,
-    ),
-    "supervision": ConfusionRule(
-        by_score=False,
-        is_strict=True,
-        is_strict_confidence=False,
-        takes_last=False,
-        by_class=False,
-        has_ignored=False,
-    ),
+    "coco": ConfusionRule(),
+    "hotcoco": ConfusionRule(by_class=True, has_ignored=False),
+    "ultralytics": ConfusionRule(is_strict=True, is_strict_confidence=True, takes_last=False, has_ignored=False),
+    "supervision": ConfusionRule(by_score=False, is_strict=True, takes_last=False, has_ignored=False),
 }
-"""COCO's matching as if all labels were one, and what others do"""
+"""COCO's matching as if all labels were one, and the differences of other libraries"""
 
 
 @dataclass(frozen=True)
@@ -126,22 +52,22 @@ class ConfusionMatrix:
     classes: Int[Tensor, " classes"]
     """labels, ascending"""
     counts: Int[Tensor, "rows columns"]
-    """the last row is background: detections that took nothing; the last column are ground truths that nobody took"""
+    """the last row is background, detections without a match; the last column are ground truths without a match"""
     iou_threshold: float
     rule: str
     num_left_out: int = 0
     """classes that have neither row nor column"""
     totals: Int[Tensor, " rows"] | None = None
-    """counts of each row, with those of classes that are left out; None where none is"""
+    """counts of each row, including the classes that are left out; None if none is"""
 
     @property
     def normalized(self) -> Float[Tensor, "rows columns"]:
-        """Shares of each row, which sum to 1 where no class is left out; NaN in a row without counts."""
+        """Counts as shares of each row; NaN in a row without counts. A row sums to 1 if no class is left out."""
         totals = self.counts.sum(1) if self.totals is None else self.totals
         return self.counts.double() / totals[:, None]
 
     def among(self, num_classes: int) -> ConfusionMatrix:
-        """The same of the classes that are confused most, see `confusion_matrix`; shares of rows stay as they are."""
+        """The same for the most confused classes, see `confusion_matrix`; shares of rows stay as they are."""
         if num_classes >= len(self.classes):
             return self
         row, column = self.counts.nonzero(as_tuple=True)
@@ -152,25 +78,25 @@ class ConfusionMatrix:
         return replace(self, classes=self.classes[kept], counts=counts, num_left_out=left_out, totals=totals)
 
     def most_confused(self, n: int) -> Int[Tensor, "pairs 3"]:
-        """Up to `n` pairs of classes that are confused most: label, label as which it was detected, and how often.
+        """The `n` most confused pairs of classes, or fewer: label, label detected instead, count.
 
-        Of equal counts those of lower labels come first. Pairs that are never confused are left out.
+        Of equal counts the lower labels come first. Pairs that are never confused are left out.
 
         Raises:
             TypeError: `n` is not an int.
             ValueError: `n` is below 1.
         """
         _checks.positive_int("n", n)
-        among = self.counts[:-1, :-1].clone().fill_diagonal_(0)
-        row, column = among.nonzero(as_tuple=True)
-        listed = torch.stack([self.classes[row], self.classes[column], among[row, column]], 1)
+        confused = self.counts[:-1, :-1].clone().fill_diagonal_(0)
+        row, column = confused.nonzero(as_tuple=True)
+        listed = torch.stack([self.classes[row], self.classes[column], confused[row, column]], 1)
         return listed[listed[:, 2].argsort(descending=True, stable=True)[:n]]
 
     @property
     def num_confused(self) -> int:
-        """Ground truths that were detected as another class."""
-        among = self.counts[:-1, :-1]
-        return int(among.sum() - among.diagonal().sum())
+        """Number of ground truths that were detected as another class."""
+        of_classes = self.counts[:-1, :-1]
+        return int(of_classes.sum() - of_classes.diagonal().sum())
 
 
 @torch.no_grad()
@@ -182,20 +108,20 @@ def confusion_matrix(
     rule: str = "coco",
     num_classes: int | None = None,
 ) -> ConfusionMatrix:
-    """Match detections to ground truths without regard to class, and count the pairs of their classes.
+    """Match detections to ground truths regardless of class, and count the pairs of their classes.
 
-    By rule "coco" the matches are those of COCO with all labels as one class, `DetectionMAP(average="micro")`. The
-    others differ from it in what `ConfusionRule` says; they are the rules of hotcoco 1.3, Ultralytics 8.4 and
-    supervision 0.31, whose overlaps are rounded to float32 in part, and here are exact. Rows are ground truths and
-    columns detections, as in scikit-learn; in Ultralytics it is the other way round.
+    By rule "coco" the matches are COCO's with all labels as one class, `DetectionMAP(average="micro")`. The others
+    differ from it in the fields of `ConfusionRule`; they are the rules of hotcoco 1.3, Ultralytics 8.4 and supervision
+    0.31, whose overlaps are rounded to float32 in part, and here are exact. Rows are ground truths and columns
+    detections, as in scikit-learn; in Ultralytics it is the other way round.
 
     Args:
         objects: of all images.
-        confidence: the least score that counts, or that of each class; it is rounded to the dtype of the scores.
-        iou_threshold: the overlap from which on a detection may take a ground truth.
+        confidence: the least score that counts, or one for each class; it is rounded to the dtype of the scores.
+        iou_threshold: the least overlap of a match.
         rule: one of `CONFUSION_RULES`.
-        num_classes: the most classes that have a row and a column, those of the pairs that are confused most: of many
-            classes a matrix is large, 800 MB of 10,000. None for all.
+        num_classes: the most classes with a row and a column, the classes of the most confused pairs: of many classes a
+            matrix is large, 800 MB of 10,000. None for all.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -206,23 +132,25 @@ def confusion_matrix(
     if num_classes is not None:
         _checks.positive_int("num_classes", num_classes)
     objects.check_threshold("iou_threshold", iou_threshold)
-    chosen, classes = CONFUSION_RULES[rule], objects.classes
-    is_used = _is_used(objects, classes, confidence, chosen)
-    is_left_out = objects.is_ignored if chosen.has_ignored else objects.is_crowd
-    taken = _match(objects, is_used, iou_threshold, chosen)
-    # Rows and columns, with the number of classes for background.
-    found, true = (place_of_labels(labels, classes).long() for labels in (objects.labels, objects.true_labels))
-    is_matched = taken >= 0
-    row = torch.full_like(found, len(classes))
-    row[is_matched] = true[taken[is_matched]]
+    options, classes = CONFUSION_RULES[rule], objects.classes
+    is_used = _is_used(objects, classes, confidence, options)
+    is_left_out = objects.is_ignored if options.has_ignored else objects.is_crowd
+    match = _match(objects, is_used, iou_threshold, options)
+
+    # Detections: row of the matched class or, behind the last class, of background.
+    column, true_row = (place_of_labels(labels, classes).long() for labels in (objects.labels, objects.true_labels))
+    is_matched = match >= 0
+    row = torch.full_like(column, len(classes))
+    row[is_matched] = true_row[match[is_matched]]
     counts = is_used.clone()
-    if chosen.has_ignored:
-        counts &= torch.where(is_matched, ~_at(is_left_out, taken), ~objects.is_outside)
-    is_found = torch.zeros_like(is_left_out)
-    is_found[taken[is_matched]] = True
-    missed = true[~is_found & ~is_left_out]
+    if options.has_ignored:
+        counts &= torch.where(is_matched, ~flag_of_match(is_left_out, match), ~objects.is_outside)
+
+    # Ground truths without a match: the last column.
+    is_missed = ~is_left_out
+    is_missed[match[is_matched]] = False
     size = len(classes) + 1
-    cells = torch.cat([row[counts] * size + found[counts], missed * size + len(classes)])
+    cells = torch.cat([row[counts] * size + column[counts], true_row[is_missed] * size + len(classes)])
     if num_classes is None or num_classes >= len(classes):
         return ConfusionMatrix(classes, cells.bincount(minlength=size * size).view(size, size), iou_threshold, rule)
     cells, counts = cells.unique(return_counts=True)
@@ -233,19 +161,21 @@ def confusion_matrix(
 def _most_confused_part(
     cells: Int[Tensor, " cells"], counts: Int[Tensor, " cells"], size: int, num_classes: int
 ) -> tuple[Int[Tensor, " classes"], Int[Tensor, "rows columns"], Int[Tensor, " rows"]]:
-    """Places of the classes of the pairs that are confused most, ascending, their counts, and those of whole rows.
+    """Places of the most confused classes, ascending, with their counts and the counts of whole rows.
 
-    `cells` are ascending, row by row of a matrix of `size` rows, and no more than are not 0. Where too few classes are
-    confused, those with the largest rows come after them.
+    `cells` are the nonzero cells of a matrix of `size` rows, ascending, row by row. If too few classes are confused,
+    classes with the largest rows follow.
     """
     row, column = cells // size, cells % size
     totals = torch.zeros(size, dtype=counts.dtype, device=counts.device).index_add_(0, row, counts)
-    among = (row != column) & (row < size - 1) & (column < size - 1)
-    pairs = torch.stack([row[among], column[among]], 1)[counts[among].argsort(descending=True, stable=True)]
+    # Classes by their most confused pair, then by the size of their rows.
+    is_confused = (row != column) & (row < size - 1) & (column < size - 1)
+    by_count = counts[is_confused].argsort(descending=True, stable=True)
+    pairs = torch.stack([row[is_confused], column[is_confused]], 1)[by_count]
     ordered = torch.cat([pairs.flatten(), totals[:-1].argsort(descending=True, stable=True)]).tolist()
     kept = torch.tensor(sorted([*dict.fromkeys(ordered)][:num_classes]), device=cells.device)
-    background = torch.full_like(kept[:1], size - 1)
-    rows = torch.cat([kept, background])
+    # The smaller matrix: the kept classes, and background behind them.
+    rows = torch.cat([kept, torch.full_like(kept[:1], size - 1)])
     place = torch.full((size,), -1, device=cells.device)
     place[rows] = torch.arange(len(rows), device=cells.device)
     table = torch.zeros((len(rows), len(rows)), dtype=counts.dtype, device=counts.device)
@@ -257,7 +187,7 @@ def _most_confused_part(
 def _is_used(
     objects: ObjectPairs, classes: Tensor, confidence: float | Tensor, rule: ConfusionRule
 ) -> Bool[Tensor, " detections"]:
-    """Which detections score enough."""
+    """Whether each detection scores enough."""
     if isinstance(confidence, Tensor):
         if confidence.shape != classes.shape:
             raise ValueError(
@@ -272,41 +202,39 @@ def _is_used(
 
 
 def _match(objects: ObjectPairs, is_used: Tensor, threshold: float, rule: ConfusionRule) -> Int[Tensor, " detections"]:
-    """The ground truth that each detection takes, -1 for none."""
+    """The ground truth that each detection is matched to, -1 for none."""
     least = min(threshold, _LARGEST_THRESHOLD) if rule.has_ignored else threshold
-    is_close = objects.iou > least if rule.is_strict else objects.iou >= least
-    kept = is_close & is_used[objects.detection]
+    is_candidate = objects.iou > least if rule.is_strict else objects.iou >= least
+    is_candidate &= is_used[objects.detection]
     if not rule.has_ignored:
-        kept &= ~objects.is_crowd[objects.ground_truth]
-    return _take(objects, kept, rule)
+        is_candidate &= ~objects.is_crowd[objects.ground_truth]
+    return _match_candidates(objects, is_candidate, rule)
 
 
 def match_each_class(objects: ObjectPairs, threshold: float) -> Int[Tensor, " detections"]:
-    """The ground truth of its class that each detection takes in COCO's matching, -1 for none."""
+    """The ground truth of its class that COCO matches each detection to, -1 for none."""
     is_same = objects.labels[objects.detection] == objects.true_labels[objects.ground_truth]
-    return _take(objects, is_same & (objects.iou >= min(threshold, _LARGEST_THRESHOLD)), CONFUSION_RULES["coco"])
+    is_candidate = is_same & (objects.iou >= min(threshold, _LARGEST_THRESHOLD))
+    return _match_candidates(objects, is_candidate, CONFUSION_RULES["coco"])
 
 
-def _take(objects: ObjectPairs, kept: Bool[Tensor, " pairs"], rule: ConfusionRule) -> Int[Tensor, " detections"]:
-    places = kept.nonzero()[:, 0]
+def _match_candidates(
+    objects: ObjectPairs, is_candidate: Bool[Tensor, " pairs"], rule: ConfusionRule
+) -> Int[Tensor, " detections"]:
+    places = is_candidate.nonzero()[:, 0]
     order = places[_order(objects, places, rule)]
-    return take_in_order(
-        objects.detection[order],
-        objects.ground_truth[order],
-        num_detections=len(objects.labels),
-        is_shared=objects.is_crowd,
-    )
+    detection, ground_truth = objects.detection[order], objects.ground_truth[order]
+    return match_in_order(detection, ground_truth, num_detections=len(objects.labels), is_shared=objects.is_crowd)
 
 
 def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Tensor, " pairs"]:
-    """The order in which pairs are looked at: stable sorts, the last key first, of pairs by ground truth."""
+    """The order of pairs in greedy matching: stable sorts, the last key first, of pairs by ground truth."""
     detection, ground_truth = objects.detection[places], objects.ground_truth[places]
-    keys = [-ground_truth if rule.takes_last else ground_truth]
-    if rule.by_class:
-        true_label = objects.true_labels[ground_truth]
-        keys.append(-true_label if rule.takes_last else true_label)
+    # Among equal overlaps the place of the ground truth decides, or its label and then its place.
+    keys = [ground_truth] + ([objects.true_labels[ground_truth]] if rule.by_class else [])
+    keys = [-key for key in keys] if rule.takes_last else keys
     keys.append(-objects.iou[places])
-    if rule.has_ignored:
+    if rule.has_ignored:  # they come after all that count, whatever their overlap
         keys.append(objects.is_ignored[ground_truth].to(torch.int8))
     if rule.by_score:
         keys.append(_rank_by_score(objects, by_class=rule.by_class)[detection])
@@ -319,7 +247,7 @@ def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Ten
 
 
 def _rank_by_score(objects: ObjectPairs, *, by_class: bool) -> Int[Tensor, " detections"]:
-    """The place of each detection by descending score, equal scores as they are or by class."""
+    """The rank of each detection by descending score, equal scores as they come or by class."""
     labels = objects.labels
     order = labels.argsort(stable=True) if by_class else torch.arange(len(labels), device=labels.device)
     order = order[objects.scores[order].argsort(descending=True, stable=True)]
@@ -328,6 +256,54 @@ def _rank_by_score(objects: ObjectPairs, *, by_class: bool) -> Int[Tensor, " det
     return rank
 
 
-def _at(flags: Bool[Tensor, " ground_truths"], taken: Int[Tensor, " detections"]) -> Bool[Tensor, " detections"]:
-    """The flag of what each detection took, False for none."""
-    return torch.cat([flags, flags.new_zeros(1)])[taken]
+def match_in_order(
+    detection: Int[Tensor, " pairs"],
+    ground_truth: Int[Tensor, " pairs"],
+    *,
+    num_detections: int,
+    is_shared: Bool[Tensor, " ground_truths"],
+) -> Int[Tensor, " detections"]:
+    """Match the pairs in order, each if both of its ends are free; the ground truth of each detection, -1 for none.
+
+    A pair that comes before all others of both its ends is a match whatever becomes of the others. So each round
+    accepts all such pairs at once, and drops the pairs that share an end with one. There are fewer rounds than the
+    largest number of matches in an image.
+
+    Args:
+        detection: of each pair.
+        ground_truth: of each pair.
+        num_detections: number of detections.
+        is_shared: ground truths that any number of detections may be matched to.
+    """
+    match = detection.new_full((num_detections,), -1)
+    is_closed = torch.zeros_like(is_shared)
+    # Room for one number of each end, written anew in each round.
+    first = detection.new_full((num_detections,), len(detection))
+    first_true = ground_truth.new_full((len(is_shared),), len(detection))
+    left = torch.arange(len(detection), device=detection.device)
+    while len(left):
+        row, true_row = detection.index_select(0, left), ground_truth.index_select(0, left)
+        is_shared_pair = is_shared.index_select(0, true_row)
+        # Accept: the first pair of its detection and, unless the ground truth is shared, of its ground truth.
+        is_first = _first(first, row, left) == left
+        is_accepted = is_first & ((_first(first_true, true_row, left) == left) | is_shared_pair)
+        places = is_accepted.nonzero()[:, 0]
+        match[row.index_select(0, places)] = true_row.index_select(0, places)
+        # Drop: pairs of matched detections, and of ground truths that are no longer free.
+        is_closed[true_row.index_select(0, places)] = True
+        is_open = ~is_closed.index_select(0, true_row) | is_shared_pair
+        left = left[(match.index_select(0, row) < 0) & is_open]
+    return match
+
+
+def _first(least: Tensor, ends: Tensor, places: Tensor) -> Tensor:
+    """The first of the places with the same end as each; `least` is room for one number of each end."""
+    least.index_fill_(0, ends, torch.iinfo(least.dtype).max)
+    return least.scatter_reduce_(0, ends, places, "amin").index_select(0, ends)
+
+
+def flag_of_match(
+    flags: Bool[Tensor, " ground_truths"], match: Int[Tensor, " detections"]
+) -> Bool[Tensor, " detections"]:
+    """The flag of the ground truth that each detection is matched to, False for none."""
+    return torch.cat([flags, flags.new_zeros(1)])[match]

@@ -18,7 +18,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import AP_RULES, TruePositiveFlags, area_under, curves_from_flags
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
 
-from .confusion import match_each_class
+from .confusion import flag_of_match, match_each_class
 from .object_pairs import ObjectPairs
 
 ERROR_KINDS: Mapping[str, str] = MappingProxyType(
@@ -31,7 +31,7 @@ ERROR_KINDS: Mapping[str, str] = MappingProxyType(
         "miss": "a ground truth that nothing took, nor would with another class or place",
     }
 )
-"""kinds of errors with their meaning, which is that of a false positive but for the last"""
+"""kinds of errors with their meaning: the first five of a false positive, the last of a ground truth"""
 _NONE, _CLASSIFICATION, _LOCALIZATION, _BOTH, _DUPLICATE, _BACKGROUND = range(-1, 5)
 
 
@@ -40,15 +40,15 @@ class ErrorBreakdown:
     """Errors of each kind, and how much higher average precision would be without them."""
 
     average_precision: float
-    """mean over the classes that have ground truths; NaN if none has any, as all that follows"""
+    """mean over the classes that have ground truths; NaN, like all gains, if none has any"""
     gains: Mapping[str, float]
-    """of each of `ERROR_KINDS`: what is added to it if these errors alone are repaired"""
+    """gain in average precision for each of `ERROR_KINDS` if these errors alone are repaired"""
     false_positive_gain: float
-    """what is added if all false positives are dropped"""
+    """gain if all false positives are dropped"""
     false_negative_gain: float
-    """what is added if all ground truths that nothing took are dropped"""
+    """gain if all ground truths without a match are dropped"""
     counts: Mapping[str, int]
-    """errors of each kind; false positives of all classes, also those without ground truths"""
+    """errors of each kind; false positives include the classes without ground truths"""
     kind: Int[Tensor, " detections"]
     """the kind of each detection of the `ObjectPairs`, as its place in `ERROR_KINDS`; -1 for no error"""
     is_missed: Bool[Tensor, " ground_truths"]
@@ -58,25 +58,25 @@ class ErrorBreakdown:
 def error_breakdown(
     objects: ObjectPairs, *, iou_threshold: float = 0.5, background_threshold: float = 0.1, rule: str = "coco"
 ) -> ErrorBreakdown:
-    """Tell false positives and misses apart by their reasons, and repair those of each kind by themselves.
+    """Classify false positives and misses by their cause, and repair each kind alone.
 
     A false positive is of the first kind that holds of it, in the order of tidecv: localization (its largest overlap
-    with a ground truth of its class lies between the thresholds, both inside), classification (the largest one with
+    with a ground truth of its class lies between the thresholds, both inside), classification (its largest overlap with
     another class is at least `iou_threshold`), duplicate, background (no overlap is above `background_threshold`),
-    both. Repairs are those of the paper. Errors of classification and localization make a true positive of the class of
-    the ground truth that they overlap most, if it is free, and are dropped otherwise; of several that would take one
-    ground truth, that with the highest score takes it and the others are dropped. Other false positives are dropped.
-    Misses are ground truths that no error of classification or localization overlaps most, and are dropped.
+    both. Repairs are the paper's. An error of classification or localization becomes a true positive of the class of
+    the ground truth that it overlaps most, if that is free, and is dropped otherwise; of several errors with one ground
+    truth the highest score gets it and the others are dropped. Other false positives are dropped. Misses are ground
+    truths that no error of classification or localization overlaps most, and are dropped.
 
     Matching is COCO's, so ignored detections and ground truths are no errors, and the mean is over the classes that
     have ground truths; a class that loses all of them by a repair keeps an average precision of 0. tidecv 1.0.1 takes
-    the mean over classes without ground truths, too, of equal overlaps the first, and lets errors of classification
-    and localization compete for a ground truth even where one kind alone is repaired.
+    the mean over classes without ground truths, too, takes the first of equal overlaps, and lets errors of
+    classification and localization compete for a ground truth even if only one kind is repaired.
 
     Args:
         objects: of all images.
-        iou_threshold: the overlap from which on a detection may take a ground truth.
-        background_threshold: the overlap up to which a detection lies on background.
+        iou_threshold: the least overlap of a match.
+        background_threshold: the largest overlap of a detection on background.
         rule: how a curve becomes an average precision, see `average_precision`.
 
     Raises:
@@ -90,27 +90,29 @@ def error_breakdown(
         raise ValueError(
             f"`background_threshold` must be at most `iou_threshold`, {iou_threshold}; got {background_threshold}."
         )
-    found = _Judged.of(objects, iou_threshold, background_threshold)
-    base = found.mean_precision(found.repaired(frozenset()), rule)
-    gains = {
-        name: found.mean_precision(found.repaired(frozenset({place})), rule) - base
-        for place, name in enumerate([*ERROR_KINDS][:-1])
-    }
-    gains["miss"] = found.mean_precision(found.without(found.is_missed), rule) - base
-    listed = [int((found.kind == place).sum()) for place in range(len(ERROR_KINDS) - 1)]
+    detections = _DetectionErrors.of(objects, iou_threshold, background_threshold)
+
+    def mean(repairs: _Repairs) -> float:
+        return detections.mean_precision(repairs, rule)
+
+    base = mean(detections.repaired(_NONE))
+    gains = {name: mean(detections.repaired(kind)) - base for kind, name in enumerate([*ERROR_KINDS][:-1])}
+    gains["miss"] = mean(detections.without(detections.is_missed)) - base
+    right_alone = _Repairs(detections.class_index, detections.is_right, detections.is_right, detections.num_positives)
+    listed = [int((detections.kind == kind).sum()) for kind in range(len(ERROR_KINDS) - 1)]
     return ErrorBreakdown(
         average_precision=base,
         gains=gains,
-        false_positive_gain=found.mean_precision(found.right_alone(), rule) - base,
-        false_negative_gain=found.mean_precision(found.without(found.is_free), rule) - base,
-        counts=dict(zip(ERROR_KINDS, [*listed, int(found.is_missed.sum())], strict=True)),
-        kind=found.kind,
-        is_missed=found.is_missed,
+        false_positive_gain=mean(right_alone) - base,
+        false_negative_gain=mean(detections.without(detections.is_free)) - base,
+        counts=dict(zip(ERROR_KINDS, [*listed, int(detections.is_missed.sum())], strict=True)),
+        kind=detections.kind,
+        is_missed=detections.is_missed,
     )
 
 
-class _Curve(NamedTuple):
-    """What average precision is computed of."""
+class _Repairs(NamedTuple):
+    """The detections and ground truths that average precision is computed from, after a repair."""
 
     class_index: Int[Tensor, " detections"]
     is_right: Bool[Tensor, " detections"]
@@ -119,8 +121,8 @@ class _Curve(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Judged:
-    """Detections with their kinds of errors, and what they would take."""
+class _DetectionErrors:
+    """Detections with their kinds of errors, and the ground truths that would repair them."""
 
     scores: Tensor
     class_index: Int[Tensor, " detections"]
@@ -129,36 +131,36 @@ class _Judged:
     is_ignored: Bool[Tensor, " detections"]
     kind: Int[Tensor, " detections"]
     target: Int[Tensor, " detections"]
-    """the ground truth that an error of classification or localization would take; any number for others"""
+    """the ground truth that repairs an error of classification or localization; any number for others"""
     is_free: Bool[Tensor, " ground_truths"]
-    """counts, and nothing took it"""
+    """counts, and has no match"""
     is_missed: Bool[Tensor, " ground_truths"]
     num_positives: Int[Tensor, " classes"]
 
     @classmethod
-    def of(cls, objects: ObjectPairs, iou_threshold: float, background_threshold: float) -> _Judged:
-        taken = match_each_class(objects, iou_threshold)
-        is_matched = taken >= 0
-        counts = ~objects.is_ignored
-        is_right = torch.cat([counts, counts.new_zeros(1)])[taken]
+    def of(cls, objects: ObjectPairs, iou_threshold: float, background_threshold: float) -> _DetectionErrors:
+        match, counts, classes = match_each_class(objects, iou_threshold), ~objects.is_ignored, objects.classes
+        is_matched = match >= 0
+        is_right = flag_of_match(counts, match)
         is_ignored = torch.where(is_matched, ~is_right, objects.is_outside)
         is_free = counts.clone()
-        is_free[taken[is_matched]] = False
+        is_free[match[is_matched]] = False
         # The largest overlaps of each detection with ground truths that count, of its class and of others.
         is_same = objects.labels[objects.detection] == objects.true_labels[objects.ground_truth]
-        counted = counts[objects.ground_truth]
-        own, own_target = _largest(objects, is_same & counted)
-        other, other_target = _largest(objects, ~is_same & counted)
-        kind = torch.full_like(taken, _BOTH)
-        kind[torch.maximum(own, other) <= background_threshold] = _BACKGROUND
-        kind[own >= iou_threshold] = _DUPLICATE
+        is_counted = counts[objects.ground_truth]
+        same, same_target = _largest(objects, is_same & is_counted)
+        other, other_target = _largest(objects, ~is_same & is_counted)
+        # The kinds from the last to the first in tidecv's order: the first that holds is written last.
+        kind = torch.full_like(match, _BOTH)
+        kind[torch.maximum(same, other) <= background_threshold] = _BACKGROUND
+        kind[same >= iou_threshold] = _DUPLICATE
         kind[other >= iou_threshold] = _CLASSIFICATION
-        kind[(own >= background_threshold) & (own <= iou_threshold)] = _LOCALIZATION
+        kind[(same >= background_threshold) & (same <= iou_threshold)] = _LOCALIZATION
         kind[is_right | is_ignored] = _NONE
-        target = torch.where(kind == _LOCALIZATION, own_target, other_target)
+        # A ground truth is missed if no error could be repaired by it.
+        target = torch.where(kind == _LOCALIZATION, same_target, other_target)
         is_missed = is_free.clone()
         is_missed[target[(kind == _LOCALIZATION) | (kind == _CLASSIFICATION)]] = False
-        classes = objects.classes
         index, true_index = (place_of_labels(each, classes).long() for each in (objects.labels, objects.true_labels))
         num_positives = true_index[counts].bincount(minlength=len(classes))
         return cls(
@@ -166,13 +168,12 @@ class _Judged:
             num_positives,
         )
 
-    def repaired(self, kinds: frozenset[int]) -> _Curve:
-        """After errors of some kinds became right, or were dropped where they cannot."""
-        is_repaired = torch.isin(self.kind, torch.tensor([*kinds], dtype=torch.int64, device=self.kind.device))
-        can = is_repaired & ((self.kind == _CLASSIFICATION) | (self.kind == _LOCALIZATION))
-        rivals = can.nonzero()[:, 0]
+    def repaired(self, kind: int) -> _Repairs:
+        """Errors of a kind made right, or dropped where they cannot be; `_NONE` repairs nothing."""
+        is_repaired = (self.kind == kind) & (kind != _NONE)
+        rivals = (is_repaired & (kind in (_CLASSIFICATION, _LOCALIZATION))).nonzero()[:, 0]
         rivals = rivals[self.is_free[self.target[rivals]]]
-        # The best of those with one target: of a stable order by score the first.
+        # Of the rivals for one ground truth the best wins: the first in a stable order by score.
         rivals = rivals[self.scores[rivals].argsort(descending=True, stable=True)]
         place = torch.arange(len(rivals), device=rivals.device)
         first = torch.full_like(self.true_class_index, len(rivals))
@@ -181,35 +182,32 @@ class _Judged:
         is_right, class_index = self.is_right.clone(), self.class_index.clone()
         is_right[best] = True
         class_index[best] = self.true_class_index[self.target[best]]
-        return _Curve(class_index, is_right, ~self.is_ignored & (is_right | ~is_repaired), self.num_positives)
+        return _Repairs(class_index, is_right, ~self.is_ignored & (is_right | ~is_repaired), self.num_positives)
 
-    def right_alone(self) -> _Curve:
-        """Without false positives."""
-        return _Curve(self.class_index, self.is_right, self.is_right, self.num_positives)
+    def without(self, is_dropped: Bool[Tensor, " ground_truths"]) -> _Repairs:
+        """All detections, and the ground truths that are not dropped."""
+        num_dropped = self.true_class_index[is_dropped].bincount(minlength=len(self.num_positives))
+        return _Repairs(self.class_index, self.is_right, ~self.is_ignored, self.num_positives - num_dropped)
 
-    def without(self, dropped: Bool[Tensor, " ground_truths"]) -> _Curve:
-        """Without some ground truths."""
-        num_dropped = self.true_class_index[dropped].bincount(minlength=len(self.num_positives))
-        return _Curve(self.class_index, self.is_right, ~self.is_ignored, self.num_positives - num_dropped)
-
-    def mean_precision(self, curve: _Curve, rule: str) -> float:
-        """Mean over the classes that have ground truths."""
+    def mean_precision(self, repairs: _Repairs, rule: str) -> float:
+        """Mean average precision over the classes that have ground truths before any repair."""
         has_any = self.num_positives > 0
         if not bool(has_any.any()):
             return float("nan")
-        kept = curve.is_kept.nonzero()[:, 0]
-        order, class_index = order_by_class_and_score(curve.class_index[kept].int(), self.scores[kept])
-        is_right = curve.is_right[kept[order]]
+        kept = repairs.is_kept.nonzero()[:, 0]
+        order, class_index = order_by_class_and_score(repairs.class_index[kept].int(), self.scores[kept])
+        is_right = repairs.is_right[kept[order]]
         flags = TruePositiveFlags(torch.arange(len(order), device=order.device), is_right[None])
-        curves = curves_from_flags(flags, class_index, curve.num_positives)
+        curves = curves_from_flags(flags, class_index, repairs.num_positives)
+        # A class that lost all its ground truths keeps a 0 in the mean.
         return float(area_under(curves, AP_RULES[rule])[0, has_any].nan_to_num(nan=0.0).mean())
 
 
 def _largest(
-    objects: ObjectPairs, chosen: Bool[Tensor, " pairs"]
+    objects: ObjectPairs, is_selected: Bool[Tensor, " pairs"]
 ) -> tuple[Float[Tensor, " detections"], Int[Tensor, " detections"]]:
-    """The largest overlap of each detection in some pairs, 0 without any, and the last ground truth that has it."""
-    places = chosen.nonzero()[:, 0]
+    """The largest overlap of each detection in some pairs, 0 without any, and the last ground truth with it."""
+    places = is_selected.nonzero()[:, 0]
     detection, ground_truth, iou = objects.detection[places], objects.ground_truth[places], objects.iou[places]
     largest = iou.new_zeros(len(objects.labels)).scatter_reduce_(0, detection, iou, "amax")
     is_largest = iou == largest[detection]

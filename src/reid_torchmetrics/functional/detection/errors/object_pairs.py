@@ -1,11 +1,11 @@
-"""Detections and ground truths of all images, with the pairs of them that overlap, of whatever classes.
+"""Detections and ground truths of all images with their overlapping pairs, regardless of class.
 
-What is said of errors across classes follows from these pairs: boxes and masks need not be kept, nor overlapped again.
+Errors across classes follow from these pairs alone: boxes and masks need not be kept, nor overlapped again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
 from typing import Any
@@ -19,37 +19,38 @@ from reid_torchmetrics.functional.detection.inputs import AreaRange, Detections,
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, find_pairs
 
 LEAST_OVERLAP = 0.1
-"""below it a detection lies on the background, as TIDE has it"""
+"""below it a detection lies on background, as in TIDE"""
 
-_OF_DETECTIONS = MappingProxyType({"kind": "detections"})
-_OF_GROUND_TRUTHS = MappingProxyType({"kind": "ground_truths"})
-_OF_PAIRS = MappingProxyType({"kind": "pairs"})
+# The axis of each column, for functions that change all columns of one axis.
+_OF_DETECTIONS = MappingProxyType({"axis": "detections"})
+_OF_GROUND_TRUTHS = MappingProxyType({"axis": "ground_truths"})
+_OF_PAIRS = MappingProxyType({"axis": "pairs"})
 
 
 @dataclass(frozen=True)
 class ObjectPairs:
-    """Detections and ground truths by image, those of an image as they came, and the pairs that overlap enough.
+    """Detections and ground truths by image, within an image in the order of input, and their overlapping pairs.
 
-    It is the same in whatever order the images came, and however they were spread: see `merge_object_pairs`.
+    It depends neither on the order of the images nor on how they were sharded: see `merge_object_pairs`.
     """
 
     scores: Shaped[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     labels: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     images: Integer[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     is_outside: Bool[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
-    """whether its own area is not in the area range: then it is ignored unless it takes a ground truth that counts"""
+    """whether its area is outside the area range: then it is ignored unless matched to a ground truth that counts"""
     true_labels: Int[Tensor, " ground_truths"] = field(metadata=_OF_GROUND_TRUTHS)
     true_images: Integer[Tensor, " ground_truths"] = field(metadata=_OF_GROUND_TRUTHS)
     is_crowd: Bool[Tensor, " ground_truths"] = field(metadata=_OF_GROUND_TRUTHS)
     is_ignored: Bool[Tensor, " ground_truths"] = field(metadata=_OF_GROUND_TRUTHS)
-    """crowds, and what is not in the area range"""
+    """crowds, and ground truths outside the area range"""
     detection: Int[Tensor, " pairs"] = field(metadata=_OF_PAIRS)
-    """of each pair, by ground truth, then by detection"""
+    """row of each pair's detection; pairs are by ground truth, then by detection"""
     ground_truth: Int[Tensor, " pairs"] = field(metadata=_OF_PAIRS)
     iou: Float[Tensor, " pairs"] = field(metadata=_OF_PAIRS)
     """intersection over union; with a crowd over the area of the detection"""
     at_least: float = LEAST_OVERLAP
-    """the overlap from which on there are pairs"""
+    """the least overlap of the pairs"""
 
     @property
     def classes(self) -> Int[Tensor, " classes"]:
@@ -61,31 +62,41 @@ class ObjectPairs:
         return replace(self, labels=torch.zeros_like(self.labels), true_labels=torch.zeros_like(self.true_labels))
 
     def to_tensors(self) -> list[Tensor]:
-        """All of it but the overlap from which on there are pairs."""
+        """All fields but `at_least`."""
         return [getattr(self, name) for name in TENSORS]
 
     @classmethod
     def from_tensors(cls, tensors: Sequence[Tensor], at_least: float = LEAST_OVERLAP) -> ObjectPairs:
-        """What `to_tensors` was called on."""
+        """The inverse of `to_tensors`."""
         columns: dict[str, Any] = dict(zip(TENSORS, tensors, strict=True))
         return cls(**columns, at_least=at_least)
 
     def check_threshold(self, argument: str, threshold: float) -> None:
-        """Raise unless a threshold of overlap is a number from the overlap of the pairs to 1."""
+        """Raise unless an IoU threshold is a number from the least overlap of the pairs to 1."""
         _checks.fraction(argument, threshold)
         if threshold < self.at_least:
             raise ValueError(
                 f"`{argument}` must be at least {self.at_least:g}, from which on pairs were found; got {threshold}."
             )
 
-    def _map(self, kind: str, function: Callable[[Tensor], Tensor]) -> ObjectPairs:
-        names = [each.name for each in fields(self) if each.metadata.get("kind") == kind]
-        changed: dict[str, Any] = {name: function(getattr(self, name)) for name in names}
-        return replace(self, **changed)
+    def by_image(self) -> ObjectPairs:
+        """Rows by image, and pairs by ground truth: stable sorts keep the order of rows within an image."""
+        order, place = _order_of(self.images)
+        true_order, true_place = _order_of(self.true_images)
+        detection, ground_truth = place.index_select(0, self.detection), true_place.index_select(0, self.ground_truth)
+        pair_order = (ground_truth * max(1, len(place)) + detection).argsort()
+        renumbered = replace(self, detection=detection, ground_truth=ground_truth)
+        orders = {"detections": order, "ground_truths": true_order, "pairs": pair_order}
+        columns: dict[str, Any] = {
+            each.name: getattr(renumbered, each.name).index_select(0, orders[each.metadata["axis"]])
+            for each in fields(self)
+            if each.metadata
+        }
+        return replace(renumbered, **columns)
 
 
 TENSORS = tuple(each.name for each in fields(ObjectPairs) if each.metadata)
-"""names of the fields that are tensors, in the order of `ObjectPairs.to_tensors`"""
+"""names of the tensor fields, in the order of `ObjectPairs.to_tensors`"""
 
 
 @torch.no_grad()
@@ -98,15 +109,15 @@ def pair_objects(
     is_difficult: Bool[Tensor, " ground_truths"] | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> ObjectPairs:
-    """Find all pairs of a detection and a ground truth of one image that overlap enough, of whatever classes.
+    """Find all pairs of a detection and a ground truth of one image that overlap enough, regardless of class.
 
     Args:
-        detections: of all images; limits of their number are the caller's.
+        detections: of all images; the caller limits their number.
         ground_truths: of all images.
-        at_least: the overlap from which on a pair is kept, which is the least threshold that can be asked for.
-        area_range: least and largest area, both inside; ground truths outside of it are ignored.
-        is_difficult: ground truths that are ignored, too; None for none.
-        max_bytes: bound on what is held of pairs at a time, but for those that are kept, 24 bytes each.
+        at_least: the least overlap of a pair, and the least threshold of later calls.
+        area_range: least and largest area, both inside; ground truths outside it are ignored.
+        is_difficult: more ignored ground truths; None for none.
+        max_bytes: bound on the memory of pairs at a time, not counting the result of 24 bytes for each pair.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -115,13 +126,14 @@ def pair_objects(
     _checks.fraction("at_least", at_least)
     if at_least == 0:
         raise ValueError(f"`at_least` must be above 0, which all boxes of an image reach; got {at_least}.")
+    # With one label for all, pairs are found across classes.
     of_one_class = detections.of_one_class(), ground_truths.of_one_class()
     pairs = find_pairs(*of_one_class, at_least=at_least, max_bytes=max_bytes)
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
     crowds = ground_truths.is_crowd
     is_crowd = torch.zeros_like(areas, dtype=torch.bool) if crowds is None else crowds
     is_ignored = is_crowd | _is_outside(areas, area_range)
-    found = ObjectPairs(
+    objects = ObjectPairs(
         scores=detections.scores,
         labels=detections.labels.long(),
         images=detections.images,
@@ -135,7 +147,7 @@ def pair_objects(
         iou=pairs.iou,
         at_least=at_least,
     )
-    return merge_object_pairs([found])
+    return objects.by_image()
 
 
 def _is_outside(areas: Float[Tensor, " _"], area_range: AreaRange) -> Bool[Tensor, " _"]:
@@ -144,13 +156,14 @@ def _is_outside(areas: Float[Tensor, " _"], area_range: AreaRange) -> Bool[Tenso
 
 
 def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:
-    """The pairs of all images, given those of parts of them; no image may be in two parts.
+    """Merge the pairs of parts of the images; no image may be in two parts.
 
     Raises:
-        ValueError: there are no parts, or their pairs begin at different overlaps.
+        ValueError: there are no parts, or they have different least overlaps.
     """
     _checks.nonempty("parts", parts)
     _checks.alike("parts", "least overlap", [part.at_least for part in parts])
+    # Rows are counted on from part to part.
     num_detections = num_true = 0
     shifted = []
     for part in parts:
@@ -159,19 +172,7 @@ def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:
         num_detections += len(part.labels)
         num_true += len(part.true_labels)
     joined = {name: torch.cat([getattr(part, name) for part in shifted]) for name in TENSORS}
-    return _by_image(ObjectPairs(**joined, at_least=parts[0].at_least))
-
-
-def _by_image(found: ObjectPairs) -> ObjectPairs:
-    """In order: stable sorts keep the rows of an image as they are, and pairs follow their ends."""
-    order, place = _order_of(found.images)
-    true_order, true_place = _order_of(found.true_images)
-    found = found._map("detections", lambda values: values.index_select(0, order))  # noqa: SLF001
-    found = found._map("ground_truths", lambda values: values.index_select(0, true_order))  # noqa: SLF001
-    detection, ground_truth = place.index_select(0, found.detection), true_place.index_select(0, found.ground_truth)
-    found = replace(found, detection=detection, ground_truth=ground_truth)
-    pair_order = (ground_truth * max(1, len(place)) + detection).argsort()
-    return found._map("pairs", lambda values: values.index_select(0, pair_order))  # noqa: SLF001
+    return ObjectPairs(**joined, at_least=parts[0].at_least).by_image()
 
 
 def _order_of(images: Tensor) -> tuple[Tensor, Tensor]:
