@@ -58,7 +58,7 @@ def test_no_box_is_too_much(box):
     assert draw_boxes(PICTURE, with_box(box), ground_truths(), height=SIDE).shape[1] == SIDE
 
 
-@pytest.mark.filterwarnings("ignore:Of this batch")
+@pytest.mark.filterwarnings("ignore:.* are not finite or have")
 def test_the_worst_images_are_drawn_and_reported_with_them(tmp_path):
     preds, target = spoilt(given=images(7, 6, with_ids=True))
     metric = fed(DetectionMAP(), preds, target)

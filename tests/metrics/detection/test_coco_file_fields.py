@@ -149,6 +149,6 @@ def test_num_keypoints_leaves_with_objects_that_are_dropped():
         "num_keypoints": torch.tensor([0, 3, 0]),
     }
     metric = DetectionMAP(iou_type="keypoints", sigmas=SIGMAS, invalid="drop")
-    with pytest.warns(UserWarning, match="1 objects were dropped"):
+    with pytest.warns(UserWarning, match="Dropped 1 objects"):
         metric.update([found], [target])
     assert metric.compute()["map"] == 1

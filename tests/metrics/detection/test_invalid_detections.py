@@ -29,7 +29,7 @@ KINDS = {
 NAMES = ("map", "map_50", "map_75", "map_small", "map_medium", "map_large", "mar_1", "mar_10", "mar_100")
 NAMES += ("mar_small", "mar_medium", "mar_large")
 
-pytestmark = pytest.mark.filterwarnings("ignore:Of this batch", "ignore:Encountered more than 100")
+pytestmark = pytest.mark.filterwarnings("ignore:.* are not finite or have", "ignore:Encountered more than 100")
 
 
 def numbers(metric: DetectionMAP) -> np.ndarray:
@@ -187,10 +187,10 @@ def test_one_warning_says_how_many_there_are_and_a_number_counts_all():
         metric.results(across_classes=True, boxes=True)
     (warning,) = caught
     assert str(warning.message) == (
-        "Of this batch 8 detected boxes are not finite or have a negative size, as those of a network that has not"
-        " learned yet, or in another `box_format`. They overlap nothing, so they are false positives or, for their"
-        " area, ignored. Others will be without a warning; `num_invalid` of the metric counts them."
-        ' invalid="raise" makes them an error, "drop" leaves them out, which flatters the detector.'
+        "8 detected boxes are not finite or have a negative size: the network has not learned yet, or `box_format` is"
+        " another one. They overlap nothing, so they are false positives or, for their area, ignored. Later ones are"
+        ' silent; see `metric.num_invalid`. invalid="raise" makes them an error, "drop" leaves them out, but flatters'
+        " the detector."
     )
     assert warning.filename.endswith("detection_samples.py")
     assert (metric.num_invalid, metric.num_dropped) == (24, 0)

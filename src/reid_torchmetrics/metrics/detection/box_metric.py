@@ -21,11 +21,8 @@ from reid_torchmetrics.functional.detection.batches import (
     INVALID,
     Batch,
     Images,
-    ShapeType,
-    checked_iou_type,
     empty_states,
     pack_images,
-    shape_types,
     text_of_many,
     text_of_warning,
 )
@@ -46,7 +43,13 @@ from reid_torchmetrics.functional.detection.evaluation import (
     match_sharded_images,
     named_classes,
 )
-from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, check_kind
+from reid_torchmetrics.functional.detection.inputs import (
+    BOX_FORMATS,
+    ShapeType,
+    check_kind,
+    checked_iou_type,
+    shape_types,
+)
 from reid_torchmetrics.functional.world import Settings
 from reid_torchmetrics.metrics.base import GrowingStates, arguments_of, python_bool
 

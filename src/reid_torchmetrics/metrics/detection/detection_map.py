@@ -9,7 +9,6 @@ from typing import Any
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.batches import defaults_of
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import (
     DictOptions,
@@ -27,6 +26,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     AreaRange,
     CocoGrid,
     check_area_ranges,
+    defaults_of,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics.base import python_bool, python_ints, python_numbers, renamed, show_arguments

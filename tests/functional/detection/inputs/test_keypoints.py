@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import COCO_SIGMAS, object_keypoint_similarity
-from reid_torchmetrics.functional.detection.inputs import checked_keypoints, keypoint_boxes, keypoints
+from reid_torchmetrics.functional.detection.inputs import keypoints
+from reid_torchmetrics.functional.detection.inputs.keypoints import checked_keypoints, keypoint_boxes
 from tests.reference.keypoints import similarity
 
 
@@ -76,7 +77,7 @@ def test_blocks_of_detections_change_nothing(monkeypatch):
         (
             lambda: checked_keypoints("keypoints", torch.ones(1, 3, 2), 4, (2, 3)),
             ValueError,
-            r"`keypoints` must have shape \[N, 4, 2 or 3\], as there are so many sigmas; got \[1, 3, 2\].",
+            r"`keypoints` must have shape \[N, 4, 2 or 3\], a keypoint for each sigma; got \[1, 3, 2\].",
         ),
         (lambda: checked_keypoints("keypoints", [1], 4, (3,)), TypeError, "`keypoints` must be a tensor; got list."),
         (

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from pycocotools import mask as coco_masks
 
 from reid_torchmetrics.functional.detection import RunLengths, mask_iou
-from reid_torchmetrics.functional.detection.inputs import checked_masks, counted_iou, counted_masks, masks
+from reid_torchmetrics.functional.detection.inputs import checked_masks, counted_masks, masks
 from reid_torchmetrics.functional.detection.inputs.counted_masks import BitMasks
-from reid_torchmetrics.functional.detection.inputs.masks import PixelMasks
+from reid_torchmetrics.functional.detection.inputs.masks import PixelMasks, counted_iou
 from tests.reference.masks import holding_box, pixels_of, run_lengths
 from tests.reference.masks import mask_iou as reference_iou
 

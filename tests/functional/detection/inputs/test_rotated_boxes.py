@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import pairwise_iou, rotated_iou
-from reid_torchmetrics.functional.detection.inputs import rotated_boxes, rotated_corners
+from reid_torchmetrics.functional.detection.inputs import rotated_boxes
+from reid_torchmetrics.functional.detection.inputs.rotated_boxes import rotated_corners
 from tests.reference.rotated import rotated_iou as reference_iou
 
 COORDINATES = st.one_of(st.integers(0, 12).map(float), st.floats(0, 12))

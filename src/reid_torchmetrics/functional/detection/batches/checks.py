@@ -1,8 +1,7 @@
-"""Checks of a batch of images with boxes: they go image by image, so they can say which one is wrong.
+"""Checks of a batch of images with boxes, image by image, so that an error names the image.
 
-`metrics.detection.packing` runs them only on a batch that its checks of all images at once found wrong. Where
-TorchMetrics has a check, too, the error is of its type and begins with its words, which users may match; the rest is
-ours.
+`packing` runs them only on a batch that failed its checks of all images at once. If TorchMetrics has the same check,
+the error has its type and begins with its words, because users may match them.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ BOX_DTYPES = (
 LABEL_DTYPES = BOX_DTYPES[4:]
 SCORE_DTYPES = BOX_DTYPES[:4]
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
-_FEW = 1 << 7  # numbers that are listed in less time than their ends are found
+_FEW = 1 << 7  # numbers that are faster to list than to take the extremes of
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 
 
@@ -45,10 +44,11 @@ def check_each_image(
     *,
     any_detected: bool = False,
 ) -> None:
-    """Raise for the first image that lacks a key or has no tensor there, else for the first that is wrong otherwise.
+    """Raise for the first image with a missing key or tensor, else for the first with another fault but in `image_id`.
 
     With `any_detected` boxes of `preds` may hold any values.
     """
+    # In TorchMetrics' order: keys of both arguments, then types, then all else.
     for argument, items in (("preds", preds), ("target", target)):
         check_keys(argument, items, _REQUIRED[argument])
     for argument, items in (("preds", preds), ("target", target)):
@@ -56,17 +56,13 @@ def check_each_image(
     device: torch.device | None = None
     for position, items in enumerate(zip(preds, target, strict=True)):
         for name, item in zip((f"preds[{position}]", f"target[{position}]"), items, strict=True):
-            is_found = name.startswith("preds")
-            looked_at = None if any_detected and is_found else box_format
-            device = _check_image(name, item, looked_at, device, has_scores=is_found)
-    check_all_or_none(["image_id" in item for item in target])
-    for position, item in enumerate(target):
-        if "image_id" in item:
-            image_id(position, item["image_id"])
+            is_detected = name.startswith("preds")
+            checked_format = None if any_detected and is_detected else box_format
+            device = _check_image(name, item, checked_format, device, has_scores=is_detected)
 
 
 def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Sequence[str]) -> None:
-    """Raise unless all images are dicts with some keys."""
+    """Raise unless all images are dicts with these keys."""
     for position, item in enumerate(items):
         if not isinstance(item, Mapping):
             raise TypeError(f"`{argument}[{position}]` must be a dict of tensors; got {type(item).__name__}.")
@@ -91,14 +87,14 @@ def _check_tensors(argument: str, items: Sequence[Mapping[str, object]]) -> None
 
 
 def check_dense(name: str, value: Any) -> None:
-    """Raise unless a tensor holds its values as one block."""
+    """Raise unless a tensor is dense."""
     if value.is_nested or value.layout != torch.strided:
         kind = "nested" if value.is_nested else "sparse"
         raise TypeError(f"`{name}` must be a dense tensor; got a {kind} one.")
 
 
 def check_held(name: str, value: Tensor) -> None:
-    """Raise unless a tensor holds values, and as one block."""
+    """Raise unless a tensor is dense and has values."""
     check_dense(name, value)
     if value.is_meta:
         raise TypeError(f"`{name}` must have values; got a meta tensor.")
@@ -123,10 +119,10 @@ def check_all_names(ids: Sequence[object]) -> None:
 
 
 def image_id(position: int, value: object) -> int | Tensor | str:
-    """The `image_id` of an image, as an int, as a tensor of one int or as a name.
+    """Check the `image_id` of an image: an int, a tensor of one int or a name.
 
     Raises:
-        TypeError: it is none of these, or a tensor without values.
+        TypeError: any other type, or a tensor without values.
         ValueError: several ints, or one that does not fit int64.
     """
     if isinstance(value, str):
@@ -138,8 +134,9 @@ def image_id(position: int, value: object) -> int | Tensor | str:
         return value.reshape(1)
     if isinstance(value, Tensor):
         if value.numel() != 1:
-            raise ValueError(f"`{name}` must be one int; got {_shape(value)}.")
+            raise ValueError(f"`{name}` must be one int; got {list(value.shape)}.")
         raise TypeError(f"`{name}` must have an integer dtype; got {value.dtype}.")
+    # Python's ints, and NumPy's.
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -150,7 +147,7 @@ def image_id(position: int, value: object) -> int | Tensor | str:
 
 
 def check_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.device) -> None:
-    """Raise unless the images that have a key have a flag there for each ground truth."""
+    """Raise unless each image with the key has one flag there for each ground truth."""
     for position, item in enumerate(target):
         if item.get(key) is not None:
             name = f"target[{position}]['{key}']"
@@ -159,7 +156,7 @@ def check_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.dev
 
 
 def check_crowds(target: Sequence[Mapping[str, Any]]) -> None:
-    """Raise unless the crowds of all images, which are right otherwise, are 0 or 1."""
+    """Raise unless the crowds of all images are 0 or 1; all else about them was checked."""
     for position, item in enumerate(target):
         if item.get("iscrowd") is not None:
             _check_crowds(f"target[{position}]['iscrowd']", item["iscrowd"])
@@ -173,9 +170,9 @@ def _check_crowds(name: str, value: Tensor) -> None:
 def _check_image(
     name: str, item: Mapping[str, Any], box_format: str | None, device: torch.device | None, *, has_scores: bool
 ) -> torch.device | None:
-    """Check one dict; returns the device of the first tensor, of all dicts, that is not empty.
+    """Check one dict, and return the device of the first tensor of all dicts that is not empty.
 
-    Without a format, the values of boxes are not looked at.
+    Without a format, the values of boxes are not checked.
     """
     boxes = _check_boxes(f"{name}['boxes']", item["boxes"])
     columns: dict[str, tuple[Sequence[torch.dtype], str]] = {"labels": (LABEL_DTYPES, "an integer dtype")}
@@ -183,7 +180,7 @@ def _check_image(
         columns["scores"] = (SCORE_DTYPES, "a floating point dtype of 16 to 64 bits")
     else:
         columns |= {key: (FLAG_DTYPES, "a real dtype") for key in ("iscrowd", "area") if item.get(key) is not None}
-    # Shapes and dtypes of all first, then devices, then values: what comes first can be said without looking.
+    # Shapes and dtypes of all first, then devices, then values: the first two need no synchronization.
     for key, (dtypes, wanted) in columns.items():
         _check_column(f"{name}['{key}']", item[key], boxes, dtypes, wanted)
     for key in ("boxes", *columns):
@@ -204,7 +201,7 @@ def _check_boxes(name: str, value: Tensor) -> Tensor:
     if not value.numel():
         return value.new_empty((0, 4))
     if value.ndim != 2 or value.shape[1] != 4:
-        raise ValueError(f"`{name}` must have shape [boxes, 4]; got {_shape(value)}.")
+        raise ValueError(f"`{name}` must have shape [boxes, 4]; got {list(value.shape)}.")
     if value.dtype not in BOX_DTYPES:
         raise TypeError(
             f"`{name}` must have an integer dtype or a floating point dtype of 16 to 64 bits; got {value.dtype}."
@@ -216,10 +213,10 @@ def _check_column(name: str, value: object, boxes: Tensor, dtypes: Sequence[torc
     if not isinstance(value, Tensor):
         raise TypeError(f"`{name}` must be a tensor; got {type(value).__name__}.")
     check_dense(name, value)
-    if value.numel() == len(boxes) == 0:
+    if value.numel() == len(boxes) == 0:  # `torch.tensor([])` is a float, for labels too
         return
     if value.shape != (len(boxes),):
-        raise ValueError(f"`{name}` must have shape [{len(boxes)}], one for each box; got {_shape(value)}.")
+        raise ValueError(f"`{name}` must have shape [{len(boxes)}], one for each box; got {list(value.shape)}.")
     if value.dtype not in dtypes:
         raise TypeError(f"`{name}` must have {wanted}; got {value.dtype}.")
 
@@ -253,23 +250,26 @@ def _first(is_wrong: Tensor) -> int | None:
 
 
 def sides_of(boxes: Tensor, box_format: str) -> Tensor:
-    """Width and height of boxes as they are given."""
+    """Width and height of boxes in their own format."""
     return boxes[:, 2:] - boxes[:, :2] if box_format == "xyxy" else boxes[:, 2:]
 
 
 def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
-    """Whether all values are finite, no box has a negative size, and crowds are 0 or 1, if they are not yet bool.
+    """Whether all values are finite, no box has a negative size, and crowds are 0 or 1 unless bool.
 
-    A NaN is the least and the largest where it is.
+    All extremes go to the host together, in one synchronization. A NaN among the values is both extremes.
     """
+    # Crowds, by their extremes if on a device: `_pack` has refused fractions.
     crowds = batch["ground_truth_crowds"]
     is_open, on_host = crowds.dtype != torch.bool and len(crowds) > 0, crowds.device.type == "cpu"
     ends = [*crowds.float().aminmax()] if is_open and not on_host else []
     num_flags = len(ends)
+    # Widths and heights, whose least must not be negative.
     for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
         if len(boxes):
             ends += sides_of(boxes, box_format).aminmax()
     num_sides = len(ends)
+    # All other values.
     for name in ("detection_boxes", "ground_truth_boxes", "detection_scores", "ground_truth_areas"):
         if len(batch[name]):
             ends += batch[name].aminmax()
@@ -277,16 +277,8 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
         return True
     if ends[0].dtype not in (torch.float32, torch.float64):
         ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
-    values = torch.stack(ends).tolist()  # the one synchronization
-    flags = _some_values(crowds) if is_open and on_host else values[:num_flags]
+    values = torch.stack(ends).tolist()
+    flags = values[:num_flags]
+    if is_open and on_host:
+        flags = (crowds if len(crowds) <= _FEW else torch.stack(crowds.aminmax())).tolist()
     return {*flags} <= {0, 1} and all(map(math.isfinite, values)) and min(values[num_flags:num_sides]) >= 0
-
-
-def _some_values(flags: Tensor) -> list[Any]:
-    """All values of a few, and the least and the largest of many."""
-    few: list[Any] = (flags if len(flags) <= _FEW else torch.stack(flags.aminmax())).tolist()
-    return few
-
-
-def _shape(value: Tensor) -> str:
-    return str(list(value.shape))

@@ -1,6 +1,8 @@
-"""The images that a metric holds, and their numbers, which decide who goes first among equal scores.
+"""The images of a metric, and their numbers: they order detections with equal scores, and tell repetitions apart.
 
-What tells images apart: by their ground truths a number of 64 bits, by their detections whether they are others.
+An image is known by its `image_id`. Repetitions of it, as samplers deal them out to fill the last batch, count once:
+their ground truths have the same fingerprint of 64 bits. Two images with one id are an error if their ground truths
+differ, and a warning if only their detections do.
 """
 
 from __future__ import annotations
@@ -30,57 +32,14 @@ from reid_torchmetrics.functional.fingerprints import mixed
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .checks import are_sound
-from .shape_batches import TABLE_STATES, Table, table_states
+from .shape_batches import TABLE_STATES, OverlapTable, table_states
 
+# Columns of a fingerprint.
 _COLUMNS = tuple(f"ground_truth_{name}" for name in ("boxes", "areas", "labels", "crowds", "counts"))
+_CLOSE = 0.1  # relative difference of sums: rounding may add or remove a weak detection
 
 
-@torch.no_grad()
-def fingerprints(states: Mapping[str, list[Tensor]], device: torch.device) -> Tensor:
-    """A number for each image that a metric holds, int64, and 0 where an image has no ground truths.
-
-    Boxes and areas are looked at as they were given: what is computed from them depends on the dtype of their batch.
-    Detections are not: the same network gives slightly others in another batch or on another device.
-    """
-    joined = [[block.to(device) for block in states[name]] for name in _COLUMNS]
-    if not joined[0]:
-        return torch.empty(0, dtype=torch.int64, device=device)
-    boxes, areas, labels, crowds, counts = map(torch.cat, joined)
-    of_box = labels.long() * 2 + crowds
-    for column in (*boxes.double().unbind(1), areas.double().clamp(min=0)):  # 0 or less stands for width times height
-        of_box = mixed(of_box, (column + 0.0).view(torch.int64))  # -0.0 is 0.0
-    image = segments.numbers(counts, len(of_box))
-    return torch.zeros_like(counts).index_add_(0, image, of_box)  # modulo 2^64, so in any order
-
-
-def changed_repetitions(ids: Tensor, prints: Tensor) -> Tensor:
-    """The ids that images with different ground truths share, ascending."""
-    ordered, order = ids.sort(stable=True)
-    prints = prints[order]
-    is_changed = (ordered[1:] == ordered[:-1]) & (prints[1:] != prints[:-1])
-    changed: Tensor = ordered[1:][is_changed].unique()
-    return changed
-
-
-_CLOSE = 0.1  # of the sums: rounding takes or leaves a weak detection
-
-
-def num_with_other_detections(ids: Tensor, counts: Tensor, scores: Tensor, boxes: Tensor) -> int:
-    """How many images that came again, with the same id, have other detections; 0 if most of those have the same.
-
-    Others are those whose scores or boxes have another sum: a detection may be lost by rounding.
-    """
-    columns = torch.stack([scores.double(), boxes.double().abs().sum(1)], dim=1)
-    sums = segments.reduce(columns, "sum", lengths=counts)
-    ordered, order = ids.sort(stable=True)
-    is_first = torch.ones_like(ordered, dtype=torch.bool)
-    is_first[1:] = ordered[1:] != ordered[:-1]
-    again, first = sums[order][~is_first], sums[order[is_first]][is_first.cumsum(0) - 1][~is_first]
-    num_others = int(((again - first).abs() > _CLOSE * first).any(1).sum())
-    return num_others if 2 * num_others > len(again) else 0
-
-
-# Fields that the metric holds as states, and what these are without rows.
+# Metadata of the fields that a metric has as states: the state without rows.
 _BOXES = MappingProxyType({"empty": torch.empty((0, 4), device="cpu")})
 _FLOATS = MappingProxyType({"empty": torch.empty(0, device="cpu")})
 _INTS = MappingProxyType({"empty": torch.empty(0, dtype=torch.int64, device="cpu")})
@@ -90,7 +49,7 @@ _BYTES = MappingProxyType({"empty": torch.empty(0, dtype=torch.uint8, device="cp
 
 @dataclass(frozen=True)
 class Images:
-    """Boxes of images in the order in which they came, as x, y, width, height; `counts` are those of each image."""
+    """Images in order of `update`, with boxes as x, y, width, height; `counts` are numbers of boxes per image."""
 
     detection_boxes: Tensor = field(metadata=_BOXES)
     detection_scores: Tensor = field(metadata=_FLOATS)
@@ -103,26 +62,27 @@ class Images:
     ground_truth_counts: Tensor = field(metadata=_INTS)
     image_ids: Tensor | None = field(metadata=_INTS)
     image_name_bytes: Tensor | None = field(metadata=_BYTES)
-    """in the place of ids: see `image_names`"""
+    """in place of ids: see `image_names`"""
     image_name_lengths: Tensor | None = field(metadata=_INTS)
     fingerprints: Callable[[], Tensor]
-    """of the ground truths of all images that were joined; they are seldom asked for"""
+    """computes the fingerprints of all images, without the selection of `at`; rarely needed"""
     ground_truth_difficult: Tensor | None = None
-    """those that need not be found, of metrics that know them"""
-    tables: Mapping[str, Table] = field(default_factory=dict)
-    """overlaps of what is no box, by `iou_type`"""
+    """ground truths that need not be detected, in metrics with such a flag"""
+    tables: Mapping[str, OverlapTable] = field(default_factory=dict)
+    """overlaps of masks and other shapes, by `iou_type`"""
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], box_format: str, device: torch.device) -> Images:
-        """The batches that a metric holds.
+        """Join the batches of a metric.
 
-        Boxes are converted in the dtype in which they came, as TorchMetrics does. An area that is not positive stands
-        for width times height.
+        Boxes are converted in their own dtype, as in TorchMetrics. An area that is not positive means width times
+        height.
 
         Raises:
             ValueError: only some of merged metrics were given `image_id`, or some as an int and others as a str.
         """
         given, states, tables = states, dict(states), _tables(states, device)
+        # Conversion comes before joining: joined, boxes of several dtypes have the widest one.
         for name in ("detection_boxes", "ground_truth_boxes"):
             states[name] = [
                 to_xywh(_cat(run, STATES[name], device), box_format) for run in _runs_of_dtypes(states[name])
@@ -141,61 +101,62 @@ class Images:
 
     @property
     def device(self) -> torch.device:
-        """Where they are evaluated."""
+        """Device of the evaluation."""
         return self.detection_counts.device
 
     @property
     def kind_of_ids(self) -> str | None:
-        """Whether their `image_id` is an "int" or a "str"; None where they have none."""
+        """Whether `image_id` is an "int" or a "str"; None without ids."""
         if self.image_ids is not None:
             return "int"
         return None if self.image_name_lengths is None else "str"
 
     def names(self) -> list[str] | None:
-        """Their `image_id` where it is a name."""
+        """The `image_id` of each image if it is a name, else None."""
         if self.image_name_bytes is None or self.image_name_lengths is None:
             return None
         return unpack_names(self.image_name_bytes, self.image_name_lengths)
 
     def at(self, kept: Tensor) -> Images:
-        """Only the images of a mask."""
-        found = kept.repeat_interleave(self.detection_counts)
-        true = kept.repeat_interleave(self.ground_truth_counts)
-        rows = {name: found if name.startswith("detection") else true for name in STATES}
+        """The images of a mask."""
+        # A mask for each column: of detections, ground truths, images or bytes of names.
+        of_detections = kept.repeat_interleave(self.detection_counts)
+        of_ground_truths = kept.repeat_interleave(self.ground_truth_counts)
+        rows = {name: of_detections if name.startswith("detection") else of_ground_truths for name in STATES}
         rows |= dict.fromkeys(("detection_counts", "ground_truth_counts", "image_ids", NAME_LENGTHS), kept)
         if self.image_name_lengths is not None:
             rows[NAME_BYTES] = kept.repeat_interleave(self.image_name_lengths)
         columns = [(name, getattr(self, name)) for name in STATES]
-        chosen: dict[str, Any] = {name: None if each is None else each[rows[name]] for name, each in columns}
+        selected: dict[str, Any] = {name: None if each is None else each[rows[name]] for name, each in columns}
         if self.ground_truth_difficult is not None:
-            chosen["ground_truth_difficult"] = self.ground_truth_difficult[true]
+            selected["ground_truth_difficult"] = self.ground_truth_difficult[of_ground_truths]
         counts = self.detection_counts, self.ground_truth_counts
         tables = {name: table.at(kept, *counts) for name, table in self.tables.items()}
-        return replace(self, **chosen, tables=tables)
+        return replace(self, **selected, tables=tables)
 
     def areas_of_ground_truths(self, iou_type: str) -> Tensor:
-        """The areas that decide on the area range."""
+        """Areas of ground truths for the area ranges."""
         return self.tables[iou_type].ground_truth_areas if iou_type in self.tables else self.ground_truth_areas
 
 
 STATES: dict[str, Tensor] = {each.name: each.metadata["empty"] for each in fields(Images) if each.metadata}
-"""the states of the metric without rows: what `Images` joins"""
+"""the states of a metric without rows, joined by `Images`"""
 
 
 def empty_states(iou_types: Sequence[str], flags: Sequence[str]) -> dict[str, Tensor]:
-    """All states without rows: those of boxes, of other shapes, and of more flags of ground truths."""
+    """All states without rows: of boxes, of other shapes, and of more flags of ground truths."""
     return STATES | table_states(iou_types) | {f"ground_truth_{flag}": _FLAGS["empty"] for flag in flags}
 
 
-def _tables(states: Mapping[str, list[Tensor]], device: torch.device) -> dict[str, Table]:
+def _tables(states: Mapping[str, list[Tensor]], device: torch.device) -> dict[str, OverlapTable]:
     names = [name.removesuffix("_overlaps") for name in states if name.endswith("_overlaps")]
     empty = table_states(names)
     joined = {name: _cat(states[name], none, device) for name, none in empty.items()}
-    return {name: Table(*(joined[f"{name}_{state}"] for state in TABLE_STATES)) for name in names}
+    return {name: OverlapTable(*(joined[f"{name}_{state}"] for state in TABLE_STATES)) for name in names}
 
 
 def _runs_of_dtypes(blocks: list[Tensor]) -> list[list[Tensor]]:
-    """Blocks in their order, parted where the dtype changes: on a GPU a kernel costs the same for one as for many."""
+    """Blocks in their order, split at changes of dtype: a GPU converts a joined block as fast as a single one."""
     return [[*run] for _, run in groupby(blocks, lambda block: block.dtype)]
 
 
@@ -211,15 +172,15 @@ class ImageNumbering:
     sizes: list[int]
     """number of images of each process"""
     ids: Tensor | None
-    """their `image_id`, process by process; where these are names, their places in `names`"""
+    """the `image_id` of each image, process by process; of names, their places in `names`"""
     fingerprints: Callable[[], Tensor]
-    """of their ground truths, if they have ids"""
+    """of the ground truths, if images have ids"""
     names: tuple[str, ...] | None = None
-    """all distinct ones, ascending, if images have names"""
+    """distinct names, ascending, if images have names"""
 
     @classmethod
     def alone(cls, images: Images) -> ImageNumbering:
-        """Of the images of one process."""
+        """Number the images of a single process."""
         named = images.names()
         if named is None:
             return cls([len(images)], images.image_ids, images.fingerprints)
@@ -228,33 +189,33 @@ class ImageNumbering:
 
     @property
     def ids_by_number(self) -> Tensor:
-        """The `image_id` of each image, by its number; the number itself where there are none, or names."""
+        """The `image_id` of each image, by its number; the number itself without ids or with names."""
         return torch.arange(sum(self.sizes), device="cpu") if self.ids is None else self.ids.unique()
 
     @property
     def called(self) -> Sequence[int | str]:
-        """What each image is called, by its number: its `image_id`, or the number itself where there are none."""
+        """The `image_id` of each image, int or name, by its number; the number itself without ids."""
         return self.ids_by_number.tolist() if self.names is None else self.names
 
     def number(self, images: Images, process: int) -> NumberedImages:
-        """Give the images of a process their numbers, without repetitions of what it or a lower one has.
+        """Number the images of a process, without repetitions of its own images or of lower processes' images.
 
         Raises:
-            ValueError: images with other ground truths have the same id, on whatever process they are.
+            ValueError: images with different ground truths have the same id, on any processes.
         """
         if self.ids is None and len(self.sizes) == 1:
             return NumberedImages(images, torch.arange(len(images), dtype=torch.int32, device=images.device))
         if self.ids is None:
             sizes = torch.tensor(self.sizes, device=images.device)
             return NumberedImages(images, interleaved_numbers(sizes, process))
-        # Of all processes' images with one id the first counts, and only if the others are repetitions of it.
+        # Of all images with one id, on all processes, the first counts; the others must repeat it.
         numbers, is_first = number_ids(self.ids.to(images.device))
         if bool(is_first.all()):
             return NumberedImages(images, numbers.split(self.sizes)[process])
         changed = changed_repetitions(self.ids, self.fingerprints()).tolist()
         if changed:
             raise _same_id_of_others(changed if self.names is None else [self.names[place] for place in changed])
-        if process == 0:  # others were used alike
+        if process == 0:  # the other processes had the same caller
             _warn_of_other_detections(images, self.ids.split(self.sizes)[0])
         numbers, is_first = (each.split(self.sizes)[process] for each in (numbers, is_first))
         return NumberedImages(images.at(is_first), numbers[is_first])
@@ -269,39 +230,36 @@ class NumberedImages:
     """int32 [images]"""
 
     def boxes(self, *, one_class: bool, iou_type: str = "bbox") -> tuple[Detections, GroundTruths]:
-        """All boxes or other shapes, as the evaluation takes them; with `one_class` all labels are 0."""
-        held = self.images
-        labels = [held.detection_labels, held.ground_truth_labels]
+        """All boxes or other shapes, packed for the evaluation; with `one_class` all labels are 0."""
+        images, table = self.images, self.images.tables.get(iou_type)
+        counts = images.detection_counts, images.ground_truth_counts
+        boxes: tuple[Any, Any] = (images.detection_boxes, images.ground_truth_boxes)
+        labels = [images.detection_labels, images.ground_truth_labels]
+        numbers = [
+            self.numbers.repeat_interleave(each, output_size=len(label))
+            for each, label in zip(counts, labels, strict=True)
+        ]
         if one_class:
             labels = [torch.zeros_like(each) for each in labels]
-        columns: tuple[dict[str, Any], dict[str, Any]] = (
-            {
-                "boxes": held.detection_boxes,
-                "scores": held.detection_scores,
-                "labels": labels[0],
-                "images": _repeat(self.numbers, held.detection_counts, len(labels[0])),
-            },
-            {
-                "boxes": held.ground_truth_boxes,
-                "labels": labels[1],
-                "images": _repeat(self.numbers, held.ground_truth_counts, len(labels[1])),
-                "is_crowd": held.ground_truth_crowds,
-                "areas": held.ground_truth_areas,
-            },
+        if table is not None:
+            boxes = table.shapes(*counts)
+        detections = Detections.unchecked(
+            boxes=boxes[0], scores=images.detection_scores, labels=labels[0], images=numbers[0]
         )
-        if iou_type in held.tables:
-            shapes = held.tables[iou_type].shapes(held.detection_counts, held.ground_truth_counts)
-            columns[0]["boxes"], columns[1]["boxes"] = shapes
-            columns[1]["areas"] = held.areas_of_ground_truths(iou_type)
-        # Boxes were checked when they came, but have been converted since: those of ground truths are looked at again.
-        found = Detections.unchecked(**columns[0])
-        if iou_type in held.tables or are_sound({name: getattr(held, name) for name in STATES}, "xywh"):
-            return found, GroundTruths.unchecked(**columns[1])
-        return found, GroundTruths(**columns[1])
+        columns: dict[str, Any] = {
+            "boxes": boxes[1],
+            "labels": labels[1],
+            "images": numbers[1],
+            "is_crowd": images.ground_truth_crowds,
+            "areas": images.areas_of_ground_truths(iou_type),
+        }
+        # `update` checked the boxes, but they have been converted since: ground truths may have overflowed.
+        is_sound = table is not None or are_sound({name: getattr(images, name) for name in STATES}, "xywh")
+        return detections, GroundTruths.unchecked(**columns) if is_sound else GroundTruths(**columns)
 
 
 def _warn_of_other_detections(images: Images, ids: Tensor) -> None:
-    """Say once if images of this process came again and were detected otherwise, which no sampler does."""
+    """Warn once if images of this process came again with other detections: no sampler does that."""
     detections = images.detection_counts, images.detection_scores, images.detection_boxes
     number = num_with_other_detections(ids.to(images.device), *detections)
     if number:
@@ -323,8 +281,52 @@ def _same_id_of_others(changed: Sequence[int | str]) -> ValueError:
     )
 
 
+@torch.no_grad()
+def fingerprints(states: Mapping[str, list[Tensor]], device: torch.device) -> Tensor:
+    """A fingerprint of the ground truths of each image, int64; 0 without any.
+
+    Boxes and areas count as given: converted ones depend on the dtype of their batch. Detections do not count: a
+    network gives slightly different ones in another batch or on another device.
+    """
+    joined = [[block.to(device) for block in states[name]] for name in _COLUMNS]
+    if not joined[0]:
+        return torch.empty(0, dtype=torch.int64, device=device)
+    # One hash for each ground truth, summed over the image.
+    boxes, areas, labels, crowds, counts = map(torch.cat, joined)
+    of_box = labels.long() * 2 + crowds
+    for column in (*boxes.double().unbind(1), areas.double().clamp(min=0)):  # 0 or less means width times height
+        of_box = mixed(of_box, (column + 0.0).view(torch.int64))  # -0.0 is 0.0
+    image = segments.numbers(counts, len(of_box))
+    return torch.zeros_like(counts).index_add_(0, image, of_box)  # modulo 2^64, so in any order
+
+
+def changed_repetitions(ids: Tensor, prints: Tensor) -> Tensor:
+    """The ids shared by images with different ground truths, ascending."""
+    ordered, order = ids.sort(stable=True)
+    prints = prints[order]
+    is_changed = (ordered[1:] == ordered[:-1]) & (prints[1:] != prints[:-1])
+    changed: Tensor = ordered[1:][is_changed].unique()
+    return changed
+
+
+def num_with_other_detections(ids: Tensor, counts: Tensor, scores: Tensor, boxes: Tensor) -> int:
+    """Number of repetitions with other detections than the first image of their id; 0 if most have the same.
+
+    Detections differ if their scores or boxes have another sum: rounding may lose a single one.
+    """
+    columns = torch.stack([scores.double(), boxes.double().abs().sum(1)], dim=1)
+    sums = segments.reduce(columns, "sum", lengths=counts)
+    ordered, order = ids.sort(stable=True)
+    is_first = torch.ones_like(ordered, dtype=torch.bool)
+    is_first[1:] = ordered[1:] != ordered[:-1]
+    # Each repetition beside the first image of its id.
+    again, first = sums[order][~is_first], sums[order[is_first]][is_first.cumsum(0) - 1][~is_first]
+    num_others = int(((again - first).abs() > _CLOSE * first).any(1).sum())
+    return num_others if 2 * num_others > len(again) else 0
+
+
 def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The place of each id among the distinct ids, ascending, int32, and which are the first of their value, bool."""
+    """The place of each id among the distinct ids, ascending, int32, and whether it is the first of its value, bool."""
     ordered, order = ids.sort(stable=True)
     is_new = torch.ones_like(ordered, dtype=torch.bool)
     is_new[1:] = ordered[1:] != ordered[:-1]
@@ -336,15 +338,12 @@ def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def interleaved_numbers(sizes: Tensor, process: int) -> Tensor:
-    """Numbers of the images of one process, int32, if images are numbered round-robin over processes of these sizes.
+    """Numbers of the images of one process, int32, round-robin over processes of these sizes.
 
-    Image i of process p comes after all images of an earlier place, and after image i of lower processes. A sampler
-    that deals a data set out in turn has its images numbered in the order of the data set.
+    Image i of process p comes after all images of an earlier place, and after image i of lower processes. So if a
+    sampler deals a data set out in turn, its images are numbered in the order of the data set.
     """
     places = torch.arange(int(sizes[process]), device=sizes.device)
+    # Images of an earlier place on any process, and of the same place on lower ones.
     earlier = torch.minimum(sizes[:, None], places).sum(0)
     return (earlier + (sizes[:process, None] > places).sum(0)).int()
-
-
-def _repeat(numbers: Tensor, counts: Tensor, total: int) -> Tensor:
-    return numbers.repeat_interleave(counts, output_size=total)

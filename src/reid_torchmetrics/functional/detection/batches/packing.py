@@ -1,57 +1,55 @@
-"""One batch of `DetectionMAP.update`: the tensors of its images, packed into one tensor for each state.
+"""Packs a batch of `update`: the tensors of all images, one tensor for each state of a metric.
 
-All images are checked at once, with one synchronization of the device. Only a batch that fails is looked at image by
-image, to say which one is wrong.
-
-One batch of `DetectionMAP.update` with masks or other shapes: boxes and overlaps, packed for the states.
-
-It stands apart from `shape_batches`, of which `packing` needs the states.
+All images are checked at once, with one synchronization of the device. Only a batch that fails is checked image by
+image, so that the error names the image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
-from reid_torchmetrics.functional.detection.inputs import NAME_BYTES, NAME_LENGTHS, check_same_ids, pack_names
+from reid_torchmetrics.functional.detection.inputs import (
+    NAME_BYTES,
+    NAME_LENGTHS,
+    ShapeType,
+    check_same_ids,
+    pack_names,
+)
 
 from .images import STATES
 from .shape_batches import ShapeBatch
-from .shape_types import ShapeType
-from .unsound import are_sound_boxes, without_unsound, without_unsound_objects
+from .unsound import Dicts, are_sound_boxes, without_unsound, without_unsound_objects
 
-_VALUES_OF_ONE_THREAD = 1 << 14  # up to twice as many torch joins with one thread
-_MANY_IMAGES = 1 << 8  # whose columns are worth being joined by several threads
-
-Dicts = Sequence[Mapping[str, Any]]
-
+_VALUES_OF_ONE_THREAD = 1 << 14  # torch joins up to twice as many with one thread
+_MANY_IMAGES = 1 << 8  # enough for several threads to join the columns
 
 Note = Callable[[ShapeBatch, Mapping[str, Tensor]], None]
 Join = Callable[[], "Tensor | None"]
 Share = Callable[[list[Join]], "list[Tensor | None]"]
-"""how the columns of a batch are joined"""
+"""runs the joins of all columns, in turn or by several threads"""
 
 
 class Batch(NamedTuple):
     """A batch, packed."""
 
     states: dict[str, Tensor]
-    """what it adds to each of `STATES`; of ids or names only what the images have, nothing without images"""
+    """rows for each of `STATES`; ids or names only if the images have them, nothing without images"""
     most_detections: int
-    """that an image has"""
+    """of any image"""
     num_dropped: int = 0
-    """boxes that were left out"""
+    """invalid boxes dropped"""
     num_invalid: int = 0
-    """detected boxes that overlap nothing because they are not finite or of negative size"""
+    """invalid detected boxes that count, and overlap nothing"""
 
 
 def text_of_many(limit: int) -> str:
-    """What `update` warns of where an image has more detections than the largest limit."""
+    """The warning for an image with more detections than the largest limit."""
     return (
         f"Encountered more than {limit} detections in a single image; of one class in an image only the {limit} with"
         " the highest scores count. `max_detection_thresholds` sets how many do, and `warn_on_many_detections = False`"
@@ -74,13 +72,13 @@ def pack(
     Args:
         preds: of each image `boxes`, `scores` and `labels`.
         target: of each image `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`.
-        box_format: how boxes are given; they are kept so.
-        device: where the states of a batch without boxes are to be.
+        box_format: of the boxes; they keep it.
+        device: of the states of a batch without boxes.
         invalid: one of `INVALID`.
         flags: more keys of `target`, each with an int or bool for every ground truth.
 
     Raises:
-        TypeError: something of the wrong type or dtype.
+        TypeError: a value of the wrong type or dtype.
         ValueError: keys, shapes, devices or values that do not fit.
     """
     batch_checks.check_lengths(preds, target)
@@ -88,6 +86,7 @@ def pack(
         return Batch({}, 0)
     packed, problem, is_sound = Batch({}, 0), None, False
 
+    # All images at once: whatever fails here, the checks of each image say it better.
     def work(share: Share) -> tuple[Batch, bool]:
         batch = _pack(preds, target, device, share)
         is_sound = batch_checks.are_sound(batch.states, box_format)
@@ -96,33 +95,37 @@ def pack(
 
     try:
         if len(preds) >= _MANY_IMAGES and preds[0]["labels"].device.type == "cpu":
-            packed, is_sound = workers.run(lambda: work(_by_several_threads), torch.device("cpu"))
+            packed, is_sound = workers.run(
+                lambda: work(lambda joins: workers.share(lambda join: join(), joins)), torch.device("cpu")
+            )
         else:
-            packed, is_sound = work(_in_turn)
-    except Exception as error:  # noqa: BLE001 - the checks of each image have better words for it
+            packed, is_sound = work(lambda joins: [join() for join in joins])
+    except Exception as error:  # noqa: BLE001 - see above
         problem = error
     if problem is None:
         for key in flags:
             packed.states[f"ground_truth_{key}"] = _pack_flags(key, target, packed.states["ground_truth_labels"].device)
         if not is_sound:
-            batch_checks.check_crowds(target)  # they are never left out
+            batch_checks.check_crowds(target)  # an invalid crowd is an error always
             packed, is_sound = _with_invalid(packed, box_format, invalid)
+    # Image by image, or the error itself if these checks pass.
     try:
         if not is_sound:
             batch_checks.check_each_image(preds, target, box_format, any_detected=invalid == "count")
         if problem is not None:
             raise problem
     finally:
-        del problem  # by its traceback it would keep this frame, and the batch, alive
+        del problem  # its traceback would keep this frame, and the batch, alive
     return packed
 
 
 def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, bool]:
-    """A batch with values that are not finite or of negative size, after `INVALID`, and whether it is sound then."""
+    """Apply `INVALID` to a batch with invalid values; the batch, and whether it is sound then."""
     if invalid == "drop":
         states, num_dropped = without_unsound(packed.states, box_format)
         return packed._replace(states=states, num_dropped=num_dropped), True
     if invalid == "count":
+        # Detected boxes may hold anything: with zeros in their place all else is checked.
         boxes = packed.states["detection_boxes"]
         num_invalid = int((~are_sound_boxes(boxes, box_format)).sum())
         others = packed.states | {"detection_boxes": torch.zeros_like(boxes)}
@@ -131,7 +134,7 @@ def _with_invalid(packed: Batch, box_format: str, invalid: str) -> tuple[Batch, 
 
 
 def _pack_flags(key: str, target: Dicts, device: torch.device) -> Tensor:
-    """Whether each ground truth of a batch, which is known to be right otherwise, has a flag other than 0; bool.
+    """Whether each ground truth of a batch has a flag other than 0; all else about the batch was checked.
 
     Raises:
         TypeError: a flag of the wrong type or dtype.
@@ -146,24 +149,28 @@ def _pack_flags(key: str, target: Dicts, device: torch.device) -> Tensor:
 def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Batch:
     labels = {"detection": [item["labels"] for item in preds], "ground_truth": [item["labels"] for item in target]}
     counts = {side: [each.numel() for each in of_side] for side, of_side in labels.items()}
-    found, true = counts.values()
+    num_detections, num_ground_truths = counts.values()
+    # One tensor for each column, [objects, ...]; None without objects or values.
     joins: dict[str, Join] = {
-        "detection_boxes": lambda: _boxes([item["boxes"] for item in preds], found),
-        "detection_labels": lambda: _join(labels["detection"], found, batch_checks.LABEL_DTYPES),
-        "detection_scores": lambda: _join([item["scores"] for item in preds], found, batch_checks.SCORE_DTYPES),
-        "ground_truth_boxes": lambda: _boxes([item["boxes"] for item in target], true),
-        "ground_truth_labels": lambda: _join(labels["ground_truth"], true, batch_checks.LABEL_DTYPES),
-        "ground_truth_crowds": lambda: _optional([item.get("iscrowd") for item in target], true),
-        "ground_truth_areas": lambda: _optional([item.get("area") for item in target], true),
+        "detection_boxes": lambda: _boxes([item["boxes"] for item in preds], num_detections),
+        "detection_labels": lambda: _join(labels["detection"], num_detections, batch_checks.LABEL_DTYPES),
+        "detection_scores": lambda: _join(
+            [item["scores"] for item in preds], num_detections, batch_checks.SCORE_DTYPES
+        ),
+        "ground_truth_boxes": lambda: _boxes([item["boxes"] for item in target], num_ground_truths),
+        "ground_truth_labels": lambda: _join(labels["ground_truth"], num_ground_truths, batch_checks.LABEL_DTYPES),
+        "ground_truth_crowds": lambda: _optional([item.get("iscrowd") for item in target], num_ground_truths),
+        "ground_truth_areas": lambda: _optional([item.get("area") for item in target], num_ground_truths),
     }
     columns = dict(zip(joins, share([*joins.values()]), strict=True))
+    # The extremes in `are_sound` would not tell 0.5 from 0 and 1, so float crowds are checked here.
     is_crowd = columns["ground_truth_crowds"]
     if is_crowd is not None and is_crowd.is_floating_point() and not bool(((is_crowd == 0) | (is_crowd == 1)).all()):
         raise ValueError
     (device,) = {column.device for column in columns.values() if column is not None} or {device}
     check_same_ids(preds, target)
     batch = _image_ids(target, device)
-    # A column without boxes, or of a key that no image has, is all zeros in the dtype of the empty state.
+    # A missing column is all zeros in the dtype of the empty state.
     for name, column in columns.items():
         rows = sum(counts[name.rpartition("_")[0]])
         missing = STATES[name]
@@ -173,38 +180,30 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     return Batch(batch, max(counts["detection"]))
 
 
-def _in_turn(joins: list[Join]) -> list[Tensor | None]:
-    return [join() for join in joins]
-
-
-def _by_several_threads(joins: list[Join]) -> list[Tensor | None]:
-    return workers.share(lambda join: join(), joins)
-
-
 def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
     boxes = _join(parts, counts, batch_checks.BOX_DTYPES, 4)
     return boxes if boxes is None or boxes.is_floating_point() else boxes.double()
 
 
 def _optional(parts: list[Tensor | None], counts: list[int]) -> Tensor | None:
-    """Values of all boxes, 0 in images without; None if no image with boxes has them."""
+    """Values of all boxes, 0 in images without the key; None if no image with boxes has it."""
     pairs = [*zip(parts, counts, strict=True)]
     if any(part is not None and part.numel() for part, count in pairs if not count):
         raise ValueError
     like = next((part for part, count in pairs if part is not None and count), None)
-    if like is None:  # what images without boxes have may lie anywhere
+    if like is None:  # values of images without boxes may be on any device
         return None
     zeros = torch.zeros(max(counts), dtype=like.dtype, device=like.device)
     return _join([zeros[:count] if part is None else part for part, count in pairs], counts, batch_checks.FLAG_DTYPES)
 
 
 def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype], width: int = 1) -> Tensor | None:
-    """The tensors of all images as one of [boxes] or, with a width, [boxes, width]; None without boxes.
+    """Join the tensors of all images to one of [boxes] or, with a width, [boxes, width]; None without boxes.
 
-    Those of images without boxes may have any shape without entries, and any dtype: `torch.tensor([])` is a float.
+    Images without boxes may have any empty shape, and any dtype: `torch.tensor([])` is a float.
 
     Raises:
-        ValueError: an image has another number of values than boxes, or shapes or dtypes are not as they must be.
+        ValueError: an image has another number of values than boxes, or shapes or dtypes are wrong.
     """
     if [part.numel() for part in parts] != [width * count for count in counts]:
         raise ValueError
@@ -212,7 +211,7 @@ def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype],
     if not kept:
         return None
     kinds = {part.dtype for part in kept}
-    if not kinds.issubset(dtypes):  # joined they may have one that fits
+    if not kinds.issubset(dtypes):  # before joining, which could hide a wrong one
         raise ValueError
     joined = _cat(kept if len(kinds) == 1 else _exact(kept), width * sum(counts))
     if joined.layout is not torch.strided or joined.shape[1:] != ((width,) if width > 1 else ()):
@@ -221,7 +220,7 @@ def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype],
 
 
 def _cat(parts: list[Tensor], num_values: int) -> Tensor:
-    """`torch.cat` in pieces that are too small to be shared out: many small tensors take several threads far longer."""
+    """`torch.cat` in pieces of one thread each: for many small tensors several threads are far slower."""
     size = max(1, _VALUES_OF_ONE_THREAD * len(parts) // num_values)
     if len(parts) <= size or size == 1 or parts[0].device.type != "cpu" or torch.get_num_threads() == 1:
         return torch.cat(parts)
@@ -229,7 +228,7 @@ def _cat(parts: list[Tensor], num_values: int) -> Tensor:
 
 
 def _exact(parts: list[Tensor]) -> list[Tensor]:
-    """The same values in dtypes that join without loss: no float32 holds all integers."""
+    """The same values in dtypes that join without loss: float32 does not hold all integers."""
     kinds = {part.dtype for part in parts}
     is_mixed = len(kinds) > 1 and len({kind.is_floating_point for kind in kinds}) > 1
     return [part.double() for part in parts] if is_mixed else parts
@@ -240,6 +239,7 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     if not any(given):
         return {}
     batch_checks.check_all_or_none(given)
+    # Names, then Python's ints, then ints of other kinds, some as tensors on a device.
     numbers = [item["image_id"] for item in target]
     if any(isinstance(number, str) for number in numbers):
         batch_checks.check_all_names(numbers)
@@ -273,12 +273,12 @@ def pack_images(
         preds: as `update` takes them.
         target: as `update` takes them.
         types: of the shapes; none for boxes alone.
-        box_format: how boxes are given.
-        device: where the states of a batch without boxes are to be.
+        box_format: of the boxes.
+        device: of the states of a batch without boxes.
         has_boxes: whether boxes are evaluated, too.
         invalid: one of `INVALID`.
         flags: more keys of `target`, see `pack`.
-        note: is shown the shapes, and the states of their boxes.
+        note: called with the shapes and the states of their boxes.
     """
     if not types:
         return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
@@ -287,13 +287,14 @@ def pack_images(
         preds, target, num_dropped = without_unsound_objects(
             preds, target, types, box_format=box_format, has_boxes=has_boxes
         )
+    # The shapes, with boxes around them if the input has no boxes to evaluate.
     shapes = ShapeBatch.read(preds, target, types, box_format, any_detected=invalid == "count")
     if not has_boxes:
         shapes = shapes.with_boxes()
     batch = pack(shapes.preds, shapes.target, box_format, device, invalid=left)
     if note is not None:
         note(shapes, batch.states)
-    # Boxes that hold invalid shapes are among them.
+    # Boxes around invalid shapes are invalid, too: they count once.
     num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
     states = batch.states | shapes.states(batch.states)
     return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)

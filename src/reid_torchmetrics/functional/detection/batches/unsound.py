@@ -1,12 +1,13 @@
-"""Objects that cannot be evaluated, left out of a batch of images with masks or other shapes.
+"""Invalid objects of a batch: boxes, shapes, scores and areas that are not finite, or sizes that are negative.
 
-Boxes that are not finite or of negative size, as a network gives them while it learns: counted or left out.
+A network gives such boxes while it learns. `INVALID` says whether they count, are dropped or are an error. A batch of
+boxes is filtered after packing, for the speed of one mask; masks and other shapes are filtered image by image, before
+they are read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import torch
@@ -14,30 +15,38 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
+from reid_torchmetrics.functional.detection.inputs import ShapeType
 
 from .checks import sides_of
-from .shape_types import ShapeType
 
 INVALID = ("count", "drop", "raise")
-"""What becomes of detected boxes that are not finite or of negative size: they count, overlapping nothing, are left out
-or are an error. Scores that are not finite, and such ground truths, are left out by "drop" and otherwise an error."""
+"""What happens to detected boxes that are not finite or of negative size: they count, with no overlap, are dropped, or
+are an error. Invalid ground truths, and scores that are not finite, are dropped by "drop" and an error otherwise."""
+# Beside the boxes of each side, the column that must be finite.
 _VALUES = {"detection": "detection_scores", "ground_truth": "ground_truth_areas"}
+Dicts = Sequence[Mapping[str, Any]]
+IsSound = Callable[[Tensor], Tensor]
+"""whether values [objects, ...] can be evaluated"""
+
+# Keys with a value for each object, besides the keys of the shapes.
+_OF_EACH = ("boxes", "scores", "labels", "iscrowd", "area", "num_keypoints")
 
 
 def are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:
-    """Which boxes [boxes, 4] are finite and have a width and height of at least 0."""
+    """Whether boxes [boxes, 4] are finite and have a width and height of at least 0."""
     sides = sides_of(boxes, box_format)
     return boxes.isfinite().all(1) & sides.isfinite().all(1) & (sides >= 0).all(1)
 
 
 def without_unsound(states: Mapping[str, Tensor], box_format: str) -> tuple[dict[str, Tensor], int]:
-    """The states of a batch without such boxes, and how many there were."""
+    """The states of a batch without invalid boxes, and the number of boxes dropped."""
     kept, num_dropped = dict(states), 0
     for side, values in _VALUES.items():
         boxes, counts = states[f"{side}_boxes"], states[f"{side}_counts"]
         is_sound = are_sound_boxes(boxes, box_format) & states[values].isfinite()
         rows = is_sound.nonzero()[:, 0]
         num_dropped += len(boxes) - len(rows)
+        # Columns lose the rows, and each image counts the rows that are left.
         image = segments.numbers(counts, len(boxes))[rows]
         columns = [name for name in states if name.startswith(side) and name != f"{side}_counts"]
         kept |= {name: states[name].index_select(0, rows) for name in columns}
@@ -46,52 +55,51 @@ def without_unsound(states: Mapping[str, Tensor], box_format: str) -> tuple[dict
 
 
 def text_of_warning(num_dropped: int, num_invalid: int, what: str) -> str:
-    """What a metric says of the first batch in which there are such boxes, or other objects."""
+    """The warning for the first batch with invalid objects."""
     if num_dropped:
         return (
-            f"Of this batch {num_dropped} {what} were dropped, which are not finite or have a negative size. Others"
-            " will be without a warning; `num_dropped` of the metric counts them."
+            f"Dropped {num_dropped} {what} that are not finite or have a negative size. Later drops are silent;"
+            " see `metric.num_dropped`."
         )
     return (
-        f"Of this batch {num_invalid} detected {what} are not finite or have a negative size, as those of a network"
-        " that has not learned yet, or in another `box_format`. They overlap nothing, so they are false positives or,"
-        " for their area, ignored. Others will be without a warning; `num_invalid` of the metric counts them."
-        ' invalid="raise" makes them an error, "drop" leaves them out, which flatters the detector.'
+        f"{num_invalid} detected {what} are not finite or have a negative size: the network has not learned yet, or"
+        " `box_format` is another one. They overlap nothing, so they are false positives or, for their area, ignored."
+        " Later ones are silent; see `metric.num_invalid`."
+        ' invalid="raise" makes them an error, "drop" leaves them out, but flatters the detector.'
     )
-
-
-Dicts = Sequence[Mapping[str, Any]]
-Rule = Callable[[Tensor], Tensor]
-"""which of some values [objects, ...] can be evaluated"""
-
-_OF_EACH = ("boxes", "scores", "labels", "iscrowd", "area", "num_keypoints")
 
 
 def without_unsound_objects(
     preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], *, box_format: str, has_boxes: bool
 ) -> tuple[Dicts, Dicts, int]:
-    """A batch without objects whose score, area, box or shape cannot be evaluated, and how many there were.
+    """A batch without objects of an invalid score, area, box or shape, and the number of objects dropped.
 
-    What has the wrong type or shape stays, for the checks to name.
+    Values of the wrong type or shape stay, for the checks to name.
 
     Args:
         preds: as `update` takes them.
         target: as `update` takes them.
-        types: the shapes that are evaluated.
-        box_format: how boxes are given.
-        has_boxes: whether boxes are evaluated, too; those of ground truths may be looked at even so.
+        types: of the shapes that are evaluated.
+        box_format: of the boxes.
+        has_boxes: whether boxes are evaluated, too; boxes of ground truths may be needed either way.
     """
     batch_checks.check_lengths(preds, target)
-    of_boxes: dict[str, Rule] = {"boxes": partial(_are_sound_boxes, box_format=box_format)}
-    rules: dict[str, Rule] = {"scores": torch.isfinite, "area": torch.isfinite}
+
+    def are_sound_or_malformed(boxes: Tensor) -> Tensor:
+        if boxes.ndim != 2 or boxes.shape[1] != 4:
+            return torch.ones(len(boxes), dtype=torch.bool, device="cpu")
+        return are_sound_boxes(boxes, box_format)
+
+    of_boxes: dict[str, IsSound] = {"boxes": are_sound_or_malformed}
+    rules: dict[str, IsSound] = {"scores": torch.isfinite, "area": torch.isfinite}
     rules |= {kind.key: kind.are_sound for kind in types.values()} | (of_boxes if has_boxes else {})
     keeps_boxes = any(kind.keeps_boxes for kind in types.values())
-    found, num_found = _without_unsound(preds, rules)
-    true, num_true = _without_unsound(target, rules | of_boxes if keeps_boxes else rules)
-    return found, true, num_found + num_true
+    preds, num_detections = _without_unsound(preds, rules)
+    target, num_ground_truths = _without_unsound(target, rules | of_boxes if keeps_boxes else rules)
+    return preds, target, num_detections + num_ground_truths
 
 
-def _without_unsound(items: Dicts, rules: Mapping[str, Rule]) -> tuple[Dicts, int]:
+def _without_unsound(items: Dicts, rules: Mapping[str, IsSound]) -> tuple[Dicts, int]:
     kept, num_dropped = [], 0
     for item in items:
         is_sound = _are_sound(item, rules)
@@ -100,8 +108,8 @@ def _without_unsound(items: Dicts, rules: Mapping[str, Rule]) -> tuple[Dicts, in
     return kept, num_dropped
 
 
-def _are_sound(item: Mapping[str, Any], rules: Mapping[str, Rule]) -> Tensor | None:
-    """Which objects of an image can be evaluated, on the CPU; None if all can, or if that cannot be asked."""
+def _are_sound(item: Mapping[str, Any], rules: Mapping[str, IsSound]) -> Tensor | None:
+    """Whether each object of an image can be evaluated, on the CPU; None if all can, or if labels are malformed."""
     labels = item.get("labels") if isinstance(item, Mapping) else None
     if not isinstance(labels, Tensor) or not _is_held(labels):
         return None
@@ -113,6 +121,7 @@ def _are_sound(item: Mapping[str, Any], rules: Mapping[str, Rule]) -> Tensor | N
     return None if bool(is_sound.all()) else is_sound
 
 
+# One value for each object, in a form that rows can be taken of.
 def _is_of_each(value: Tensor, num_objects: int) -> bool:
     return _is_held(value) and value.ndim > 0 and len(value) == num_objects
 
@@ -121,20 +130,15 @@ def _is_held(value: Tensor) -> bool:
     return not value.is_nested and value.layout == torch.strided and not value.is_meta
 
 
-def _are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:
-    if boxes.ndim != 2 or boxes.shape[1] != 4:
-        return torch.ones(len(boxes), dtype=torch.bool, device="cpu")
-    return are_sound_boxes(boxes, box_format)
-
-
 def _rows(item: Mapping[str, Any], keys: Collection[str], is_sound: Tensor) -> dict[str, Any]:
-    """An image with some of its objects."""
+    """The sound objects of an image."""
     rows = is_sound.nonzero()[:, 0]
-    chosen = dict(item)
+    selected = dict(item)
+    # Tensors by rows, lists such as COCO's run lengths item by item; all else is left for the checks.
     for key in keys:
         value = item.get(key)
         if isinstance(value, Tensor) and _is_of_each(value, len(is_sound)):
-            chosen[key] = value[rows.to(value.device)]
+            selected[key] = value[rows.to(value.device)]
         elif isinstance(value, (list, tuple)) and len(value) == len(is_sound):
-            chosen[key] = [value[row] for row in rows.tolist()]
-    return chosen
+            selected[key] = [value[row] for row in rows.tolist()]
+    return selected

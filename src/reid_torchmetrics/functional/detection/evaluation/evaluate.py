@@ -14,11 +14,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import (
     INVALID,
     Images,
-    checked_iou_type,
-    defaults_of,
     empty_states,
     pack_images,
-    shape_types,
 )
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import (
@@ -31,6 +28,9 @@ from reid_torchmetrics.functional.detection.inputs import (
     CocoGrid,
     Detections,
     GroundTruths,
+    checked_iou_type,
+    defaults_of,
+    shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, Settings, World

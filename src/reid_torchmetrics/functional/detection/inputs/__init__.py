@@ -1,4 +1,4 @@
-"""Objects of images, as boxes or other shapes, thresholds, and the orders in which an evaluation looks at them."""
+"""Objects of images, as boxes or other shapes, with thresholds and the orders of an evaluation."""
 
 from .boxes import BOX_FORMATS, Sides, box_areas, check_scores, pairwise_iou, to_xywh
 from .grid import (
@@ -25,15 +25,8 @@ from .image_names import (
     unpack_names,
 )
 from .images import Detections, GroundTruths
-from .keypoints import (
-    COCO_SIGMAS,
-    check_sigmas,
-    checked_keypoints,
-    keypoint_boxes,
-    object_keypoint_similarity,
-    similarity,
-)
-from .masks import CountedMasks, checked_masks, counted_iou, mask_iou
+from .keypoints import COCO_SIGMAS, object_keypoint_similarity
+from .masks import checked_masks, mask_iou
 from .ordering import (
     OrderedDetections,
     OrderedGroundTruths,
@@ -42,7 +35,8 @@ from .ordering import (
     order_by_class_and_score,
     place_of_labels,
 )
-from .rotated_boxes import checked_rotated_boxes, pairwise_rotated_iou, rotated_areas, rotated_corners, rotated_iou
+from .rotated_boxes import rotated_iou
 from .run_lengths import RunLengths
-from .shapes import BoxShapes, Reach, Shapes, TableShapes
+from .shape_types import checked_iou_type, defaults_of, shape_types
+from .shapes import BoxShapes, ImageShapes, ObjectColumns, Shapes, ShapeType, TableShapes
 from .suppression import non_maximum_suppression

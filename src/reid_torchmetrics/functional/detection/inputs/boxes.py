@@ -1,7 +1,4 @@
-"""Boxes: formats, areas and intersection over union, in float64.
-
-Checks of packed boxes and of what stands beside them, one value for each box.
-"""
+"""Boxes: formats, areas and intersection over union in float64, and checks of packed boxes with their columns."""
 
 from __future__ import annotations
 
@@ -17,14 +14,21 @@ from reid_torchmetrics import _checks
 
 _LARGEST_IMAGE = 2**31 - 1
 
+Boxes = Float[Tensor, "boxes 4"]
+
 
 def check_boxes(argument: str, boxes: Any) -> None:
     """Raise unless boxes are a floating point tensor [N, 4] of finite x, y, width >= 0, height >= 0."""
     _checks.floating_matrix(argument, boxes, 4)
     if not len(boxes):
         return
-    _check_finite(argument, boxes)
-    least = float(boxes[:, 2:].contiguous().amin())  # several times faster than along the gaps of a slice
+    check_finite(argument, boxes)
+    check_sizes(argument, boxes[:, 2:])
+
+
+def check_sizes(argument: str, sizes: Tensor) -> None:
+    """Raise unless widths and heights are at least 0."""
+    least = float(sizes.contiguous().amin())  # several times faster than on the slice itself
     if least < 0:
         raise ValueError(f"`{argument}` must have widths and heights of at least 0; got {least}.")
 
@@ -37,7 +41,7 @@ def check_scores(argument: str, scores: Any, length: int, device: torch.device) 
     if scores.device != device:
         raise ValueError(f"`{argument}` must be on the device of the boxes, {device}; got {scores.device}.")
     if length:
-        _check_finite(argument, scores)
+        check_finite(argument, scores)
 
 
 def check_areas(argument: str, areas: Any, length: int, device: torch.device) -> None:
@@ -48,7 +52,7 @@ def check_areas(argument: str, areas: Any, length: int, device: torch.device) ->
 
 
 def check_image_numbers(argument: str, images: Any, length: int, device: torch.device) -> None:
-    """Raise unless the numbers of images are a vector of ints from 0 to 2^31 - 1, one for each box."""
+    """Raise unless image numbers are a vector of ints from 0 to 2^31 - 1, one for each box."""
     _checks.integer_labels(argument, images, length, device)
     if length:
         least, most = (int(end) for end in images.aminmax())
@@ -57,18 +61,16 @@ def check_image_numbers(argument: str, images: Any, length: int, device: torch.d
             raise ValueError(f"`{argument}` must hold numbers from 0 to {_LARGEST_IMAGE}; got {came}.")
 
 
-def _check_finite(argument: str, values: Tensor) -> None:
+def check_finite(argument: str, values: Tensor) -> None:
+    """Raise unless all values, at least one, are finite."""
     ends = torch.stack(values.aminmax())  # NaN if there is one
     if not bool(ends.isfinite().all()):
         raise ValueError(f"`{argument}` must be finite; got {float(values[~values.isfinite()][0])}.")
 
 
-Boxes = Float[Tensor, "boxes 4"]
-
-
 def _from_corners(boxes: Boxes) -> Boxes:
     converted = boxes.clone()
-    converted[:, 2:].sub_(boxes[:, :2])  # which takes half the time of joining the halves
+    converted[:, 2:].sub_(boxes[:, :2])  # in half the time of joining the halves
     return converted
 
 
@@ -82,7 +84,7 @@ BOX_FORMATS: dict[str, Callable[[Tensor], Tensor]] = {
     "xywh": lambda boxes: boxes,
     "cxcywh": _from_centers,
 }
-"""two corners; corner, width, height; center, width, height; each with the way to the second"""
+"""two corners; corner, width, height; center, width, height; each with its conversion to "xywh\""""
 
 
 def to_xywh(boxes: Boxes, box_format: str) -> Boxes:
@@ -134,7 +136,7 @@ class Sides:
 
     @classmethod
     def of_corners(cls, boxes: Boxes, *, whole_pixels: bool = True) -> Sides:
-        """Of boxes [x, y, width, height] as in the tools of Pascal VOC, which know corners only: areas come from edges.
+        """Of boxes [x, y, width, height] as in Pascal VOC: areas are computed from corners.
 
         So the intersection of two equal boxes is their area to the last bit, and their overlap 1. With `whole_pixels`
         the far edge is the last pixel inside: both edges count, and a box is one pixel wider and higher than the
@@ -145,22 +147,27 @@ class Sides:
         return cls(left, top, right, bottom, (right - left) * (bottom - top))
 
     def at(self, places: Tensor) -> Sides:
-        """Of the boxes at some places."""
+        """The sides of some boxes."""
         return Sides(*(column.index_select(0, places) for column in vars(self).values()))
 
 
 def overlap(boxes: Sides, others: Sides, is_crowd: Tensor | None = None) -> Tensor:
-    """Intersection over union of pairs of boxes that are broadcast; over the first box's area if the other is a crowd.
+    """Intersection over union of boxes and others, broadcast; over the box's area alone if the other is a crowd.
 
     The terms are added in the order (area + area of the other) - intersection, as pycocotools does, so the last bit
-    is the same. 0 where boxes only touch, or where one is empty.
+    is the same. 0 if boxes only touch, or one is empty.
     """
     width = torch.minimum(boxes.right, others.right).sub_(torch.maximum(boxes.left, others.left)).clamp_(min=0)
     height = torch.minimum(boxes.bottom, others.bottom).sub_(torch.maximum(boxes.top, others.top)).clamp_(min=0)
     common = width.mul_(height)
-    union = (boxes.area + others.area).sub_(common)
+    return iou_of_areas(common, boxes.area, others.area, is_crowd)
+
+
+def iou_of_areas(common: Tensor, areas: Tensor, other_areas: Tensor, is_crowd: Tensor | None) -> Tensor:
+    """Intersection over union, given the intersections; over the first area alone if the other is a crowd."""
+    union = (areas + other_areas).sub_(common)
     if is_crowd is not None:
-        union = torch.where(is_crowd, boxes.area, union)
+        union = torch.where(is_crowd, areas, union)
     return torch.where(common > 0, common / union, 0.0)
 
 
@@ -174,32 +181,29 @@ def pairwise_iou(
 ) -> Float[Tensor, "boxes others"]:
     """Intersection over union of every box with every other, float64.
 
-    The arithmetic is that of pycocotools, whose masks API is the reference of COCO. There is no default format: that of
-    COCO is "xywh", that of torchvision and of `DetectionMAP` "xyxy", and boxes of one read as the other give numbers
-    that look right.
+    The arithmetic is that of pycocotools' mask API, COCO's reference. There is no default format: COCO's is "xywh",
+    torchvision's and `DetectionMAP`'s is "xyxy", and boxes of one read as the other give plausible numbers.
 
     Args:
         boxes: in the format.
         others: the same.
         box_format: "xyxy", "xywh" or "cxcywh", see `to_xywh`.
         is_crowd: others that are regions with many objects: the intersection is divided by the area of the box alone.
-        whole_pixels: count both edges of a box, as the tools of Pascal VOC do.
+        whole_pixels: count both edges of a box, as in Pascal VOC.
 
     Raises:
         TypeError: boxes of the wrong dtype.
-        ValueError: an unknown format, boxes that are not [N, 4] or not finite, or a negative size, as corners have that
-            are given in the wrong order.
+        ValueError: an unknown format, boxes that are not [N, 4] or not finite, or a negative size, as of corners in
+            the wrong order.
     """
     _checks.one_of("box_format", box_format, BOX_FORMATS)
-    converted = [
-        checked_boxes(argument, given, box_format) for argument, given in (("boxes", boxes), ("others", others))
-    ]
+    converted = checked_boxes("boxes", boxes, box_format), checked_boxes("others", others, box_format)
     sides, other_sides = map(Sides.of_corners if whole_pixels else Sides.of, converted)
     return overlap(Sides(*(column[:, None] for column in vars(sides).values())), other_sides, is_crowd)
 
 
 def checked_boxes(argument: str, boxes: Tensor, box_format: str) -> Boxes:
-    """Boxes as corner, width and height, or an error; whole pixels may be integers."""
+    """Check boxes, integers too, and convert them to corner, width and height."""
     if isinstance(boxes, Tensor) and not (boxes.is_floating_point() or boxes.is_complex()):
         boxes = boxes.double()
     _checks.floating_matrix(argument, boxes, 4)

@@ -1,12 +1,9 @@
-"""What is asked of masks of one image, in whatever form they are counted.
+"""Forms of the masks of one image on the CPU: bits, 64 pixels a word, and runs of pixels.
 
-Masks on the CPU, one bit for a pixel: 64 pixels are looked at at a time.
-
-Masks by their runs of pixels, counted without making pixels of them.
-
-How many pixels of a mask come before a place is known from its runs: all of those that end before, and a part of the
-one that the place lies in. Two masks have in common what one has of the other between begin and end of each of its
-runs. So every place where a mask begins or ends is looked up among those of the other, if the boxes of both meet.
+Runs are counted without expanding them. The number of pixels of a mask before a place follows from its runs: all runs
+that end before it, and a part of the run around it. The intersection of two masks is the sum, over the runs of one, of
+the pixels of the other between begin and end of the run. So the ends of all runs of one mask are looked up among the
+runs of the other, if the boxes of both meet.
 """
 
 from __future__ import annotations
@@ -23,11 +20,15 @@ from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .run_lengths import WORD, RunLengths, Words, unpacked
+from .run_lengths import WORD, Ints, RunLengths, Words, unpacked
+
+_BYTE = 8
+_WORDS_PER_LOOKUP = 4  # words of bits that are made and counted in the time of one lookup
+_BITS_OF_BYTES = np.array([number.bit_count() for number in range(256)], dtype=np.uint8)
 
 
 class CountedMasks(ABC):
-    """Masks of one image in a form in which pixels are counted fast; made by `count_masks`."""
+    """Masks of one image in a form for counting pixels fast; made by `count_masks`."""
 
     size: tuple[int, int]
 
@@ -41,16 +42,11 @@ class CountedMasks(ABC):
 
     @abstractmethod
     def boxes(self) -> Float[Tensor, "masks 4"]:
-        """The boxes [x, y, width, height] that hold all pixels, float64; all 0 for a mask without any."""
+        """Bounding boxes [x, y, width, height] of the pixels, float64; all 0 for an empty mask."""
 
     @abstractmethod
     def intersections(self, others: Any) -> Float[Tensor, "masks others"]:
-        """Number of pixels that each mask has in common with each of others of the same class, float64."""
-
-
-_BYTE = 8
-
-Ints = NDArray[np.int64]
+        """Number of common pixels of each mask and each other, in the same form, float64."""
 
 
 @final
@@ -73,7 +69,7 @@ class BitMasks(CountedMasks):
         pixels = (masks if masks.dtype in (torch.bool, torch.uint8) else masks != 0).numpy()
         if width % _BYTE:
             packed = np.packbits(pixels, axis=2, bitorder="little")
-        else:  # no byte is of two rows, so all are packed in one go, in half the time
+        else:  # rows end with a byte, so all are packed in one go, in half the time
             packed = np.packbits(pixels, bitorder="little").reshape(num_masks, height, width // _BYTE)
         if width % WORD:
             padded = np.zeros((num_masks, height, num_words * (WORD // _BYTE)), dtype=np.uint8)
@@ -87,25 +83,25 @@ class BitMasks(CountedMasks):
 
     @cached_property
     def _lines(self) -> Ints:
-        """The first line with a pixel, and the one behind the last; [masks, 2]."""
+        """The first line with a pixel, and the line behind the last; [masks, 2]."""
         return _ends(torch.from_numpy(self.words.view(np.int64)).any(2).numpy())  # half of NumPy's time for a few words
 
     @cached_property
     def _across(self) -> Words:
-        """Which places of a line have pixels in any line."""
-        found: Words = self.words
-        while found.shape[1] > 1:  # lines are joined by halves, for NumPy goes through them one after the other
-            num_lines = found.shape[1] // 2
-            joined = found[:, :num_lines] | found[:, num_lines : 2 * num_lines]
-            if found.shape[1] % 2:
-                joined[:, 0] |= found[:, -1]
-            found = joined
-        across: Words = np.bitwise_or.reduce(found, axis=1)
+        """All lines of a mask in one: a bit is set if any line has it."""
+        lines: Words = self.words
+        while lines.shape[1] > 1:  # joined by halves: `reduce` goes through lines one after the other
+            num_lines = lines.shape[1] // 2
+            joined = lines[:, :num_lines] | lines[:, num_lines : 2 * num_lines]
+            if lines.shape[1] % 2:
+                joined[:, 0] |= lines[:, -1]
+            lines = joined
+        across: Words = np.bitwise_or.reduce(lines, axis=1)
         return across
 
     @cached_property
     def _extents(self) -> Ints:
-        """The first line and the one behind the last, the first word and the one behind the last; [masks, 4]."""
+        """The first line and the line behind the last, and the same of words; [masks, 4]."""
         return np.concatenate([self._lines, _ends(self._across != 0)], 1)
 
     @cached_property
@@ -125,7 +121,7 @@ class BitMasks(CountedMasks):
 
     def intersections(self, others: BitMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`; both by rows or both by columns."""
-        if len(others) > len(self):  # a step of the loop takes as long for few masks as for many
+        if len(others) > len(self):  # a step of the loop costs the same for few masks and many
             return others.intersections(self).T
         common = np.zeros((len(self), len(others)), dtype=np.int64)
         top, bottom, left, right = self._extents.T
@@ -145,7 +141,7 @@ class BitMasks(CountedMasks):
 
 
 def _ends(flags: NDArray[np.bool_]) -> Ints:
-    """The first place of each row with a flag, and the one behind the last; 0 and 0 without any."""
+    """The first place of each row with a flag, and the place behind the last; 0 and 0 without any."""
     num_places = flags.shape[1]
     if not num_places:
         return np.zeros((len(flags), 2), dtype=np.int64)
@@ -154,28 +150,22 @@ def _ends(flags: NDArray[np.bool_]) -> Ints:
 
 
 def _num_bits(words: Words) -> Ints:
-    """How many bits are set in the words of each mask."""
+    """Number of bits set in the words of each mask."""
     bits = _bits_of_each(words)
     total: Ints = bits.reshape(len(bits), math.prod(bits.shape[1:])).sum(1, dtype=np.int64)
     return total
 
 
-_BITS_OF_BYTES = np.array([number.bit_count() for number in range(256)], dtype=np.uint8)
-
-
 def _bits_by_table(words: Words) -> NDArray[np.uint8]:
-    found: NDArray[np.uint8] = _BITS_OF_BYTES[np.ascontiguousarray(words).view(np.uint8)]
-    return found
+    bits: NDArray[np.uint8] = _BITS_OF_BYTES[np.ascontiguousarray(words).view(np.uint8)]
+    return bits
 
 
 _bits_of_each = getattr(np, "bitwise_count", _bits_by_table)  # NumPy 1 cannot count bits
 
 
-_WORDS_PER_LOOKUP = 4  # so many words of bits are made and counted in the time of one place that is looked up
-
-
-class _Pairs(NamedTuple):
-    """Pairs of masks whose boxes meet, and the places of the first that lie between begin and end of the second."""
+class _MeetingMasks(NamedTuple):
+    """Pairs of masks with boxes that meet, and the ends of runs of the first from begin to end of the second."""
 
     mask: Ints
     other: Ints
@@ -186,7 +176,7 @@ class _Pairs(NamedTuple):
 @final
 @dataclass(frozen=True)
 class RunMasks(CountedMasks):
-    """Masks by the places where their runs begin and end, down the columns from left to right."""
+    """Masks by the begin and end of their runs, down the columns from left to right."""
 
     lengths: RunLengths
 
@@ -201,12 +191,12 @@ class RunMasks(CountedMasks):
 
     @cached_property
     def _runs(self) -> Ints:
-        """Where each run begins and the place behind it, [runs, 2]; none is without pixels."""
+        """The begin of each run and the place behind it, [runs, 2]; empty runs are dropped."""
         return self._runs_and_firsts[0]
 
     @cached_property
     def _first(self) -> Ints:
-        """Where the runs of each mask begin, and behind the last one their number; [masks + 1]."""
+        """The first run of each mask, and behind the last mask the number of runs; [masks + 1]."""
         return self._runs_and_firsts[1]
 
     @cached_property
@@ -224,7 +214,7 @@ class RunMasks(CountedMasks):
 
     @cached_property
     def _keys(self) -> Ints:
-        """The places of all masks, ascending: those of each mask lie behind those of the one before."""
+        """The ends of the runs of all masks, ascending: each mask is shifted behind the mask before it."""
         mask = np.repeat(np.arange(len(self)), np.diff(self._first) * 2)
         return self._runs.reshape(-1) + mask * self._stride
 
@@ -238,7 +228,7 @@ class RunMasks(CountedMasks):
 
     @cached_property
     def _corners(self) -> Ints:
-        """The first column and row with a pixel, and those behind the last; [masks, 4]."""
+        """The first column and row with a pixel, and the column and row behind the last; [masks, 4]."""
         corners = np.zeros((len(self), 4), dtype=np.int64)
         has_any = self._areas > 0
         if has_any.any():
@@ -278,41 +268,42 @@ class RunMasks(CountedMasks):
     def _bits(self) -> BitMasks:
         return BitMasks(self.lengths.to_words(), self.size, by_columns=True)
 
-    def _pairs(self, others: RunMasks) -> _Pairs:
+    def _pairs(self, others: RunMasks) -> _MeetingMasks:
         left, top, right, bottom = (each[:, None] for each in self._corners.T)
         begin, highest, end, lowest = others._corners.T
         mask, other = np.nonzero((left < end) & (right > begin) & (top < lowest) & (bottom > highest))
         if not len(mask):
-            return _Pairs(mask, other, mask, mask)
+            return _MeetingMasks(mask, other, mask, mask)
         before, behind = others._runs[others._first[other], 0], others._runs[others._first[other + 1] - 1, 1]
         shift = mask * self._stride
         start = np.searchsorted(self._keys, before + shift)
-        return _Pairs(mask, other, start, np.searchsorted(self._keys, behind + shift, side="right"))
+        return _MeetingMasks(mask, other, start, np.searchsorted(self._keys, behind + shift, side="right"))
 
-    def _in_common(self, others: RunMasks, pairs: _Pairs) -> Ints:
-        """Number of pixels that both masks of each pair have.
+    def _in_common(self, others: RunMasks, pairs: _MeetingMasks) -> Ints:
+        """Number of common pixels of each pair.
 
-        The other has none before the first place, and all behind the last, where a run of the mask may be open.
+        The other mask has no pixel before the first place and all behind the last, where a run of the mask may be open.
         """
         num_places = pairs.stop - pairs.start
         edges = _sums(num_places)
         which = np.arange(edges[-1]) + np.repeat(pairs.start - edges[:-1], num_places)
         place = self._runs.reshape(-1)[which]
         behind = np.searchsorted(others._keys, place + np.repeat(pairs.other * self._stride, num_places))
-        # Before each place: what ends less what begins, and the place itself where a run is open. The masks that come
-        # before the other are a part of the sums; between begin and end of a run they cancel, if both are looked up.
-        own = others._runs.reshape(-1)
-        sums = _sums(np.where(np.arange(len(own)) & 1, own, -own))
+        # Pixels before each place: ends less begins, plus the place itself inside a run. The sums include the masks
+        # before the other; between begin and end of a run they cancel, if both are looked up.
+        ends = others._runs.reshape(-1)
+        sums = _sums(np.where(np.arange(len(ends)) & 1, ends, -ends))
         before = sums[behind] + place * (behind & 1)
-        found: Ints = np.diff(_sums(np.where(which & 1, before, -before))[edges])
+        common: Ints = np.diff(_sums(np.where(which & 1, before, -before))[edges])
+        # Runs that are open at the first or the last place have only one end there.
         is_open = pairs.stop & 1
-        found += sums[2 * others._first[pairs.other]] * (is_open - (pairs.start & 1))
-        found += others._areas[pairs.other] * is_open
-        return found
+        common += sums[2 * others._first[pairs.other]] * (is_open - (pairs.start & 1))
+        common += others._areas[pairs.other] * is_open
+        return common
 
 
 def _sums(values: Ints) -> Ints:
     """The sum of the values before each, and of all."""
-    found = np.zeros(len(values) + 1, dtype=np.int64)
-    np.cumsum(values, out=found[1:])
-    return found
+    sums = np.zeros(len(values) + 1, dtype=np.int64)
+    np.cumsum(values, out=sums[1:])
+    return sums

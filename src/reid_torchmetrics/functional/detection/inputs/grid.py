@@ -1,4 +1,4 @@
-"""COCO's grid: where precision and recall are looked at."""
+"""COCO's grid: the thresholds, recalls, area ranges and limits of precision and recall."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ COCO_AREA_RANGES: dict[str, AreaRange] = {
 """least and largest area in square pixels, both inside: 32 x 32 pixels are small and medium"""
 COCO_RECALL_THRESHOLDS: tuple[float, ...] = tuple(np.linspace(0.0, 1.0, 101).tolist())
 """0 to 1 in steps of 0.01, in the float64 values of COCO"""
-_OFFICIAL_LIMIT = 100  # pycocotools' AP is that of at most 100 detections
+_OFFICIAL_LIMIT = 100  # pycocotools' AP is at 100 detections
 _MOST_RANGES = 62  # each has a bit of an int64
 _CLOSE = 1e-6  # thresholds that differ less are one: 0.9 is 0.8999999999999999 in COCO, and may come in float32
 
 
 @dataclass(frozen=True)
 class CocoGrid:
-    """Where precision and recall are looked at: thresholds T, recalls R, area ranges A, limits of detections M.
+    """The grid of precision and recall: thresholds T, recalls R, area ranges A, limits of detections M.
 
     Raises:
-        TypeError: something of the wrong type.
-        ValueError: nothing to look at, or a value that is not allowed.
+        TypeError: a value of the wrong type.
+        ValueError: an empty axis, or a value that is not allowed.
     """
 
     iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS
@@ -46,7 +46,7 @@ class CocoGrid:
     max_detections: Sequence[int] = COCO_MAX_DETECTIONS
     """detections per image and class, ascending"""
     area_ranges: Mapping[str, AreaRange] = field(default_factory=lambda: dict(COCO_AREA_RANGES))
-    """the first one is that of the numbers without a name, `map` and `mar_100`"""
+    """the first is the range of `map` and `mar_100`, the numbers without the name of a range"""
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -67,17 +67,17 @@ class CocoGrid:
 
     @cached_property
     def official_limit(self) -> int:
-        """Which limit `map` is at: that of 100 detections as in pycocotools, where there is none the largest."""
+        """Index of the limit of `map`: 100 detections as in pycocotools, or else the largest."""
         limits = list(self.max_detections)
         return limits.index(_OFFICIAL_LIMIT) if _OFFICIAL_LIMIT in limits else len(limits) - 1
 
     @property
     def shown_threshold(self) -> float:
-        """The IoU threshold that pictures and reports show: the nearest to 0.5, the usual one."""
+        """The IoU threshold in pictures and reports: the nearest to 0.5, the usual one."""
         return min(self.iou_thresholds, key=lambda threshold: abs(threshold - 0.5))
 
     def threshold_index(self, iou_threshold: float) -> int:
-        """Which of `iou_thresholds` a number is, but for rounding.
+        """Index of a number in `iou_thresholds`, up to rounding.
 
         Raises:
             TypeError: it is no number.

@@ -1,8 +1,6 @@
-"""What images are called.
+"""Names of images, as tensors for the states of a metric: the bytes of all names, and the length of each.
 
-Names of images, as the states of a metric hold them: states are tensors, so names are bytes and lengths.
-
-The bytes are those of UTF-8, in which names have the order of Python's `str`: that of their code points.
+The bytes are UTF-8, which orders names like Python's `str`, by code points.
 """
 
 from __future__ import annotations
@@ -16,22 +14,21 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 
-
-def name_images(image: Int[Tensor, " images"], names: Sequence[str] | None) -> list[int | str]:
-    """The names of images by their numbers; the numbers or ids themselves where there are no names."""
-    numbers = image.tolist()
-    return numbers if names is None else [names[number] for number in numbers]
-
-
 NAME_BYTES, NAME_LENGTHS = "image_name_bytes", "image_name_lengths"
 _STATES_OF_KINDS = {"int": "image_ids", "str": NAME_LENGTHS}  # with a row for each image
 _WORD = 8  # bytes of int64
 
 
+def name_images(image: Int[Tensor, " images"], names: Sequence[str] | None) -> list[int | str]:
+    """The names of images by their numbers; the numbers or ids themselves without names."""
+    numbers = image.tolist()
+    return numbers if names is None else [names[number] for number in numbers]
+
+
 def pack_names(names: Sequence[str]) -> tuple[Tensor, Tensor]:
     """The bytes of all names, uint8, and the number of bytes of each, int64.
 
-    Names with lone surrogates, which stand for what is no text in names of files, are packed, too.
+    Lone surrogates, as in names of files that are no text, are packed, too.
     """
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
     data = bytearray().join(encoded)
@@ -42,7 +39,7 @@ def pack_names(names: Sequence[str]) -> tuple[Tensor, Tensor]:
 
 
 def unpack_names(packed: Tensor, lengths: Tensor) -> list[str]:
-    """What `pack_names` was given; behind its bytes may be others."""
+    """The inverse of `pack_names`; more bytes may follow."""
     data, names, end = packed.cpu().numpy().tobytes(), [], 0
     for length in lengths.tolist():
         names.append(data[end : end + length].decode("utf-8", "surrogatepass"))
@@ -58,29 +55,29 @@ def number_names(names: Sequence[str]) -> tuple[tuple[str, ...], Tensor]:
 
 
 def num_words(num_bytes: int) -> int:
-    """How many int64 hold so many bytes."""
+    """Number of int64 for a number of bytes."""
     return -(-num_bytes // _WORD)
 
 
 def as_words(packed: Tensor) -> Tensor:
-    """Bytes as int64, with zeros behind them."""
+    """Bytes as int64, padded with zeros."""
     words = torch.zeros(num_words(len(packed)), dtype=torch.int64, device=packed.device)
     words.view(torch.uint8)[: len(packed)] = packed
     return words
 
 
 def kind_of_ids(states: Mapping[str, Any]) -> str | None:
-    """Whether images have ids that are "int" or "str", given the states that they add to or that hold them."""
+    """Whether images have ids of kind "int" or "str", given the states with their rows; None without ids."""
     return next((kind for kind, name in _STATES_OF_KINDS.items() if name in states and len(states[name])), None)
 
 
-def check_kind(added: Mapping[str, Any], held: Mapping[str, Any]) -> None:
-    """Raise unless a batch has ids as those before it had.
+def check_kind(batch: Mapping[str, Any], states: Mapping[str, Any]) -> None:
+    """Raise unless the ids of a batch are of the kind in all batches before it.
 
     Raises:
-        ValueError: it has, and they had not, or the other way round, or its ids are of another kind.
+        ValueError: only the batch or only earlier batches have ids, or their kinds differ.
     """
-    given, before = kind_of_ids(added), kind_of_ids(held)
+    given, before = kind_of_ids(batch), kind_of_ids(states)
     _checks.given_throughout("image_id", given=given is not None, given_before=before is not None)
     if given != before:
         raise ValueError(
@@ -89,7 +86,7 @@ def check_kind(added: Mapping[str, Any], held: Mapping[str, Any]) -> None:
 
 
 def joined_ids(columns: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
-    """The columns of ids, given all that a metric holds; None for those without rows.
+    """The columns of ids among all columns of a metric; None for a column without rows.
 
     Raises:
         ValueError: only some of merged metrics were given `image_id`, or some as an int and others as a str.
@@ -105,18 +102,18 @@ def joined_ids(columns: Mapping[str, Tensor]) -> dict[str, Tensor | None]:
 
 
 def check_same_ids(preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
-    """Raise if detections have another `image_id` than the ground truths, as far as the host knows both."""
+    """Raise if detections have another `image_id` than the ground truths; ids on a device are not compared."""
     for position, item in enumerate(preds):
         if "image_id" in item and "image_id" in target[position]:
-            found, true = _on_host(item["image_id"]), _on_host(target[position]["image_id"])
-            if found != true and None not in (found, true):
+            given, wanted = _on_host(item["image_id"]), _on_host(target[position]["image_id"])
+            if given != wanted and None not in (given, wanted):
                 raise ValueError(
-                    f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {true!r}; got {found!r}."
+                    f"`preds[{position}]['image_id']` must be that of `target[{position}]`, {wanted!r}; got {given!r}."
                 )
 
 
 def _on_host(value: Any) -> Any:
-    """An `image_id`, None where it is on another device or is none, which is said elsewhere."""
+    """An `image_id`; None if it is on a device, or malformed, a case for other checks."""
     if not isinstance(value, Tensor):
         return value
     return value.item() if value.numel() == 1 and value.device.type == "cpu" else None

@@ -1,4 +1,4 @@
-"""Detections and ground truths of many images, packed: one row an object, and the number of its image beside it."""
+"""Detections and ground truths of many images, packed: one row for each object, with the number of its image."""
 
 from __future__ import annotations
 
@@ -14,28 +14,50 @@ from reid_torchmetrics import _checks
 from .boxes import check_areas, check_boxes, check_image_numbers, check_scores
 from .shapes import BoxShapes, Shapes
 
-Boxes = TypeVar("Boxes")
+Objects = TypeVar("Objects", bound="PackedObjects")
 
 
-def _as_shapes(boxes: Tensor | Shapes) -> Shapes:
-    return boxes if isinstance(boxes, Shapes) else BoxShapes(boxes)
+class PackedObjects:
+    """Columns with a row for each object of many images."""
 
+    boxes: Tensor | Shapes
+    labels: Tensor
 
-def _unchecked(cls: type[Boxes], columns: dict[str, Any]) -> Boxes:
-    made = object.__new__(cls)
-    for name, column in columns.items():
-        object.__setattr__(made, name, column)
-    return made
+    @classmethod
+    def unchecked(cls: type[Objects], **columns: Any) -> Objects:  # noqa: PYI019 - Python 3.10 has no `Self`
+        """From valid columns, by the names of the fields; skips the checks."""
+        objects = object.__new__(cls)
+        for name, column in columns.items():
+            object.__setattr__(objects, name, column)
+        return objects
+
+    @property
+    def shapes(self) -> Shapes:
+        """The shapes to overlap."""
+        return self.boxes if isinstance(self.boxes, Shapes) else BoxShapes(self.boxes)
+
+    def at(self: Objects, rows: Int[Tensor, " rows"]) -> Objects:  # noqa: PYI019
+        """Some of the objects."""
+        columns = {name: None if column is None else column[rows] for name, column in vars(self).items()}
+        return self.unchecked(**columns)
+
+    def with_shapes(self: Objects, shapes: Shapes) -> Objects:  # noqa: PYI019
+        """The same with other shapes."""
+        return self.unchecked(**(vars(self) | {"boxes": shapes}))
+
+    def of_one_class(self: Objects) -> Objects:  # noqa: PYI019
+        """The same with label 0 for all."""
+        return self.unchecked(**(vars(self) | {"labels": torch.zeros_like(self.labels)}))
 
 
 @dataclass(frozen=True)
-class Detections:
-    """What a detector found, in any order of the images.
+class Detections(PackedObjects):
+    """Detections, in any order of the images.
 
     Boxes may be inverted or not finite, as an untrained network gives them. They overlap nothing, and count as in
-    pycocotools: with an area outside of the range they are ignored, such as a negative one, otherwise they are false
-    positives. A box with a NaN is a false positive in every range; in pycocotools most take a ground truth that is
-    free, however far it is.
+    pycocotools: ignored if their area is outside the range, as a negative one is, else false positives. A box with a
+    NaN is a false positive in every range; in pycocotools most of them are matched to any free ground truth, however
+    far.
 
     Raises:
         TypeError: a tensor of the wrong dtype.
@@ -43,8 +65,8 @@ class Detections:
     """
 
     boxes: Float[Tensor, "detections 4"] | Shapes
-    """x, y of the corner with the least coordinates, width, height, in pixels; see `to_xywh` for other formats. Objects
-    that are no boxes are given as another class of `Shapes`"""
+    """x, y of the corner with the least coordinates, width, height, in pixels; see `to_xywh` for other formats. Other
+    objects than boxes are another class of `Shapes`"""
     scores: Float[Tensor, " detections"]
     labels: Integer[Tensor, " detections"]
     images: Integer[Tensor, " detections"]
@@ -60,33 +82,10 @@ class Detections:
         _checks.integer_labels("labels", self.labels, length, device)
         check_image_numbers("images", self.images, length, device)
 
-    @classmethod
-    def unchecked(cls, **columns: Any) -> Detections:
-        """Of tensors that are known to be right, by the names of the fields."""
-        return _unchecked(cls, columns)
-
-    @property
-    def shapes(self) -> Shapes:
-        """What is overlapped."""
-        return _as_shapes(self.boxes)
-
-    def at(self, rows: Int[Tensor, " rows"]) -> Detections:
-        """Some of the detections."""
-        columns = {name: column[rows] for name, column in vars(self).items()}
-        return Detections.unchecked(**columns)
-
-    def with_shapes(self, shapes: Shapes) -> Detections:
-        """The same with other shapes."""
-        return Detections.unchecked(**(vars(self) | {"boxes": shapes}))
-
-    def of_one_class(self) -> Detections:
-        """The same with the label 0 for all."""
-        return Detections.unchecked(**(vars(self) | {"labels": torch.zeros_like(self.labels)}))
-
 
 @dataclass(frozen=True)
-class GroundTruths:
-    """What there is to find, in any order of the images; of boxes of one image and class, the order decides ties.
+class GroundTruths(PackedObjects):
+    """Ground truths, in any order of the images; within one image and class the order decides ties.
 
     Raises:
         TypeError: a tensor of the wrong dtype.
@@ -98,9 +97,9 @@ class GroundTruths:
     labels: Integer[Tensor, " ground_truths"]
     images: Integer[Tensor, " ground_truths"]
     is_crowd: Bool[Tensor, " ground_truths"] | None = None
-    """regions with many objects: any number of detections may lie in one, and none of them counts"""
+    """regions with many objects: any number of detections may lie in one, and are ignored"""
     areas: Float[Tensor, " ground_truths"] | None = None
-    """in pixels, such as the area of COCO's masks; None stands for those of the shapes, of boxes width times height"""
+    """in pixels, such as the area of COCO's masks; None for areas of the shapes, of boxes width times height"""
 
     @torch.no_grad()
     def __post_init__(self) -> None:
@@ -114,26 +113,3 @@ class GroundTruths:
             _checks.mask("is_crowd", self.is_crowd, length, device)
         if self.areas is not None:
             check_areas("areas", self.areas, length, device)
-
-    @classmethod
-    def unchecked(cls, **columns: Any) -> GroundTruths:
-        """Of tensors that are known to be right, by the names of the fields."""
-        return _unchecked(cls, columns)
-
-    @property
-    def shapes(self) -> Shapes:
-        """What is overlapped."""
-        return _as_shapes(self.boxes)
-
-    def at(self, rows: Int[Tensor, " rows"]) -> GroundTruths:
-        """Some of the ground truths."""
-        columns = {name: None if column is None else column[rows] for name, column in vars(self).items()}
-        return GroundTruths.unchecked(**columns)
-
-    def with_shapes(self, shapes: Shapes) -> GroundTruths:
-        """The same with other shapes."""
-        return GroundTruths.unchecked(**(vars(self) | {"boxes": shapes}))
-
-    def of_one_class(self) -> GroundTruths:
-        """The same with the label 0 for all."""
-        return GroundTruths.unchecked(**(vars(self) | {"labels": torch.zeros_like(self.labels)}))

@@ -1,9 +1,10 @@
-"""Keypoints of one image: object keypoint similarity, which stands for intersection over union."""
+"""Keypoints of one image: object keypoint similarity, in place of intersection over union."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
@@ -12,7 +13,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 
-from .boxes import check_areas, check_boxes
+from .boxes import box_areas, check_areas, check_boxes, check_finite
+from .shapes import ImageShapes, ObjectColumns, ShapeType
 
 COCO_SIGMAS = (
     *(0.026, 0.025, 0.025, 0.035, 0.035, 0.079, 0.079, 0.072, 0.072),
@@ -20,8 +22,8 @@ COCO_SIGMAS = (
 )
 """of the 17 keypoints of a person: nose, eyes, ears, shoulders, elbows, wrists, hips, knees, ankles"""
 
-_LEAST_AREA = 2.0**-52  # what pycocotools adds to every area
-_MOST_DISTANCES = 1 << 22  # of keypoints, that are held at a time
+_LEAST_AREA = 2.0**-52  # pycocotools adds it to every area
+_MOST_DISTANCES = 1 << 22  # of keypoints, in memory at a time
 
 
 def object_keypoint_similarity(
@@ -32,47 +34,48 @@ def object_keypoint_similarity(
     boxes: Float[Tensor, "ground_truths 4"] | None = None,
     sigmas: Sequence[float] = COCO_SIGMAS,
 ) -> Float[Tensor, "detections ground_truths"]:
-    """How near the keypoints of every detection are to those of every ground truth, from 0 to 1, float64.
+    """Object keypoint similarity of every detection and every ground truth, from 0 to 1, float64.
 
-    The mean over the keypoints that are labeled of exp(-d^2 / (8 sigma^2 area)), where d is the distance. For a ground
-    truth without any, d is how far a keypoint is outside of its box, which is twice as wide and high to each side.
-    Source: Ronchi and Perona, "Benchmarking and error diagnosis in multi-instance pose estimation", 2017; the roundings
-    and the box are those of pycocotools.
+    The mean over the labeled keypoints of exp(-d^2 / (8 sigma^2 area)), where d is the distance. For a ground truth
+    without labeled keypoints, d is the distance of a keypoint from its box, enlarged by its own size to each side.
+    Source: Ronchi and Perona, "Benchmarking and error diagnosis in multi-instance pose estimation", 2017; roundings and
+    the box are those of pycocotools.
 
     Args:
-        keypoints: x, y of each; what follows is not looked at.
-        true_keypoints: x, y and visibility, which is 0 where a keypoint is not labeled.
+        keypoints: x, y of each; a third number is ignored.
+        true_keypoints: x, y and visibility; 0 for a keypoint that is not labeled.
         areas: of the objects, in pixels.
-        boxes: x, y, width and height of the ground truths; None for boxes that hold the labeled keypoints.
-        sigmas: how much people disagree about each keypoint, a share of the square root of the area.
+        boxes: x, y, width and height of the ground truths; None for boxes around the labeled keypoints.
+        sigmas: disagreement of annotators about each keypoint, as a share of the square root of the area.
 
     Raises:
         TypeError: tensors of the wrong dtype, or sigmas that are no numbers.
         ValueError: shapes that do not fit, sigmas that are not positive, or values that are not finite.
     """
     check_sigmas("sigmas", sigmas)
-    found = checked_keypoints("keypoints", keypoints, len(sigmas), (2, 3))
+    detections = checked_keypoints("keypoints", keypoints, len(sigmas), (2, 3))
     true = checked_keypoints("true_keypoints", true_keypoints, len(sigmas), (3,))
     check_areas("areas", areas, len(true), true.device)
     if boxes is None:
         boxes = keypoint_boxes(true[:, :, :2], true[:, :, 2] > 0)
     check_boxes("boxes", boxes)
-    return similarity(found, true, areas.double(), boxes.double(), sigmas)
+    return similarity(detections, true, areas.double(), boxes.double(), sigmas)
 
 
-def similarity(found: Tensor, true: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]) -> Tensor:
+def similarity(keypoints: Tensor, true: Tensor, areas: Tensor, boxes: Tensor, sigmas: Sequence[float]) -> Tensor:
     """See `object_keypoint_similarity`; all float64."""
     is_labeled = true[:, :, 2] > 0
     has_any = is_labeled.any(1)
     counts = torch.where(has_any, is_labeled.sum(1), len(sigmas))
     weights = (is_labeled | ~has_any[:, None]).double()
     variances = (2 * torch.tensor(sigmas, dtype=torch.float64, device=true.device)) ** 2
+    # The enlarged box, for objects without labeled keypoints.
     near, size = boxes[:, :2], boxes[:, 2:]
     low, high = (near - size)[:, None], (near + 2 * size)[:, None]
     rows = max(1, _MOST_DISTANCES // max(1, true.shape[0] * true.shape[1]))
     parts = [torch.empty((0, len(true)), dtype=torch.float64, device=true.device)]
-    for block in segments.ranges(len(found), rows):
-        points = found[block, None, :, :2]
+    for block in segments.ranges(len(keypoints), rows):
+        points = keypoints[block, None, :, :2]
         beyond = (low - points).clamp(min=0) + (points - high).clamp(min=0)
         offsets = torch.where(has_any[:, None, None], points - true[:, :, :2], beyond)
         exponents = (offsets**2).sum(-1) / variances / (areas + _LEAST_AREA)[:, None] / 2
@@ -81,7 +84,7 @@ def similarity(found: Tensor, true: Tensor, areas: Tensor, boxes: Tensor, sigmas
 
 
 def keypoint_boxes(points: Tensor, is_labeled: Tensor | None = None) -> Tensor:
-    """The boxes [x, y, width, height] that hold keypoints [objects, keypoints, 2]; all 0 without any."""
+    """Boxes [x, y, width, height] around keypoints [objects, keypoints, 2]; all 0 without any."""
     if not points.numel():
         return points.new_zeros((len(points), 4))
     if is_labeled is None:
@@ -109,7 +112,7 @@ def check_sigmas(argument: str, sigmas: Any) -> None:
 def checked_keypoints(
     argument: str, keypoints: Any, num_keypoints: int, widths: Sequence[int], *, any_values: bool = False
 ) -> Tensor:
-    """Keypoints [objects, keypoints, 2 or 3] as float64, or an error; without entries of any shape."""
+    """Check keypoints [objects, keypoints, 2 or 3], or empty of any shape, and convert them to float64."""
     if not isinstance(keypoints, Tensor):
         raise TypeError(f"`{argument}` must be a tensor; got {type(keypoints).__name__}.")
     if not keypoints.numel():
@@ -119,9 +122,66 @@ def checked_keypoints(
     if keypoints.ndim != 3 or keypoints.shape[1] != num_keypoints or keypoints.shape[2] not in widths:
         wanted = " or ".join(map(str, widths))
         raise ValueError(
-            f"`{argument}` must have shape [N, {num_keypoints}, {wanted}], as there are so many sigmas;"
+            f"`{argument}` must have shape [N, {num_keypoints}, {wanted}], a keypoint for each sigma;"
             f" got {list(keypoints.shape)}."
         )
-    if not any_values and not bool(keypoints.isfinite().all()):
-        raise ValueError(f"`{argument}` must be finite; got {float(keypoints[~keypoints.isfinite()][0])}.")
+    if not any_values:
+        check_finite(argument, keypoints)
     return keypoints.double()
+
+
+@dataclass(frozen=True)
+class ImageKeypoints:
+    """Keypoints of an image, [objects, keypoints, 2 or 3], float64."""
+
+    points: Tensor
+    is_labeled: Tensor | None
+    """of ground truths, else None"""
+
+    def __len__(self) -> int:
+        """Number of objects."""
+        return len(self.points)
+
+    def boxes(self) -> Tensor:
+        """See `ImageShapes`."""
+        return keypoint_boxes(self.points[:, :, :2], self.is_labeled)
+
+    def areas(self) -> Tensor:
+        """See `ImageShapes`: areas of the boxes."""
+        return box_areas(self.boxes())
+
+
+@final
+@dataclass(frozen=True)
+class KeypointType(ShapeType):
+    """Keypoints: tensors [objects, keypoints, 3], of detections also [objects, keypoints, 2]."""
+
+    key: ClassVar[str] = "keypoints"
+    keeps_boxes: ClassVar[bool] = True
+    count_key: ClassVar[str | None] = "num_keypoints"
+    sigmas: tuple[float, ...]
+
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> ImageKeypoints:
+        """See `ShapeType`."""
+        widths = (3,) if is_true else (2, 3)
+        points = checked_keypoints(name, value, len(self.sigmas), widths, any_values=any_values)
+        return ImageKeypoints(points, points[:, :, 2] > 0 if is_true else None)
+
+    def are_sound(self, value: Tensor) -> Tensor:
+        """See `ShapeType`: whether all numbers are finite."""
+        return value.flatten(1).isfinite().all(1) if value.ndim > 1 else super().are_sound(value)
+
+    def default_areas(self, ground_truths: ImageShapes, boxes: Tensor) -> Tensor:
+        """See `ShapeType`: areas of the boxes."""
+        return box_areas(boxes)
+
+    def overlaps(self, detections: ImageKeypoints, ground_truths: ImageKeypoints, columns: ObjectColumns) -> Tensor:
+        """See `ShapeType`: COCO treats crowds like any other object here."""
+        return similarity(detections.points, ground_truths.points, columns.areas, columns.boxes.double(), self.sigmas)
+
+    def areas_in_ranges(self, ground_truths: ImageKeypoints, areas: Tensor, counts: Tensor | None) -> Tensor:
+        """See `ShapeType`: an object without a labeled keypoint does not count, unless `num_keypoints` is given."""
+        if counts is not None:
+            return areas.masked_fill(counts.view(-1) == 0, -1)
+        labeled = ground_truths.is_labeled
+        return areas if labeled is None else areas.masked_fill(~labeled.any(1), -1)

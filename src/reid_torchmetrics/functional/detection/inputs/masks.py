@@ -1,15 +1,15 @@
-"""Masks of one image: areas, the boxes that hold them, and intersection over union, in whole pixels.
+"""Masks of one image: areas, bounding boxes and intersection over union, in whole pixels.
 
-A mask has far more pixels than a box has numbers, so the form in which masks are counted decides on the time: on the
-CPU bits, 64 pixels a word, of which only those inside of the boxes of both masks are looked at; run lengths as they
-are, or as bits where they are many; on other devices a product of matrices of 0 and 1. All count exactly, so the form
-does not change a bit of the result.
+Time depends on the form of the masks. On the CPU masks are bits, 64 pixels a word, and only words inside both boxes are
+compared; run lengths are counted as they are, or as bits if they are many; on other devices intersections are a product
+of matrices of 0 and 1. All forms count exactly, and give the same result to the last bit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Bool, Float, Integer
@@ -18,11 +18,13 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 
+from .boxes import iou_of_areas
 from .counted_masks import BitMasks, CountedMasks, RunMasks
 from .run_lengths import RunLengths
+from .shapes import ObjectColumns, ShapeType
 
 _MASK_DTYPES = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-_MOST_CELLS = 1 << 24  # pixels of all masks that are made float32 at a time, and up to which float32 counts exactly
+_MOST_CELLS = 1 << 24  # pixels converted to float32 at a time; float32 counts exactly up to here
 
 Masks = Bool[Tensor, "masks height width"] | Integer[Tensor, "masks height width"] | RunLengths
 Others = (
@@ -33,7 +35,7 @@ Others = (
 @final
 @dataclass(frozen=True)
 class PixelMasks(CountedMasks):
-    """Masks on any device, as they are."""
+    """Masks of pixels, on any device."""
 
     pixels: Bool[Tensor, "masks height width"]
 
@@ -58,16 +60,16 @@ class PixelMasks(CountedMasks):
 
     def intersections(self, others: PixelMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`."""
-        found, true = self.pixels.flatten(1), others.pixels.flatten(1)
-        common = torch.zeros((len(found), len(true)), dtype=torch.float64, device=found.device)
-        size = max(1, _MOST_CELLS // max(len(found) + len(true), 1))
-        for block in segments.ranges(found.shape[1], size):
-            common += found[:, block].float() @ true[:, block].float().T
+        pixels, other_pixels = self.pixels.flatten(1), others.pixels.flatten(1)
+        common = torch.zeros((len(pixels), len(other_pixels)), dtype=torch.float64, device=pixels.device)
+        size = max(1, _MOST_CELLS // max(len(pixels) + len(other_pixels), 1))
+        for block in segments.ranges(pixels.shape[1], size):
+            common += pixels[:, block].float() @ other_pixels[:, block].float().T
         return common
 
 
 def count_masks(masks: Masks) -> CountedMasks:
-    """The form of some masks in which they are counted fast, where they are."""
+    """Masks in the fastest form on their device."""
     if isinstance(masks, RunLengths):
         return RunMasks(masks)
     return BitMasks.of(masks) if masks.device.type == "cpu" else PixelMasks(masks != 0)
@@ -77,11 +79,7 @@ def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | No
     """See `mask_iou`; all of one image."""
     masks, others = _in_one_form(masks, others)
     common = masks.intersections(others)
-    areas = masks.areas()[:, None]
-    union = areas + others.areas() - common
-    if is_crowd is not None:
-        union = torch.where(is_crowd, areas, union)
-    return torch.where(common > 0, common / union, 0.0)
+    return iou_of_areas(common, masks.areas()[:, None], others.areas(), is_crowd)
 
 
 def mask_iou(
@@ -89,16 +87,16 @@ def mask_iou(
 ) -> Float[Tensor, "masks others"]:
     """Intersection over union of every mask of an image with every other, float64.
 
-    Pixels are counted, so the values are those of pycocotools to the last bit. 0 where a mask is empty.
+    Pixels are counted, so the values are those of pycocotools to the last bit. 0 if a mask is empty.
 
     Args:
-        masks: bool or integers [masks, height, width], where 0 is outside, or `RunLengths`.
+        masks: bool or integers [masks, height, width] with 0 outside, or `RunLengths`.
         others: the same.
         is_crowd: others that are regions with many objects: the intersection is divided by the area of the mask alone.
 
     Raises:
         TypeError: masks of the wrong dtype.
-        ValueError: masks that are not [N, H, W], or that are of images of different sizes or on different devices.
+        ValueError: masks that are not [N, H, W], of images of different sizes, or on different devices.
     """
     counted, other = checked_masks("masks", masks), checked_masks("others", others)
     if isinstance(masks, Tensor) and isinstance(others, Tensor):
@@ -111,7 +109,7 @@ def mask_iou(
 
 
 def checked_masks(argument: str, masks: Any) -> CountedMasks:
-    """Masks in the form in which they are counted, or an error."""
+    """Check masks, and convert them to the fastest form."""
     if isinstance(masks, RunLengths):
         return count_masks(masks)
     if not isinstance(masks, Tensor):
@@ -124,7 +122,7 @@ def checked_masks(argument: str, masks: Any) -> CountedMasks:
 
 
 def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMasks, CountedMasks]:
-    """Run lengths beside masks of pixels become what those are, on the device of those."""
+    """Run lengths beside masks of pixels become pixels or bits like them, on their device."""
     if isinstance(masks, RunMasks) and isinstance(others, RunMasks):
         return masks, others
     devices = [each.pixels.device for each in (masks, others) if isinstance(each, PixelMasks)]
@@ -133,7 +131,7 @@ def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMask
 
 
 def _as_pixels_are(masks: CountedMasks, devices: list[torch.device]) -> CountedMasks:
-    """Masks on the first of the devices, or as bits if there is none."""
+    """Masks as pixels on the first of the devices, or as bits without one."""
     if isinstance(masks, RunMasks):
         pixels = masks.lengths.to_masks()
         return PixelMasks(pixels.to(devices[0])) if devices else BitMasks.of(pixels)
@@ -145,8 +143,47 @@ def _by(size: tuple[int, int]) -> str:
 
 
 def _first_and_behind(flags: Bool[Tensor, "masks places"]) -> tuple[Tensor, Tensor]:
-    """As `_ends`."""
+    """The first place of each row with a flag, and the one behind the last; 0 and 0 without any."""
     places = torch.arange(flags.shape[1], device=flags.device)
     behind = (flags * (places + 1)).amax(1) if len(places) else flags.new_zeros(len(flags), dtype=torch.int64)
     first = len(places) - (flags * (len(places) - places)).amax(1) if len(places) else behind
     return first.minimum(behind), behind
+
+
+@final
+@dataclass(frozen=True)
+class MaskType(ShapeType):
+    """Masks: tensors [masks, height, width], or a list of COCO's dicts of run lengths."""
+
+    key: ClassVar[str] = "masks"
+
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> CountedMasks:
+        """See `ShapeType`."""
+        if isinstance(value, (list, tuple)):
+            value = _run_lengths(name, value)
+        elif isinstance(value, Tensor) and not value.numel():  # of any dtype, and any shape without entries
+            value = value.bool() if value.ndim == 3 else value.new_zeros((0, 0, 0), dtype=torch.bool)
+        return checked_masks(name, value)
+
+    def overlaps(self, detections: CountedMasks, ground_truths: CountedMasks, columns: ObjectColumns) -> Tensor:
+        """See `ShapeType`."""
+        return counted_iou(detections, ground_truths, columns.is_crowd)
+
+    def check_pair(self, name: str, detections: CountedMasks, ground_truths: CountedMasks) -> None:
+        """See `ShapeType`."""
+        if detections.size != ground_truths.size:
+            sizes = [" x ".join(map(str, each.size)) for each in (detections, ground_truths)]
+            raise ValueError(f"`{name}` must be of an image of {sizes[0]}, as those of `preds`; got {sizes[1]}.")
+
+
+def _run_lengths(name: str, value: Sequence[Any]) -> RunLengths:
+    for mask in value:
+        if not isinstance(mask, Mapping) or not {"size", "counts"} <= mask.keys():
+            came = f"a dict of {', '.join(map(repr, mask))}" if isinstance(mask, Mapping) else type(mask).__name__
+            raise TypeError(
+                f"`{name}` must be a tensor or a list of dicts of 'size' and 'counts'; got {came} in the list."
+            )
+    try:
+        return RunLengths.from_coco(value)
+    except ValueError as error:
+        raise ValueError(f"`{name}` must hold masks of the image: {error}") from None

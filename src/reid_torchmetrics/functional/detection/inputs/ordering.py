@@ -1,7 +1,4 @@
-"""Detections and ground truths in the two orders that matching needs: by class and score, and by image and class.
-
-Orders of detections by integer keys: sorting integers takes a fraction of the time of sorting floats.
-"""
+"""The two orders of matching, by class and score and by image and class, sorted by integer keys for speed."""
 
 from __future__ import annotations
 
@@ -14,18 +11,18 @@ from torch import Tensor
 from .images import Detections, GroundTruths
 
 _WHOLE_INT32 = 1 << 32
-_NARROW_LABELS = 1 << 20  # below it, distinct labels are found by counting
-
-_FEW_LABELS = 1 << 11  # and it is not worth looking at them first
-_FEW_ROWS = 1 << 9  # that any sort puts in order in no time
+_NARROW_LABELS = 1 << 20  # smaller labels are sorted by counting
+_FEW_LABELS = 1 << 11  # fewer are sorted without looking for their range
+_FEW_ROWS = 1 << 9  # fewer are sorted fast in any way
 _BITS = 63  # of an int64 besides its sign
 
 
 def order_by_class_and_score(
     class_index: Int[Tensor, " rows"], scores: Float[Tensor, " rows"]
 ) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
-    """Rows by class, then from the highest score down, equal scores as they come; and their classes, int32."""
+    """Rows by class, then by descending score, equal scores by row; and their classes, int32."""
     key = _descending_key(scores)
+    # Class and score fit one int64; float64 scores need two sorts.
     if key.dtype == torch.int32:
         joint, order = stable_sort((class_index.long() * _WHOLE_INT32).add_(key))
         return order, joint.add_(_WHOLE_INT32 // 2).bitwise_right_shift_(32).int()
@@ -35,10 +32,10 @@ def order_by_class_and_score(
 
 
 def stable_sort(keys: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " rows"], Int[Tensor, " rows"]]:
-    """Keys of int64 in ascending order, and the row of each, equal ones as they come; may overwrite what it is given.
+    """Keys of int64 in ascending order with the row of each, equal keys by row; may overwrite its input.
 
-    NumPy's sort of values is vectorized, and takes a third of the time of one that carries rows along. So on a CPU, as
-    long as a key and a row fit into one number, that is sorted.
+    NumPy's sort of values is vectorized, and three times as fast as one that carries rows along. So on a CPU key and
+    row are sorted as one number if they fit.
     """
     row_bits = len(keys).bit_length()
     if keys.device.type != "cpu" or len(keys) < _FEW_ROWS:
@@ -51,7 +48,7 @@ def stable_sort(keys: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " rows"], Int[T
 
 
 def _descending_key(scores: Tensor) -> Tensor:
-    """Integers that ascend as finite scores descend, of the scores' width; 0.0 and -0.0 are one."""
+    """Integers of the scores' width, ascending as finite scores descend; 0.0 and -0.0 are equal."""
     if scores.dtype in (torch.float16, torch.bfloat16):
         scores = scores.float()
     bits = (scores + 0.0).view(torch.int64 if scores.dtype == torch.float64 else torch.int32)
@@ -61,7 +58,7 @@ def _descending_key(scores: Tensor) -> Tensor:
 
 
 def narrowest(values: Integer[Tensor, " rows"], num_values: int) -> Integer[Tensor, " rows"]:
-    """Values in [0, num_values) in the narrowest dtype of 16 bits or more: fewer bits are sorted faster."""
+    """Values in [0, num_values) in the narrowest dtype of 16 bits or more, for faster sorting."""
     for dtype in (torch.int16, torch.int32):
         if num_values <= torch.iinfo(dtype).max:
             return values.to(dtype)
@@ -69,7 +66,7 @@ def narrowest(values: Integer[Tensor, " rows"], num_values: int) -> Integer[Tens
 
 
 def distinct_labels(*labels: Integer[Tensor, " _"]) -> Int[Tensor, " classes"]:
-    """All labels that occur, ascending, int64."""
+    """Distinct labels, ascending, int64."""
     joined = torch.cat([each.long() for each in labels])
     if len(joined) >= _FEW_LABELS:
         least, most = joined.aminmax()
@@ -80,7 +77,7 @@ def distinct_labels(*labels: Integer[Tensor, " _"]) -> Int[Tensor, " classes"]:
 
 
 def place_of_labels(labels: Integer[Tensor, " rows"], classes: Int[Tensor, " classes"]) -> Int[Tensor, " rows"]:
-    """The place of each label among `classes`, which are ascending and hold it, int32."""
+    """The place of each label in `classes`, int32; these are ascending, and contain it."""
     if len(labels) >= _FEW_LABELS and classes[0] >= 0 and classes[-1] < _NARROW_LABELS:
         table = torch.zeros(int(classes[-1]) + 1, dtype=torch.int32, device=labels.device)
         table[classes] = torch.arange(len(classes), dtype=torch.int32, device=labels.device)
@@ -94,45 +91,45 @@ def are_ascending(values: Shaped[Tensor, " rows"]) -> bool:
 
 
 class OrderedDetections(NamedTuple):
-    """Detections in the order in which precision is accumulated; `grouped` leads from there to groups.
+    """Detections in the order of accumulation, and in groups: one class in one image.
 
-    A group is the boxes of one class in one image; it has the number image * classes + class.
+    The number of a group is image * classes + class.
     """
 
     rows: Int[Tensor, " detections"]
     """rows of the detections by class, descending score, image, row"""
     class_index: Int[Tensor, " detections"]
-    """int32, of those"""
+    """int32, in the order of `rows`"""
     images: Integer[Tensor, " detections"]
     grouped: Int[Tensor, " detections"]
-    """places in `rows` by group, and in a group by descending score"""
+    """places in `rows`, by group and descending score"""
     groups: Int[Tensor, " detections"]
-    """of those, ascending"""
+    """number of each group, in the order of `grouped`, ascending"""
 
 
 class OrderedGroundTruths(NamedTuple):
-    """Ground truths by group, in a group by row."""
+    """Ground truths by group and row."""
 
     rows: Int[Tensor, " ground_truths"]
     class_index: Int[Tensor, " ground_truths"]
     is_crowd: Bool[Tensor, " ground_truths"]
     groups: Int[Tensor, " ground_truths"]
-    """number of the group, counted over the groups that have ground truths"""
+    """number of the group among the groups with ground truths"""
     starts: Int[Tensor, " occupied_groups"]
-    """of each group that has ground truths: where its detections begin in `grouped`"""
+    """of each group with ground truths: the first of its detections in `grouped`"""
     sizes: Int[Tensor, " occupied_groups"]
-    """and how many of them there are, at most the largest number of detections that counts"""
+    """number of its detections, at most the largest limit"""
 
 
 def order_boxes(
     detections: Detections, ground_truths: GroundTruths, classes: Int[Tensor, " classes"], most: int | None
 ) -> tuple[OrderedDetections, OrderedGroundTruths]:
-    """Put boxes in order; of a group only the `most` detections with the highest scores are candidates."""
+    """Put boxes in order; in each group only the `most` detections with the highest scores are candidates."""
     images = [boxes.images for boxes in (detections, ground_truths) if len(boxes.images)]
     num_images = max((int(numbers.max()) + 1 for numbers in images), default=0)
     ordered = _order_detections(detections, classes, num_images)
     class_index = place_of_labels(ground_truths.labels, classes)
-    # Ground truths by group; `occupied` are the numbers of the groups that have any, and `groups` count these.
+    # Ground truths by group; `occupied` are the groups with any, and `groups` index them.
     keys, order = stable_sort((ground_truths.images.long() * len(classes)).add_(class_index))
     occupied, groups = keys.to(ordered.groups.dtype).unique_consecutive(return_inverse=True)
     starts = torch.searchsorted(ordered.groups, occupied)

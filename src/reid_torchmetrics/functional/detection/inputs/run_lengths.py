@@ -1,6 +1,6 @@
-"""Masks as the lengths of their runs, column by column, which is the form of COCO's files.
+"""Masks as run lengths, column by column, the form of COCO's files; from COCO's dicts and from polygons.
 
-Which pixels a polygon covers, as COCO's masks have it.
+In memory a mask is its flips: the places where it begins and ends, in turn.
 """
 
 from __future__ import annotations
@@ -15,14 +15,17 @@ from jaxtyping import Bool, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-_FINENESS = 5  # parts of a pixel that the corners of a polygon are rounded to
+_FINENESS = 5  # corners of a polygon are rounded to this part of a pixel
 _LEAST_NUMBERS = 6  # three points
+WORD = 64  # bits
+_ALL = (1 << WORD) - 1
 
 Ints = NDArray[np.int64]
+Words = NDArray[np.uint64]
 
 
 def polygon_flips(polygon: Sequence[Any], size: tuple[int, int]) -> Ints:
-    """Where a polygon begins and ends to cover pixels, counted down the columns, ascending.
+    """The flips of a polygon: pixels where it begins and ends, counted down the columns, ascending.
 
     Its corners are rounded to fifths of a pixel, its edges to the points of that grid, and the pixels of a column below
     an odd number of edges are covered. These are the roundings of pycocotools, whose masks are the reference of COCO.
@@ -36,7 +39,7 @@ def polygon_flips(polygon: Sequence[Any], size: tuple[int, int]) -> Ints:
     """
     if len(polygon) < _LEAST_NUMBERS or len(polygon) % 2:
         raise ValueError(f"`polygon` must have x and y of at least three corners; got {len(polygon)} numbers.")
-    # Toward 0, also where it is negative.
+    # Truncated toward 0, negative numbers too.
     corners = (_FINENESS * np.asarray(polygon, dtype=np.float64) + 0.5).astype(np.int64).reshape(-1, 2)
     x, y = _points(corners)
     # A boundary passes the middle of a column where x changes there.
@@ -52,12 +55,12 @@ def polygon_flips(polygon: Sequence[Any], size: tuple[int, int]) -> Ints:
 
 
 def _points(corners: Ints) -> tuple[Ints, Ints]:
-    """The points of the grid along all edges; a corner comes twice."""
+    """The grid points along all edges; corners are listed twice."""
     ends = np.roll(corners, -1, 0)
     is_flat = np.abs(ends - corners)[:, 0] >= np.abs(ends - corners)[:, 1]
     main = np.where(is_flat, 0, 1)
     edge = np.arange(len(corners))
-    # An edge is followed along the axis where it is longer, in ascending order, and turned round afterwards.
+    # Along its longer axis, in ascending order; the order of descending edges is reversed afterwards.
     is_turned = corners[edge, main] > ends[edge, main]
     low, high = (np.where(is_turned[:, None], *pair) for pair in ((ends, corners), (corners, ends)))
     length = high[edge, main] - low[edge, main]
@@ -72,32 +75,25 @@ def _points(corners: Ints) -> tuple[Ints, Ints]:
     return np.where(flat, along, across), np.where(flat, across, along)
 
 
-WORD = 64  # bits
-_ALL = (1 << WORD) - 1
-
-Counts = NDArray[np.int64]
-Words = NDArray[np.uint64]
-
-
 @final
 @dataclass(frozen=True)
 class RunLengths:
-    """Masks of one image by the places where they begin and end, counted down the columns from left to right.
+    """Masks of one image by their flips, counted down the columns from left to right.
 
-    They are made by `from_coco` and `from_polygons`.
+    Made by `from_coco` and `from_polygons`.
     """
 
     size: tuple[int, int]
     """height and width of the image"""
     flips: Int[Tensor, " flips"]
-    """the pixels from which on a mask is there or is not, in turn, ascending in each mask"""
+    """pixels where a mask begins or ends, in turn, ascending within each mask"""
     num_flips: Int[Tensor, " masks"]
 
     @classmethod
     def from_coco(cls, masks: Sequence[Mapping[str, Any]], size: tuple[int, int] | None = None) -> RunLengths:
         """Of dicts with `size`, height and width, and `counts`, the lengths as a list or compressed to a text.
 
-        `size` is needed where there may be no mask.
+        `size` is needed if there may be no mask.
 
         Raises:
             ValueError: sizes that differ, or lengths that do not cover the image.
@@ -111,24 +107,19 @@ class RunLengths:
 
     @classmethod
     def from_polygons(cls, objects: Sequence[Sequence[Any]], size: tuple[int, int]) -> RunLengths:
-        """Of objects, each a list of polygons [x, y, x, y, ...]; a pixel that any polygon covers belongs to the object.
+        """Of objects, each a list of polygons [x, y, x, y, ...]; an object is the union of its polygons.
 
-        Which pixels a polygon covers is what pycocotools' `frPyObjects` says.
+        A polygon covers the pixels that pycocotools' `frPyObjects` gives it.
 
         Raises:
             ValueError: a polygon of less than three points.
         """
-        found = []
+        masks = []
         for polygons in objects:
             parts = [polygon_flips(polygon, size) for polygon in polygons]
-            found.append(parts[0] if len(parts) == 1 else _joined(parts))
-        return cls._of_flips(size, found)
-
-    @classmethod
-    def _of_flips(cls, size: tuple[int, int], found: Sequence[Counts]) -> RunLengths:
-        flips = np.concatenate(found) if found else np.empty(0, dtype=np.int64)
-        counts = torch.tensor([len(each) for each in found], dtype=torch.int64, device="cpu")
-        return cls(size, torch.from_numpy(flips), counts)
+            masks.append(parts[0] if len(parts) == 1 else _union(parts))
+        flips = np.concatenate(masks) if masks else np.empty(0, dtype=np.int64)
+        return cls(size, torch.from_numpy(flips), torch.tensor([*map(len, masks)], dtype=torch.int64, device="cpu"))
 
     def __len__(self) -> int:
         """Number of masks."""
@@ -137,13 +128,13 @@ class RunLengths:
     def to_words(self) -> Words:
         """One bit for a pixel, the least bit of a word first; [masks, width, words], a column from the top down.
 
-        A word is all that changes in it, turned round if the mask is there before it.
+        A word is the xor of its flips, each as all bits from there on, inverted if the mask covers the bit before it.
         """
         height, width = self.size
         num_words = -(-height // WORD)
         flips, num_flips = self.flips.numpy(), self.num_flips.numpy()
         mask = np.repeat(np.arange(len(num_flips)), num_flips)
-        kept = flips < height * width  # where a mask ends with the image nothing changes
+        kept = flips < height * width  # the end of the image is no flip
         column, row = np.divmod(flips[kept], max(height, 1))
         place = (mask[kept] * width + column) * num_words + row // WORD
         first = np.flatnonzero(np.diff(place, prepend=-1))
@@ -156,16 +147,15 @@ class RunLengths:
         of_masks = is_odd.reshape(len(num_flips), width * num_words)
         before = (of_masks.cumsum(1, dtype=np.uint8) - of_masks) & 1
         words ^= before.reshape(-1) * np.uint64(_ALL)
-        found: Words = words.reshape(len(num_flips), width, num_words)
+        columns: Words = words.reshape(len(num_flips), width, num_words)
         if height % WORD:
-            found[:, :, -1] &= np.uint64((1 << height % WORD) - 1)  # below the last row
-        return found
+            columns[:, :, -1] &= np.uint64((1 << height % WORD) - 1)  # no bits below the last row
+        return columns
 
     def to_coco(self) -> list[dict[str, Any]]:
         """Dicts as `from_coco` takes them, with lists of lengths."""
-        flips = self.flips.split(self.num_flips.tolist())
-        ends = [0], [self.size[0] * self.size[1]]
-        lengths = [np.diff([*ends[0], *each.tolist(), *ends[1]]).tolist() for each in flips]
+        flips, end = self.flips.split(self.num_flips.tolist()), self.size[0] * self.size[1]
+        lengths = [np.diff([0, *each.tolist(), end]).tolist() for each in flips]
         return [{"size": [*self.size], "counts": each} for each in lengths]
 
     def to_masks(self) -> Bool[Tensor, "masks height width"]:
@@ -174,13 +164,13 @@ class RunLengths:
 
 
 def unpacked(words: Words, length: int) -> NDArray[np.uint8]:
-    """The bits of each row of words, 0 or 1, of which so many are there."""
+    """The first `length` bits of each row of words, 0 or 1."""
     data = words.view(np.uint8).reshape(*words.shape[:-1], words.shape[-1] * (WORD // 8))
     return np.unpackbits(data, axis=-1, bitorder="little")[..., :length]
 
 
-def _flips(lengths: Counts, num_lengths: Counts, num_pixels: int) -> tuple[Counts, Counts]:
-    """Where masks begin and end, and how often; lengths are of what is not there, of what is, and so on."""
+def _flips(lengths: Ints, num_lengths: Ints, num_pixels: int) -> tuple[Ints, Ints]:
+    """The flips of all masks and the number of each, from lengths of runs outside and inside, in turn."""
     ends = num_lengths.cumsum()
     sums = np.concatenate([[0], lengths.cumsum()])
     before = sums[ends - num_lengths]
@@ -193,24 +183,25 @@ def _flips(lengths: Counts, num_lengths: Counts, num_pixels: int) -> tuple[Count
             f" got {wrong.tolist()[:5]}, ... with the sum {wrong.sum()}."
         )
     flips = sums[1:] - np.repeat(before, num_lengths)
-    return np.delete(flips, ends[num_lengths > 0] - 1), np.maximum(num_lengths - 1, 0)  # where the image ends is none
+    # The end of the image is no flip.
+    return np.delete(flips, ends[num_lengths > 0] - 1), np.maximum(num_lengths - 1, 0)
 
 
-def _lengths(counts: Sequence[Any]) -> tuple[Counts, Counts]:
-    """The lengths of all masks, and how many each has."""
+def _lengths(counts: Sequence[Any]) -> tuple[Ints, Ints]:
+    """The lengths of all masks, and the number of each."""
     if all(isinstance(each, (str, bytes)) for each in counts):
         return _decompressed(counts)
-    found = [
+    lengths = [
         _decompressed([each])[0] if isinstance(each, (str, bytes)) else np.asarray(each, dtype=np.int64)
         for each in counts
     ]
-    return np.concatenate(found), np.array([*map(len, found)], dtype=np.int64)
+    return np.concatenate(lengths), np.array([*map(len, lengths)], dtype=np.int64)
 
 
-def _decompressed(texts: Sequence[str | bytes]) -> tuple[Counts, Counts]:
-    """The lengths of COCO's texts: in each character five bits, the least ones first, and whether more follow.
+def _decompressed(texts: Sequence[str | bytes]) -> tuple[Ints, Ints]:
+    """The lengths of COCO's texts: five bits in each character, lowest first, and a flag for more.
 
-    The highest bit is the sign. From the fourth number of a text on, each is the difference to the one two places
+    The highest bit is the sign. From the fourth number of a text on, each is the difference to the number two places
     before.
     """
     parts = [text.encode("ascii") if isinstance(text, str) else text for text in texts]
@@ -234,9 +225,9 @@ def _decompressed(texts: Sequence[str | bytes]) -> tuple[Counts, Counts]:
     return _summed(numbers, counts), counts
 
 
-def _summed(numbers: Counts, counts: Counts) -> Counts:
-    """Numbers from their differences to those two places before, in parts that have so many; see `_decompressed`."""
-    # In two columns, each part from a row of its own on: what is to be added up stands in a column.
+def _summed(numbers: Ints, counts: Ints) -> Ints:
+    """Undo the differences of `_decompressed`; `counts` are the sizes of its texts."""
+    # In two columns, each text from a new row on, so that numbers two places apart share a column.
     num_rows = (counts + 1) // 2
     first = num_rows.cumsum() - num_rows
     place = np.arange(len(numbers)) + np.repeat(2 * first - counts.cumsum() + counts, counts)
@@ -244,22 +235,22 @@ def _summed(numbers: Counts, counts: Counts) -> Counts:
     table[1:].reshape(-1)[place] = numbers
     heads = first[counts > 0] + 1
     first_numbers = table[heads, 0]
-    table[heads, 0] = 0  # the first number of a part is no one's difference
+    table[heads, 0] = 0  # the first number of a text is in no difference
     table = table.cumsum(0)
     table[1:] -= np.repeat(table[first], num_rows, 0)
     table[heads, 0] = first_numbers
-    found: Counts = table[1:].reshape(-1)[place]
-    return found
+    summed: Ints = table[1:].reshape(-1)[place]
+    return summed
 
 
-def _joined(parts: Sequence[Counts]) -> Counts:
-    """What any of some masks covers."""
+def _union(parts: Sequence[Ints]) -> Ints:
+    """The flips of the union of masks, given the flips of each."""
     if not parts:
         return np.empty(0, dtype=np.int64)
     places = np.concatenate(parts)
-    # How many masks are there behind each place: what a mask adds there is 1 where it begins, and -1 where it ends.
+    # Number of masks behind each place: +1 where a mask begins, -1 where it ends.
     steps = np.concatenate([1 - 2 * (np.arange(len(part)) % 2) for part in parts])
     places, inverse = np.unique(places, return_inverse=True)
     depth = np.bincount(inverse, weights=steps, minlength=len(places)).cumsum().astype(np.int64) > 0
-    found: Counts = places[np.diff(depth, prepend=False)]
-    return found
+    flips: Ints = places[np.diff(depth, prepend=False)]
+    return flips

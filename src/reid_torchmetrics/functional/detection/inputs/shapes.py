@@ -1,6 +1,7 @@
-"""What matching knows of objects: their areas, and how much those of detections and of ground truths overlap.
+"""Shapes of objects, as matching sees them: their areas, and overlaps of detections with ground truths.
 
-Shapes that are no longer there: their areas, and a table of how much those of one image overlap.
+`Shapes` are the shapes of all images, packed: boxes as they are, other shapes as tables of overlaps. `ShapeType` is how
+`update` makes such tables of one kind of shape, image by image, so that masks need not be kept.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeVar, final
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, final, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -22,14 +23,14 @@ from .boxes import Sides, box_areas, overlap
 
 Same = TypeVar("Same", bound="Shapes")
 
-_LEAST_REACH = 2.0**-9  # the least overlap for which boxes are looked for nearby: below it, nothing is far away
-_SLACK = 2.0**-10  # what is left to rounding: of an overlap, relatively
-_SOUND_SIDE = 2.0**20  # times the rounding of coordinates: a longer side is known well enough
-_LEAST_SIDE = 2.0**-500  # areas of shorter ones may not be normal numbers
+_LEAST_REACH = 2.0**-9  # for smaller overlaps there is no search: nothing is far away
+_SLACK = 2.0**-10  # relative tolerance of overlaps, for rounding
+_SOUND_SIDE = 2.0**20  # times the rounding of coordinates: longer sides are precise enough
+_LEAST_SIDE = 2.0**-500  # shorter ones may have subnormal areas
 
 
 class Reach(NamedTuple):
-    """Where detections lie on a line, and between which ends those do that may overlap a ground truth so much."""
+    """Positions of detections on an axis, and for each ground truth the range of its possible matches."""
 
     position: Float[Tensor, " detections"]
     low: Float[Tensor, " ground_truths"]
@@ -39,8 +40,8 @@ class Reach(NamedTuple):
 class Shapes(ABC):
     """The shapes of all detections, or of all ground truths, one in each row; `BoxShapes` is the class of boxes.
 
-    A class of others is all that a new kind of shape takes: `Detections` and `GroundTruths` hold them in the place of
-    boxes. What is computed of a shape more than once belongs into a cached property.
+    `Detections` and `GroundTruths` take a subclass in place of boxes. A subclass caches values that it needs more than
+    once for a shape.
     """
 
     @abstractmethod
@@ -50,15 +51,15 @@ class Shapes(ABC):
     @property
     @abstractmethod
     def device(self) -> torch.device:
-        """Where they are."""
+        """Device of the tensors."""
 
     @abstractmethod
     def __getitem__(self: Same, rows: Tensor) -> Same:
-        """Some of the shapes, by number, in a given order."""
+        """Some of the shapes, by row, in the given order."""
 
     @abstractmethod
     def areas(self) -> Float[Tensor, " shapes"]:
-        """Their areas, float64, which decide on the area range."""
+        """Areas, float64, for the area ranges."""
 
     @abstractmethod
     def overlaps(
@@ -68,13 +69,14 @@ class Shapes(ABC):
         true_row: Int[Tensor, " pairs"],
         is_crowd: Bool[Tensor, " pairs"] | None = None,
     ) -> Float[Tensor, " pairs"]:
-        """How much pairs of these shapes and of ground truths overlap, from 0 to 1, float64.
+        """Overlaps of pairs of these detections and of ground truths, from 0 to 1, float64.
 
         Args:
-            row: of each pair, the row of its detection here.
+            row: row of each pair's detection.
             ground_truths: shapes of the same class.
-            true_row: of each pair, the row of its ground truth there.
-            is_crowd: whether that is a crowd: then the share of the detection that lies in it. None if no one is.
+            true_row: row of each pair's ground truth.
+            is_crowd: whether the ground truth is a crowd: its overlap is the share of the detection inside. None for
+                no crowds.
         """
 
     def reach(  # noqa: PYI019 - as `overlaps`
@@ -84,17 +86,17 @@ class Shapes(ABC):
         at_least: float,
         is_crowd: Bool[Tensor, " ground_truths"] | None = None,
     ) -> Reach | None:
-        """Where the detections are that may overlap each of these ground truths by a number, or None for anywhere.
+        """The range of detections that may overlap each of these ground truths by `at_least`; None for all.
 
-        A class that says more spares `overlaps` most pairs of a crowded image. It may give ends that are too far apart,
-        but never leaves out a detection whose overlap is so much.
+        It spares `overlaps` most pairs of a crowded image. A range may be too wide, but must contain all detections
+        with that overlap.
         """
         return None
 
     def repeats(self) -> Bool[Tensor, " shapes"] | None:
-        """Which shapes are equal to the one before, to the last bit of all overlaps; None if nobody knows.
+        """Whether each shape equals the one before, to the last bit of all overlaps; None if unknown.
 
-        Equal ground truths that follow each other are overlapped and matched as one.
+        Runs of equal ground truths are overlapped and matched as one.
         """
         return None
 
@@ -106,7 +108,7 @@ class BoxShapes(Shapes):
 
     boxes: Float[Tensor, "boxes 4"]
     sides_of: Callable[[Tensor], Sides] = Sides.of
-    """edges and areas of boxes: `Sides.of` as COCO has them, `Sides.of_corners` as Pascal VOC"""
+    """edges and areas of boxes: `Sides.of` as in COCO, `Sides.of_corners` as in Pascal VOC"""
 
     def __len__(self) -> int:
         """See `Shapes`."""
@@ -142,7 +144,7 @@ class BoxShapes(Shapes):
     def reach(
         self, detections: BoxShapes, *, at_least: float, is_crowd: Bool[Tensor, " ground_truths"] | None = None
     ) -> Reach | None:
-        """See `Shapes`: where the detections begin, from the left or from the top, whichever tells more.
+        """See `Shapes`: positions are left or top edges, on the axis that separates boxes better.
 
         If boxes of widths w and v overlap by t or more, their common width is at least t w and t v. So v <= w / t, and
         the other box begins between (1 - t) v to the left and (1 - t) w to the right. Of a crowd the common width is at
@@ -170,7 +172,7 @@ class BoxShapes(Shapes):
 
 
 def _are_sound(*sides: Sides) -> bool:
-    """Whether all widths and heights are 0, so that nothing overlaps, or far longer than the rounding of edges."""
+    """Whether all widths and heights are 0, without any overlap, or far longer than the rounding of edges."""
     edges = torch.cat([edge for each in sides for edge in (each.left, each.top, each.right, each.bottom)])
     least = max(float(edges.abs().max()) * 2.0**-52 * _SOUND_SIDE, _LEAST_SIDE)
     lengths = torch.cat([length for each in sides for length in (each.right - each.left, each.bottom - each.top)])
@@ -178,14 +180,14 @@ def _are_sound(*sides: Sides) -> bool:
 
 
 def _without_invalid(sides: Sides) -> Sides:
-    """The same with a point for each box that is inverted or not finite: neither overlaps anything."""
+    """The same with a point in place of each inverted or infinite box: both overlap nothing."""
     lengths = torch.stack([sides.right - sides.left, sides.bottom - sides.top])
     is_valid = ((lengths >= 0) & (lengths < torch.inf)).all(0)
     return Sides(*(column.where(is_valid, 0.0) for column in vars(sides).values()))
 
 
 def _crowding(sides: Sides, begin: str, end: str) -> float:
-    """How long boxes are along an axis against how far they are spread out."""
+    """Mean length of boxes along an axis, relative to the range of their positions."""
     first, last = getattr(sides, begin), getattr(sides, end)
     return float((last - first).mean() / (first.amax() - first.amin()))
 
@@ -193,10 +195,10 @@ def _crowding(sides: Sides, begin: str, end: str) -> float:
 @final
 @dataclass(frozen=True)
 class TableShapes(Shapes):
-    """Detections, or ground truths, whose overlaps were computed before, as those of masks are; see `of_images`."""
+    """Detections or ground truths with overlaps computed before, such as masks; see `of_images`."""
 
     table: Float[Tensor, " entries"]
-    """overlaps, image after image, and in an image detection after detection; crowds are reckoned with"""
+    """overlaps by image, detection and ground truth, with crowds taken into account"""
     places: Int[Tensor, " shapes"]
     """of a detection, where its row begins in the table; of a ground truth, its place in the rows of its image"""
     areas_given: Float[Tensor, " shapes"]
@@ -210,12 +212,13 @@ class TableShapes(Shapes):
         counts: Int[Tensor, " images"],
         true_counts: Int[Tensor, " images"],
     ) -> tuple[TableShapes, TableShapes]:
-        """The detections and the ground truths of images that have so many of both; both in the order of the images."""
+        """The detections and the ground truths of images, in the order of the images; counts are per image."""
+        # A pair is at the sum of a place for its detection, the row in its image's table, and one for the column.
         image = segments.numbers(counts, len(areas))
         before = segments.starts(counts * true_counts) - segments.starts(counts) * true_counts
         rows = torch.arange(len(areas), device=table.device) * true_counts.index_select(0, image)
-        found = cls(table, rows + before.index_select(0, image), areas)
-        return found, cls(table, segments.runs(0, true_counts, len(true_areas))[1], true_areas)
+        detections = cls(table, rows + before.index_select(0, image), areas)
+        return detections, cls(table, segments.runs(0, true_counts, len(true_areas))[1], true_areas)
 
     def __len__(self) -> int:
         """See `Shapes`."""
@@ -241,6 +244,68 @@ class TableShapes(Shapes):
         true_row: Int[Tensor, " pairs"],
         is_crowd: Bool[Tensor, " pairs"] | None = None,
     ) -> Float[Tensor, " pairs"]:
-        """See `Shapes`; which of them are crowds was known when the table was made."""
+        """See `Shapes`; the table accounts for crowds."""
         column = ground_truths.places.index_select(0, true_row)
         return self.table.index_select(0, self.places.index_select(0, row).add_(column)).double()
+
+
+@runtime_checkable
+class ImageShapes(Protocol):
+    """The detections or the ground truths of one image, in a form for computing overlaps."""
+
+    def __len__(self) -> int:
+        """Number of shapes."""
+
+    def boxes(self) -> Tensor:
+        """Bounding boxes [x, y, width, height], float64."""
+
+    def areas(self) -> Tensor:
+        """Areas, float64."""
+
+
+class ObjectColumns(NamedTuple):
+    """Boxes, areas and crowds of the ground truths of an image, beside their shapes."""
+
+    boxes: Tensor
+    """x, y, width, height"""
+    areas: Tensor
+    """as given, or of the shapes if not positive"""
+    is_crowd: Tensor
+
+
+class ShapeType(ABC):
+    """A kind of shape: `update` computes overlaps and areas, and drops the shapes."""
+
+    key: ClassVar[str]
+    keeps_boxes: ClassVar[bool] = False
+    """whether boxes given for ground truths are used"""
+    count_key: ClassVar[str | None] = None
+    """optional key of ground truths; an object with a 0 there counts in no area range"""
+
+    @abstractmethod
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Any:
+        """Check and read the shapes of an image; with `any_values` they may be invalid.
+
+        Raises:
+            TypeError: a value of the wrong type or dtype.
+            ValueError: a shape that does not fit.
+        """
+
+    def are_sound(self, value: Tensor) -> Tensor:
+        """Whether each shape of an image, as given, can be evaluated; True for all if `read` refuses the tensor."""
+        return torch.ones(len(value), dtype=torch.bool, device=value.device)
+
+    @abstractmethod
+    def overlaps(self, detections: Any, ground_truths: Any, columns: ObjectColumns) -> Tensor:
+        """Overlap of every detection with every ground truth of the image, float64; NaN means 0."""
+
+    def default_areas(self, ground_truths: ImageShapes, boxes: Tensor) -> Tensor:
+        """Areas of ground truths that were given none; `boxes` are of the batch."""
+        return ground_truths.areas()
+
+    def areas_in_ranges(self, ground_truths: Any, areas: Tensor, counts: Tensor | None) -> Tensor:
+        """Areas for the area ranges; -1 for a ground truth that counts in none, see `count_key`."""
+        return areas
+
+    def check_pair(self, name: str, detections: Any, ground_truths: Any) -> None:  # noqa: B027 - most shapes fit any other
+        """Raise unless both are of the same image."""

@@ -1,18 +1,18 @@
-"""Non-maximum suppression, which leaves one of several boxes on one object, for all classes and images at once.
+"""Non-maximum suppression, one box for each object, for all classes and images at once.
 
-Boxes of one image and class are a group. It is looked at in order of its scores, a front of a few boxes at a time: they
-suppress each other, and then what is kept of them suppresses the rest. One group, fronts of two boxes, overlaps in
-brackets:
+Boxes of one image and class are a group. A group is processed by descending score, a front of a few boxes at a time:
+boxes of the front suppress each other, then the kept ones suppress the rest. One group, fronts of two boxes, overlaps
+in brackets:
 
     boxes by score       a    b [a]    c    d [c]    e [b]
     front a, b           a    -                            b overlaps a
-    the rest against a             c    d        e         none overlaps a; that e overlaps b is nothing now
+    the rest against a             c    d        e         none overlaps a; e overlaps b, but b is gone
     front c, d                     c    -
     the rest against c                           e
     kept                 a         c             e
 
-What is kept of a front suppresses only boxes that begin near it and are of about its size. In a large group they are
-found in a list of all boxes by where they begin, on the axis along which boxes are short against the whole.
+A kept box can only suppress boxes nearby of about its size. In a large group these are searched for by their edges,
+sorted along the axis that separates boxes better.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from reid_torchmetrics.functional import segments, workers
 from .boxes import check_image_numbers, check_scores, checked_boxes, to_xyxy
 from .ordering import distinct_labels, order_by_class_and_score, place_of_labels
 
-_FRONTS = (4, 16, 64)  # boxes of a group that are looked at together, by the size of the group
-_MANY_PAIRS = 1 << 17  # of a front and the rest of its group: with so many boxes are looked for nearby
-_LEAST_REACH = 2.0**-9  # the least threshold at which they are: below it, nothing is far away
-_SLACK = 2.0**-10  # what is left to rounding: of an overlap, relatively
-_SOUND = 2.0**60  # sides that are longer, or shorter than its inverse, may have areas that float32 cannot hold
-_PAIRS_AT_A_TIME = 1 << 15  # pairs of boxes that are compared together; each takes about 50 bytes, which a cache holds
+_FRONTS = (4, 16, 64)  # boxes of a group processed together, by the size of the group
+_MANY_PAIRS = 1 << 17  # of a front and the rest of its group: from here on boxes nearby are searched for
+_LEAST_REACH = 2.0**-9  # for smaller thresholds there is no search: nothing is far away
+_SLACK = 2.0**-10  # relative tolerance of overlaps, for rounding
+_SOUND = 2.0**60  # areas of longer sides, or of sides below its inverse, may not fit float32
+_PAIRS_AT_A_TIME = 1 << 15  # pairs compared together, about 50 bytes each: they fit a cache
 
 
 @torch.no_grad()
@@ -47,12 +47,12 @@ def non_maximum_suppression(
     images: Integer[Tensor, " boxes"] | None = None,
     box_format: str = "xyxy",
 ) -> Int[Tensor, " kept"]:
-    """Rows of the boxes that are kept: of each image and class those that no kept box of a higher score overlaps.
+    """Rows of the kept boxes: within an image and class, no kept box of a higher score overlaps them.
 
     Overlap is intersection over union above, not at, the threshold. It is computed in the dtype of the boxes, float32
-    at least, so that the rows are those of torchvision's `nms` on a CPU. Its `batched_nms` moves the boxes of each
-    class to a place of their own, where float32 may round otherwise; here they stay where they are. Of equal scores the
-    first row goes first. A box without area suppresses nothing and is kept.
+    at least, so the rows are those of torchvision's `nms` on a CPU. torchvision's `batched_nms` offsets the boxes of
+    each class, and float32 may round differently there; here boxes are not moved. Of equal scores the first row goes
+    first. A box without area suppresses nothing and is kept.
 
     Source: Dalal and Triggs, "Histograms of oriented gradients for human detection", CVPR 2005, for the purpose; the
     greedy rule is that of Felzenszwalb et al., "Object detection with discriminatively trained part-based models",
@@ -87,7 +87,7 @@ def non_maximum_suppression(
         rows, groups = order_by_class_and_score(groups, scores)
         corners = to_xyxy(boxes.to(torch.promote_types(boxes.dtype, torch.float32)), box_format).index_select(0, rows)
         kept: Tensor = rows[_Suppression(corners, groups, iou_threshold).kept()]
-        # In the order of scores, whatever the group.
+        # By descending score across groups, equal scores by row.
         kept = kept.sort().values
         order = scores[kept].sort(descending=True, stable=True).indices
         return kept.index_select(0, order)
@@ -98,7 +98,7 @@ def non_maximum_suppression(
 def _number_groups(
     size: int, labels: Tensor | None, images: Tensor | None, device: torch.device
 ) -> Int[Tensor, " boxes"]:
-    """A number for each image and class."""
+    """Number the pairs of image and class."""
     groups = torch.zeros(size, dtype=torch.int64, device=device)
     for part in (images, labels):
         if part is not None and size:
@@ -109,26 +109,14 @@ def _number_groups(
     return numbers
 
 
-class _Groups(NamedTuple):
-    """Groups of boxes that are left to be looked at."""
-
-    first: Int[Tensor, " groups"]
-    """where each begins among all boxes that are left"""
-    sizes: Int[Tensor, " groups"]
-
-    def at(self, chosen: Int[Tensor, " some"]) -> _Groups:
-        """Some of the groups."""
-        return _Groups(*(each.index_select(0, chosen) for each in self))
-
-
 class _Suppression:
-    """Boxes by group and descending score, and which of them are kept so far."""
+    """Boxes by group and descending score, with the boxes kept so far."""
 
     def __init__(self, corners: Float[Tensor, "boxes 4"], groups: Int[Tensor, " boxes"], iou_threshold: float) -> None:
         left, top, right, bottom = corners.unbind(1)
         self._columns = [each.contiguous() for each in (left, top, right, bottom, (right - left) * (bottom - top))]
         self._groups = groups
-        # What is above a float64 is above the next lower number of the boxes' dtype.
+        # In the boxes' dtype: the largest number that is not above the threshold.
         nearest = torch.tensor(iou_threshold, dtype=corners.dtype, device="cpu")
         lower = nearest.nextafter(torch.full_like(nearest, -torch.inf))
         self._threshold = float(lower if float(nearest) > iou_threshold else nearest)
@@ -137,33 +125,37 @@ class _Suppression:
         self._has_reach = self._threshold >= _LEAST_REACH and corners.device.type == "cpu" and _are_sound(corners)
 
     def kept(self) -> Bool[Tensor, " boxes"]:
-        """Look at a front of every group, then at the next one, until no box is left."""
+        """Process a front of every group, then the next, until no box is left."""
         left = torch.arange(len(self._kept), device=self._kept.device)
         while len(left):
             sizes = self._groups.index_select(0, left).unique_consecutive(return_counts=True)[1]
-            groups, least, rest = _Groups(segments.starts(sizes), sizes), 0, [left[:0]]
+            starts, least, rest = segments.starts(sizes), 0, [left[:0]]
             for width in _FRONTS:
                 # Small groups have small fronts; the widest are for all that are larger.
                 is_wide = sizes > least if width == _FRONTS[-1] else (sizes > least) & (sizes <= width)
-                for chosen in is_wide.nonzero()[:, 0].split(max(1, _PAIRS_AT_A_TIME // width**2)):
-                    rest += self._look(left, groups.at(chosen), width)
+                for groups in is_wide.nonzero()[:, 0].split(max(1, _PAIRS_AT_A_TIME // width**2)):
+                    rest += self._suppress(left, starts[groups], sizes[groups], width)
                 least = width
             left = torch.cat(rest)
             if len(sizes) > 1:
                 left = left.sort().values
         return self._kept
 
-    def _look(self, left: Int[Tensor, " left"], groups: _Groups, width: int) -> list[Int[Tensor, " _"]]:
-        """Keep what is kept of the front of each group, and give what that does not suppress of the rest."""
+    def _suppress(
+        self, left: Int[Tensor, " left"], starts: Int[Tensor, " groups"], sizes: Int[Tensor, " groups"], width: int
+    ) -> list[Int[Tensor, " _"]]:
+        """Keep boxes of the front of each group; the boxes of the rest that these do not suppress."""
+        # The fronts, [groups, width], and the boxes of a front that an earlier kept one does not overlap.
         place = torch.arange(width, device=left.device)
-        kept = place < groups.sizes[:, None]
-        front = left[(groups.first[:, None] + place).clamp_(max=len(left) - 1)]
+        kept = place < sizes[:, None]
+        front = left[(starts[:, None] + place).clamp_(max=len(left) - 1)]
         overlaps = self._overlap(front[:, :, None], front[:, None]).triu(1)
         for earlier in overlaps.any(2).any(0).nonzero()[:, 0].tolist():
             kept &= ~(overlaps[:, earlier] & kept[:, earlier, None])
         self._kept[front[kept]] = True
-        large, rest = (groups.sizes > width).nonzero()[:, 0], []
-        for group, first, size in zip(large.tolist(), *(each[large].tolist() for each in groups), strict=True):
+        # The rest of the groups that are larger than their front.
+        large, rest = (sizes > width).nonzero()[:, 0], []
+        for group, first, size in zip(large.tolist(), starts[large].tolist(), sizes[large].tolist(), strict=True):
             keepers, others = front[group][kept[group]], left[first + width : first + size]
             if self._has_reach and len(keepers) * len(others) > _MANY_PAIRS:
                 rest.append(self._suppress_nearby(keepers, others))
@@ -174,7 +166,7 @@ class _Suppression:
         return rest
 
     def _suppress_nearby(self, keepers: Int[Tensor, " keepers"], others: Int[Tensor, " others"]) -> Int[Tensor, " _"]:
-        """The others, all that are left of a group, but for those that keepers suppress."""
+        """The boxes left of a group that no keeper suppresses, by a search for boxes nearby."""
         number = int(self._groups[keepers[0]])
         nearby = self._nearby.get(number)
         if nearby is None or len(nearby.boxes) > 2 * len(others):
@@ -187,7 +179,7 @@ class _Suppression:
         return others[is_left.index_select(0, others)]
 
     def _overlap(self, boxes: Int[Tensor, "*some"], others: Int[Tensor, "*others"]) -> Bool[Tensor, "*pairs"]:
-        """Whether boxes and others, which are broadcast, overlap by more than the threshold."""
+        """Whether boxes and others, broadcast, overlap by more than the threshold."""
         left, top, right, bottom, area = (column[boxes] for column in self._columns)
         left_of, top_of, right_of, bottom_of, area_of = (column[others] for column in self._columns)
         width = torch.minimum(right, right_of).sub_(torch.maximum(left, left_of)).clamp_(min=0)
@@ -197,17 +189,17 @@ class _Suppression:
 
 
 class _Nearby(NamedTuple):
-    """Boxes of a group in the order in which they begin on an axis.
+    """Boxes of a group, sorted by their first edge on an axis.
 
     If boxes of widths w and v overlap by t or more, their common width is at least t w and t v. So v <= w / t, and the
-    other box begins between (1 - t) v to the left and (1 - t) w to the right. The same holds of their heights.
+    other box begins between (1 - t) v to the left and (1 - t) w to the right. The same holds for heights.
     """
 
     boxes: Int[Tensor, " boxes"]
     begin: Float[Tensor, " boxes"]
-    """where each begins on the axis, float64, ascending"""
+    """first edge on the axis, float64, ascending"""
     beside: Float[Tensor, " boxes"]
-    """where each begins on the other one"""
+    """first edge on the other axis"""
     axis: int
     """0 from the left, 1 from the top"""
     least: float
@@ -215,7 +207,7 @@ class _Nearby(NamedTuple):
 
     @classmethod
     def of(cls, columns: list[Tensor], boxes: Int[Tensor, " boxes"], least: float) -> _Nearby:
-        """Of some boxes, on the axis along which they are shorter against what all cover."""
+        """Sort boxes along the axis where they are shorter, relative to the range of all."""
         ends = [column.index_select(0, boxes).double() for column in columns[:4]]
         crowding = [
             float((ends[axis + 2] - ends[axis]).mean() / (ends[axis].max() - ends[axis].min())) for axis in (0, 1)
@@ -225,7 +217,7 @@ class _Nearby(NamedTuple):
         return cls(boxes[order], begin, ends[1 - axis][order], axis, least)
 
     def pairs(self, columns: list[Tensor], keepers: Int[Tensor, " keepers"]) -> tuple[Tensor, Tensor]:
-        """Boxes, and the keepers that they may overlap so much."""
+        """Pairs of a box and a keeper that may overlap enough."""
         low, high = self._reach(columns, keepers, self.axis)
         first = torch.searchsorted(self.begin, low)
         sizes = torch.searchsorted(self.begin, high, right=True) - first
@@ -242,6 +234,6 @@ class _Nearby(NamedTuple):
 
 
 def _are_sound(corners: Float[Tensor, "boxes 4"]) -> bool:
-    """Whether all sides are 0 or of a length that no product of two rounds to 0 or to infinity."""
+    """Whether all sides are 0, or of lengths with products that round neither to 0 nor to infinity."""
     sides = (corners[:, 2:] - corners[:, :2]).double()
     return bool(((sides == 0) | ((sides >= 1 / _SOUND) & (sides <= _SOUND))).all())
