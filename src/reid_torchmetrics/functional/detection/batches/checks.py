@@ -44,7 +44,7 @@ def check_each_image(
     *,
     any_detected: bool = False,
 ) -> None:
-    """Raise for the first image with a missing key or tensor, else for the first with another fault but in `image_id`.
+    """Raise for the first image with a missing key or tensor, else for the first with another fault.
 
     With `any_detected` boxes of `preds` may hold any values.
     """
@@ -59,6 +59,10 @@ def check_each_image(
             is_detected = name.startswith("preds")
             checked_format = None if any_detected and is_detected else box_format
             device = _check_image(name, item, checked_format, device, has_scores=is_detected)
+    check_all_or_none(["image_id" in item for item in target])
+    for position, item in enumerate(target):
+        if "image_id" in item:
+            image_id(position, item["image_id"])
 
 
 def check_keys(argument: str, items: Sequence[Mapping[str, object]], keys: Sequence[str]) -> None:

@@ -1,9 +1,9 @@
 """Average precision of detections: the area under a precision-recall curve, by the rules of several evaluators.
 
-A curve with n ground truths is known at its true positives: the m-th has recall m / n and, if c detections came up to
-and including it, precision m / c. Up to the next one recall stands and precision falls, but not below what that one
-makes of it: m / (c' - 1) <= (m + 1) / c'. So the envelope, the largest precision at a detection or a later one, is the
-same from behind a true positive up to the next one: it is a staircase, and known from the true positives alone.
+A curve with n ground truths is stored at its true positives: the m-th has recall m / n and, if it is the c-th
+detection, precision m / c. Up to the next one, the c'-th detection, recall is constant and precision falls, but not
+below the precision there: m / (c' - 1) <= (m + 1) / c'. So the envelope, the largest precision at a detection or a
+later one, is constant from behind a true positive up to the next: a staircase, known from the true positives alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -27,22 +26,22 @@ from .precision_recall import COCO_EPSILON, Curves, best_from_here_on, first_rea
 
 _FEW_POSITIVES = 64
 _MOST_INT32 = (1 << 31) - 1
-_MAX_VALUES = 1 << 17  # envelopes are read at so many places at a time, which a cache holds
+_MAX_VALUES = 1 << 17  # places of envelopes read at a time: they fit a cache
 
 
 @dataclass(frozen=True)
 class Rule:
-    """How the area under an envelope is taken."""
+    """A rule for the area under an envelope."""
 
     area: Callable[[Curves, Tensor, Tensor], Tensor]
-    """of each curve, flat, from the curves, the envelopes at their points, and the recalls at which they are read"""
+    """function of the curves, the envelopes at their points and the recalls to read them at; the areas, flat"""
     num_recalls: int | None
-    """number of those recalls, i / (number - 1) in float64; None: the envelope is read everywhere"""
+    """number of recalls i / (number - 1), in float64; None for the whole envelope"""
     epsilon: float = 0.0
-    """what is added to the number of detections in a precision"""
+    """added to the number of detections in a precision"""
 
     def recalls(self, device: torch.device) -> Float[Tensor, " recalls"]:
-        """The recalls at which an envelope is read."""
+        """The recalls to read an envelope at."""
         return recalls_on(device, tuple(np.linspace(0, 1, self.num_recalls or 0).tolist()))
 
 
@@ -52,20 +51,20 @@ def average_precision(
     """Area under the upper envelope of precision-recall curves, float64.
 
     "coco": the mean over the recalls 0, 0.01, ..., 1 of the envelope at the first detection that reaches the recall, 0
-    where none does; a precision is m / (c + 2^-52), as in pycocotools.
+    if none does; a precision is m / (c + 2^-52), as in pycocotools.
 
     "voc07": the same at the recalls 0, 0.1, ..., 1 with precision m / c, the eleven points of Pascal VOC 2007.
 
-    "voc": the envelope at every true positive, summed and divided by the number of ground truths: Pascal VOC since
-    2010. The code of the YOLO family has it as "continuous".
+    "voc": the sum of the envelope at every true positive, divided by the number of ground truths: Pascal VOC since
+    2010. The code of the YOLO family calls it "continuous".
 
-    "yolo", "yolov5", "ultralytics": trapezoids under the envelope read at the recalls 0, 0.01, ..., 1. They differ in
-    where it comes down to 0 behind the last recall R, on a straight line from the precision of all detections: at
-    min(R + 0.001, 1) for ScaledYOLOv4, at 1 for YOLOv5, at R itself for Ultralytics 8.4. As all of them read 0 at
-    recall 1, a detector without a mistake has 0.995.
+    "yolo", "yolov5", "ultralytics": trapezoids under the envelope read at the recalls 0, 0.01, ..., 1. Behind the last
+    recall R the envelope falls in a straight line from the precision of all detections to 0, at min(R + 0.001, 1) for
+    ScaledYOLOv4, at 1 for YOLOv5, at R itself for Ultralytics 8.4. All of them read 0 at recall 1, so a perfect
+    detector has 0.995.
 
-    Ignored detections are not on a curve. NaN without ground truths, where some tools say 0; 0 with ground truths and
-    without detections.
+    Ignored detections are not on a curve. NaN without ground truths (0 in some tools); 0 with ground truths and without
+    detections.
 
     Source: Lin et al., "Microsoft COCO: Common Objects in Context", ECCV 2014, and pycocotools; Everingham et al.,
     "The PASCAL Visual Object Classes (VOC) Challenge", IJCV 2010; WongKinYiu/ScaledYOLOv4, `utils/general.py`;
@@ -108,13 +107,14 @@ def area_under(
 def mean_at_recalls(
     curves: Curves, envelope: Float[Tensor, " points"], recalls: Float[Tensor, " recalls"]
 ) -> Float[Tensor, " curves"]:
-    """Mean of the envelope at the first detections that reach each of some recalls; 0 without a true positive."""
-    num_found = curves.num_true_positives.flatten()
-    rows = num_found.nonzero()[:, 0]  # of many classes most have no true positive in a small area range
+    """Mean of the envelope at the first detections that reach each recall; 0 without a true positive."""
+    num_true_positives = curves.num_true_positives.flatten()
+    rows = num_true_positives.nonzero()[:, 0]  # of many classes most have no true positive in a small area range
     needed, slot = _needed(curves.num_positives.reshape(-1).index_select(0, rows), recalls)
     padded = _with_zeros(curves, envelope)
-    # Points are counted from 1 in each curve: what is to be added to that, and the number of the 0 behind them.
-    before, behind = curves.starts.flatten().index_select(0, rows) + rows - 1, num_found.index_select(0, rows) + 1
+    # Points are counted from 1 in each curve: offsets to their places, and the number of the 0 behind the last.
+    before = curves.starts.flatten().index_select(0, rows) + rows - 1
+    behind = num_true_positives.index_select(0, rows) + 1
     if len(padded) <= _MOST_INT32:
         needed, before, behind = needed.int(), before.int(), behind.int()
 
@@ -124,11 +124,11 @@ def mean_at_recalls(
 
     blocks = segments.ranges(len(rows), max(1, _MAX_VALUES // len(recalls)))
     means = torch.cat([envelope[:0], *map(mean, blocks)])
-    return envelope.new_zeros(len(num_found)).index_copy_(0, rows, means)
+    return envelope.new_zeros(len(num_true_positives)).index_copy_(0, rows, means)
 
 
 def _with_zeros(curves: Curves, envelope: Float[Tensor, " points"]) -> Float[Tensor, " points_and_curves"]:
-    """The envelopes with a 0 behind each, which is read at recalls that are not reached."""
+    """The envelopes with a 0 behind each, for recalls that are not reached."""
     padded = envelope.new_zeros(len(envelope) + curves.num_true_positives.numel())
     return padded.index_copy_(0, torch.arange(len(envelope), device=envelope.device).add_(curves.curve), envelope)
 
@@ -136,7 +136,7 @@ def _with_zeros(curves: Curves, envelope: Float[Tensor, " points"]) -> Float[Ten
 def _needed(
     num_positives: Int[Tensor, " curves"], recalls: Tensor
 ) -> tuple[Int[Tensor, "numbers recalls"], Int[Tensor, " curves"]]:
-    """A table of `first_reaching` by numbers of ground truths, which many curves share, and the row of each curve."""
+    """A table of `first_reaching` by distinct numbers of ground truths, and the row of each curve."""
     most = int(num_positives.max()) if len(num_positives) else 0
     if most < _FEW_POSITIVES:
         return _needed_of_few(recalls), num_positives
@@ -146,23 +146,23 @@ def _needed(
 
 @lru_cache(maxsize=8)
 def _needed_of_few(recalls: Tensor) -> Tensor:
-    """As `first_reaching` for few ground truths, by their number: a training loop asks for it at every step.
+    """`first_reaching` by number of ground truths, for small numbers; cached, for a training loop needs it every step.
 
-    It is remembered for the very tensor, of which `recalls_on` gives the same for the same recalls.
+    The cache is by identity of the tensor: `recalls_on` returns the same one for the same recalls.
     """
     return first_reaching(torch.arange(_FEW_POSITIVES, device=recalls.device), recalls)
 
 
 @lru_cache(maxsize=8)
 def recalls_on(device: torch.device, recalls: tuple[float, ...]) -> Float[Tensor, " recalls"]:
-    """Recalls as a tensor, which is to be read only: the same one for the same recalls."""
+    """Recalls as a tensor, the same one for the same recalls: read only."""
     return torch.tensor(recalls, dtype=torch.float64, device=device)
 
 
 def mean_over_positives(
     curves: Curves, envelope: Float[Tensor, " points"], _: Float[Tensor, " recalls"]
 ) -> Float[Tensor, " curves"]:
-    """Sum of the envelope at all true positives by the number of ground truths: the area under its steps."""
+    """Sum of the envelope at all true positives, divided by the number of ground truths: the area under its steps."""
     return segments.reduce(envelope, "sum", curves.num_true_positives.flatten()) / curves.num_positives.flatten()
 
 
@@ -171,57 +171,37 @@ def trapezoids(
 ) -> Float[Tensor, " curves"]:
     """Trapezoids under the envelope read at some recalls, with a slope behind the last recall R.
 
-    The straight lines that connect the envelope at every detection are the staircase itself: at the recall of a true
-    positive they drop to the step of the next. Only the last one slopes, from the precision of all detections at R to 0
-    at min(R + `tail`, 1).
+    Lines between the points of the envelope are the staircase itself: at the recall of a true positive they drop to the
+    next step. Only the last line slopes, from the precision of all detections at R to 0 at min(R + `tail`, 1).
     """
-    padded = functional.pad(envelope, (0, 1))
+    padded, end = functional.pad(envelope, (0, 1)), len(envelope)
+    columns = (curves.starts, curves.num_true_positives, curves.num_positives, curves.num_detections)
+    flat = [column.reshape(-1, 1) for column in columns]
 
-    def area(block: _Block) -> Tensor:
-        num_found, size = block.num_true_positives, block.num_positives.double()
-        passed = _last_within(block.num_positives, recalls).minimum(num_found)
-        last = num_found / size
-        end = (last + tail).clamp(max=1)
-        slope = num_found.double() / block.num_detections.clamp(min=1) * (end - recalls) / (end - last)
-        behind = torch.where(recalls < end, slope, 0.0)
-        return torch.trapezoid(torch.where(passed < num_found, padded[block.places(passed + 1)], behind), recalls)
+    def area(some: slice) -> Tensor:
+        starts, num_true_positives, num_positives, num_detections = (column[some] for column in flat)
+        # The staircase: the envelope at the first true positive beyond each recall.
+        passed = _last_within(num_positives, recalls).minimum(num_true_positives)
+        is_step = passed < num_true_positives
+        steps = padded[torch.where(is_step, starts + passed, end)]
+        # The slope behind the last true positive.
+        last = num_true_positives / num_positives.double()
+        foot = (last + tail).clamp(max=1)
+        slope = num_true_positives.double() / num_detections.clamp(min=1) * (foot - recalls) / (foot - last)
+        return torch.trapezoid(torch.where(is_step, steps, torch.where(recalls < foot, slope, 0.0)), recalls)
 
-    return _per_block(curves, area, len(recalls))
+    # In blocks, so that many curves at many recalls need little memory.
+    blocks = segments.ranges(len(flat[0]), max(1, _MAX_VALUES // max(len(recalls), 1)))
+    return torch.cat([envelope[:0], *map(area, blocks)])
 
 
 def _last_within(num_positives: Int[Tensor, "curves 1"], recalls: Tensor) -> Int[Tensor, "curves recalls"]:
-    """The largest m whose recall m / n, in float64, is at most each of some recalls."""
+    """The largest m with a recall m / n, in float64, of at most each of some recalls."""
     size = num_positives.double()
     order = (recalls * size).floor()
     order = torch.where((order + 1) / size <= recalls, order + 1, order)
     order = torch.where(order / size > recalls, order - 1, order)
     return order.long()
-
-
-class _Block(NamedTuple):
-    """Some of the curves."""
-
-    end: int
-    """number of points of all curves"""
-    starts: Int[Tensor, "curves 1"]
-    num_true_positives: Int[Tensor, "curves 1"]
-    num_positives: Int[Tensor, "curves 1"]
-    num_detections: Int[Tensor, "curves 1"]
-
-    def places(self, orders: Int[Tensor, "curves recalls"]) -> Int[Tensor, "curves recalls"]:
-        """Where the m-th true positives of the curves are, m >= 1; behind all points where a curve has fewer."""
-        return torch.where(orders <= self.num_true_positives, self.starts + orders - 1, self.end)
-
-
-def _per_block(curves: Curves, measure: Callable[[_Block], Tensor], num_values: int) -> Float[Tensor, " curves"]:
-    """Apply `measure` to blocks of curves, so that reading many curves at many recalls needs little memory."""
-    size, end = max(1, _MAX_VALUES // max(num_values, 1)), len(curves.counts)
-    columns = (curves.starts, curves.num_true_positives, curves.num_positives, curves.num_detections)
-    flat = [column.reshape(-1, 1) for column in columns]
-    if len(flat[0]) <= size:
-        return measure(_Block(end, *flat))
-    blocks = zip(*(column.split(size) for column in flat), strict=True)
-    return torch.cat([measure(_Block(end, *block)) for block in blocks])
 
 
 AP_RULES: dict[str, Rule] = {
@@ -232,4 +212,4 @@ AP_RULES: dict[str, Rule] = {
     "yolov5": Rule(partial(trapezoids, tail=1.0), 101),
     "ultralytics": Rule(partial(trapezoids, tail=0.0), 101),
 }
-"""How the area under the curve is taken, see `average_precision`."""
+"""rules for the area under the curve, see `average_precision`"""

@@ -1,9 +1,8 @@
-"""Errors of each image: what a detector that is used at a confidence finds wrongly, and what it misses."""
+"""Errors of each image at a confidence: false positives and misses."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
 from jaxtyping import Float, Int
@@ -16,16 +15,16 @@ from reid_torchmetrics.functional.detection.matching import Matches
 
 @dataclass(frozen=True)
 class ImageErrors:
-    """Counts of images, [images] each, of detections that score at least a confidence."""
+    """True positives, false positives and misses of each image, among detections at or above a confidence."""
 
     image: Int[Tensor, " images"]
-    """which image this is, by its number or its `image_id`"""
+    """number of the image, or its `image_id`"""
     num_true_positives: Int[Tensor, " images"]
     num_false_positives: Int[Tensor, " images"]
     num_misses: Int[Tensor, " images"]
-    """ground truths that count and that none of these detections took"""
+    """ground truths that count, and have no match among these detections"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
-    """names of all images by number; None where they have none"""
+    """names of all images by number; None without names"""
 
     def __len__(self) -> int:
         """Number of images."""
@@ -33,16 +32,16 @@ class ImageErrors:
 
     @property
     def image_ids(self) -> list[int | str]:
-        """`image`, as names where images have names."""
+        """`image`, as names if images have names."""
         return name_images(self.image, self.image_names)
 
     @property
     def num_errors(self) -> Int[Tensor, " images"]:
-        """False positives and misses: a box with a wrong label or place is one of each."""
+        """False positives and misses: a box of a wrong class or place is one of each."""
         return self.num_false_positives + self.num_misses
 
     def worst(self, n: int) -> ImageErrors:
-        """Up to `n` images with the most errors, those with the most misses first among equals, then in their order.
+        """The `n` images with the most errors, or fewer; among equals more misses come first, then the image's order.
 
         Images without errors are left out.
 
@@ -53,10 +52,14 @@ class ImageErrors:
         _checks.positive_int("n", n)
         order = self.num_misses.argsort(descending=True, stable=True)
         order = order[self.num_errors[order].argsort(descending=True, stable=True)]
-        chosen = order[self.num_errors[order] > 0][:n]
-        columns = [(name, values) for name, values in vars(self).items() if isinstance(values, Tensor)]
-        rows: dict[str, Any] = {name: values[chosen] for name, values in columns}
-        return replace(self, **rows)
+        worst = order[self.num_errors[order] > 0][:n]
+        return ImageErrors(
+            self.image[worst],
+            self.num_true_positives[worst],
+            self.num_false_positives[worst],
+            self.num_misses[worst],
+            self.image_names,
+        )
 
 
 def image_errors(
@@ -66,7 +69,7 @@ def image_errors(
     *,
     threshold: int = 0,
 ) -> ImageErrors:
-    """Count right and wrong detections and misses of each image, in the first area range; ignored ones do not count.
+    """Count true positives, false positives and misses of each image in the first area range, without ignored ones.
 
     Summed over images these are the counts of `at_confidence`, or of `best_f1`, whose confidences differ by class.
     `best_confidence` gives the latter, and one for classes in which nothing is right.
@@ -74,8 +77,8 @@ def image_errors(
     Args:
         matches: of images that are numbered from 0.
         num_positives: ground truths of each image that count.
-        confidence: the least score that is accepted, of each class; rounded to the dtype of the scores.
-        threshold: number of the threshold of overlap.
+        confidence: the least accepted score of each class; rounded to the dtype of the scores.
+        threshold: number of the IoU threshold.
 
     Raises:
         TypeError: `threshold` is not an int.
@@ -83,7 +86,7 @@ def image_errors(
     """
     _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
     is_accepted = matches.scores >= confidence.to(matches.scores.dtype)[matches.class_index.long()]
-    # Where nothing is matched, a detection inside the range is wrong; columns overwrite that.
+    # Without a match a detection inside the range is wrong; the columns of matched ones overwrite that.
     is_wrong = is_accepted & (matches.area_bits & 1).bool()
     is_wrong[matches.columns] &= ~matches.matched[0, threshold]
     is_right = is_accepted[matches.columns] & matches.true_positive[0, threshold]

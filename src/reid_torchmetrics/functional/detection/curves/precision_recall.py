@@ -1,4 +1,4 @@
-"""Precision-recall curves, kept at their true positives: between two of them recall stands and precision falls."""
+"""Precision-recall curves, stored at their true positives: between these recall is constant and precision falls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.matching import Matches
 
 COCO_EPSILON = 2.0**-52
-"""what COCO adds to the number of detections in precision: it only shows where there is one, 1 / (1 + epsilon) < 1"""
+"""COCO adds it to the number of detections in precision; it shows only at one detection, 1 / (1 + epsilon) < 1"""
 
 _FRACTION_BITS = 44
 _MOST_CURVES = 1 << (62 - _FRACTION_BITS)
@@ -36,13 +36,13 @@ class Curves:
     num_detections: Int[Tensor, "*curves"]
     """detections that count, true and false positives"""
     counts: Int[Tensor, " points"]
-    """detections that count up to this true positive, itself among them"""
+    """detections that count, up to and including this true positive"""
     places: Int[Tensor, " points"]
-    """where the true positive stands among the detections"""
+    """place of the true positive among the detections"""
 
     @cached_property
     def starts(self) -> Int[Tensor, "*curves"]:
-        """Where the points of each curve begin."""
+        """The first point of each curve."""
         return segments.starts(self.num_true_positives.flatten()).view_as(self.num_true_positives)
 
     @cached_property
@@ -60,9 +60,8 @@ class Curves:
 def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curves:
     """One curve for each area range, threshold and class: [areas, thresholds, classes].
 
-    Of the detections up to a true positive those count that lie in the area range, but for those that are matched to an
-    ignored ground truth, and those outside it that are true positives. So the number of detections in the range is
-    corrected at the matched detections alone, which are few.
+    Detections inside the area range count, unless matched to an ignored ground truth; true positives outside it count,
+    too. So the number of detections in the range is corrected at the matched detections, which are few.
 
     With five detections of one class and one threshold, all inside the range but 2, where 1 is matched to an ignored
     ground truth and 2 and 4 are true positives:
@@ -74,18 +73,18 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
 
     Args:
         matches: as `match_images` gives them; `Matches.within` takes a smaller limit of detections.
-        areas: the area ranges to look at.
+        areas: the area ranges of the curves.
     """
     true_positive, matched = matches.true_positive[areas], matches.matched[areas]
     shape = (*true_positive.shape[:2], len(matches.classes))
-    # Where each class begins, among detections and among columns, [classes + 1], and the class of each column.
+    # The start of each class, among detections and among columns, [classes + 1], and the class of each column.
     classes = torch.arange(shape[2] + 1, device=matches.columns.device, dtype=matches.class_index.dtype)
     class_starts = torch.searchsorted(matches.class_index, classes)
     column_starts = torch.searchsorted(matches.columns, class_starts)
     column_class = matches.class_index.index_select(0, matches.columns).long()
 
-    # Detections in the range up to each, [areas, detections + 1], whatever they are matched to; and what corrects them,
-    # [areas, thresholds, columns + 1]: 1 for a true positive outside, -1 for a match inside with an ignored one.
+    # Number of detections in the range up to each, [areas, detections + 1], and its corrections, [areas, thresholds,
+    # columns + 1]: 1 for a true positive outside, -1 for a match inside with an ignored ground truth.
     numbers = torch.arange(len(matches.matched), dtype=matches.area_bits.dtype, device=matches.columns.device)[areas]
     bits = (matches.area_bits >> numbers[:, None]).bitwise_and_(1)
     in_range = _before_or_at(bits)
@@ -93,7 +92,7 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
     changes = true_positive.view(torch.int8) - (matched & inside[:, None]).view(torch.int8)
     corrections = _before_or_at(changes)
 
-    # Both together, where each class begins and up to each column.
+    # Both together, at the start of each class and up to each column.
     at_start = corrections.index_select(2, column_starts).add_(in_range.index_select(1, class_starts)[:, None])
     up_to = corrections[..., 1:] + in_range.index_select(1, matches.columns + 1)[:, None]
 
@@ -110,12 +109,12 @@ def curves_from_matches(matches: Matches, *, areas: slice = slice(None)) -> Curv
         counts=up_to.view(-1).index_select(0, points).sub_(before),
         places=matches.columns.index_select(0, column),
     )
-    vars(curves)["curve"] = curve  # which `Curves` would have to compute
+    vars(curves)["curve"] = curve  # fills the cache
     return curves
 
 
 def _before_or_at(values: Integer[Tensor, "*rows columns"]) -> Int[Tensor, "*rows columns+1"]:
-    """Sums of each row up to each place, int32, with the 0 that stands before the first."""
+    """Running sums of each row, int32, with a 0 in front."""
     return functional.pad(values.cumsum(-1, dtype=torch.int32), (1, 0))
 
 
@@ -125,10 +124,10 @@ def precision_at_points(curves: Curves, *, epsilon: float = 0.0) -> Float[Tensor
 
 
 def best_from_here_on(curves: Curves, precision: Float[Tensor, " points"]) -> Float[Tensor, " points"]:
-    """The largest precision at a point of a curve or after it: the curve's upper envelope.
+    """The upper envelope of each curve: the largest precision at a point or after it.
 
-    One running maximum over all curves, on integers that begin with the curve and order the precisions of one curve
-    exactly: fractions with denominators below 2^21 that differ do so by more than 2^-42.
+    One running maximum over all curves, on integers of curve and precision. They order the precisions of a curve
+    exactly: different fractions with denominators below 2^21 differ by more than 2^-42.
     """
     if not len(precision):
         return precision
@@ -143,7 +142,7 @@ def best_from_here_on(curves: Curves, precision: Float[Tensor, " points"]) -> Fl
 def first_reaching(
     num_positives: Int[Tensor, "*curves"], recalls: Float[Tensor, " recalls"]
 ) -> Int[Tensor, "*curves recalls"]:
-    """The least m of at least 1 whose recall m / n, in float64, is at least each of some recalls.
+    """The least m >= 1 with a recall m / n, in float64, of at least each of some recalls.
 
     The product recall * n is rounded, so m may be one beside its ceiling. Any number where n = 0.
     """
@@ -157,7 +156,7 @@ def first_reaching(
 def precision_at_recall(
     curves: Curves, recall_thresholds: Sequence[float]
 ) -> tuple[Float[Tensor, "*curves recalls"], Int[Tensor, "*curves recalls"]]:
-    """COCO's precision at each recall, and the point that reaches it first; 0 and no point's number where none does."""
+    """COCO's precision at each recall, and the first point that reaches it; 0 and the number of points if none does."""
     recalls = torch.tensor(recall_thresholds, dtype=torch.float64, device=curves.counts.device)
     needed = first_reaching(curves.num_positives, recalls)
     reached = needed <= curves.num_true_positives[..., None]

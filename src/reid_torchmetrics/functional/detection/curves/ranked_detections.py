@@ -1,8 +1,6 @@
-"""Every detection with what it was found to be, in the order in which precision is accumulated, and its curves.
+"""Detections as true positives, false positives or ignored, in the order of accumulation, and curves of them.
 
-Average precision of a curve that is given as two arrays, as evaluators in NumPy have it.
-
-Curves of detections that are already judged: which are right and which do not count, at each threshold.
+A curve here is two arrays, recall and precision at each detection, as in evaluators in NumPy.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ from .average_precision import AP_RULES
 from .precision_recall import Curves
 
 Values = Float[Tensor, " points"]
+_IMAGE_WIDTH = 6  # letters, at least
 
 
 def compute_ap(
@@ -33,10 +32,10 @@ def compute_ap(
     precision: Tensor | NDArray[np.generic] | Sequence[float],
     mode: str = "coco",
 ) -> Float[Tensor, ""]:
-    """Area under the upper envelope of a curve that is known at each detection, best first, float64.
+    """Area under the upper envelope of a curve given at each detection, best first, float64.
 
-    The rules are those of `average_precision`, which starts from matches and is exact; here the area depends on how
-    recall and precision were rounded. COCO's own precision is m / (c + 2^-52). A recall of NaN, without ground truths,
+    The rules are those of `average_precision`. That starts from matches and is exact; here the area depends on the
+    rounding of recall and precision. COCO's own precision is m / (c + 2^-52). A recall of NaN, without ground truths,
     gives NaN; a curve without detections gives 0.
 
     Args:
@@ -51,25 +50,21 @@ def compute_ap(
     _checks.one_of("mode", mode, AP_RULES)
     for argument, value in (("recall", recall), ("precision", precision)):
         _checks.array_like(argument, value)
-    found, height = (
+    x, y = (
         torch.as_tensor(value, dtype=torch.float64, device=getattr(value, "device", "cpu"))
         for value in (recall, precision)
     )
-    if found.ndim != 1 or found.shape != height.shape:
-        raise ValueError(
-            f"`recall` and `precision` must have the same shape [N]; got {[*found.shape]} and {[*height.shape]}."
-        )
-    if bool((found.diff() < 0).any()):
-        raise ValueError(f"`recall` must not fall; got {found.tolist()}.")
-    if not len(found):
-        return found.new_zeros(())
-    if bool(found.isnan().any()):
-        return found.new_full((), torch.nan)
-    return _AREAS[mode](found, height)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise ValueError(f"`recall` and `precision` must have the same shape [N]; got {[*x.shape]} and {[*y.shape]}.")
+    if bool((x.diff() < 0).any()):
+        raise ValueError(f"`recall` must not fall; got {x.tolist()}.")
+    if not len(x):
+        return x.new_zeros(())
+    return x.new_full((), torch.nan) if bool(x.isnan().any()) else _AREAS[mode](x, y)
 
 
 def envelope_at(recall: Values, precision: Values, recalls: Float[Tensor, " recalls"]) -> Float[Tensor, " recalls"]:
-    """The largest precision at each of some recalls or at a higher one, 0 where none is reached."""
+    """The largest precision at each of some recalls or at a higher one, 0 if the curve does not reach it."""
     return functional.pad(envelope_of(precision), (0, 1))[torch.searchsorted(recall, recalls)]
 
 
@@ -92,12 +87,12 @@ def _steps(recall: Values, precision: Values) -> Float[Tensor, ""]:
 
 
 def _trapezoids(recall: Values, precision: Values, *, first: float, tail: float) -> Float[Tensor, ""]:
-    """Trapezoids under straight lines through the envelope, which comes down to 0 within `tail` of the last recall.
+    """Trapezoids under straight lines through the envelope, down to 0 within `tail` of the last recall.
 
-    `first` is a precision that is put before all others, at recall 0.
+    `first` is the precision at recall 0, before all others.
     """
     end = (recall[-1:] + tail).clamp(max=1)
-    # As in `numpy.interp`: of several points with the same recall the last one holds.
+    # As in `numpy.interp`: among points with the same recall the last one counts.
     points = torch.cat([recall.new_zeros(1), recall, end, recall.new_ones(1)])
     heights = envelope_of(torch.cat([precision.new_full((1,), first), precision, precision.new_zeros(2)]))
     recalls = evenly_spaced(101).to(recall.device)
@@ -117,12 +112,9 @@ _AREAS: dict[str, Callable[[Values, Values], Tensor]] = {
 }
 
 
-_IMAGE_WIDTH = 6  # letters, at least
-
-
 @dataclass(frozen=True)
 class DetectionCurve:
-    """The detections of a class, best first, with precision and recall after each of them."""
+    """The detections of a class, best first, with precision and recall after each."""
 
     num_positives: int
     """ground truths that count"""
@@ -141,7 +133,7 @@ class DetectionCurve:
 
     @property
     def image_ids(self) -> list[int | str] | None:
-        """`image`, as names where images have names."""
+        """`image`, as names if images have names."""
         return None if self.image is None else name_images(self.image, self.image_names)
 
     @property
@@ -156,13 +148,13 @@ class DetectionCurve:
 
     @property
     def precision(self) -> Float[Tensor, " detections"]:
-        """Share of the true positives; NaN where all so far are ignored."""
-        found = self.num_true_positives.double()
-        return found / (found + self.num_false_positives)
+        """True positives as a share of detections; NaN while all are ignored."""
+        num_right = self.num_true_positives.double()
+        return num_right / (num_right + self.num_false_positives)
 
     @property
     def recall(self) -> Float[Tensor, " detections"]:
-        """Share of the ground truths that are found; NaN without ground truths."""
+        """True positives as a share of ground truths; NaN without ground truths."""
         return self.num_true_positives.double() / self.num_positives
 
     @property
@@ -178,7 +170,7 @@ class DetectionCurve:
         return float(compute_ap(self.recall[counts], self.precision[counts], rule))
 
     def at_recalls(self, num_recalls: int = 11) -> tuple[Float[Tensor, " recalls"], Float[Tensor, " recalls"]]:
-        """Recalls 0, ..., 1 and the envelope there, the points whose mean the rules "voc07" (11) and "coco" (101) take.
+        """Recalls 0, ..., 1 and the envelope there; its mean is the rule "voc07" at 11 and "coco" at 101 recalls.
 
         Raises:
             TypeError: `num_recalls` is not an int.
@@ -190,7 +182,7 @@ class DetectionCurve:
         return recalls, envelope_at(self.recall[counts], self.precision[counts], recalls)
 
     def __str__(self) -> str:
-        """The table that a reader can follow with a pencil: a line for each detection."""
+        """A table to follow by hand, with a line for each detection."""
         columns = (self.score, self.num_true_positives, self.num_false_positives, self.precision, self.recall)
         images = ["-"] * len(self) if self.image_ids is None else self.image_ids
         width = max([_IMAGE_WIDTH, *(len(str(image)) for image in images)])
@@ -207,7 +199,7 @@ class DetectionCurve:
 
 @dataclass(frozen=True)
 class RankedDetections:
-    """All detections that were judged, by class and descending score."""
+    """All matched and unmatched detections, by class and descending score."""
 
     classes: Int[Tensor, " classes"]
     """labels, ascending"""
@@ -215,15 +207,15 @@ class RankedDetections:
     """ground truths that count"""
     class_index: Int[Tensor, " detections"]
     row: Int[Tensor, " detections"]
-    """among the detections that were given; where a metric was, among those of the image"""
+    """among all detections or, in results of a metric, among the detections of the image"""
     image: Int[Tensor, " detections"] | None
-    """its number or, where a metric was given it, its `image_id`, if that is an int; None where images are not known"""
+    """its number or, if a metric was given ints, its `image_id`; None if images are unknown"""
     score: Float[Tensor, " detections"]
     is_true_positive: Bool[Tensor, "thresholds detections"]
     is_ignored: Bool[Tensor, "thresholds detections"]
-    """neither right nor wrong"""
+    """neither true nor false positives"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
-    """names of all images by number; None where they have none"""
+    """names of all images by number; None without names"""
 
     def __len__(self) -> int:
         """Number of detections."""
@@ -231,11 +223,11 @@ class RankedDetections:
 
     @property
     def image_ids(self) -> list[int | str] | None:
-        """`image`, as names where images have names."""
+        """`image`, as names if images have names."""
         return None if self.image is None else name_images(self.image, self.image_names)
 
     def of_class(self, label: int, *, threshold: int = 0) -> DetectionCurve:
-        """The detections of a class at the threshold of overlap of a number.
+        """The detections of a class at an IoU threshold, by its index.
 
         Raises:
             TypeError: an option of the wrong type.
@@ -259,15 +251,12 @@ class RankedDetections:
 
 
 def ranked_detections(matches: Matches) -> RankedDetections:
-    """The detections of matches, in the first area range; none beyond the largest limit of an image and class."""
-    shape = (matches.matched.shape[1], len(matches.rows))
-    is_right = torch.zeros(shape, dtype=torch.bool, device=matches.rows.device)
-    is_right[:, matches.columns] = matches.true_positive[0]
-    # Where nothing is matched, a detection outside the range is ignored; columns overwrite that.
-    is_ignored = (matches.area_bits & 1 == 0).repeat(shape[0], 1)
-    is_ignored[:, matches.columns] = torch.where(
-        matches.matched[0], ~matches.true_positive[0], is_ignored[:, matches.columns]
-    )
+    """The detections of matches in the first area range, up to the largest limit of an image and class."""
+    # Without a match a detection outside the range is ignored; the columns of matched ones overwrite that.
+    is_ignored = (matches.area_bits & 1 == 0).repeat(matches.matched.shape[1], 1)
+    is_right, columns = torch.zeros_like(is_ignored), matches.columns
+    is_right[:, columns] = matches.true_positive[0]
+    is_ignored[:, columns] = torch.where(matches.matched[0], ~matches.true_positive[0], is_ignored[:, columns])
     return RankedDetections(
         matches.classes,
         matches.num_positives[0],
@@ -282,7 +271,7 @@ def ranked_detections(matches: Matches) -> RankedDetections:
 
 @dataclass(frozen=True)
 class TruePositiveFlags:
-    """Whether detections are right, for some of those of an order; all others are false positives."""
+    """True positives among some places of an order of detections; all other places are false positives."""
 
     places: Int[Tensor, " flagged"]
     """ascending"""
@@ -296,22 +285,22 @@ def curves_from_flags(
     num_positives: Int[Tensor, " classes"],
 ) -> Curves:
     """Precision-recall curves of shape [thresholds, classes] of detections by class and descending score."""
-    # Detections of the class up to each flagged one, and of each class, as if all of them counted.
+    # Number of detections of the class up to each flagged one, and of each class, as if all of them counted.
     shape = len(flags.is_true_positive), len(num_positives)
     starts = torch.searchsorted(class_index.long(), torch.arange(shape[1] + 1, device=class_index.device))
     classes = class_index.long()[flags.places]
     counts = (flags.places - starts[classes] + 1).expand(shape[0], -1)
     num_detections = starts.diff().expand(shape)
-    # Less the ignored ones, of which there are so many before each flagged detection, [thresholds, flagged + 1].
+    # Less the ignored ones before each flagged detection, [thresholds, flagged + 1].
     if flags.is_ignored is not None:
         dropped = functional.pad(flags.is_ignored.cumsum(1), (1, 0))
         before = dropped[:, torch.searchsorted(flags.places, starts)]
         counts = counts - (dropped[:, 1:] - before[:, classes])
         num_detections = num_detections - before.diff(dim=1)
     row, column = flags.is_true_positive.nonzero(as_tuple=True)
-    found = (row * shape[1] + classes[column]).bincount(minlength=shape[0] * shape[1])
+    num_true_positives = (row * shape[1] + classes[column]).bincount(minlength=shape[0] * shape[1])
     return Curves(
-        num_true_positives=found.view(shape),
+        num_true_positives=num_true_positives.view(shape),
         num_positives=num_positives.expand(shape),
         num_detections=num_detections,
         counts=counts[row, column],

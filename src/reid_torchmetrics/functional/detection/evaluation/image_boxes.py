@@ -15,6 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import Images
+from reid_torchmetrics.functional.detection.curves import ranked_detections
 from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -148,16 +149,10 @@ def list_matches(
     boxes: Mapping[int, ImageBoxes] | None,
 ) -> MatchedDetections:
     """The list of matches in the first area range; `images` are ids by number, `labels` those of the detections."""
-    shape = (matches.matched.shape[1], len(matches.rows))
-    inside = (matches.area_bits & 1).bool().expand(shape)
-    # Where nothing is matched, a detection is ignored if it is outside the range; columns overwrite that.
-    taken = matches.columns.new_full(shape, -1)
-    true_positive, ignored = torch.zeros_like(inside), ~inside
+    ranked = ranked_detections(matches)
+    ground_truth = torch.full_like(ranked.is_true_positive, -1, dtype=matches.columns.dtype)
     if matches.ground_truths is not None:
-        taken[:, matches.columns] = matches.ground_truths[0].to(taken.dtype)
-    true_positive[:, matches.columns] = matches.true_positive[0]
-    of_columns = torch.where(matches.matched[0], ~matches.true_positive[0], ignored[:, matches.columns])
-    ignored[:, matches.columns] = of_columns
+        ground_truth[:, matches.columns] = matches.ground_truths[0].to(ground_truth.dtype)
     # By image, and in it by row: the last key first.
     by_row = matches.rows.argsort()
     order = by_row[matches.images[by_row].argsort(stable=True)]
@@ -168,9 +163,9 @@ def list_matches(
         label=labels[order],
         score=matches.scores[order],
         iou_thresholds=iou_thresholds,
-        ground_truth=taken[:, order],
-        is_true_positive=true_positive[:, order],
-        is_ignored=ignored[:, order],
+        ground_truth=ground_truth[:, order],
+        is_true_positive=ranked.is_true_positive[:, order],
+        is_ignored=ranked.is_ignored[:, order],
         boxes=None if boxes is None else _boxes_at(boxes, images, number, index),
     )
 
