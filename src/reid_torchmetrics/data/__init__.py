@@ -1,7 +1,6 @@
-"""What an evaluation is fed from: samplers, and files of detections."""
+"""Input of evaluations: samplers, and readers of files of detections."""
 
 from .samplers import UnpaddedDistributedSampler
-from .voc_files import VOC_CLASSES, read_voc
-from .yolo_files import read_yolo
+from .text_files import VOC_CLASSES, read_voc, read_yolo
 
 __all__ = ["VOC_CLASSES", "UnpaddedDistributedSampler", "read_voc", "read_yolo"]

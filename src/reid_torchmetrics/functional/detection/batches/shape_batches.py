@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import checks as batch_checks
-from reid_torchmetrics.functional.detection.inputs import ImageShapes, ObjectColumns, ShapeType, TableShapes, to_xywh
+from reid_torchmetrics.functional.detection.inputs import ObjectColumns, ShapeType, TableShapes, to_xywh
 
 from .unsound import Dicts
 
@@ -61,8 +61,8 @@ class ShapeBatch:
     preds: Dicts
     target: Dicts
     """with boxes around the shapes, unless boxes are evaluated themselves"""
-    shapes: dict[str, tuple[list[ImageShapes], list[ImageShapes]]]
-    """of each type: detections and ground truths, image by image"""
+    shapes: dict[str, tuple[list[Any], list[Any]]]
+    """of each type: detections and ground truths, image by image, in the form of `ShapeType.read`"""
     types: Mapping[str, ShapeType]
     box_format: str
     num_invalid: int = 0
@@ -104,18 +104,17 @@ class ShapeBatch:
     def with_boxes(self) -> ShapeBatch:
         """The same with boxes around the shapes of the first type."""
         detections, ground_truths = next(iter(self.shapes.values()))
-        keeps_boxes = next(iter(self.types.values())).keeps_boxes
+        kind = next(iter(self.types.values()))
         return replace(
             self,
-            preds=[self._boxed(item, each) for item, each in zip(self.preds, detections, strict=True)],
+            preds=[self._boxed(item, kind.boxes(each)) for item, each in zip(self.preds, detections, strict=True)],
             target=[
-                item if keeps_boxes and "boxes" in item else self._boxed(item, each)
+                item if kind.keeps_boxes and "boxes" in item else self._boxed(item, kind.boxes(each))
                 for item, each in zip(self.target, ground_truths, strict=True)
             ],
         )
 
-    def _boxed(self, item: Mapping[str, Any], shapes: ImageShapes) -> dict[str, Any]:
-        boxes = shapes.boxes()
+    def _boxed(self, item: Mapping[str, Any], boxes: Tensor) -> dict[str, Any]:
         boxes = torch.cat(_FORMATS[self.box_format](boxes[:, :2], boxes[:, 2:]), 1)
         labels = item["labels"]
         return {**item, "boxes": boxes.to(labels.device) if isinstance(labels, Tensor) else boxes}
@@ -148,14 +147,14 @@ class ShapeBatch:
                 kind.areas_in_ranges(*each) for each in zip(ground_truths, areas.split(sizes), counts, strict=True)
             ]
             added[f"{name}_overlaps"] = overlaps.nan_to_num_(0.0) if self.num_invalid else overlaps
-            added[f"{name}_detection_areas"] = torch.cat([each.areas().to(device) for each in detections])
+            added[f"{name}_detection_areas"] = torch.cat([kind.areas(each).to(device) for each in detections])
             added[f"{name}_ground_truth_areas"] = torch.cat(ranged)
             added["ground_truth_areas"] = areas
         return added
 
 
-def _overlaps_by(kind: ShapeType) -> Callable[[tuple[ImageShapes, ImageShapes, ObjectColumns]], Tensor]:
-    def overlaps(image: tuple[ImageShapes, ImageShapes, ObjectColumns]) -> Tensor:
+def _overlaps_by(kind: ShapeType) -> Callable[[tuple[Any, Any, ObjectColumns]], Tensor]:
+    def overlaps(image: tuple[Any, Any, ObjectColumns]) -> Tensor:
         detections, ground_truths, columns = image
         if len(detections) and len(ground_truths):
             return kind.overlaps(detections, ground_truths, columns)
@@ -170,15 +169,15 @@ def _num_invalid(items: Dicts, kind: ShapeType) -> int:
     return int((~torch.cat(sound)).sum()) if sound else 0
 
 
-def _read(argument: str, items: Dicts, kind: ShapeType, *, any_values: bool = False) -> list[ImageShapes]:
-    def read(numbered: tuple[int, Mapping[str, Any]]) -> ImageShapes:
+def _read(argument: str, items: Dicts, kind: ShapeType, *, any_values: bool = False) -> list[Any]:
+    def read(numbered: tuple[int, Mapping[str, Any]]) -> Any:
         position, item = numbered
         for key in (kind.key, "labels"):
             # Before anything computes with them.
             if isinstance(item[key], Tensor):
                 batch_checks.check_held(f"{argument}[{position}]['{key}']", item[key])
         name = f"{argument}[{position}]['{kind.key}']"
-        shapes: ImageShapes = kind.read(name, item[kind.key], is_true=argument == "target", any_values=any_values)
+        shapes = kind.read(name, item[kind.key], is_true=argument == "target", any_values=any_values)
         labels = item["labels"]
         if isinstance(labels, Tensor) and labels.numel() != len(shapes):
             raise ValueError(f"`{name}` must have one for each of {labels.numel()} labels; got {len(shapes)}.")

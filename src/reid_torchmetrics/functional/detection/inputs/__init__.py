@@ -38,5 +38,5 @@ from .ordering import (
 from .rotated_boxes import rotated_iou
 from .run_lengths import RunLengths
 from .shape_types import checked_iou_type, defaults_of, shape_types
-from .shapes import BoxShapes, ImageShapes, ObjectColumns, Shapes, ShapeType, TableShapes
+from .shapes import BoxShapes, ObjectColumns, Shapes, ShapeType, TableShapes
 from .suppression import non_maximum_suppression

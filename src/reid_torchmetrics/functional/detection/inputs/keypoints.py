@@ -14,7 +14,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 
 from .boxes import box_areas, check_areas, check_boxes, check_finite
-from .shapes import ImageShapes, ObjectColumns, ShapeType
+from .shapes import ObjectColumns, ShapeType
 
 COCO_SIGMAS = (
     *(0.026, 0.025, 0.025, 0.035, 0.035, 0.079, 0.079, 0.072, 0.072),
@@ -130,27 +130,6 @@ def checked_keypoints(
     return keypoints.double()
 
 
-@dataclass(frozen=True)
-class ImageKeypoints:
-    """Keypoints of an image, [objects, keypoints, 2 or 3], float64."""
-
-    points: Tensor
-    is_labeled: Tensor | None
-    """of ground truths, else None"""
-
-    def __len__(self) -> int:
-        """Number of objects."""
-        return len(self.points)
-
-    def boxes(self) -> Tensor:
-        """See `ImageShapes`."""
-        return keypoint_boxes(self.points[:, :, :2], self.is_labeled)
-
-    def areas(self) -> Tensor:
-        """See `ImageShapes`: areas of the boxes."""
-        return box_areas(self.boxes())
-
-
 @final
 @dataclass(frozen=True)
 class KeypointType(ShapeType):
@@ -161,27 +140,33 @@ class KeypointType(ShapeType):
     count_key: ClassVar[str | None] = "num_keypoints"
     sigmas: tuple[float, ...]
 
-    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> ImageKeypoints:
-        """See `ShapeType`."""
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Tensor:
+        """See `ShapeType`: [objects, keypoints, 3] of ground truths, and 2 numbers of detections."""
         widths = (3,) if is_true else (2, 3)
         points = checked_keypoints(name, value, len(self.sigmas), widths, any_values=any_values)
-        return ImageKeypoints(points, points[:, :, 2] > 0 if is_true else None)
+        return points if is_true else points[:, :, :2]
 
     def are_sound(self, value: Tensor) -> Tensor:
         """See `ShapeType`: whether all numbers are finite."""
         return value.flatten(1).isfinite().all(1) if value.ndim > 1 else super().are_sound(value)
 
-    def default_areas(self, ground_truths: ImageShapes, boxes: Tensor) -> Tensor:
+    def boxes(self, shapes: Tensor) -> Tensor:
+        """See `ShapeType`: around the labeled keypoints of ground truths."""
+        return keypoint_boxes(shapes[:, :, :2], shapes[:, :, 2] > 0 if shapes.shape[2] > 2 else None)
+
+    def areas(self, shapes: Tensor) -> Tensor:
+        """See `ShapeType`: areas of the boxes."""
+        return box_areas(self.boxes(shapes))
+
+    def default_areas(self, ground_truths: Tensor, boxes: Tensor) -> Tensor:
         """See `ShapeType`: areas of the boxes."""
         return box_areas(boxes)
 
-    def overlaps(self, detections: ImageKeypoints, ground_truths: ImageKeypoints, columns: ObjectColumns) -> Tensor:
+    def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`: COCO treats crowds like any other object here."""
-        return similarity(detections.points, ground_truths.points, columns.areas, columns.boxes.double(), self.sigmas)
+        return similarity(detections, ground_truths, columns.areas, columns.boxes.double(), self.sigmas)
 
-    def areas_in_ranges(self, ground_truths: ImageKeypoints, areas: Tensor, counts: Tensor | None) -> Tensor:
+    def areas_in_ranges(self, ground_truths: Tensor, areas: Tensor, counts: Tensor | None) -> Tensor:
         """See `ShapeType`: an object without a labeled keypoint does not count, unless `num_keypoints` is given."""
-        if counts is not None:
-            return areas.masked_fill(counts.view(-1) == 0, -1)
-        labeled = ground_truths.is_labeled
-        return areas if labeled is None else areas.masked_fill(~labeled.any(1), -1)
+        is_counted = (ground_truths[:, :, 2] > 0).any(1) if counts is None else counts.view(-1) != 0
+        return areas.masked_fill(~is_counted, -1)

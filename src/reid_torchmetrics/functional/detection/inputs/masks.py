@@ -165,6 +165,14 @@ class MaskType(ShapeType):
             value = value.bool() if value.ndim == 3 else value.new_zeros((0, 0, 0), dtype=torch.bool)
         return checked_masks(name, value)
 
+    def boxes(self, shapes: CountedMasks) -> Tensor:
+        """See `ShapeType`."""
+        return shapes.boxes()
+
+    def areas(self, shapes: CountedMasks) -> Tensor:
+        """See `ShapeType`."""
+        return shapes.areas()
+
     def overlaps(self, detections: CountedMasks, ground_truths: CountedMasks, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`."""
         return counted_iou(detections, ground_truths, columns.is_crowd)

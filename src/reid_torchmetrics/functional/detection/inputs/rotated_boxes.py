@@ -118,25 +118,6 @@ def checked_rotated_boxes(argument: str, boxes: Any, *, any_values: bool = False
     return checked
 
 
-@dataclass(frozen=True)
-class ImageRotatedBoxes:
-    """Rotated boxes of an image, [boxes, 5], float64."""
-
-    values: Tensor
-
-    def __len__(self) -> int:
-        """Number of boxes."""
-        return len(self.values)
-
-    def boxes(self) -> Tensor:
-        """See `ImageShapes`."""
-        return keypoint_boxes(rotated_corners(self.values))
-
-    def areas(self) -> Tensor:
-        """See `ImageShapes`."""
-        return rotated_areas(self.values)
-
-
 @final
 @dataclass(frozen=True)
 class RotatedType(ShapeType):
@@ -144,9 +125,9 @@ class RotatedType(ShapeType):
 
     key: ClassVar[str] = "rotated_boxes"
 
-    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> ImageRotatedBoxes:
+    def read(self, name: str, value: Any, *, is_true: bool, any_values: bool = False) -> Tensor:
         """See `ShapeType`."""
-        return ImageRotatedBoxes(checked_rotated_boxes(name, value, any_values=any_values))
+        return checked_rotated_boxes(name, value, any_values=any_values)
 
     def are_sound(self, value: Tensor) -> Tensor:
         """See `ShapeType`: whether all numbers are finite, and sizes at least 0."""
@@ -154,8 +135,14 @@ class RotatedType(ShapeType):
             return super().are_sound(value)
         return value.isfinite().all(1) & (value[:, 2:4] >= 0).all(1)
 
-    def overlaps(
-        self, detections: ImageRotatedBoxes, ground_truths: ImageRotatedBoxes, columns: ObjectColumns
-    ) -> Tensor:
+    def boxes(self, shapes: Tensor) -> Tensor:
         """See `ShapeType`."""
-        return pairwise_rotated_iou(detections.values, ground_truths.values, columns.is_crowd)
+        return keypoint_boxes(rotated_corners(shapes))
+
+    def areas(self, shapes: Tensor) -> Tensor:
+        """See `ShapeType`."""
+        return rotated_areas(shapes)
+
+    def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:
+        """See `ShapeType`."""
+        return pairwise_rotated_iou(detections, ground_truths, columns.is_crowd)

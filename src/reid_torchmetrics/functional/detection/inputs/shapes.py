@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, final, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, TypeVar, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -249,20 +249,6 @@ class TableShapes(Shapes):
         return self.table.index_select(0, self.places.index_select(0, row).add_(column)).double()
 
 
-@runtime_checkable
-class ImageShapes(Protocol):
-    """The detections or the ground truths of one image, in a form for computing overlaps."""
-
-    def __len__(self) -> int:
-        """Number of shapes."""
-
-    def boxes(self) -> Tensor:
-        """Bounding boxes [x, y, width, height], float64."""
-
-    def areas(self) -> Tensor:
-        """Areas, float64."""
-
-
 class ObjectColumns(NamedTuple):
     """Boxes, areas and crowds of the ground truths of an image, beside their shapes."""
 
@@ -274,7 +260,10 @@ class ObjectColumns(NamedTuple):
 
 
 class ShapeType(ABC):
-    """A kind of shape: `update` computes overlaps and areas, and drops the shapes."""
+    """A kind of shape: `update` computes overlaps and areas, and drops the shapes.
+
+    The shapes of an image, its detections or its ground truths, may have any form with a length.
+    """
 
     key: ClassVar[str]
     keeps_boxes: ClassVar[bool] = False
@@ -296,12 +285,20 @@ class ShapeType(ABC):
         return torch.ones(len(value), dtype=torch.bool, device=value.device)
 
     @abstractmethod
+    def boxes(self, shapes: Any) -> Tensor:
+        """Bounding boxes [x, y, width, height], float64."""
+
+    @abstractmethod
+    def areas(self, shapes: Any) -> Tensor:
+        """Areas, float64."""
+
+    @abstractmethod
     def overlaps(self, detections: Any, ground_truths: Any, columns: ObjectColumns) -> Tensor:
         """Overlap of every detection with every ground truth of the image, float64; NaN means 0."""
 
-    def default_areas(self, ground_truths: ImageShapes, boxes: Tensor) -> Tensor:
+    def default_areas(self, ground_truths: Any, boxes: Tensor) -> Tensor:
         """Areas of ground truths that were given none; `boxes` are of the batch."""
-        return ground_truths.areas()
+        return self.areas(ground_truths)
 
     def areas_in_ranges(self, ground_truths: Any, areas: Tensor, counts: Tensor | None) -> Tensor:
         """Areas for the area ranges; -1 for a ground truth that counts in none, see `count_key`."""
