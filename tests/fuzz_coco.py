@@ -27,7 +27,7 @@ def largest_difference(problem: Problem, theirs: PeerEvaluation) -> float:
     if problem.taken() != theirs.taken:
         return float("inf")
     ours = problem.evaluated()
-    differences = [np.abs(getattr(ours, name).numpy() - getattr(theirs, name)).max(initial=0) for name in ARRAYS]
+    differences = [np.abs(getattr(ours.coco, name).numpy() - getattr(theirs, name)).max(initial=0) for name in ARRAYS]
     if theirs.stats is not None:
         numbers = ours.summary()
         differences += [abs(float(numbers[name]) - value) for name, value in theirs.stats.items()]

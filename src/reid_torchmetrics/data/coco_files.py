@@ -14,7 +14,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import Images, NumberedImages
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
 
-Rows = dict[int | str, list[Mapping[str, Any]]]
+RowsByImage = dict[int | str, list[Mapping[str, Any]]]
 
 _LEAST_AREA = torch.finfo(torch.float32).tiny
 """replaces an area of 0 in a file, because 0 means none in dicts: it has the same area ranges and overlaps"""
@@ -81,11 +81,11 @@ def read(
     results = json.loads(Path(results_path).read_text(encoding="utf-8"))
     data_set = json.loads(Path(data_set_path).read_text(encoding="utf-8"))
     images: dict[int | str, Mapping[str, Any]] = {image["id"]: image for image in data_set["images"]}
-    detections: Rows = {image: [] for image in images}
-    ground_truths: Rows = {image: [] for image in images}
+    detections: RowsByImage = {image: [] for image in images}
+    ground_truths: RowsByImage = {image: [] for image in images}
     _checks.one_of("iou_type", iou_type[0], ("bbox", *SHAPE_READERS))
     has_boxes = "bbox" in iou_type, "segm" not in iou_type or "bbox" in iou_type
-    # Rows by image, each checked.
+    # RowsByImage by image, each checked.
     sides = (results, detections, results_path), (data_set["annotations"], ground_truths, data_set_path)
     for (rows, by_image, path), has_box in zip(sides, has_boxes, strict=True):
         for row in rows:

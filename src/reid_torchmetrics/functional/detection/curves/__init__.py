@@ -1,6 +1,14 @@
 """From matches to curves of precision and recall, average precision and operating points."""
 
 from .average_precision import AP_RULES, Rule, area_under, average_precision, recalls_on, trapezoids
+from .detection_curves import (
+    DetectionCurve,
+    RankedDetections,
+    TruePositiveFlags,
+    compute_ap,
+    curves_from_flags,
+    ranked_detections,
+)
 from .image_errors import ImageErrors, image_errors
 from .operating_points import (
     ConfidenceCurve,
@@ -13,11 +21,3 @@ from .operating_points import (
     precision_recall_curve,
 )
 from .precision_recall import Curves, curves_from_matches, precision_at_recall
-from .ranked_detections import (
-    DetectionCurve,
-    RankedDetections,
-    TruePositiveFlags,
-    compute_ap,
-    curves_from_flags,
-    ranked_detections,
-)

@@ -87,6 +87,7 @@ class ConfusionMatrix:
             ValueError: `n` is below 1.
         """
         _checks.positive_int("n", n)
+        # Off the diagonal, without background; nonzero cells are by label, and the stable sort keeps that.
         confused = self.counts[:-1, :-1].clone().fill_diagonal_(0)
         row, column = confused.nonzero(as_tuple=True)
         listed = torch.stack([self.classes[row], self.classes[column], confused[row, column]], 1)
@@ -194,6 +195,7 @@ def _is_used(
                 f"`confidence` must be a number or have shape [{len(classes)}], one for each class;"
                 f" got {list(confidence.shape)}."
             )
+        # In the dtype of the scores, so that a float32 score of 0.7 reaches 0.7.
         least = confidence.to(objects.scores)[place_of_labels(objects.labels, classes).long()]
     else:
         _checks.number("confidence", confidence)
@@ -233,9 +235,11 @@ def _order(objects: ObjectPairs, places: Tensor, rule: ConfusionRule) -> Int[Ten
     # Among equal overlaps the place of the ground truth decides, or its label and then its place.
     keys = [ground_truth] + ([objects.true_labels[ground_truth]] if rule.by_class else [])
     keys = [-key for key in keys] if rule.takes_last else keys
+    # Then the overlap.
     keys.append(-objects.iou[places])
     if rule.has_ignored:  # they come after all that count, whatever their overlap
         keys.append(objects.is_ignored[ground_truth].to(torch.int8))
+    # First of all the detection with the highest score, or pairs of one class.
     if rule.by_score:
         keys.append(_rank_by_score(objects, by_class=rule.by_class)[detection])
     else:

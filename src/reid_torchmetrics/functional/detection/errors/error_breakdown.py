@@ -95,6 +95,7 @@ def error_breakdown(
     def mean(repairs: _Repairs) -> float:
         return detections.mean_precision(repairs, rule)
 
+    # Each kind is repaired alone: gains do not add up.
     base = mean(detections.repaired(_NONE))
     gains = {name: mean(detections.repaired(kind)) - base for kind, name in enumerate([*ERROR_KINDS][:-1])}
     gains["miss"] = mean(detections.without(detections.is_missed)) - base
@@ -194,6 +195,7 @@ class _DetectionErrors:
         has_any = self.num_positives > 0
         if not bool(has_any.any()):
             return float("nan")
+        # Repairs change classes, so detections are ordered anew.
         kept = repairs.is_kept.nonzero()[:, 0]
         order, class_index = order_by_class_and_score(repairs.class_index[kept].int(), self.scores[kept])
         is_right = repairs.is_right[kept[order]]
@@ -210,6 +212,7 @@ def _largest(
     places = is_selected.nonzero()[:, 0]
     detection, ground_truth, iou = objects.detection[places], objects.ground_truth[places], objects.iou[places]
     largest = iou.new_zeros(len(objects.labels)).scatter_reduce_(0, detection, iou, "amax")
+    # Of equal overlaps the last ground truth, as in COCO's matching.
     is_largest = iou == largest[detection]
     target = detection.new_zeros(len(objects.labels))
     return largest, target.scatter_reduce_(0, detection[is_largest], ground_truth[is_largest], "amax")

@@ -84,6 +84,7 @@ class ObjectPairs:
         order, place = _order_of(self.images)
         true_order, true_place = _order_of(self.true_images)
         detection, ground_truth = place.index_select(0, self.detection), true_place.index_select(0, self.ground_truth)
+        # Pairs follow their rows, and are sorted by one key for both ends.
         pair_order = (ground_truth * max(1, len(place)) + detection).argsort()
         renumbered = replace(self, detection=detection, ground_truth=ground_truth)
         orders = {"detections": order, "ground_truths": true_order, "pairs": pair_order}
@@ -129,6 +130,7 @@ def pair_objects(
     # With one label for all, pairs are found across classes.
     of_one_class = detections.of_one_class(), ground_truths.of_one_class()
     pairs = find_pairs(*of_one_class, at_least=at_least, max_bytes=max_bytes)
+    # Crowds, ground truths outside the range and difficult ones are ignored.
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
     crowds = ground_truths.is_crowd
     is_crowd = torch.zeros_like(areas, dtype=torch.bool) if crowds is None else crowds
