@@ -29,12 +29,11 @@ from reid_torchmetrics.functional.retrieval import (
     average_precision,
     find_relevance,
     mean_over_queries,
-    nearest,
     rank_positives,
     score_embeddings,
 )
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, expect_draws, sample_draws
-from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 from reid_torchmetrics.functional.retrieval.reranking import rerank_k_reciprocal
 from reid_torchmetrics.functional.retrieval.verification import verify
 

@@ -13,7 +13,6 @@ from reid_torchmetrics.functional.retrieval import (
     PROTOCOLS,
     PositiveRanks,
     Protocol,
-    TiedGroups,
     average_precision,
     cmc_at,
     cmc_curve,
@@ -26,6 +25,7 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives_from_scores,
     score_embeddings,
 )
+from reid_torchmetrics.functional.retrieval.ranking import TiedGroups
 
 pytestmark = pytest.mark.usefixtures("unannotated")
 

@@ -15,9 +15,9 @@ from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
     evaluate,
     find_relevance,
-    sample_draws,
     score_embeddings,
 )
+from reid_torchmetrics.functional.retrieval.draws import sample_draws
 
 # %%
 # One draw, by hand

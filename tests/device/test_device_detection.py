@@ -16,16 +16,17 @@ from reid_torchmetrics.functional.detection import (
     Detections,
     GroundTruths,
     RunLengths,
-    Sides,
-    box_areas,
     compute_ap,
+    evaluators,
     mask_iou,
+    matching,
     non_maximum_suppression,
     object_keypoint_similarity,
     pairwise_iou,
     rotated_iou,
-    to_xywh,
 )
+from reid_torchmetrics.functional.detection import curves as curve_room
+from reid_torchmetrics.functional.detection.inputs import Sides, box_areas, to_xywh
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.mask_samples import mask_images
@@ -162,7 +163,7 @@ def test_matches_are_those_of_the_cpu(device, max_bytes):
             max_bytes=max_bytes,
         )
         boxes, others = packed(where)
-        return [found, detection.merge_matches([found]), detection.find_pairs(boxes, others, at_least=0.5)]
+        return [found, matching.merge_matches([found]), matching.find_pairs(boxes, others, at_least=0.5)]
 
     assert_as_on_the_cpu(device, matches)
 
@@ -171,9 +172,9 @@ def test_matches_are_those_of_the_cpu(device, max_bytes):
 def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
     def averages(where):
         matches = detection.match_images(*packed(where))
-        curves = detection.curves_from_matches(matches)
+        curves = curve_room.curves_from_matches(matches)
         area = detection.average_precision(curves, rule=rule)
-        return [curves, area, detection.average_matches(matches, GRID, rule=rule)]
+        return [curves, area, evaluators.average_matches(matches, GRID, rule=rule)]
 
     assert_as_on_the_cpu(device, averages)
 
@@ -184,7 +185,7 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
         num_positives = torch.ones(12, dtype=torch.int64, device=where)
         confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=where)
         errors = detection.image_errors(matches, num_positives, confidence)
-        return [detection.coco_evaluate(*packed(where)), detection.evaluate_matches(matches, GRID), errors]
+        return [detection.coco_evaluate(*packed(where)), evaluators.evaluate_matches(matches, GRID), errors]
 
     assert_as_on_the_cpu(device, results)
 
@@ -212,7 +213,7 @@ def test_operating_points_are_those_of_the_cpu(device, deterministic):
 @pytest.mark.parametrize("rule", CONFUSION_RULES)
 def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
     def confusion(where):
-        objects = detection.merge_object_pairs([detection.pair_objects(*packed(where))])
+        objects = error_room.merge_object_pairs([error_room.pair_objects(*packed(where))])
         confidence = torch.full((len(objects.classes),), 0.4, dtype=torch.float64, device=where)
         by_class = detection.confusion_matrix(objects, confidence, rule=rule)
         return [objects, by_class, by_class.normalized, detection.confusion_matrix(objects, 0.5, rule=rule)]
@@ -223,7 +224,7 @@ def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
 @pytest.mark.parametrize("rule", AP_RULES)
 def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
     assert_as_on_the_cpu(
-        device, lambda where: detection.error_breakdown(detection.pair_objects(*packed(where)), rule=rule)
+        device, lambda where: detection.error_breakdown(error_room.pair_objects(*packed(where)), rule=rule)
     )
 
 
@@ -236,7 +237,7 @@ def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
 def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     def results(where):
         found, true = packed(where)
-        is_right = detection.greedy_true_positives(found, true, iou_thresholds=(0.5, 0.75))
+        is_right = evaluators.greedy_true_positives(found, true, iou_thresholds=(0.5, 0.75))
         return [
             is_right,
             detection.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule),
@@ -255,7 +256,7 @@ def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
         curve = ranked.of_class(2)
         about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls()]
         return [
-            *(vars(matches), detection.true_positives(matches), vars(ranked), about, curve.average_precision("coco")),
+            *(vars(matches), evaluators.true_positives(matches), vars(ranked), about, curve.average_precision("coco")),
             *(detection.voc_results(matches).mean, detection.yolo_results(matches).f1),
             *detection.yolo_results(matches, confidence=None)[1:4],
         ]

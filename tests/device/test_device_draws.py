@@ -10,11 +10,11 @@ from reid_torchmetrics.functional.retrieval import (
     find_relevance,
     fnmr_at_fmr,
     given_scores,
-    sample_draws,
     score_embeddings,
     score_histogram,
     verify,
 )
+from reid_torchmetrics.functional.retrieval.draws import sample_draws
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
 DRAWS = [GalleryDraw(1), GalleryDraw(2, "identity_and_camera"), GalleryDraw(None)]

@@ -14,15 +14,9 @@ from reid_torchmetrics.functional.detection import (
     GroundTruths,
     coco_evaluate,
     error_breakdown,
-    pair_objects,
 )
-from reid_torchmetrics.functional.retrieval import (
-    evaluate,
-    find_relevance,
-    score_embeddings,
-    score_histogram,
-    verify,
-)
+from reid_torchmetrics.functional.detection.errors import pair_objects
+from reid_torchmetrics.functional.retrieval import evaluate, find_relevance, score_embeddings, score_histogram, verify
 from reid_torchmetrics.plot import (
     plot_camera_pairs,
     plot_cmc,

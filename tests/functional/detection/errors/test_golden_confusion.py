@@ -14,9 +14,9 @@ from reid_torchmetrics.functional.detection import (
     at_confidence,
     confusion_matrix,
     match_images,
-    pair_objects,
-    to_xywh,
 )
+from reid_torchmetrics.functional.detection.errors import pair_objects
+from reid_torchmetrics.functional.detection.inputs import to_xywh
 
 CASES = json.loads((Path(__file__).parents[3] / "golden" / "confusion.json").read_text(encoding="utf-8"))
 SCORES = torch.from_numpy(np.linspace(0, 1, 1000))

@@ -16,7 +16,6 @@ from reid_torchmetrics.functional.retrieval import (
     AP_RULES,
     PRECISION_DIVISORS,
     PositiveRanks,
-    TiedGroups,
     average_precision,
     average_precision_at_r,
     cmc_at,
@@ -33,7 +32,7 @@ from reid_torchmetrics.functional.retrieval import (
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.ranking import positive_ranks
+from reid_torchmetrics.functional.retrieval.ranking import TiedGroups, positive_ranks
 from tests.strategies import ALL_TIES, problems
 
 FRUIT = [1, 0, 1, 0, 0, 1]

@@ -6,17 +6,16 @@ import torch
 from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
     bootstrap_interval,
-    count_ranks,
     expect_draws,
     find_relevance,
     fnmr_at_fmr,
     given_scores,
     mean_over_queries,
-    nearest,
-    sample_draws,
     score_embeddings,
     verify,
 )
+from reid_torchmetrics.functional.retrieval.draws import sample_draws
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 
 QUERY, GALLERY = torch.randn(4, 3), torch.randn(12, 3)
 LABELS = torch.arange(4), torch.arange(12) % 5
