@@ -113,7 +113,7 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
     # Which samples of this process count: of those that share `index`, the first of the lowest process.
     counted = count_samples(world, held)
     query, gallery, non_finite = counted.query, counted.gallery, counted.non_finite
-    if world.size > 1 and options.needs_all_samples and not non_finite.found:
+    if world.size > 1 and options.needs_all_samples and not non_finite.num_bad:
         # Every process gets all samples, and goes on by itself.
         together = gather_samples(world, held, query, gallery)
         return _share(together, options, ALONE, max_bytes=max_bytes, in_order=in_order)
@@ -121,7 +121,7 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
     gallery = samples.in_order(gallery) if in_order else gallery
     queries = share_queries(world, held, query, gallery, counted.num_queries)
     num_gallery = sum(counted.num_gallery)
-    if non_finite.found:
+    if non_finite.num_bad:
         return _Shared(queries, num_gallery, world, None, non_finite.reason())
 
     def build() -> RetrievalProblem:
