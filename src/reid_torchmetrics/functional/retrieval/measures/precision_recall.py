@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, check_ranks, unchecked_ranks
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, block_of, check_ranks
 
 from .average_precision import MAX_INTERPOLATED, interpolated_precision
 from .means import mean_of_total
@@ -62,6 +62,4 @@ def mean_precision_recall_curve(
 
 def _only(ranks: PositiveRanks, query: int) -> PositiveRanks:
     stop = int(ranks.num_positives[: query + 1].sum())
-    own, positives = slice(query, query + 1), slice(stop - int(ranks.num_positives[query]), stop)
-    tied = None if ranks.tied is None else ranks.tied.of(positives)
-    return unchecked_ranks(ranks.rank[positives], ranks.num_positives[own], ranks.num_candidates[own], tied)
+    return block_of(ranks, slice(query, query + 1), slice(stop - int(ranks.num_positives[query]), stop))

@@ -1,8 +1,8 @@
 """Rank the positives of every query, by counting.
 
 The rank of a positive is one plus the candidates before it, and a candidate is before it if it scores higher: no
-gallery is sorted with its indices. The positives are known from the labels; a tile of scores is filled, their scores
-are read, they and the junk are taken out, and the negatives above each positive are counted.
+gallery is sorted with its indices. The positives are known from the labels: a tile of scores is filled, the scores of
+the positives are read, positives and junk are taken out, and the negatives above each positive are counted.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def rank_positives(
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
             "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
         junk_identities: gallery items of these identities are dropped for every query.
-        ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
+        ties: what goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
             item that comes first in the gallery; "grouped" gives all of them the last of their ranks (scikit-learn's
             average precision), and under "expected" measures are means over all orders of equal scores. Evaluators
             that sort leave this to their sorting routine.
@@ -109,8 +109,8 @@ def rank_positives_from_scores(
 ) -> PositiveRanks:
     """Rank every query's positives by given scores, higher is closer; a distance matrix enters as `-distances`.
 
-    Minus infinity and infinity are ordinary scores. `scores` is not written to. The other arguments, what is returned
-    and what is raised are those of `rank_positives`.
+    Minus infinity and infinity are ordinary scores. `scores` is not written to. The other arguments, the result
+    and the errors are as in `rank_positives`.
     """
     _checks.floating_matrix("scores", scores, "G")
     _check_lengths(len(scores), scores.shape[1], query_identities, gallery_identities)
@@ -164,7 +164,7 @@ def ranks_of_entries(
     *,
     ties: TiePolicy,
 ) -> PositiveRanks:
-    """Name what was found for every positive, which lies as `tiles.positive_entries` puts it."""
+    """Name the entries of every positive, in the order of `tiles.positive_entries`."""
     tied = TiedGroups(ties.name, *entries[1:]) if ties.groups else None
     return unchecked_ranks(entries[0], num_positives, num_candidates, tied)
 

@@ -1,4 +1,4 @@
-"""Walk a retrieval problem in tiles of bounded memory and rank the positives of each.
+"""Walk a retrieval problem in tiles of bounded memory, and rank the positives of each tile.
 
 A tile is a range of queries with their scores against the whole gallery. Where not even a few queries fit, the gallery
 is cut into panels and every score is computed twice: once to read the positives, once to count the negatives.
@@ -31,11 +31,21 @@ from .tie_policies import Negatives, Positives, TiePolicy, best_first
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 
 
+class GalleryPart(NamedTuple):
+    """All queries against one process's part of the gallery, and their tie policy."""
+
+    scores: Scores
+    relevance: Relevance
+    ties: TiePolicy
+    places: Int[Tensor, " kept"] | None
+    """places of the kept items in the whole gallery, ascending; None where they do not matter"""
+
+
 class TileRanks(NamedTuple):
-    """What `PositiveRanks` holds, for the queries of one tile."""
+    """The fields of `PositiveRanks` for the queries of one tile."""
 
     entries: Int[Tensor, "num_entries positives"]
-    """for every positive its rank, and under tie policies with `groups` what `TiedGroups` holds"""
+    """the rank of every positive, and under tie policies with `groups` the fields of `TiedGroups`"""
     num_positives: Int[Tensor, " queries"]
     num_candidates: Int[Tensor, " queries"]
 
@@ -59,7 +69,7 @@ class Tiles:
         """Choose the width of the panels, and reserve the scores of one panel.
 
         `num_rows` is the number of queries a tile, `queries_per_tile` unless given, and `longest_run` the largest
-        number of gallery items that share a query's identity, in all parts of the gallery.
+        number of gallery items with a query's identity, in all parts of the gallery.
         """
         self._scores = scores
         self._relevance = relevance
@@ -80,8 +90,8 @@ class Tiles:
         if bool(num_positives.any()):
             positives = best_first(self.read(rows, tile), tile.columns, tile.positive, ties=self._ties)
             counts = self.count(rows, tile, positives)
-            taken = places_of_positives(num_positives, counts.shape[2])
-            entries = positive_entries(positives, counts.flatten(1)[:, taken], num_positives, taken)
+            cells = cells_of_positives(num_positives, counts.shape[2])
+            entries = positive_entries(positives, counts.flatten(1)[:, cells], num_positives, cells)
         return TileRanks(entries, num_positives, tile.num_candidates)
 
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
@@ -97,7 +107,7 @@ class Tiles:
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:
         """Count the negatives before each positive; right after `read` of the same queries.
 
-        Under tie policies with `groups` those with the positive's score go first, and are a second count.
+        Under tie policies with `groups` negatives with the positive's score go first, and are a second count.
         """
         shape = (self._ties.num_counts, *positives.scores.shape)
         counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
@@ -111,7 +121,7 @@ class Tiles:
             yield panel, self._negatives(rows, tile, panel)
 
     def removed(self, rows: slice, tile: TileRelevance, panel: Panel) -> Bool[Tensor, "queries columns"]:
-        """What is taken out of a panel: all but the negatives, and what the panel before has."""
+        """Mark what is taken out of a panel: all but the negatives, and the columns of the panel before."""
         removed = self._relevance.dropped(rows, panel.columns)
         if removed is None:
             shape = (len(tile.columns), panel.columns.stop - panel.columns.start)
@@ -121,7 +131,7 @@ class Tiles:
         return removed
 
     def _negatives(self, rows: slice, tile: TileRelevance, panel: Panel) -> Negatives:
-        """Take all but the negatives out of a panel, and what the panel before has counted."""
+        """Take all but the negatives out of a panel, and the columns that the panel before has counted."""
         by_place, argument, columns = self._ties.by_place is not None, self._scores.argument, panel.columns
         # With one panel `read` has left its scores in the buffer.
         is_filled = len(self._walk.panels) == 1
@@ -136,7 +146,7 @@ class Tiles:
 
 
 def _own_run(tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], Int[Tensor, " queries"]]:
-    """Where a panel holds what is listed for its queries, as places in the flat panel, and how often for each query."""
+    """Cells of the flat panel with an item that is listed for the query, and their number for each query."""
     inside, local = _locate(tile.columns, columns)
     inside &= tile.listed
     row_start = torch.arange(len(local), device=local.device)[:, None] * (columns.stop - columns.start)
@@ -144,12 +154,12 @@ def _own_run(tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], 
 
 
 def queries_per_tile(scores: Scores, longest_run: int, *, ties: TiePolicy) -> int:
-    """Queries whose scores and positives fit `scores.max_bytes`, with up to `longest_run` positives each."""
+    """Number of queries that fit `scores.max_bytes` with their scores and up to `longest_run` positives each."""
     return _cut(scores, longest_run, ties)[0]
 
 
-def places_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
-    """Where rows of a width, with the positives first, hold one, as places in the flat rows."""
+def cells_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
+    """Cells of the positives in flat rows of a width, where the positives of a row come first."""
     is_positive = torch.arange(width, device=num_positives.device) < num_positives[:, None]
     return is_positive.view(-1).nonzero()[:, 0]
 
@@ -158,15 +168,15 @@ def positive_entries(
     positives: Positives,
     counts: Int[Tensor, "counts positives"],
     num_positives: Int[Tensor, " queries"],
-    taken: Int[Tensor, " positives"],
+    cells: Int[Tensor, " positives"],
 ) -> Int[Tensor, "num_entries positives"]:
     """The rank of every positive, and under tie policies with `groups` its group, from the counts of negatives.
 
-    `taken` are the `places_of_positives`.
+    `cells` are the `cells_of_positives`.
     """
     # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
     width = positives.scores.shape[1]
-    rank = counts[0] + (taken % width + 1)
+    rank = counts[0] + (cells % width + 1)
     if len(counts) == 1:
         return rank[None]
     # The group of a positive: from the first to the last positive of the row with its score.
@@ -174,7 +184,7 @@ def positive_entries(
     better = torch.searchsorted(rising, rising)
     # Padding ties with a positive that scores minus infinity.
     last = torch.minimum(torch.searchsorted(rising, rising, right=True), num_positives[:, None])
-    return torch.stack([rank, better.view(-1)[taken], (last - better).view(-1)[taken], counts[1]])
+    return torch.stack([rank, better.view(-1)[cells], (last - better).view(-1)[cells], counts[1]])
 
 
 def _cut(scores: Scores, longest_run: int, ties: TiePolicy) -> tuple[int, int]:
@@ -185,6 +195,6 @@ def _cut(scores: Scores, longest_run: int, ties: TiePolicy) -> tuple[int, int]:
 
 
 def _locate(listed: Tensor, columns: slice) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:
-    """Which listed items lie in a panel, and in which of its columns; what lies outside gets some column inside."""
+    """Mark the listed items inside a panel, and give their columns there; an item outside gets any column."""
     inside = (listed >= columns.start) & (listed < columns.stop)
     return inside, (listed - columns.start).clamp_(0, columns.stop - columns.start - 1)

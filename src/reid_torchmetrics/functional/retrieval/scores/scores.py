@@ -15,7 +15,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.world import ALONE, DTYPES, World, differing
+from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
 from .products import BLOCK, full_precision
 from .rows import WALK_BYTES, Rows, check_pair, promoted
@@ -304,23 +304,9 @@ def score_rows(
         return EmbeddingScores(query, gallery, similarity=similarity, max_bytes=max_bytes)
     _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query, gallery))]))
     dtype = promoted([DTYPES[code] for (code,) in codes])
-    sums = _sums_of_all(world, gallery, dtype, similarity)
+    sums = all_reduce_values(world, lambda: gallery_statistics(similarity, gallery, dtype).to(world.device))
     return world.guarded(
-        lambda: EmbeddingScores(query, gallery, similarity=similarity, max_bytes=max_bytes, dtype=dtype, sums=sums)
+        lambda: EmbeddingScores(
+            query, gallery, similarity=similarity, max_bytes=max_bytes, dtype=dtype, sums=sums.to(gallery.device)
+        )
     )
-
-
-def _sums_of_all(
-    world: World, gallery: Rows, dtype: torch.dtype, similarity: str | CustomSimilarity
-) -> Float[Tensor, " sums"]:
-    """What a similarity must know of the galleries of all processes."""
-
-    def look() -> tuple[Tensor, Tensor]:
-        own = gallery_statistics(similarity, gallery, dtype).to(world.device)
-        return own, own.new_empty(len(own) + 1)
-
-    def fill(out: Tensor) -> None:
-        out.copy_(own)
-
-    own, buffer = world.guarded(look)
-    return (world.all_reduce_sum(buffer, fill) if len(own) else own).to(gallery.device)
