@@ -7,8 +7,8 @@ the positives are read, positives and junk are taken out, and the negatives abov
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, Integer
@@ -77,18 +77,9 @@ def rank_positives(
     """
     _checks.embeddings("query", query)  # before the labels, which are compared with its length
     _checks.embeddings("gallery", gallery)
-    _check_lengths(len(query), len(gallery), query_identities, gallery_identities)
-    find = functools.partial(
-        find_relevance,
-        query_identities,
-        gallery_identities,
-        query_cameras,
-        gallery_cameras,
-        same_camera=same_camera,
-        junk_identities=junk_identities,
-        self_index=self_index,
-    )
-    relevance = workers.run(find, query_identities.device)
+    labels = query_identities, gallery_identities, query_cameras, gallery_cameras
+    options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
+    relevance = _find_relevance((len(query), len(gallery)), labels, options)
     scores = score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)
     return count_ranks(scores, relevance, ties=ties)
 
@@ -113,19 +104,18 @@ def rank_positives_from_scores(
     and the errors are as in `rank_positives`.
     """
     _checks.floating_matrix("scores", scores, "G")
-    _check_lengths(len(scores), scores.shape[1], query_identities, gallery_identities)
-    find = functools.partial(
-        find_relevance,
-        query_identities,
-        gallery_identities,
-        query_cameras,
-        gallery_cameras,
-        same_camera=same_camera,
-        junk_identities=junk_identities,
-        self_index=self_index,
-    )
-    relevance = workers.run(find, query_identities.device)
+    labels = query_identities, gallery_identities, query_cameras, gallery_cameras
+    options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
+    relevance = _find_relevance(scores.shape, labels, options)
     return count_ranks(given_scores(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
+
+
+def _find_relevance(
+    sizes: Sequence[int], labels: tuple[Tensor, Tensor, Tensor | None, Tensor | None], options: Any
+) -> Relevance:
+    _checks.integer_labels("query_identities", labels[0], sizes[0])
+    _checks.integer_labels("gallery_identities", labels[1], sizes[1])
+    return workers.run(lambda: find_relevance(*labels, **options), labels[0].device)
 
 
 @torch.no_grad()
@@ -167,8 +157,3 @@ def ranks_of_entries(
     """Name the entries of every positive, in the order of `tiles.positive_entries`."""
     tied = TiedGroups(ties.name, *entries[1:]) if ties.groups else None
     return unchecked_ranks(entries[0], num_positives, num_candidates, tied)
-
-
-def _check_lengths(num_queries: int, num_gallery: int, query_labels: Tensor, gallery_labels: Tensor) -> None:
-    _checks.integer_labels("query_identities", query_labels, num_queries)
-    _checks.integer_labels("gallery_identities", gallery_labels, num_gallery)
