@@ -68,6 +68,12 @@ def positive_int(argument: str, value: int, least: int = 1, *, fits_int64: bool 
         raise ValueError(f"`{argument}` must fit int64; got {value}.")
 
 
+def cutoff(argument: str, value: int | None) -> None:
+    """Raise unless `value` is None, or an int of at least 1 that fits int64."""
+    if value is not None:
+        positive_int(argument, value)
+
+
 def positive_ints(argument: str, values: Sequence[int], *, distinct: bool = True, fits_int64: bool = True) -> None:
     """Raise unless `values` is a non-empty sequence of ints of at least 1, `distinct` ones or any."""
     if not isinstance(values, (tuple, list)):

@@ -1,8 +1,8 @@
 """Measures of the first k candidates: precision, recall, hit rate, R-precision, reciprocal rank and nDCG.
 
-In the formulas a query has n positives, of which h are among its first k candidates, its hits, and the last of which
-has rank r_n. A query without positives has NaN. Under the tie policy "grouped" a group of equal scores counts if it
-ends by rank k, under "expected" every value is the expectation over the orders of each group.
+In the formulas a query has n positives, the first at rank r_1 and the last at rank r_n; h of them, its hits, are among
+its first k candidates. A query without positives has NaN. Under the tie policy "grouped" a group of equal scores counts
+if it ends by rank k, under "expected" every value is the expectation over the orders of each group.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
 
-from .first_and_last import first_groups, first_places, last_groups, last_places
-from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives, where_positive
-from .tied_groups import averaged, chance_of_none, expected_reciprocal
+from .first_and_last import of_first, of_last
+from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives
+from .tied_groups import Groups, chance_of_none, expected_reciprocal
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
@@ -27,7 +27,7 @@ def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[T
 
     `divisor`: "k", also where there are fewer candidates (pytorch-metric-learning, TorchMetrics); "attainable",
     min(k, n), so that a perfect ranking has precision 1 (open-metric-learning); "last_positive", min(k, r_n), so that
-    nothing counts that follows the last positive (the revisited Oxford and Paris evaluation). One positive, at rank 1,
+    nothing counts after the last positive (the revisited Oxford and Paris evaluation). One positive, at rank 1,
     gives 0.1, 1 and 1 at k = 10.
 
     Source of "last_positive": Radenovic et al., "Revisiting Oxford and Paris: Large-Scale Image Retrieval
@@ -43,7 +43,7 @@ def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[T
 
 
 def recall_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
-    """h/n: the share of the positives that is among the first `k` candidates.
+    """h/n: the share of the positives among the first `k` candidates.
 
     Where retrieval papers write recall@k they mostly mean `hit_rate_at`.
 
@@ -59,7 +59,7 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     """1 if r_1 <= k, else 0: whether the first `k` candidates hold a positive.
 
     Also called recall@k, top-k accuracy and, in re-identification, rank-k. A k beyond the number of candidates is
-    allowed: every query with a positive has found it by then.
+    allowed: every query with a positive has a hit there.
 
     Raises:
         TypeError: `k` is not an int.
@@ -67,18 +67,15 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     """
     _checks.positive_int("k", k)
 
-    def hit(valid: Tensor) -> Tensor:
-        tied = averaged(ranks)
-        if tied is None:
-            return (first_places(ranks, valid) <= min(k, UNRETRIEVED)).double()
-        groups = first_groups(ranks, tied, valid)
-        return 1 - chance_of_none(groups, groups.within(k))
-
-    return where_positive(ranks, hit)
+    return of_first(
+        ranks,
+        lambda first: (first <= min(k, UNRETRIEVED)).double(),
+        lambda groups: 1 - chance_of_none(groups, groups.within(k)),
+    )
 
 
 def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
-    """h/n with k = n: the share of positives among as many candidates as there are positives.
+    """h/n with k = n: precision at R, the number of positives.
 
     With `k` it is the share among the first min(k, n), as in pytorch-metric-learning where it retrieves only k.
 
@@ -86,8 +83,7 @@ def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, 
         TypeError: `k` is not an int.
         ValueError: `k` is below 1.
     """
-    if k is not None:
-        _checks.positive_int("k", k)
+    _checks.cutoff("k", k)
     return per_block(ranks, lambda block: num_hits(block, most_hits(block, k)) / most_hits(block, k))
 
 
@@ -100,18 +96,13 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
         TypeError: `k` is not an int.
         ValueError: `k` is below 1.
     """
-    if k is not None:
-        _checks.positive_int("k", k)
+    _checks.cutoff("k", k)
 
-    def reciprocal(valid: Tensor) -> Tensor:
-        tied = averaged(ranks)
-        if tied is None:
-            first = first_places(ranks, valid)
-            return (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0)
-        groups = first_groups(ranks, tied, valid)
-        return expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False)
-
-    return where_positive(ranks, reciprocal)
+    return of_first(
+        ranks,
+        lambda first: (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0),
+        lambda groups: expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False),
+    )
 
 
 def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
@@ -125,8 +116,7 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tenso
         TypeError: `k` is not an int.
         ValueError: `k` is below 1.
     """
-    if k is not None:
-        _checks.positive_int("k", k)
+    _checks.cutoff("k", k)
 
     def gain(block: PositiveRanks) -> Tensor:
         attainable = most_hits(block, k)
@@ -142,21 +132,16 @@ def _discount(places: Places) -> Tensor:
 
 
 def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
-    hits = num_hits(ranks, k)
+    hits = num_hits(ranks, k)[ranks.num_positives > 0]
 
-    def share(valid: Tensor) -> Tensor:
-        tied = averaged(ranks)
-        if tied is None:
-            return hits[valid] / last_places(ranks, valid).clamp(max=k)
+    def expected(groups: Groups, num_positives: Tensor) -> Tensor:
         # h/k unless the last positive comes before rank k, where n/r_n stands instead.
-        groups, num_positives = last_groups(ranks, tied, valid), ranks.num_positives[valid]
         earlier = groups.within(k - 1)
         chance = chance_of_none(groups, groups.size - earlier)
-        return (hits[valid] - num_positives * chance) / k + num_positives * expected_reciprocal(
-            groups, earlier, last=True
-        )
+        reciprocal = expected_reciprocal(groups, earlier, last=True)
+        return (hits - num_positives * chance) / k + num_positives * reciprocal
 
-    return where_positive(ranks, share)
+    return of_last(ranks, lambda last, _: hits / last.clamp(max=k), expected)
 
 
 PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
@@ -164,4 +149,4 @@ PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
     "attainable": lambda ranks, k: num_hits(ranks, k) / most_hits(ranks, k),
     "last_positive": _up_to_last_positive,
 }
-"""Precision at k by what the hits are divided by."""
+"""Precision at k, by the divisor of the hits."""

@@ -1,4 +1,4 @@
-"""The measures by name: what papers report, one row each.
+"""The measures by name, one row each.
 
 A new measure is a function of ranks and its row: protocols report it by name, `ReIDMeasure` takes it, and messages
 and results have its words.
@@ -50,7 +50,7 @@ class MeasureOptions(Protocol):
 
 @runtime_checkable
 class DrawnValues(Protocol):
-    """Expectations over drawn galleries, one for each query; `draws` makes them."""
+    """Expectations over drawn galleries, one for each query; from `draws`."""
 
     @property
     def cmc(self) -> Float[Tensor, "queries max_rank"]:
@@ -67,7 +67,7 @@ class DrawnValues(Protocol):
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that papers report. One value per query comes of ranks, options and k, which is 0 without `takes_k`."""
+    """A measure by name: one value per query from ranks, options and k; k is 0 without `takes_k`."""
 
     name: str
     function: Callable[[PositiveRanks, MeasureOptions, int], Tensor]
@@ -76,17 +76,17 @@ class Measure:
     takes_k: bool = False
     """whether k follows the name: "precision_10" """
     is_cmc: bool = False
-    """whether the camera rule and the drawn galleries that a protocol has for its CMC are those of this measure"""
+    """whether a protocol's camera rule and drawn galleries for its CMC are used for this measure"""
     expectation: Callable[[DrawnValues, int], Tensor] | None = None
-    """the same over drawn galleries; None where it is not known"""
+    """the measure over drawn galleries; None where it is not known"""
     words_if_drawn: str | None = None
-    """the convention over drawn galleries; None where it is that of `words`"""
+    """the convention over drawn galleries; None for `words`"""
     is_rank: bool = False
-    """whether a value is a rank, of which lower is better, and not a share of 1"""
+    """whether a value is a rank, where lower is better, and not a share of 1"""
 
     @property
     def pattern(self) -> str:
-        """How the measure is asked for, with "<k>" for a k."""
+        """The name to write, with "<k>" for a k."""
         return f"{self.name}_<k>" if self.takes_k else self.name
 
     def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
@@ -154,7 +154,7 @@ MEASURES: dict[str, Measure] = {row.name: row for row in _ROWS}
 
 
 def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]:
-    """The measure that `name` asks for, and its k (0 where it takes none); `argument` is what named it.
+    """The measure with a name, and its k (0 where it takes none); `argument` is the argument with the name.
 
     Raises:
         ValueError: an unknown name, or a k that does not fit int64.
@@ -190,7 +190,7 @@ def measure_drawn(name: str, drawn: DrawnValues) -> Float[Tensor, " queries"]:
 
 
 def _meant(value: object) -> str:
-    """The name that somebody meant who forgot its k, or wrote it otherwise: "rank1", "mAP", "precision@5"."""
+    """The likely name behind a missing k or another spelling: "rank1", "mAP", "precision@5"."""
     if not isinstance(value, str):
         return ""
     if value in MEASURES:

@@ -24,26 +24,26 @@ class Places(NamedTuple):
     ordinal: Tensor
     rank: Tensor
     num_positives: Tensor | int = 1
-    """positives that come at once"""
+    """positives at this place"""
     size: Tensor | int = 1
-    """candidates that come at once"""
+    """candidates at this place"""
 
     @property
     def precision(self) -> Tensor:
-        """Share of positives down to this place."""
+        """Share of positives up to this place."""
         return self.ordinal / self.rank
 
     @property
     def precision_before(self) -> Tensor:
-        """Share of positives ahead of this place; 1 where nothing is ahead."""
+        """Share of positives before this place; 1 where nothing is before it."""
         ahead = self.rank - self.size
         return torch.where(ahead > 0, (self.ordinal - self.num_positives) / ahead, 1)
 
 
 Term: TypeAlias = Callable[[Places], Tensor]
-"""What a positive adds to a sum, from its place; linear in the ordinal where one candidate comes at a time"""
+"""The term of a positive in a sum, from its place; linear in the ordinal where one candidate comes at a time"""
 Cutoff: TypeAlias = int | Int[Tensor, " queries"] | None
-"""number of candidates of a query that are looked at; None: all"""
+"""number of first candidates of a query; None for all"""
 
 
 def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " queries"]:
@@ -77,14 +77,14 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
 
 
 def most_hits(ranks: PositiveRanks, cutoff: int | None) -> Int[Tensor, " queries"]:
-    """min(n, cutoff): how many hits a perfect ranking has."""
+    """min(n, cutoff): the hits of a perfect ranking."""
     return ranks.num_positives if cutoff is None else ranks.num_positives.clamp(max=cutoff)
 
 
 def places_of(ranks: PositiveRanks) -> Places:
     """The places of all positives.
 
-    Under "expected" they are the pessimistic ones, which are certain only in a group that has no negatives.
+    Under "expected" they are the pessimistic places, certain only in a group without negatives.
     """
     if ranks.tied is None or averaged(ranks) is not None:
         return Places(ordinals(ranks.num_positives).double(), in_float(ranks.rank))
@@ -94,7 +94,7 @@ def places_of(ranks: PositiveRanks) -> Places:
 
 
 def groups_of(ranks: PositiveRanks, tied: TiedGroups) -> Groups:
-    """The groups of all positives; `tied` is that of the ranks."""
+    """The groups of all positives; `tied` is the ranks' own."""
     return groups_at(ranks, tied, slice(None), ordinals(ranks.num_positives))
 
 
@@ -122,17 +122,8 @@ def defined(ranks: PositiveRanks, values: Float[Tensor, " queries"]) -> Float[Te
     return values.masked_fill(ranks.num_positives == 0, torch.nan)
 
 
-def where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:
-    """Evaluate `value` for the queries with a positive, NaN for the others."""
-    check_ranks(ranks)
-    valid = ranks.num_positives > 0
-    values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
-    values[valid] = value(valid)
-    return values
-
-
 def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
-    """Raise if a value is asked for whose expectation over tied candidates is not known."""
+    """Raise under ties "expected" for a value with no known expectation over tied candidates."""
     check_ranks(ranks)
     if averaged(ranks) is not None:
         raise ValueError(f"`{argument}` must have an expectation under ties 'expected'; got {value}.")
