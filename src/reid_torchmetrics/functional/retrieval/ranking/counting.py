@@ -172,7 +172,7 @@ def sort_rows(
     if not _is_numpy(values):
         values = values.sort(dim=1).values
     elif floor is None or not _are_few_above(values, floor):
-        _in_threads(_sort, values.numpy())
+        _in_threads(lambda rows: rows.sort(axis=1), values.numpy())
     else:
         _in_threads(_sort_above, values.numpy(), floor.numpy())
     _checks.no_nan(argument, values[:, -1:])  # NaN sorts to the end
@@ -193,10 +193,6 @@ def _in_threads(function: Callable[..., None], *arrays: np.ndarray) -> None:
     num_parts = min(max(1, arrays[0].size // _SERIAL_SORT), len(arrays[0]))
     parts = zip(*(np.array_split(array, num_parts) for array in arrays), strict=True)
     workers.share(lambda part: function(*part), list(parts))
-
-
-def _sort(rows: np.ndarray) -> None:
-    rows.sort(axis=1)
 
 
 def _sort_above(rows: np.ndarray, floor: np.ndarray) -> None:

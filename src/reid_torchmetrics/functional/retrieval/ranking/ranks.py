@@ -28,7 +28,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
 
 from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy
-from .tiles import Tiles
+from .tiles import GalleryPart, Tiles
 
 
 @torch.no_grad()
@@ -127,24 +127,23 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
     """
     _checks.one_of("ties", ties, TIE_POLICIES)
     check_match(scores, relevance)
-    policy, keeps_thread = TIE_POLICIES[ties], scores.keeps_thread or relevance.junk_pairs is not None
-    return workers.run(lambda: _rank_tiles(scores, relevance, policy), scores.device, inside=keeps_thread)
+    part = GalleryPart(scores, relevance, TIE_POLICIES[ties])
+    return workers.run(lambda: _rank_tiles(part), scores.device, inside=part.keeps_thread)
 
 
-def _rank_tiles(scores: Scores, relevance: Relevance, policy: TiePolicy) -> PositiveRanks:
-    tiles = Tiles(scores, relevance, ties=policy)
+def _rank_tiles(part: GalleryPart) -> PositiveRanks:
+    tiles, length = Tiles(part), part.relevance.run_length
     # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-    shape = (policy.num_entries, int(relevance.run_length.sum()))
-    entries = torch.empty(shape, dtype=torch.int64, device=scores.device)
-    num_positives, num_candidates = torch.zeros_like(relevance.run_length), torch.zeros_like(relevance.run_length)
+    shape = (part.ties.num_entries, int(length.sum()))
+    entries = torch.empty(shape, dtype=torch.int64, device=part.scores.device)
+    num_positives, num_candidates = torch.zeros_like(length), torch.zeros_like(length)
     # [num_entries, positives] from left to right, a tile after the other; junk leaves the end of it empty.
     filled = 0
     for rows in tiles.rows():
-        tile = tiles.rank(rows)
-        num_positives[rows], num_candidates[rows] = tile.num_positives, tile.num_candidates
-        entries[:, filled : filled + tile.entries.shape[1]] = tile.entries
-        filled += tile.entries.shape[1]
-    return ranks_of_entries(entries[:, :filled], num_positives, num_candidates, ties=policy)
+        ranked, num_positives[rows], num_candidates[rows] = tiles.rank(rows)
+        entries[:, filled : filled + ranked.shape[1]] = ranked
+        filled += ranked.shape[1]
+    return ranks_of_entries(entries[:, :filled], num_positives, num_candidates, ties=part.ties)
 
 
 def ranks_of_entries(
@@ -154,6 +153,6 @@ def ranks_of_entries(
     *,
     ties: TiePolicy,
 ) -> PositiveRanks:
-    """Name the entries of every positive, in the order of `tiles.positive_entries`."""
+    """Name the entries of every positive; see `tiles.positive_entries`."""
     tied = TiedGroups(ties.name, *entries[1:]) if ties.groups else None
     return unchecked_ranks(entries[0], num_positives, num_candidates, tied)

@@ -59,7 +59,7 @@ def count_sharded_ranks(
     part = GalleryPart(scores, relevance, policy, places if policy.by_place else None)
     slots = _Slots.agree(world, relevance.run_length)
     # A tile has the same queries on all processes: as many as fit on the one with the least memory to spend.
-    fitting = queries_per_tile(scores, slots.longest, ties=policy)
+    fitting = queries_per_tile(part, slots.longest)
     _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept]))
     num_rows, num_gallery = min(rows for rows, _ in table), sum(kept for _, kept in table)
     counting = world.guarded(lambda: _Counting(world, part, slots, num_rows, num_gallery))
@@ -113,7 +113,7 @@ class _Counting:
         """Reserve all buffers, so that memory runs out here if it does."""
         self._world, self._part, self._slots = world, part, slots
         self._device = part.scores.device
-        self.tiles = Tiles(part.scores, part.relevance, ties=part.ties, longest_run=slots.longest, num_rows=num_rows)
+        self.tiles = Tiles(part, longest_run=slots.longest, num_rows=num_rows)
         self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self.tiles.rows()}
         # Buffers that are summed over the processes, for the largest tile; their first entry says whether one failed.
         most = 1 + max(self._num_slots.values(), default=0)

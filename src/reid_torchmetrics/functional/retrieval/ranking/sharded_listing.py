@@ -173,9 +173,8 @@ class Listing:
     @classmethod
     def agree(cls, world: World, part: GalleryPart, k: int, num_wanted: int) -> Listing:
         """Choose tiles of the same queries on all processes: as many as fit on the one with the least memory."""
-        scores, relevance = part.scores, part.relevance
-        fitting = queries_per_tile(scores, relevance.longest_run, ties=part.ties)
-        _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept, scores.max_bytes]))
+        limits = queries_per_tile(part), part.relevance.num_kept, part.scores.max_bytes
+        _, table = world.guarded_all_gather(lambda: (None, limits))
         num_fitting, num_kept, max_bytes = zip(*table, strict=True)
         lengths = min(k, max(num_kept)), min(k, sum(num_kept))  # no part has a longer list to give
         row_bytes = _BYTES_PER_LISTED * max(1, world.size * lengths[0])
@@ -188,7 +187,7 @@ class Listing:
         """Reserve all lists, so that memory runs out here if it does; `lengths` are of one part and of all parts."""
         self._length, self._length_of_all = lengths
         self._world, self._part, self.num_rows = world, part, num_rows
-        self._tiles = Tiles(part.scores, part.relevance, ties=part.ties, num_rows=num_rows)
+        self._tiles = Tiles(part, num_rows=num_rows)
         like = torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)
         self._lists = CandidateLists.padding(num_wanted, max(1, self._length_of_all), like)
         self._best = BestPositives.of(CandidateLists.padding(num_wanted, 1, like))
@@ -207,9 +206,8 @@ class Listing:
 
     def _guarded(self, work: Callable[[], Result]) -> Result:
         """Do this process's share of the work, on the thread pool."""
-        scores, relevance = self._part.scores, self._part.relevance
-        keeps_thread = scores.keeps_thread or relevance.junk_pairs is not None
-        return self._world.guarded(lambda: workers.run(work, scores.device, inside=keeps_thread))
+        device, inside = self._part.scores.device, self._part.keeps_thread
+        return self._world.guarded(lambda: workers.run(work, device, inside=inside))
 
     def _read(self, rows: slice) -> tuple[CandidateLists, BestPositives]:
         """The positives of this part, the best first; the scores are left in the buffer."""

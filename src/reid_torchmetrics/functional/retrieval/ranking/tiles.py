@@ -37,17 +37,13 @@ class GalleryPart(NamedTuple):
     scores: Scores
     relevance: Relevance
     ties: TiePolicy
-    places: Int[Tensor, " kept"] | None
+    places: Int[Tensor, " kept"] | None = None
     """places of the kept items in the whole gallery, ascending; None where they do not matter"""
 
-
-class TileRanks(NamedTuple):
-    """The fields of `PositiveRanks` for the queries of one tile."""
-
-    entries: Int[Tensor, "num_entries positives"]
-    """the rank of every positive, and under tie policies with `groups` the fields of `TiedGroups`"""
-    num_positives: Int[Tensor, " queries"]
-    num_candidates: Int[Tensor, " queries"]
+    @property
+    def keeps_thread(self) -> bool:
+        """Whether the calling thread must do all work, because of a function of the user."""
+        return self.scores.keeps_thread or self.relevance.junk_pairs is not None
 
 
 class Tiles:
@@ -57,32 +53,24 @@ class Tiles:
     of this part's positives and `count` counts this part's negatives before the positives of all parts.
     """
 
-    def __init__(
-        self,
-        scores: Scores,
-        relevance: Relevance,
-        *,
-        ties: TiePolicy,
-        longest_run: int | None = None,
-        num_rows: int | None = None,
-    ) -> None:
+    def __init__(self, part: GalleryPart, *, longest_run: int | None = None, num_rows: int | None = None) -> None:
         """Choose the width of the panels, and reserve the scores of one panel.
 
         `num_rows` is the number of queries a tile, `queries_per_tile` unless given, and `longest_run` the largest
         number of gallery items with a query's identity, in all parts of the gallery.
         """
-        self._scores = scores
-        self._relevance = relevance
-        self._ties = ties
-        fitting, width = _cut(scores, relevance.longest_run if longest_run is None else longest_run, ties)
-        self._walk = Walk(scores, num_rows or fitting, width)
+        self._scores, self._relevance, self._ties, _ = part
+        fitting, width = _cut(part, longest_run)
+        self._walk = Walk(part.scores, num_rows or fitting, width)
 
     def rows(self) -> list[slice]:
         """The queries of each tile."""
         return self._walk.rows
 
-    def rank(self, rows: slice) -> TileRanks:
-        """Rank the positives of the queries `rows`."""
+    def rank(
+        self, rows: slice
+    ) -> tuple[Int[Tensor, "num_entries positives"], Int[Tensor, " queries"], Int[Tensor, " queries"]]:
+        """The `positive_entries` of the queries `rows`, and their numbers of positives and of candidates."""
         tile = self._relevance.tile(rows)
         num_positives = tile.positive.sum(1)
         # A tile in which no query has a positive needs no score.
@@ -92,7 +80,7 @@ class Tiles:
             counts = self.count(rows, tile, positives)
             cells = cells_of_positives(num_positives, counts.shape[2])
             entries = positive_entries(positives, counts.flatten(1)[:, cells], num_positives, cells)
-        return TileRanks(entries, num_positives, tile.num_candidates)
+        return entries, num_positives, tile.num_candidates
 
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
         """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`."""
@@ -153,9 +141,9 @@ def _own_run(tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], 
     return (row_start + local)[inside], inside.sum(1)  # one index is faster than two
 
 
-def queries_per_tile(scores: Scores, longest_run: int, *, ties: TiePolicy) -> int:
+def queries_per_tile(part: GalleryPart, longest_run: int | None = None) -> int:
     """Number of queries that fit `scores.max_bytes` with their scores and up to `longest_run` positives each."""
-    return _cut(scores, longest_run, ties)[0]
+    return _cut(part, longest_run)[0]
 
 
 def cells_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
@@ -187,11 +175,12 @@ def positive_entries(
     return torch.stack([rank, better.view(-1)[cells], (last - better).view(-1)[cells], counts[1]])
 
 
-def _cut(scores: Scores, longest_run: int, ties: TiePolicy) -> tuple[int, int]:
-    """Queries per tile and gallery columns per panel."""
-    beside = bytes_of_counting(scores, by_place=ties.by_place is not None)
-    rows = rows_with_gallery(scores, beside, _BYTES_PER_POSITIVE * longest_run)
-    return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, _BYTES_PER_POSITIVE * longest_run)
+def _cut(part: GalleryPart, longest_run: int | None) -> tuple[int, int]:
+    """Queries per tile and gallery columns per panel; `longest_run` is the part's own unless given."""
+    scores, beside = part.scores, bytes_of_counting(part.scores, by_place=part.ties.by_place is not None)
+    per_row = _BYTES_PER_POSITIVE * (part.relevance.longest_run if longest_run is None else longest_run)
+    rows = rows_with_gallery(scores, beside, per_row)
+    return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, per_row)
 
 
 def _locate(listed: Tensor, columns: slice) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:

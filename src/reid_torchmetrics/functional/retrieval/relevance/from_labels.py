@@ -61,8 +61,8 @@ def find_relevance(
         TypeError: a label tensor is not an integer tensor, `junk_identities` does not hold ints.
         ValueError: lengths, devices or options that do not fit, or cameras on one side only.
     """
-    check_labels(query_identities, gallery_identities, query_cameras, gallery_cameras, self_index)
-    check_pair("sequences", query_sequences, gallery_sequences, query_identities, gallery_identities)
+    sides = (query_cameras, gallery_cameras), (query_sequences, gallery_sequences)
+    check_labels((query_identities, gallery_identities), self_index, cameras=sides[0], sequences=sides[1])
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.integers("junk_identities", junk_identities)
     check_camera_map(camera_map)
@@ -139,48 +139,35 @@ def find_listed_relevance(
 
 
 def check_labels(
-    query_identities: Tensor,
-    gallery_identities: Tensor,
-    query_cameras: Tensor | None,
-    gallery_cameras: Tensor | None,
-    self_index: Tensor | None,
+    identities: tuple[Tensor, Tensor], self_index: Tensor | None, **optional: tuple[Tensor | None, Tensor | None]
 ) -> None:
-    """Raise unless the labels of both sides fit each other, and the item at `self_index` has its query's labels."""
+    """Raise unless the labels of queries and gallery fit, and the item at `self_index` has its query's labels."""
+    query_identities, gallery_identities = identities
     _checks.integer_labels("query_identities", query_identities)
     _checks.integer_labels("gallery_identities", gallery_identities)
     num_queries, num_gallery, device = len(query_identities), len(gallery_identities), gallery_identities.device
     _checks.same_device("query_identities", query_identities, "gallery_identities", gallery_identities)
-    check_pair("cameras", query_cameras, gallery_cameras, query_identities, gallery_identities)
+    for what, (query_labels, gallery_labels) in optional.items():
+        if query_labels is not None and gallery_labels is not None:
+            _checks.integer_labels(f"query_{what}", query_labels, num_queries, device)
+            _checks.integer_labels(f"gallery_{what}", gallery_labels, num_gallery, device)
+        elif query_labels is not gallery_labels:
+            given, missing = ("gallery", "query") if query_labels is None else ("query", "gallery")
+            raise ValueError(
+                f"`query_{what}` and `gallery_{what}` must be given together; got `{given}_{what}` without"
+                f" `{missing}_{what}`."
+            )
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, num_queries, device)
         _checks.in_range("self_index", self_index, -1, num_gallery)
-        _check_self(query_identities, gallery_identities, self_index)
-    if self_index is not None and query_cameras is not None and gallery_cameras is not None:
-        _check_self(query_cameras, gallery_cameras, self_index)
+        for labels in (identities, optional["cameras"]):
+            _check_self(*labels, self_index)
 
 
-def check_pair(
-    what: str,
-    query_labels: Tensor | None,
-    gallery_labels: Tensor | None,
-    query_identities: Tensor,
-    gallery_identities: Tensor,
-) -> None:
-    """Raise unless optional labels are given for both sides, or for none, and are as long as the identities."""
-    if (query_labels is None) != (gallery_labels is None):
-        given, missing = ("gallery", "query") if query_labels is None else ("query", "gallery")
-        raise ValueError(
-            f"`query_{what}` and `gallery_{what}` must be given together; got `{given}_{what}` without"
-            f" `{missing}_{what}`."
-        )
-    device = gallery_identities.device
-    if query_labels is not None and gallery_labels is not None:
-        _checks.integer_labels(f"query_{what}", query_labels, len(query_identities), device)
-        _checks.integer_labels(f"gallery_{what}", gallery_labels, len(gallery_identities), device)
-
-
-def _check_self(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> None:
+def _check_self(query_labels: Tensor | None, gallery_labels: Tensor | None, self_index: Tensor) -> None:
     """Raise if the item at `self_index` has another label than its query."""
+    if query_labels is None or gallery_labels is None:
+        return
     inside = self_index >= 0
     queries, items = query_labels[inside], gallery_labels[self_index[inside].long()]
     if bool((queries != items).any()):
