@@ -16,7 +16,7 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import (
     mean_precision_recall_curve,
 )
 from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve
-from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_rank, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import first_rank, inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.measures.means import (
     EMPTY_TARGET_ACTIONS,
     mean_over_identities,

@@ -11,13 +11,14 @@ from .average_precision import (
 from .cmc import CMC_MODES, cmc_at, cmc_curve
 from .cutoffs import (
     PRECISION_DIVISORS,
+    first_rank,
     hit_rate_at,
+    inverse_negative_penalty,
     normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
     reciprocal_rank,
 )
-from .first_and_last import first_rank, inverse_negative_penalty
 from .means import EMPTY_TARGET_ACTIONS, mean_over_identities, mean_over_queries, median_over_queries
 from .registry import MEASURES, DrawnValues, Measure, MeasureOptions, measure, measure_drawn, parse_report

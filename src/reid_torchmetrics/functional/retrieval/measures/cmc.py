@@ -13,8 +13,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks
 
-from .cutoffs import hit_rate_at
-from .first_and_last import first_groups, first_places
+from .cutoffs import first_groups, first_places, hit_rate_at
 from .means import mean_of_total
 from .terms import ordinals, per_block, sum_per_query
 from .tied_groups import Groups, averaged, chance_of_none

@@ -1,8 +1,9 @@
-"""Measures of the first k candidates: precision, recall, hit rate, R-precision, reciprocal rank and nDCG.
+"""Measures of the first k candidates, and of the ranks of the first and the last positive.
 
 In the formulas a query has n positives, the first at rank r_1 and the last at rank r_n; h of them, its hits, are among
-its first k candidates. A query without positives has NaN. Under the tie policy "grouped" a group of equal scores counts
-if it ends by rank k, under "expected" every value is the expectation over the orders of each group.
+its first k candidates. A query without positives has NaN, and the mean decides what it counts. All values are float64.
+Under the tie policy "grouped" every candidate has the rank of the last of its group; under "expected" every value is
+the expectation over the orders of each group.
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float
 
-from .first_and_last import of_first, of_last
 from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives
-from .tied_groups import Groups, chance_of_none, expected_reciprocal
+from .tied_groups import Groups, averaged, chance_of_none, expected_reciprocal, groups_at
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
@@ -67,7 +67,7 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     """
     _checks.positive_int("k", k)
 
-    return of_first(
+    return _of_first(
         ranks,
         lambda first: (first <= min(k, UNRETRIEVED)).double(),
         lambda groups: 1 - chance_of_none(groups, groups.within(k)),
@@ -98,7 +98,7 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
     """
     _checks.cutoff("k", k)
 
-    return of_first(
+    return _of_first(
         ranks,
         lambda first: (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0),
         lambda groups: expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False),
@@ -127,6 +127,29 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tenso
     return per_block(ranks, gain)
 
 
+def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
+    """n / r_n: the share of positives among the items up to the last positive.
+
+    Its mean is mINP. Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI
+    2021, where 1 - INP is the negative penalty (r_n - n) / r_n.
+    """
+    return _of_last(
+        ranks,
+        lambda last, num_positives: num_positives / in_float(last),
+        lambda groups, num_positives: num_positives * expected_reciprocal(groups, groups.size, last=True),
+    )
+
+
+def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
+    """r_1: the rank of the best positive, as a float because a query without positives has NaN.
+
+    If P of t tied candidates are positive, the first of them is expected at the (t+1)/(P+1)-th.
+    """
+    return _of_first(
+        ranks, in_float, lambda groups: groups.before + (groups.size + 1) / (groups.num_positives + 1).double()
+    )
+
+
 def _discount(places: Places) -> Tensor:
     return 1 / (places.rank + 1).log2()
 
@@ -141,7 +164,7 @@ def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
         reciprocal = expected_reciprocal(groups, earlier, last=True)
         return (hits - num_positives * chance) / k + num_positives * reciprocal
 
-    return of_last(ranks, lambda last, _: hits / last.clamp(max=k), expected)
+    return _of_last(ranks, lambda last, _: hits / last.clamp(max=k), expected)
 
 
 PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
@@ -150,3 +173,51 @@ PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
     "last_positive": _up_to_last_positive,
 }
 """Precision at k, by the divisor of the hits."""
+
+
+def _of_first(
+    ranks: PositiveRanks, certain: Callable[[Tensor], Tensor], expected: Callable[[Groups], Tensor]
+) -> Float[Tensor, " queries"]:
+    """`certain` of r_1 for each query, or `expected` of the group of its first positive; NaN without positives."""
+
+    def value(valid: Tensor) -> Tensor:
+        tied = averaged(ranks)
+        return certain(first_places(ranks, valid)) if tied is None else expected(first_groups(ranks, tied, valid))
+
+    return _where_positive(ranks, value)
+
+
+def _of_last(
+    ranks: PositiveRanks, certain: Callable[[Tensor, Tensor], Tensor], expected: Callable[[Groups, Tensor], Tensor]
+) -> Float[Tensor, " queries"]:
+    """`certain` of r_n and n for each query, or `expected` of the group of its last positive and n."""
+
+    def value(valid: Tensor) -> Tensor:
+        num_positives, tied = ranks.num_positives[valid], averaged(ranks)
+        last = (ranks.num_positives.cumsum(0) - 1)[valid]
+        if tied is None:  # under "grouped" the rank is the end of the group
+            return certain(ranks.rank[last], num_positives)
+        return expected(groups_at(ranks, tied, last, num_positives), num_positives)
+
+    return _where_positive(ranks, value)
+
+
+def first_places(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Int[Tensor, " valid"]:
+    """r_1; under the tie policy "grouped" the end of its group."""
+    if ranks.tied is None:
+        return ranks.rank[segments.starts(ranks.num_positives)[valid]]
+    groups = first_groups(ranks, ranks.tied, valid)
+    return groups.before + groups.size
+
+
+def first_groups(ranks: PositiveRanks, tied: TiedGroups, valid: Bool[Tensor, " queries"]) -> Groups:
+    """The groups of the first positives; `tied` is the ranks' own."""
+    return groups_at(ranks, tied, segments.starts(ranks.num_positives)[valid], 1)
+
+
+def _where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:
+    check_ranks(ranks)
+    valid = ranks.num_positives > 0
+    values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
+    values[valid] = value(valid)
+    return values

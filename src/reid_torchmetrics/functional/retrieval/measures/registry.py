@@ -19,8 +19,16 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from .average_precision import average_precision, average_precision_at_r
 from .cmc import cmc_at
-from .cutoffs import hit_rate_at, normalized_dcg, precision_at, r_precision, recall_at, reciprocal_rank
-from .first_and_last import first_rank, inverse_negative_penalty
+from .cutoffs import (
+    first_rank,
+    hit_rate_at,
+    inverse_negative_penalty,
+    normalized_dcg,
+    precision_at,
+    r_precision,
+    recall_at,
+    reciprocal_rank,
+)
 
 
 @runtime_checkable
