@@ -76,7 +76,7 @@ def _label_of_file(path: Path, labels: dict[str, int]) -> int:
     """The class with the longest name that is the file's, or ends it after an underscore."""
     fitting = [name for name in labels if path.stem == name or path.stem.endswith(f"_{name}")]
     if not fitting:
-        raise ValueError(f"`results` must have files whose names end with that of a class; got {path.name!r}.")
+        raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
     return labels[max(fitting, key=len)]
 
 

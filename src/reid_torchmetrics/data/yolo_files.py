@@ -119,7 +119,7 @@ def _check_order(boxes: Sequence[_Object]) -> None:
     otherwise = sum(_leaves([*each.numbers[1:], each.confidence]) for each in boxes)
     if len(leaving) >= max(_LEAST_LEAVING, len(boxes) / 2 + 1) and 10 * otherwise <= len(boxes):
         raise ValueError(
-            "`results` must have the confidence behind the box, which leaves the image otherwise; got"
+            "`results` must have the confidence behind the box, as boxes leave the image otherwise; got"
             f" {leaving[0].text}."
         )
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups, block_of, check_ranks
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, block_of, check_ranks
 
 from .means import mean_of_total
 from .terms import (
@@ -29,7 +29,7 @@ from .terms import (
     places_of,
     sum_over_positives,
 )
-from .tied_groups import Groups, LogFactorials, averaged, expected_in_group
+from .tied_groups import Groups, LogFactorials, expected_in_group, is_averaged
 
 _MAX_INTERPOLATED = 1 << 16  # positives of a block of queries with one value for each recall
 
@@ -40,7 +40,7 @@ def average_precision(
     """Area under a query's precision-recall curve, for its whole ranked list or its first `k` candidates.
 
     Rule "rectangle", (1/n) sum_j j/r_j, is scikit-learn's, torchreid's, fast-reid's and TransReID's. Rule
-    "trapezoid", (1/n) sum_j (p_j + j/r_j)/2 with p_j = (j-1)/(r_j-1), or 1 at r_j = 1, is that of the official
+    "trapezoid", (1/n) sum_j (p_j + j/r_j)/2 with p_j = (j-1)/(r_j-1), or 1 at r_j = 1, is the rule of the official
     Market-1501 script, of Oxford's compute_ap and of the revisited Oxford and Paris evaluation. The trapezoid is the
     lower of the two unless every positive comes first. Rules "interpolated_11" (PASCAL VOC 2007) and
     "interpolated_101" (COCO) are the mean over the recalls i/10, or i/100, of the largest precision at that recall or
@@ -144,7 +144,7 @@ def _interpolated_precision(
 ) -> Float[Tensor, "queries num_points"]:
     """The largest precision at recall i/(M-1) or a higher one, for i = 0 ... M-1 with M = `num_points`; NaN without.
 
-    The recall j/n reaches i/(M-1) if (M-1) j >= i n, which is decided in integers. A recall that is not reached within
+    The recall j/n reaches i/(M-1) if (M-1) j >= i n, decided in integers. A recall that is not reached within
     the first `k` candidates has precision 0.
     """
     places, size = places_of(ranks), ranks.num_positives
@@ -161,13 +161,9 @@ def _rectangle(places: Places) -> Tensor:
     return places.precision
 
 
-def _trapezoid(places: Places) -> Tensor:
-    return (places.precision_before + places.precision) / 2
-
-
 AP_RULES: dict[str, Term | int] = {
     "rectangle": _rectangle,
-    "trapezoid": _trapezoid,
+    "trapezoid": lambda places: (places.precision_before + places.precision) / 2,
     "interpolated_11": 11,
     "interpolated_101": 101,
 }
@@ -182,20 +178,19 @@ AP_NORMALIZERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
 
 
 def _area(ranks: PositiveRanks, term: Term, k: int | None, normalizer: str) -> Tensor:
-    tied = averaged(ranks)
-    if k is not None and normalizer == "hits" and tied is not None:
-        return _expected_mean_over_hits(ranks, tied, term, k)
+    if k is not None and normalizer == "hits" and is_averaged(ranks):
+        return _expected_mean_over_hits(ranks, term, k)
     divisor = AP_NORMALIZERS[normalizer](ranks, k)
     return defined(ranks, sum_over_positives(ranks, term, k) / divisor.clamp(min=1))
 
 
-def _expected_mean_over_hits(ranks: PositiveRanks, tied: TiedGroups, term: Term, k: int) -> Tensor:
+def _expected_mean_over_hits(ranks: PositiveRanks, term: Term, k: int) -> Tensor:
     """E[S/H]: S sums `term` over the H hits among the first k candidates; 0 where H = 0.
 
     Only the group that position k cuts leaves H open: it has h hits in its first m candidates with probability
     C(P, h) C(t-P, m-h) / C(t, m), and given h these m are a group of their own with h positives.
     """
-    ordinal, groups = ordinals(ranks.num_positives), groups_of(ranks, tied)
+    ordinal, groups = ordinals(ranks.num_positives), groups_of(ranks)
     cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
     chosen = cut & (ordinal == groups.better + 1)  # one positive for each group
     query = segments.numbers(ranks.num_positives, len(cut))[chosen]

@@ -16,7 +16,7 @@ from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, Positive
 from .cutoffs import first_groups, first_places, hit_rate_at
 from .means import mean_of_total
 from .terms import ordinals, per_block, sum_per_query
-from .tied_groups import Groups, averaged, chance_of_none
+from .tied_groups import Groups, chance_of_none, is_averaged
 
 _MAX_CHANCES = 1 << 20  # ranks times queries held at a time
 
@@ -61,9 +61,8 @@ def cmc_curve(
 
 def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
     valid = ranks.num_positives > 0
-    tied = averaged(ranks)
-    if tied is not None:
-        return _chances(first_groups(ranks, tied, valid), max_rank)
+    if is_averaged(ranks):
+        return _chances(first_groups(ranks, valid), max_rank)
     first = first_places(ranks, valid)
     return torch.bincount(first.clamp(max=max_rank + 1), minlength=max_rank + 2)[1:-1].cumsum(0).double()
 
@@ -88,7 +87,7 @@ def _all_shots_at(ranks: PositiveRanks, k: int) -> Tensor:
 
 
 def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
-    is_spread = averaged(ranks) is not None
+    is_spread = is_averaged(ranks)
     matched = torch.zeros(max_rank + 1, dtype=torch.float64, device=ranks.rank.device)
     for block in ranks.split():
         best, width = _negatives_ahead(block)
@@ -104,10 +103,10 @@ def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
 
 def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:
     """Fewest negatives ahead of each positive, and the number of equally likely counts from there on."""
-    ahead, tied = ranks.rank - ordinals(ranks.num_positives), averaged(ranks)
-    if tied is None:
+    ahead = ranks.rank - ordinals(ranks.num_positives)
+    if ranks.tied is None or not is_averaged(ranks):
         return ahead, torch.ones_like(ahead)
-    return ahead - tied.num_negatives, tied.num_negatives + 1
+    return ahead - ranks.tied.num_negatives, ranks.tied.num_negatives + 1
 
 
 class _Mode(NamedTuple):

@@ -16,10 +16,10 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
 
 from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives
-from .tied_groups import Groups, averaged, chance_of_none, expected_reciprocal, groups_at
+from .tied_groups import Groups, chance_of_none, expected_reciprocal, groups_at, is_averaged
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
@@ -108,7 +108,7 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
 def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
     """sum_{r_j <= k} 1/log2(r_j + 1), over the same sum of a perfect ranking: nDCG with a gain of 1 for a positive.
 
-    Under the tie policy "expected" it is that of scikit-learn and TorchMetrics, which average over ties.
+    Under the tie policy "expected" it is the nDCG of scikit-learn and TorchMetrics: they average over ties.
 
     Source: Järvelin & Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002.
 
@@ -181,8 +181,7 @@ def _of_first(
     """`certain` of r_1 for each query, or `expected` of the group of its first positive; NaN without positives."""
 
     def value(valid: Tensor) -> Tensor:
-        tied = averaged(ranks)
-        return certain(first_places(ranks, valid)) if tied is None else expected(first_groups(ranks, tied, valid))
+        return expected(first_groups(ranks, valid)) if is_averaged(ranks) else certain(first_places(ranks, valid))
 
     return _where_positive(ranks, value)
 
@@ -193,11 +192,10 @@ def _of_last(
     """`certain` of r_n and n for each query, or `expected` of the group of its last positive and n."""
 
     def value(valid: Tensor) -> Tensor:
-        num_positives, tied = ranks.num_positives[valid], averaged(ranks)
-        last = (ranks.num_positives.cumsum(0) - 1)[valid]
-        if tied is None:  # under "grouped" the rank is the end of the group
-            return certain(ranks.rank[last], num_positives)
-        return expected(groups_at(ranks, tied, last, num_positives), num_positives)
+        last, num_positives = (ranks.num_positives.cumsum(0) - 1)[valid], ranks.num_positives[valid]
+        if is_averaged(ranks):
+            return expected(groups_at(ranks, last, num_positives), num_positives)
+        return certain(ranks.rank[last], num_positives)  # under "grouped" the rank is the end of the group
 
     return _where_positive(ranks, value)
 
@@ -206,13 +204,13 @@ def first_places(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Int[T
     """r_1; under the tie policy "grouped" the end of its group."""
     if ranks.tied is None:
         return ranks.rank[segments.starts(ranks.num_positives)[valid]]
-    groups = first_groups(ranks, ranks.tied, valid)
+    groups = first_groups(ranks, valid)
     return groups.before + groups.size
 
 
-def first_groups(ranks: PositiveRanks, tied: TiedGroups, valid: Bool[Tensor, " queries"]) -> Groups:
-    """The groups of the first positives; `tied` is the ranks' own."""
-    return groups_at(ranks, tied, segments.starts(ranks.num_positives)[valid], 1)
+def first_groups(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Groups:
+    """The groups of the first positives."""
+    return groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1)
 
 
 def _where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:

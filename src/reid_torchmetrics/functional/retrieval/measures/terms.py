@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
 
-from .tied_groups import Groups, averaged, expected_in_group, groups_at
+from .tied_groups import Groups, expected_in_group, groups_at, is_averaged
 
 
 class Places(NamedTuple):
@@ -53,9 +53,8 @@ def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) 
     values = term(places)
     if limit is not None:
         values = values.masked_fill(places.rank > limit, 0.0)
-    tied = averaged(ranks)
-    if tied is not None:
-        groups = groups_of(ranks, tied)
+    if is_averaged(ranks):
+        groups = groups_of(ranks)
         mixed = groups.size > groups.num_positives
         within = groups.size if limit is None else groups.within(limit)
         values[mixed] = expected_in_group(lambda *place: term(Places(*place)), groups.of(mixed), within[mixed])
@@ -69,9 +68,9 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
         return ranks.num_positives.double()
     if ranks.tied is None:
         return sum_per_query(ranks, (ranks.rank <= limit).double())
-    groups = groups_of(ranks, ranks.tied)
+    groups = groups_of(ranks)
     within = groups.within(limit)
-    if averaged(ranks) is not None:
+    if is_averaged(ranks):
         return sum_per_query(ranks, within / groups.size.double())
     return sum_per_query(ranks, (within == groups.size).double())
 
@@ -86,16 +85,16 @@ def places_of(ranks: PositiveRanks) -> Places:
 
     Under "expected" they are the pessimistic places, certain only in a group without negatives.
     """
-    if ranks.tied is None or averaged(ranks) is not None:
+    if ranks.tied is None or is_averaged(ranks):
         return Places(ordinals(ranks.num_positives).double(), in_float(ranks.rank))
-    groups = groups_of(ranks, ranks.tied)
+    groups = groups_of(ranks)
     ordinal, rank = groups.better + groups.num_positives, groups.before + groups.size
     return Places(ordinal.double(), rank.double(), groups.num_positives, groups.size)
 
 
-def groups_of(ranks: PositiveRanks, tied: TiedGroups) -> Groups:
-    """The groups of all positives; `tied` is the ranks' own."""
-    return groups_at(ranks, tied, slice(None), ordinals(ranks.num_positives))
+def groups_of(ranks: PositiveRanks) -> Groups:
+    """The groups of all positives."""
+    return groups_at(ranks, slice(None), ordinals(ranks.num_positives))
 
 
 def ordinals(num_positives: Int[Tensor, " queries"]) -> Int[Tensor, " positives"]:
@@ -125,7 +124,7 @@ def defined(ranks: PositiveRanks, values: Float[Tensor, " queries"]) -> Float[Te
 def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
     """Raise under ties "expected" for a value with no known expectation over tied candidates."""
     check_ranks(ranks)
-    if averaged(ranks) is not None:
+    if is_averaged(ranks):
         raise ValueError(f"`{argument}` must have an expectation under ties 'expected'; got {value}.")
 
 

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 
 _MAX_TERMS = 1 << 20  # terms of expanded sums held at a time
 _NEGLIGIBLE = 45  # e to the minus 45 is lost beside 1 in float64
@@ -45,18 +45,16 @@ class Groups(NamedTuple):
         return Groups(*(values[chosen] for values in self))
 
 
-def averaged(ranks: PositiveRanks) -> TiedGroups | None:
-    """The groups if a measure is a mean over their orders; None if every positive has one place in its list."""
-    return ranks.tied if ranks.tied is not None and TIE_POLICIES[ranks.tied.policy].averages else None
+def is_averaged(ranks: PositiveRanks) -> bool:
+    """Whether a measure is a mean over the orders of tied groups; else every positive has one place in its list."""
+    return ranks.tied is not None and TIE_POLICIES[ranks.tied.policy].averages
 
 
-def groups_at(
-    ranks: PositiveRanks, tied: TiedGroups, chosen: Tensor | slice, ordinal: Int[Tensor, " chosen"] | int
-) -> Groups:
-    """The groups of the chosen positives with these ordinals; `tied` is the ranks' own."""
-    better, num_positives, num_negatives = (
-        values[chosen] for values in (tied.better, tied.num_positives, tied.num_negatives)
-    )
+def groups_at(ranks: PositiveRanks, chosen: Tensor | slice, ordinal: Int[Tensor, " chosen"] | int) -> Groups:
+    """The groups of the chosen positives with these ordinals; the ranks must be tied."""
+    assert ranks.tied is not None  # noqa: S101 - for the type checker
+    tied = (ranks.tied.better, ranks.tied.num_positives, ranks.tied.num_negatives)
+    better, num_positives, num_negatives = (values[chosen] for values in tied)
     before = ranks.rank[chosen] - (ordinal - better) - num_negatives
     return Groups(before, better, num_positives + num_negatives, num_positives)
 

@@ -92,7 +92,7 @@ def negatives_before(
 ) -> Int[Tensor, "queries padded"]:
     """Count the negatives before each threshold when equal scores keep their column order.
 
-    `places` are the numbers of columns before the thresholds, which may lie outside the panel or between its columns.
+    `places` are the numbers of columns before the thresholds; these may lie outside the panel or between its columns.
     Only rows in which a negative of the panel ties with a threshold of the panel are put in order: without ties this
     costs two counts.
     """
@@ -162,7 +162,7 @@ def sort_rows(
 ) -> Float[Tensor, "rows columns"]:
     """Sort every row ascending; on the CPU in place.
 
-    Values below a row's `floor` need no place: they may come out as minus infinity, which spares most of the sorting
+    Values below a row's `floor` need no place: they may come out as minus infinity. That spares most of the sorting
     where few values are above it. NumPy's sort of values is vectorized and releases the GIL; torch's always carries
     indices along.
 

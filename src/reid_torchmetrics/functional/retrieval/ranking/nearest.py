@@ -27,7 +27,7 @@ _LARGEST_STEP = 8  # from one wanted query to the next: queries between cost les
 class Nearest:
     """The first k candidates of every query, best first, and its first positive; the same on all processes.
 
-    No list is longer than the gallery without junk identities, `kept` of all processes, whatever k is; one place is
+    No list is longer than the gallery without junk identities, `kept` of all processes, for any k; one place is
     always there. A query with fewer candidates is padded at the end.
     """
 
@@ -63,7 +63,7 @@ def nearest(
 
     This is the ranking under a tie policy, cut after k; it does not depend on `scores.max_bytes`. Candidates of one
     kind with equal scores are in gallery order. Under "grouped" negatives go before the positives with their score, as
-    under "pessimistic"; under "expected", which knows no order, items are in gallery order, as under "stable".
+    under "pessimistic"; under "expected", without an order of its own, items are in gallery order, as under "stable".
 
     Args:
         scores: from `score_embeddings` or `given_scores`.

@@ -31,7 +31,7 @@ UNRETRIEVED = 1 << 62
 class TiedGroups:
     """The group of candidates with the score of each positive, for tie policies that treat a group as a whole.
 
-    The positive with ordinal j at the pessimistic rank r, which puts the negatives of a group first, belongs to the
+    The positive with ordinal j at the pessimistic rank r, with the negatives of a group first, belongs to the
     group that occupies the `num_positives` + `num_negatives` ranks after the first r - (j - better) - `num_negatives`.
     """
 
@@ -90,7 +90,7 @@ class PositiveRanks:
 
     def split(self, max_positives: int = 1 << 22) -> Iterator[PositiveRanks]:
         """Blocks of queries with about `max_positives` positives each, so that measures need little memory."""
-        # Whole queries, one at least, up to the last whose positives still fit.
+        # Whole queries, one at least, up to the last one that still fits.
         stops = self.num_positives.cumsum(0)
         first, done = 0, 0
         while first < self.num_queries:

@@ -60,9 +60,11 @@ class CandidateLists(NamedTuple):
 
     def first(self, k: int, ties: TiePolicy) -> CandidateLists:
         """The first `k` in the order of a tie policy, or all if they are fewer."""
-        # From the last criterion to the first: each sort keeps the order of those before it.
+        # From the last criterion to the first: each sort keeps the order of the sorts before it.
         order = self.places.argsort(dim=1, stable=True)
-        for criterion in (*_between_score_and_place(self.positive, ties), -self.scores, (~self.listed).byte()):
+        kind = (~self.positive if ties.positives_first else self.positive).byte()  # not every device sorts bools
+        between = () if ties.lists_by_place else (kind,)
+        for criterion in (*between, -self.scores, (~self.listed).byte()):
             order = order.gather(1, criterion.gather(1, order).argsort(dim=1, stable=True))
         return CandidateLists(*(values.gather(1, order[:, :k]) for values in self))
 
@@ -94,18 +96,6 @@ class CandidateLists(NamedTuple):
             return CandidateLists(scores, places, columns, flags > 1, flags > 0).first(k, ties)
 
         return world.guarded(merge)
-
-
-def goes_by_place(ties: TiePolicy) -> bool:
-    """Whether candidates with equal scores are listed in gallery order, positives and negatives alike."""
-    return ties.by_place is not None or ties.averages
-
-
-def _between_score_and_place(positive: Bool[Tensor, "queries listed"], ties: TiePolicy) -> list[Tensor]:
-    """The criterion between score and place, if there is one."""
-    if goes_by_place(ties):
-        return []
-    return [(~positive if ties.positives_first else positive).byte()]  # not every device sorts bools
 
 
 def _gathered(world: World, values: Tensor) -> Tensor:
@@ -143,26 +133,21 @@ class BestPositives(NamedTuple):
             scores = self.scores.double().masked_fill(~self.exists, torch.nan)
             return torch.stack([scores.view(torch.int64), self.places])
 
-        gathered = _gathered(world, world.guarded(pack))
+        gathered = all_gather_values(world, world.guarded(pack))
 
         def merge() -> BestPositives:
-            best = None
-            for process, packed in enumerate(gathered.chunk(world.size, dim=1)):
-                columns = self.columns if process == world.process else torch.full_like(self.columns, -1)
-                scores = packed[0].contiguous().view(torch.float64).to(self.scores.dtype)
-                exists = ~scores.isnan()
-                part = BestPositives(scores.masked_fill(~exists, -torch.inf), packed[1], columns, exists)
-                best = part if best is None else best.or_better(part)
-            assert best is not None  # noqa: S101 - there is one process at least
-            return best
+            # [processes, queries]: the highest score, of equal scores the first place.
+            scores, places = gathered.to(self.scores.device).unbind(1)
+            scores = scores.contiguous().view(torch.float64).to(self.scores.dtype)
+            exists = ~scores.isnan()
+            scores = scores.masked_fill(~exists, -torch.inf)
+            best = scores.amax(0)
+            nowhere = torch.iinfo(torch.int64).max
+            place = places.where(exists & (scores == best), nowhere).amin(0)
+            place = place.where(exists.any(0), -1)
+            return BestPositives(best, place, self.columns.where(place == self.places, -1), exists.any(0))
 
         return world.guarded(merge)
-
-    def or_better(self, other: BestPositives) -> BestPositives:
-        """The better of two: by score, then by place."""
-        better = (other.scores > self.scores) | ((other.scores == self.scores) & (other.places < self.places))
-        better = other.exists & (better | ~self.exists)
-        return BestPositives(*(torch.where(better, new, old) for old, new in zip(self, other, strict=True)))
 
 
 class Listing:
@@ -278,7 +263,7 @@ class Listing:
     def _is_before(self, scores: Tensor, places: Tensor, score: Tensor, place: Tensor) -> Bool[Tensor, "queries items"]:
         """Whether negatives come before a positive with the given score and place."""
         ties = self._part.ties
-        if goes_by_place(ties):
+        if ties.lists_by_place:
             return are_above(scores, score, or_level=False) | ((scores == score) & (places < place))
         return are_above(scores, score, or_level=not ties.positives_first)
 

@@ -68,6 +68,11 @@ class TiePolicy:
     """whether a measure is the mean over all orders of each group; else a group counts as one, at its last rank"""
 
     @property
+    def lists_by_place(self) -> bool:
+        """Whether candidates with equal scores are listed in gallery order, positives and negatives alike."""
+        return self.by_place is not None or self.averages
+
+    @property
     def num_counts(self) -> int:
         """Numbers counted for every positive."""
         return 2 if self.groups else 1

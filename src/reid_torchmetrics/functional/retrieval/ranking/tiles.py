@@ -3,7 +3,7 @@
 A tile is a range of queries with their scores against the whole gallery. Where not even a few queries fit, the gallery
 is cut into panels and every score is computed twice: once to read the positives, once to count the negatives.
 
-One query whose items in the gallery are the columns 1, 4 and 5, the last of them junk:
+One query with its items in the columns 1, 4 and 5 of the gallery, the last of them junk:
 
     scores              .9   .8   .5   .7   .2   .6
     read, best first    .8   .2                           the positives, then padding

@@ -8,7 +8,7 @@ from torch import Tensor
 
 _STRIPE = 16  # columns with one maximum; with more, the columns that remain leave the cache
 _LEAST_STRIPES = 8  # for each score that is wanted: with fewer, most of a row would remain
-_SCORES_AT_A_TIME = 1 << 17  # among which ties are broken: what they need, 12 bytes each, stays in the cache
+_SCORES_AT_A_TIME = 1 << 17  # looked through at a time to break ties: 12 bytes for each stay in the cache
 
 
 def stable_top_k(
@@ -58,7 +58,7 @@ def _highest(scores: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tenso
 
 def _columns_to_edge(scores: Tensor, edge: Tensor, k: int, candidate: Tensor | None) -> Int[Tensor, "rows k"]:
     """Columns of the scores above the edge, and of the first scores at the edge, `k` in all; candidates first."""
-    # All above the edge, then as many of those level with it as there is room for.
+    # All above the edge, then the first scores level with it, while there is room.
     chosen, level = (scores <= edge).logical_not_(), scores == edge
     room = k - chosen.sum(1, keepdim=True)
     if candidate is None:

@@ -22,7 +22,7 @@ from reid_torchmetrics.functional import segments
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
 """A user's rule: positions of queries [q] and of gallery items [g] to a bool mask [q, g], True for what is dropped."""
 
-_PAIRS_AT_A_TIME = 1 << 22  # pairs of which rules drop some, counted at a time
+_PAIRS_AT_A_TIME = 1 << 22  # pairs looked at in one go, to count the pairs that rules drop
 
 
 @dataclass(frozen=True)

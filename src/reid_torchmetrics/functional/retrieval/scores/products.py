@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from reid_torchmetrics.functional import segments, workers
 
-_LANES = 48  # rows and columns of a product are multiples of those of all kernels: 4, 6, 8, 12, 16, 24 and 48
+_LANES = 48  # rows and columns of a product are a multiple of every kernel: 4, 6, 8, 12, 16, 24 and 48
 BLOCK = 21 * _LANES
 """gallery items, and queries, multiplied at a time"""
 _FEW_ROWS = 16  # rows of a product, if not a multiple of `_LANES`: with fewer, or 32, MKL adds up in another order

@@ -56,7 +56,7 @@ class Rows:
             return whole[rows]
         if self._kept is None:
             return self._joined(self._range(rows), dtype)
-        if len(self._blocks) == 1:  # without looking at positions, for which a device would be waited for
+        if len(self._blocks) == 1:  # without looking at positions: that would wait for a device
             return self._blocks[0][self._kept[rows]].to(dtype)
         if self._is_ascending:
             return self._joined(self._selection(self._kept[rows]), dtype)

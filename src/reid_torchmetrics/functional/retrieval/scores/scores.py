@@ -262,13 +262,13 @@ def check_function(world: World, query: Rows, gallery: Rows, function: CustomSim
 
     def look() -> tuple[None, list[int]]:
         half = min(query.size, gallery.size, _PROBED) // 2
-        last = gallery.size - 2 * half  # the first items may be the queries, each of which finds itself in any block
+        last = gallery.size - 2 * half  # the first items may be the queries, and each query finds itself in any block
         together = scores(some(query, 0, 2 * half), some(gallery, last, 2 * half))
         halves = [scores(some(query, first, half), some(gallery, last + first, half)) for first in (0, half)]
         if half > 1 and _differ(torch.cat([together[:half, :half], together[half:, half:]]), torch.cat(halves)):
             raise ValueError(
-                "`similarity` must give a query and a gallery item the same score whatever else is in their blocks,"
-                f" because blocks depend on `max_bytes` and on the number of processes; got other scores in blocks of"
+                "`similarity` must give a query and a gallery item the same score in any block,"
+                " because blocks depend on `max_bytes` and on the number of processes; got other scores in blocks of"
                 f" {half} queries and gallery items than in one of {2 * half}."
             )
         compared = some(query, 0, _COMPARED)

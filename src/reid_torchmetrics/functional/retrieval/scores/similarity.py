@@ -90,8 +90,8 @@ class Dot(Similarity):
 class Cosine(Similarity):
     """Cosine q . g / (|q| |g|); a zero vector has cosine 0 with everything.
 
-    Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors whose squares leave the
-    range are divided by a power of two first, which changes no digit of a cosine.
+    Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors with squares out of
+    range are divided by a power of two first; no digit of a cosine changes.
     """
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
@@ -149,7 +149,7 @@ class Euclidean(Similarity):
         if largest and not safe < largest < 1 / safe:
             raise ValueError(
                 f"`similarity` 'euclidean' needs a largest coordinate of embeddings between {safe:g} and {1 / safe:g},"
-                f" whose squares float64 holds; got {largest:g}."
+                f" as float64 must hold its square; got {largest:g}."
             )
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:

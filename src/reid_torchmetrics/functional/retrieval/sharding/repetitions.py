@@ -1,4 +1,4 @@
-"""Repetitions: samples with the same `index` and role, of which one counts.
+"""Repetitions: several samples with the same `index` and role, and one that counts.
 
 Of several with one number the first counts, of several processes the first of the lowest process:
 

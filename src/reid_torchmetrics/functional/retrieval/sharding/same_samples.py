@@ -44,8 +44,8 @@ _PADDED = (
 )
 _GATHERED = (
     "Several processes hold the same samples, and each counts them: they seem to have been gathered by hand, or not to"
-    " be dealt out at all. Pass `index` to `update`, or give each process its own samples only, which `compute`"
-    " combines."
+    " be dealt out at all. Pass `index` to `update`, or give each process its own samples only: `compute`"
+    " combines them."
 )
 
 

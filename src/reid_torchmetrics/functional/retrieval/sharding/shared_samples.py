@@ -1,6 +1,6 @@
 """Samples that are sharded over processes: compare them, choose the samples that count, share queries with all.
 
-Each process keeps the samples that it saw. Three processes whose sampler has repeated sample 0 to make numbers even:
+Each process keeps the samples that it saw. Three processes, with sample 0 repeated by the sampler to make numbers even:
 
     process           0          1          2
     index         0 3 6 9    1 4 7 10   2 5 8 0
@@ -27,7 +27,7 @@ from .same_samples import NUM_SIGNS, SameSamples
 from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
 
 _LABELS = ("identities", "cameras", "index", "roles")
-_NUM_SIZES = 5  # numbers of `count_samples` in front of those of `NonFinite`
+_NUM_SIZES = 5  # numbers of `count_samples` in front of `NonFinite.numbers`
 _CHANGED = (
     "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
     " the first counts. Was `reset` forgotten after the last evaluation, or does `index` begin anew in each batch? It"
@@ -36,7 +36,7 @@ _CHANGED = (
 
 
 class _ShardStatus(NamedTuple):
-    """Numbers of a shard, which processes compare."""
+    """Numbers of a shard, for comparison with the other processes."""
 
     num_samples: int
     dimension: int
