@@ -45,7 +45,7 @@ class World(Protocol):
     process: int
     """the number of this one"""
     members: tuple[int, ...]
-    """what tells these processes from others; nothing where there is one"""
+    """numbers of these processes, to tell them from other groups; empty for one process"""
     device: torch.device
     """device of the tensors that are exchanged"""
 
@@ -65,7 +65,7 @@ class World(Protocol):
         """Do local work, and gather the few numbers that it returns, equally many on each process."""
 
     def texts(self, text: str) -> list[str]:
-        """Texts of all processes, one of each."""
+        """Gather one text of each process."""
 
 
 class Alone:
@@ -173,26 +173,23 @@ def disagreement(rule: str, values: Sequence[object]) -> DistributedMetricError:
 
 @dataclass(frozen=True)
 class Settings:
-    """Which metric was asked for what, as text that is the same in every process."""
+    """The call of a metric, as text that is the same in every process."""
 
     metric: str
-    """the class"""
+    """name of the class"""
     method: str
-    """that was called"""
     options: Mapping[str, str]
-    """what decides the value, by the names that users know"""
+    """options of the value, by the names that users know"""
     implied: Mapping[str, str]
-    """what follows from options and samples: it is named where nothing else differs"""
+    """derived values; named in the error only if all options agree"""
 
 
 def meet(
-    world: World,
-    look: Callable[[], tuple[Result, Sequence[int]]],
-    describe: Callable[[], Settings],
+    world: World, look: Callable[[], tuple[Result, Sequence[int]]], describe: Callable[[], Settings]
 ) -> tuple[Result, list[list[int]]]:
-    """Begin to compute: do local work, learn some numbers that come of it on all processes, and compare the settings.
+    """Begin a computation: do local work, gather the numbers that it returns, and compare the settings.
 
-    It is the first that processes hear of each other, and of one shape whatever they were asked for.
+    It is the first message between the processes, of one shape for all settings.
 
     Raises:
         DistributedMetricError: the work failed on some process, or settings differ.
@@ -212,12 +209,12 @@ def meet(
 
 
 def _difference(settings: Sequence[Settings]) -> DistributedMetricError:
-    # What users see first: another class, then another protocol, then options, then what follows from them.
+    # In the order in which users see them: class, protocol, options, derived values.
     called = [f"`{each.metric}.{each.method}`" for each in settings]
     if len(set(called)) > 1:
         return disagreement("call the same method of the same class", called)
     options = [each.options for each in settings]
-    # Where protocols differ, so do the options that follow from them.
+    # If protocols differ, so do the options that they decide.
     protocols = [{name: value for name, value in each.items() if name == "protocol"} for each in options]
     for values in (protocols, options, [each.implied for each in settings]):
         names = [name for name in sorted(set().union(*values)) if len({each.get(name) for each in values}) > 1]
@@ -234,5 +231,5 @@ def _difference_of(names: Sequence[str], values: Sequence[Mapping[str, str]]) ->
 
 
 def _digest(text: str) -> int:
-    """A number that stands for a text when processes compare theirs."""
+    """A hash of a text, 56 bits: processes compare them in place of the texts."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
