@@ -15,7 +15,6 @@ each positive, and the counts are summed. One query on two processes, the scores
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -68,8 +67,7 @@ def count_sharded_ranks(
     return counting.results()
 
 
-@dataclass(frozen=True)
-class _Slots:
+class _Slots(NamedTuple):
     """Slots for the scores of the gallery items with a query's identity, on all processes.
 
     A query has one slot for each such item, junk or positive, in the order of the processes.

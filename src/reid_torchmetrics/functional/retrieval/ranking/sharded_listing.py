@@ -87,21 +87,17 @@ class CandidateLists(NamedTuple):
             return self
         length = self.scores.shape[1]
         flags = (self.listed.to(torch.uint8) + self.positive.to(torch.uint8)).contiguous()
-        scores, places, flags = (_gathered(world, part) for part in (self.scores, self.places, flags))
+        gathered = [all_gather_values(world, part) for part in (self.scores, self.places, flags)]
         local = slice(world.process * length, (world.process + 1) * length)
 
         def merge() -> CandidateLists:
+            # [processes, queries, listed] becomes the lists of all processes side by side.
+            scores, places, flags = (part.to(self.places.device).transpose(0, 1).flatten(1) for part in gathered)
             columns = torch.full_like(places, -1)
             columns[:, local] = self.columns
             return CandidateLists(scores, places, columns, flags > 1, flags > 0).first(k, ties)
 
         return world.guarded(merge)
-
-
-def _gathered(world: World, values: Tensor) -> Tensor:
-    """Values [queries, listed] of all processes, side by side."""
-    gathered = all_gather_values(world, values)
-    return world.guarded(lambda: gathered.to(values.device).transpose(0, 1).flatten(1))
 
 
 class BestPositives(NamedTuple):

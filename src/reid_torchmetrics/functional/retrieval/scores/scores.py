@@ -85,8 +85,7 @@ class EmbeddingScores:
         self.device = gallery.device
         self._query, self._gallery = query, gallery
         self.dtype, self._similarity = workers.run(lambda: self._prepare(similarity, dtype, sums), self.device)
-        self._is_custom = callable(similarity)
-        self.keeps_thread = self._is_custom
+        self.keeps_thread = callable(similarity)
         row_bytes = gallery.dimension * self.dtype.itemsize
         self._panel_rows = _panel_rows(max_bytes // 4, row_bytes)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
@@ -104,7 +103,7 @@ class EmbeddingScores:
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
-        with full_precision(self.device, foreign=self._is_custom):
+        with full_precision(self.device, foreign=self.keeps_thread):
             query = self._similarity.query(self._query.read(rows, self.dtype))
             for panel in [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows):
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]

@@ -97,12 +97,10 @@ class SharedWalk:
             yield from zip(some, self._shared(functools.partial(self._do, work), some), strict=True)
 
     def _shared(self, work: Callable[[slice], Result], some: list[slice]) -> list[Result]:
-        def do() -> list[Result]:
-            if self._scores.num_tiles < 2 or self._keeps_thread:
-                return [work(rows) for rows in some]
-            return workers.share(work, some, most=self._scores.num_tiles)
-
-        return workers.run(do, self._scores.device, inside=self._keeps_thread)
+        device, most = self._scores.device, self._scores.num_tiles
+        if self._keeps_thread:
+            return workers.run(lambda: [work(rows) for rows in some], device, inside=True)
+        return workers.run(lambda: workers.share(work, some, most=most), device)
 
     def _do(self, work: Callable[[Walk, slice], Result], rows: slice) -> Result:
         try:
