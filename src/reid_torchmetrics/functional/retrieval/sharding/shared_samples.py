@@ -237,11 +237,7 @@ class Queries(NamedTuple):
 
 
 def share_queries(
-    world: World,
-    shard: Shard,
-    query: Int[Tensor, " local"],
-    gallery: Int[Tensor, " gallery"],
-    sizes: Sequence[int],
+    world: World, shard: Shard, query: Int[Tensor, " local"], gallery: Int[Tensor, " gallery"], sizes: Sequence[int]
 ) -> Queries:
     """Send the queries of each process to all processes; `query` and `gallery` are local positions."""
     samples = shard.samples
