@@ -132,27 +132,31 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 
 
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
-    tiles, length = Tiles(part), part.relevance.run_length
-    # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-    shape = (part.ties.num_entries, int(length.sum()))
-    entries = torch.empty(shape, dtype=torch.int64, device=part.scores.device)
-    num_positives, num_candidates = torch.zeros_like(length), torch.zeros_like(length)
-    # [num_entries, positives] from left to right, a tile after the other; junk leaves the end of it empty.
-    filled = 0
+    tiles, table = Tiles(part), RankTable(part.ties, part.relevance.run_length)
     for rows in tiles.rows():
-        ranked, num_positives[rows], num_candidates[rows] = tiles.rank(rows)
-        entries[:, filled : filled + ranked.shape[1]] = ranked
-        filled += ranked.shape[1]
-    return ranks_of_entries(entries[:, :filled], num_positives, num_candidates, ties=part.ties)
+        entries, table.num_positives[rows], table.num_candidates[rows] = tiles.rank(rows)
+        table.add(entries)
+    return table.ranks()
 
 
-def ranks_of_entries(
-    entries: Int[Tensor, "num_entries positives"],
-    num_positives: Int[Tensor, " queries"],
-    num_candidates: Int[Tensor, " queries"],
-    *,
-    ties: TiePolicy,
-) -> PositiveRanks:
-    """Name the entries of every positive; see `tiles.positive_entries`."""
-    tied = TiedGroups(ties.name, *entries[1:]) if ties.groups else None
-    return unchecked_ranks(entries[0], num_positives, num_candidates, tied)
+class RankTable:
+    """The ranks of all positives, filled tile by tile in the order of the queries."""
+
+    def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"]) -> None:
+        """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty."""
+        # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
+        shape = (ties.num_entries, int(num_listed.sum()))
+        self._entries = torch.empty(shape, dtype=torch.int64, device=num_listed.device)
+        self._filled, self._ties = 0, ties
+        self.num_positives, self.num_candidates = torch.zeros_like(num_listed), torch.zeros_like(num_listed)
+
+    def add(self, entries: Int[Tensor, "num_entries positives"]) -> None:
+        """Append the `positive_entries` of a tile."""
+        first, self._filled = self._filled, self._filled + entries.shape[1]
+        self._entries[:, first : self._filled] = entries
+
+    def ranks(self) -> PositiveRanks:
+        """The ranks of all tiles."""
+        entries = self._entries[:, : self._filled]
+        tied = TiedGroups(self._ties.name, *entries[1:]) if self._ties.groups else None
+        return unchecked_ranks(entries[0], self.num_positives, self.num_candidates, tied)

@@ -27,7 +27,7 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .positive_ranks import PositiveRanks
-from .ranks import count_ranks, ranks_of_entries
+from .ranks import RankTable, count_ranks
 from .tie_policies import TIE_POLICIES, Positives, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, positive_entries, queries_per_tile
 
@@ -103,7 +103,7 @@ class _Merged(NamedTuple):
 
 
 class _Counting:
-    """The state of counting: buffers for a tile, and the results of all queries so far."""
+    """The state of counting: buffers for a tile, and the ranks so far."""
 
     _tile: TileRelevance
 
@@ -119,12 +119,7 @@ class _Counting:
         self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=world.device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
         self._counts = torch.empty(1 + part.ties.num_counts * (most - 1), dtype=count_dtype, device=world.device)
-        # Results: `_entries` is filled tile by tile, `_filled` entries so far.
-        shape = (part.ties.num_entries, sum(self._num_slots.values()))
-        self._entries = torch.empty(shape, dtype=torch.int64, device=self._device)
-        self._filled = 0
-        self._num_positives = torch.zeros_like(slots.total)
-        self._num_candidates = torch.zeros_like(slots.total)
+        self._table = RankTable(part.ties, slots.total)
         self._totals = torch.empty(1 + 2 * len(slots.total), dtype=torch.int64, device=world.device)
 
     def rank(self, rows: slice) -> None:
@@ -145,22 +140,20 @@ class _Counting:
 
     def results(self) -> tuple[PositiveRanks, QueryCounts]:
         """The ranks, once all tiles are done."""
-        num_queries, relevance = len(self._num_positives), self._part.relevance
+        num_queries, relevance, table = len(self._slots.total), self._part.relevance, self._table
 
         def fill(out: Tensor) -> None:
-            out[:num_queries] = self._num_candidates
+            out[:num_queries] = table.num_candidates
             out[num_queries:] = relevance.num_others
 
         totals = self._world.all_reduce_sum(self._totals, fill).to(self._device)
-        num_candidates, num_others = totals[:num_queries].clone(), totals[num_queries:]
-        entries = self._entries[:, : self._filled]
-        ranks = ranks_of_entries(entries, self._num_positives, num_candidates, ties=self._part.ties)
-        return ranks, relevance.counts(self._num_positives, num_others)
+        table.num_candidates = totals[:num_queries].clone()
+        return table.ranks(), relevance.counts(table.num_positives, totals[num_queries:])
 
     def _read(self, rows: slice, out: Tensor) -> None:
         """Put the scores of local positives, and NaN for local junk, into the slots of this process."""
         self._tile = tile = self._part.relevance.tile(rows)
-        self._num_candidates[rows] = tile.num_candidates
+        self._table.num_candidates[rows] = tile.num_candidates
         self._put(rows, self.tiles.read(rows, tile).masked_fill(~tile.positive, torch.nan), out)
 
     def _read_places(self, rows: slice, out: Tensor) -> None:
@@ -182,8 +175,8 @@ class _Counting:
         padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
         padded[is_slot] = scores.to(self._device)
         positive = ~padded.isnan()
-        self._num_positives[rows] = positive.sum(1)
-        cells = cells_of_positives(self._num_positives[rows], padded.shape[1])
+        self._table.num_positives[rows] = num_positives = positive.sum(1)
+        cells = cells_of_positives(num_positives, padded.shape[1])
         if not len(cells):
             return None
         # In a part of the gallery a positive of another part stands between two columns, or at an end.
@@ -198,6 +191,4 @@ class _Counting:
 
     def _store(self, rows: slice, merged: _Merged, counts: Tensor) -> None:
         counts = counts.to(self._device, torch.int64).view(self._part.ties.num_counts, -1)
-        entries = positive_entries(merged.positives, counts, self._num_positives[rows], merged.cells)
-        self._entries[:, self._filled : self._filled + entries.shape[1]] = entries
-        self._filled += entries.shape[1]
+        self._table.add(positive_entries(merged.positives, counts, self._table.num_positives[rows], merged.cells))
