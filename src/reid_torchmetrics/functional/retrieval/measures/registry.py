@@ -141,18 +141,12 @@ _ROWS = (
         takes_k=True,
     ),
     Measure(
-        "recall",
-        lambda ranks, _, k: recall_at(ranks, k),
-        "positives among the first {k} / all positives",
-        takes_k=True,
+        "recall", lambda ranks, _, k: recall_at(ranks, k), "positives among the first {k} / all positives", takes_k=True
     ),
     Measure("r_precision", lambda ranks, *_: r_precision(ranks), "precision at R, the number of positives"),
     Measure("mrr", lambda ranks, *_: reciprocal_rank(ranks), "1 / rank of the first positive"),
     Measure(
-        "ndcg",
-        lambda ranks, _, k: normalized_dcg(ranks, k=k),
-        "nDCG at {k}, binary gains, log2 discount",
-        takes_k=True,
+        "ndcg", lambda ranks, _, k: normalized_dcg(ranks, k=k), "nDCG at {k}, binary gains, log2 discount", takes_k=True
     ),
     Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive", is_rank=True),
 )

@@ -126,9 +126,8 @@ def find_listed_relevance(
     """
     _checks.positive_int("num_gallery", num_gallery, least=0)
     listed = positions_on_cpu("positives", positives, num_gallery)
-    dropped = positions_on_cpu(
-        "junk", [part[:0] for part in listed] if junk is None else junk, num_gallery, len(listed)
-    )
+    junk = [part[:0] for part in listed] if junk is None else junk
+    dropped = positions_on_cpu("junk", junk, num_gallery, len(listed))
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, len(listed))
         self_index = self_index.cpu()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -74,8 +74,7 @@ class LabelRule:
         return self.query[rows, None] == self.gallery[None, columns]
 
 
-@dataclass(frozen=True)
-class TileRelevance:
+class TileRelevance(NamedTuple):
     """The gallery items that are listed for each query of a tile, padded to the longest row.
 
     Everything else in the gallery is a negative, except what `Relevance.dropped` marks.

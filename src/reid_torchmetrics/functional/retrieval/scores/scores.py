@@ -199,9 +199,7 @@ def score_embeddings(
     _checks.length("gallery", len(gallery), relevance.num_gallery)
     _checks.positive_int("max_bytes", max_bytes)
     sides = Rows([query]), Rows([gallery], relevance.kept)
-    if callable(similarity):
-        check_function(ALONE, *sides, similarity, max_bytes)
-    return EmbeddingScores(*sides, similarity=similarity, max_bytes=max_bytes)
+    return score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
 
 
 def given_scores(

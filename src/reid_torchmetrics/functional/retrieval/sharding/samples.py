@@ -45,19 +45,14 @@ class Samples:
         for block in embeddings:
             _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", embeddings[0].shape[1])
         total = sum(map(len, embeddings))
-        optional = {
-            name: _joined(name, states[name], total, device) if any(map(len, states[name])) else None
+        identities, roles = (_joined(name, states[name], total, device) for name in ("identities", "roles"))
+        cameras, index = (
+            _joined(name, states[name], total, device) if any(map(len, states[name])) else None
             for name in ("cameras", "index")
-        }
-        if not total:  # no sample lacks a camera
-            optional["cameras"] = torch.empty(0, dtype=torch.int64, device=device)
-        return cls(
-            embeddings=embeddings,
-            identities=_joined("identities", states["identities"], total, device),
-            roles=_joined("roles", states["roles"], total, device),
-            cameras=optional["cameras"],
-            index=optional["index"],
         )
+        if not total:  # no sample lacks a camera
+            cameras = torch.empty(0, dtype=torch.int64, device=device)
+        return cls(embeddings, identities, roles, cameras, index)
 
     def __len__(self) -> int:
         """Number of samples."""
