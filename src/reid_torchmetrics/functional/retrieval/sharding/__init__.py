@@ -1,4 +1,4 @@
 """Samples that are sharded over processes: the samples that count, and the queries of all processes."""
 
 from .samples import GALLERY, QUERY, Samples
-from .shared_samples import Queries, count_samples, examine_samples, gather_samples, share_queries
+from .shared_samples import Queries, examine_samples, gather_samples, share_queries

@@ -58,24 +58,28 @@ class _ShardStatus(NamedTuple):
 
 @dataclass(frozen=True)
 class Shard:
-    """The samples of this process, and the facts that all processes agreed on."""
+    """The samples of this process, the positions that count, and the facts that all processes agreed on."""
 
     samples: Samples
     """an empty shard has the dimension of the others, and empty `cameras` and `index` where they have some"""
     dtype: torch.dtype
-    numbered: tuple[Numbered, Numbered]
-    """the queries of this process and its gallery items"""
-    same: SameSamples | None
-    """looks for samples that several processes hold; None where `index` tells, or for one process"""
-    signs: list[list[int]]
-    """`SameSamples.signs` of every process"""
+    query: Int[Tensor, " query"]
+    """positions, ascending"""
+    gallery: Int[Tensor, " gallery"]
+    num_queries: list[int]
+    """on each process"""
+    num_gallery: list[int]
+    non_finite: NonFinite
+    """of all processes"""
 
 
 def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> Shard:
-    """Compare the samples of all processes.
+    """Compare the samples of all processes, and choose the samples that count.
+
+    Of samples with one `index` and role the first counts, on the lowest process that has it.
 
     Raises:
-        DistributedMetricError: dimension or what is given differ between processes.
+        DistributedMetricError: an error on some process, or dimension or what is given differ between processes.
         ValueError: samples that are queries only, under `leave_one_out`, or samples of one `index` with other labels.
     """
 
@@ -87,10 +91,39 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> S
         signs = [0] * NUM_SIGNS if same is None else same.signs()
         return (numbered, same), [*_ShardStatus.of(samples), *signs]
 
+    # First message: what is given, and signs of samples that several processes hold.
     (numbered, same), table = world.guarded_all_gather(look)
+    num_fields = len(_ShardStatus._fields)
+    samples, dtype = _agree(samples, [_ShardStatus._make(row[:num_fields]) for row in table])
+    signs = [row[num_fields:] for row in table]
+    same = same if samples.index is None else None  # an empty shard has learned now that others have an index
+    (query, dropped_queries), (gallery, dropped_gallery) = (
+        lowest_of_each(world, samples, each.counted) for each in numbered
+    )
+
+    def count() -> tuple[None, list[int]]:
+        sizes = [*map(len, (query, gallery, dropped_queries, dropped_gallery)), changed(samples, numbered)]
+        run = [] if same is None else same.run(world.process, signs[0])
+        return None, [*sizes, *NonFinite.numbers(samples, query, gallery), *run]
+
+    # Second message: the numbers of samples that count, do not count, changed, or are not finite.
+    _, table = world.guarded_all_gather(count)
+    columns = zip(*(row[:_NUM_SIZES] for row in table), strict=True)
+    num_queries, num_gallery, *num_dropped, num_changed = map(list, columns)
+    for counted, dropped, sizes in zip((query, gallery), (dropped_queries, dropped_gallery), num_dropped, strict=True):
+        if any(sizes):
+            check_dropped(world, samples, counted, dropped, sizes)
+    if any(num_changed):
+        warn_once(world, "another embedding", _CHANGED.format(sum(num_changed)))
+    if same is not None:
+        same.warn(world, signs, [row[_NUM_SIZES + NUM_NUMBERS :] for row in table])
+    non_finite = NonFinite.of_all([row[_NUM_SIZES:] for row in table], has_index=samples.index is not None)
+    return Shard(samples, dtype, query, gallery, num_queries, num_gallery, non_finite)
+
+
+def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, torch.dtype]:
+    """Compare the processes; return the samples, an empty shard completed, and the dtype of all embeddings."""
     # A process without samples agrees with every other; one that saw empty batches alone knows the dimension.
-    num = len(_ShardStatus._fields)
-    states = [_ShardStatus._make(row[:num]) for row in table]
     shaped = [status for status in states if status.dimension] or states
     if len({status.dimension for status in shaped}) > 1:
         raise differing("embedding dimension", [status.dimension or "no samples" for status in states])
@@ -100,10 +133,9 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> S
             argument = field.removeprefix("has_")
             raise differing(f"use of `{argument}`", [status.use(field) for status in states])
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
-    if not len(samples):
-        samples = _without_samples(samples, shaped[0].dimension or 1, dtype, filled[0])
-    same = same if samples.index is None else None  # an empty shard has learned now that others have an index
-    return Shard(samples, dtype, numbered, same, [row[num:] for row in table])
+    if len(samples):
+        return samples, dtype
+    return _without_samples(samples, shaped[0].dimension or 1, dtype, filled[0]), dtype
 
 
 def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like: _ShardStatus) -> Samples:
@@ -117,49 +149,6 @@ def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like:
         cameras=none if like.has_cameras else None,
         index=none if like.has_index else None,
     )
-
-
-class CountedSamples(NamedTuple):
-    """The samples of this process that count, and their number on each process."""
-
-    query: Int[Tensor, " query"]
-    """positions, ascending"""
-    gallery: Int[Tensor, " gallery"]
-    num_queries: list[int]
-    num_gallery: list[int]
-    non_finite: NonFinite
-    """of all processes"""
-
-
-def count_samples(world: World, shard: Shard) -> CountedSamples:
-    """Choose the samples that count: the first sample of each `index` and role, on the lowest process that has it.
-
-    Raises:
-        DistributedMetricError: an error on some process.
-        ValueError: samples of one `index` and role have other labels.
-    """
-    samples = shard.samples
-    (query, dropped_queries), (gallery, dropped_gallery) = (
-        lowest_of_each(world, samples, each.counted) for each in shard.numbered
-    )
-
-    def look() -> tuple[None, list[int]]:
-        sizes = [*map(len, (query, gallery, dropped_queries, dropped_gallery)), changed(samples, shard.numbered)]
-        run = [] if shard.same is None else shard.same.run(world.process, shard.signs[0])
-        return None, [*sizes, *NonFinite.numbers(samples, query, gallery), *run]
-
-    _, table = world.guarded_all_gather(look)
-    columns = zip(*(row[:_NUM_SIZES] for row in table), strict=True)
-    num_queries, num_gallery, *num_dropped, num_changed = map(list, columns)
-    for counted, dropped, sizes in zip((query, gallery), (dropped_queries, dropped_gallery), num_dropped, strict=True):
-        if any(sizes):
-            check_dropped(world, samples, counted, dropped, sizes)
-    if any(num_changed):
-        warn_once(world, "another embedding", _CHANGED.format(sum(num_changed)))
-    if shard.same is not None:
-        shard.same.warn(world, shard.signs, [row[_NUM_SIZES + NUM_NUMBERS :] for row in table])
-    non_finite = NonFinite.of_all([row[_NUM_SIZES:] for row in table], has_index=samples.index is not None)
-    return CountedSamples(query, gallery, num_queries, num_gallery, non_finite)
 
 
 @dataclass(frozen=True)
@@ -208,15 +197,13 @@ def share_samples(world: World, shard: Shard, positions: Int[Tensor, " local"], 
     return shared
 
 
-def gather_samples(
-    world: World, shard: Shard, query: Int[Tensor, " query"], gallery: Int[Tensor, " gallery"]
-) -> Samples:
-    """Send the samples of each process that count to all processes; `query` and `gallery` are local positions."""
+def gather_samples(world: World, shard: Shard) -> Samples:
+    """Send the samples of each process that count to all processes."""
 
     def choose() -> tuple[tuple[Shard, Tensor], list[int]]:
         roles = torch.zeros_like(shard.samples.roles)
-        roles[query] += QUERY
-        roles[gallery] += GALLERY
+        roles[shard.query] += QUERY
+        roles[shard.gallery] += GALLERY
         chosen = roles.nonzero()[:, 0]
         return (replace(shard, samples=replace(shard.samples, roles=roles)), chosen), [len(chosen)]
 
@@ -236,15 +223,13 @@ class Queries(NamedTuple):
     """their `index` in the data set, where it was given"""
 
 
-def share_queries(
-    world: World, shard: Shard, query: Int[Tensor, " local"], gallery: Int[Tensor, " gallery"], sizes: Sequence[int]
-) -> Queries:
-    """Send the queries of each process to all processes; `query` and `gallery` are local positions."""
-    samples = shard.samples
+def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) -> Queries:
+    """Send the queries of each process to all processes; `gallery` has the positions of `shard.gallery` in an order."""
+    samples, query = shard.samples, shard.query
     if world.size == 1:  # nothing is copied
         query = samples.in_order(query)
         return _queries_at(query, samples, samples.rows(query), samples.column_of(gallery, query))
-    shared = share_samples(world, shard, query, sizes)
+    shared = share_samples(world, shard, query, shard.num_queries)
 
     def put_in_order() -> Queries:
         everyone = shared.to_samples(samples)
