@@ -15,6 +15,7 @@ each positive, and the counts are summed. One query on two processes, the scores
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -67,7 +68,8 @@ def count_sharded_ranks(
     return counting.results()
 
 
-class _Slots(NamedTuple):
+@dataclass(frozen=True)
+class _Slots:
     """Slots for the scores of the gallery items with a query's identity, on all processes.
 
     A query has one slot for each such item, junk or positive, in the order of the processes.

@@ -15,7 +15,7 @@ One query with its items in the columns 1, 4 and 5 of the gallery, the last of t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,7 +31,8 @@ from .tie_policies import Negatives, Positives, TiePolicy, best_first
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 
 
-class GalleryPart(NamedTuple):
+@dataclass(frozen=True)
+class GalleryPart:
     """All queries against one process's part of the gallery, and their tie policy."""
 
     scores: Scores
@@ -59,7 +60,7 @@ class Tiles:
         `num_rows` is the number of queries a tile, `queries_per_tile` unless given, and `longest_run` the largest
         number of gallery items with a query's identity, in all parts of the gallery.
         """
-        self._scores, self._relevance, self._ties, _ = part
+        self._scores, self._relevance, self._ties = part.scores, part.relevance, part.ties
         fitting, width = _cut(part, longest_run)
         self._walk = Walk(part.scores, num_rows or fitting, width)
 
