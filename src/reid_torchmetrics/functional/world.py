@@ -124,7 +124,7 @@ def all_gather_values(world: World, values: Tensor, dtype: torch.dtype | None = 
 def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:
     """Do local work, and sum the vector that it returns over all processes; on the vector's device."""
     if world.size == 1:
-        return work()
+        return world.guarded(work)
 
     def prepare() -> tuple[Tensor, Tensor]:
         values = work()
