@@ -33,7 +33,7 @@ from reid_torchmetrics.plot import (
 
 from .elements import UNDEFINED, Html, details, element, figure, heading, note, of_measure, rank, table, thousands
 from .page import Page, Section, figures_section, provenance_section, shown_or_why, versions
-from .rank_list_sections import Queries, hardest_section, mistakes_section
+from .rank_list_sections import ShownQueries, hardest_section, mistakes_section
 
 _CONFIDENCE, _REPEATS = 0.95, 1000  # of intervals
 _MOST_ROWS = 1000  # a page with more is slow
@@ -285,7 +285,7 @@ class RetrievalOptions:
 
 def retrieval_page(results: RetrievalResults, options: RetrievalOptions) -> Page:
     """All sections about results of a retrieval."""
-    queries = Queries.of(
+    queries = ShownQueries.of(
         results, names=options.names, pictures=options.pictures, gallery_pictures=options.gallery_pictures
     )
     data = {"versions": versions(), **results.to_dict()}

@@ -54,7 +54,7 @@ class DistributedWorld:
             as_bytes = rows.view(-1).view(torch.uint8)  # every backend moves bytes, not every one bfloat16
             self._collective(distributed.broadcast, as_bytes, src=self.members[source])
 
-    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], None]) -> Tensor:
+    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
         """Let `fill` write to `buffer[1:]` and add that up over the processes; the first entry says whether it failed.
 
         Raises:

@@ -12,7 +12,7 @@ from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_
 from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import sample_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
-from reid_torchmetrics.functional.retrieval.measures.first_and_last import inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores

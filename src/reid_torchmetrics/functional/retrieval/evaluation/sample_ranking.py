@@ -20,7 +20,6 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from reid_torchmetrics.functional.retrieval.sharding import (
     Queries,
     Samples,
-    count_samples,
     examine_samples,
     gather_samples,
     share_queries,
@@ -107,25 +106,21 @@ class _Shared(NamedTuple):
 
 def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
     """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
-    # What all hold together: one dimension and dtype, the same labels.
-    held = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
-    samples = held.samples
-    # Which samples of this process count: of those that share `index`, the first of the lowest process.
-    counted = count_samples(world, held)
-    query, gallery, non_finite = counted.query, counted.gallery, counted.non_finite
-    if world.size > 1 and options.needs_all_samples and not non_finite.found:
+    shard = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
+    if world.size > 1 and options.needs_all_samples and not shard.non_finite.num_bad:
         # Every process gets all samples, and goes on by itself.
-        together = gather_samples(world, held, query, gallery)
+        together = gather_samples(world, shard)
         return _share(together, options, ALONE, max_bytes=max_bytes, in_order=in_order)
     # All queries against this process's part of the gallery.
-    gallery = samples.in_order(gallery) if in_order else gallery
-    queries = share_queries(world, held, query, gallery, counted.num_queries)
-    num_gallery = sum(counted.num_gallery)
-    if non_finite.found:
-        return _Shared(queries, num_gallery, world, None, non_finite.reason())
+    samples = shard.samples
+    gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
+    queries = share_queries(world, shard, gallery)
+    num_gallery = sum(shard.num_gallery)
+    if shard.non_finite.num_bad:
+        return _Shared(queries, num_gallery, world, None, shard.non_finite.reason())
 
     def build() -> RetrievalProblem:
-        first = sum(counted.num_gallery[: world.process])
+        first = sum(shard.num_gallery[: world.process])
         cameras = None if samples.cameras is None else samples.cameras[gallery]
         return RetrievalProblem(
             Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
