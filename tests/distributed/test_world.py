@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DistributedMetricError
-from reid_torchmetrics.functional.world import ALONE, World, all_gather_rows, all_reduce_values
+from reid_torchmetrics.functional.world import ALONE, SentRows, World, all_reduce_values, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
 from tests.distributed import threads
 
@@ -15,9 +15,8 @@ def answers(world: World) -> list:
     world.all_gather(torch.tensor([world.process, 7]), gathered)
     total = world.all_reduce_sum(torch.empty(3), lambda out: out.fill_(world.process + 1.0))
     sizes = [process + 1 for process in range(world.size)]
-    rows = torch.full((sum(sizes), 2), -1.0)
-    rows.split(sizes)[world.process].fill_(world.process)
-    all_gather_rows(world, rows, sizes)
+    pieces = torch.full((world.process + 1, 2), float(world.process)).split(1)
+    (rows,) = exchange_rows(world, sizes, SentRows(lambda: pieces, (2,), torch.float32))
     done, table = world.guarded_all_gather(lambda: ("done", [world.process, 5]))
     sums = all_reduce_values(world, lambda: torch.tensor([world.process + 1, 2])).tolist()
     return [gathered.tolist(), total.tolist(), sums, rows[:, 0].tolist(), done, table, world.guarded(lambda: "alike")]

@@ -16,9 +16,9 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -136,13 +136,39 @@ def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:
     return world.all_reduce_sum(buffer, lambda out: out.copy_(values)).to(values.device)
 
 
-def all_gather_rows(world: World, rows: Tensor, sizes: Sequence[int]) -> None:
-    """Fill in the rows of the other processes; `sizes` are the numbers of rows of each process, in order.
+class SentRows(NamedTuple):
+    """The rows that this process sends in an exchange."""
 
-    One broadcast from each process, into a slice: nothing is padded and nothing is copied.
+    pieces: Callable[[], Iterable[Tensor]]
+    """one after another, so that no second copy of large rows is made"""
+    shape: Sequence[int] = ()
+    """of a row"""
+    dtype: torch.dtype = torch.int64
+
+
+def exchange_rows(world: World, sizes: Sequence[int], *parts: SentRows) -> list[Tensor]:
+    """The rows of all processes, in their order, of each part; `sizes` are the numbers of rows of the processes.
+
+    Each process reserves room for the rows of all, writes its own, and is sent the others by one broadcast from each
+    process, into a slice: nothing is padded and nothing is copied.
     """
-    for source, part in enumerate(rows.split(list(sizes))):
-        world.broadcast(part, source)
+
+    def prepare() -> list[Tensor]:
+        buffers = []
+        for part in parts:
+            buffer = torch.empty((sum(sizes), *part.shape), dtype=part.dtype, device=world.device)
+            filled = sum(sizes[: world.process])
+            for piece in part.pieces():
+                buffer[filled : filled + len(piece)] = piece
+                filled += len(piece)
+            buffers.append(buffer)
+        return buffers
+
+    buffers = world.guarded(prepare)
+    for buffer in buffers:
+        for source, rows in enumerate(buffer.split([*sizes])):
+            world.broadcast(rows, source)
+    return buffers
 
 
 _said: set[str] = set()

@@ -16,7 +16,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures import measure
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
-from reid_torchmetrics.functional.world import ALONE, World, all_gather_rows
+from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
 from .problem import RetrievalProblem
 from .protocol import Protocol
@@ -138,16 +138,7 @@ def _cameras_of_all(world: World, cameras: Int[Tensor, " gallery"]) -> Int[Tenso
         distinct: Tensor = cameras.unique()
         return distinct, [len(distinct)]
 
-    own, table = world.guarded_all_gather(look)
-    sizes = [size for (size,) in table]
-    first = sum(sizes[: world.process])
-
-    def prepare() -> Tensor:
-        rows = torch.zeros(sum(sizes), dtype=torch.int64, device=world.device)
-        rows[first : first + len(own)] = own
-        return rows
-
-    rows = world.guarded(prepare)
-    all_gather_rows(world, rows, sizes)
+    local, table = world.guarded_all_gather(look)
+    (rows,) = exchange_rows(world, [size for (size,) in table], SentRows(lambda: [local]))
     distinct: Tensor = rows.to(cameras.device).unique()
     return distinct

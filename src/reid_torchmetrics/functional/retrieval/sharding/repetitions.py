@@ -23,7 +23,7 @@ from torch import Tensor
 
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
-from reid_torchmetrics.functional.world import World, all_gather_rows
+from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
 
 from .samples import Samples
 
@@ -135,12 +135,6 @@ def check_dropped(
         ValueError: some have other labels, on any process.
     """
 
-    def prepare() -> Tensor:
-        labels = _labels(samples, dropped).to(world.device)
-        listed = labels.new_empty((sum(sizes), labels.shape[1]))
-        listed.split([*sizes])[world.process].copy_(labels)
-        return listed
-
     def compare() -> None:
         labels, others = _labels(samples, counted), listed.to(samples.device)
         labels = labels[labels[:, 0].argsort()]
@@ -149,8 +143,8 @@ def check_dropped(
             is_pair = labels[places, 0] == others[:, 0]
             _check_same(labels[places][is_pair], others[is_pair])
 
-    listed = world.guarded(prepare)
-    all_gather_rows(world, listed, sizes)
+    columns = 2 if samples.cameras is None else 3
+    (listed,) = exchange_rows(world, sizes, SentRows(lambda: [_labels(samples, dropped)], (columns,)))
     world.guarded(compare)
 
 

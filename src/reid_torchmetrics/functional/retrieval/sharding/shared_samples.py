@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
-from reid_torchmetrics.functional.world import DTYPES, World, all_gather_rows, differing, warn_once
+from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
 from .repetitions import Numbered, changed, check_dropped, lowest_of_each
 from .same_samples import NUM_SIGNS, SameSamples
@@ -171,30 +171,16 @@ class SharedSamples:
 def share_samples(world: World, shard: Shard, positions: Int[Tensor, " local"], sizes: Sequence[int]) -> SharedSamples:
     """Send the samples at some positions of each process to all processes, `sizes` samples of each."""
     samples = shard.samples
+
+    def labels() -> list[Tensor]:
+        columns = [getattr(samples, name) for name in _LABELS]  # given on all processes or on none
+        none = torch.zeros_like(positions)
+        return [torch.stack([none if column is None else column[positions].long() for column in columns], 1)]
+
+    sent = SentRows(lambda: samples.rows(positions).walk(shard.dtype), (samples.dimension,), shard.dtype)
+    embeddings, of_samples = exchange_rows(world, sizes, sent, SentRows(labels, (len(_LABELS),)))
     first = sum(sizes[: world.process])
-
-    # Every process has room for the samples of all, fills in its own, and is sent the others'.
-    def prepare() -> SharedSamples:
-        shared = SharedSamples(
-            torch.empty((sum(sizes), samples.dimension), dtype=shard.dtype, device=world.device),
-            torch.zeros((sum(sizes), len(_LABELS)), dtype=torch.int64, device=world.device),
-            slice(first, first + len(positions)),
-        )
-        for column, name in enumerate(_LABELS):
-            labels = getattr(samples, name)
-            if labels is not None:  # on all processes or on none
-                shared.labels[shared.local, column] = labels[positions].to(world.device, torch.int64)
-        # Batch by batch, so that no second copy of the embeddings is made.
-        filled = first
-        for piece in samples.rows(positions).walk(shard.dtype):
-            shared.embeddings[filled : filled + len(piece)] = piece
-            filled += len(piece)
-        return shared
-
-    shared = world.guarded(prepare)
-    all_gather_rows(world, shared.labels, sizes)
-    all_gather_rows(world, shared.embeddings, sizes)
-    return shared
+    return SharedSamples(embeddings, of_samples, slice(first, first + len(positions)))
 
 
 def gather_samples(world: World, shard: Shard) -> Samples:
