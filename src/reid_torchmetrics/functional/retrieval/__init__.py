@@ -1,6 +1,6 @@
 """Retrieval: from embeddings, or scores, and labels to the ranks of positives, and from ranks to measures."""
 
-from .draws import DrawnResults, GalleryDraw, SampledDraws, expect_draws, sample_draws
+from .draws import DrawnResults, GalleryDraw, expect_draws
 from .evaluation import (
     PROTOCOLS,
     Breakdown,
@@ -99,7 +99,6 @@ __all__ = [
     "RankLists",
     "Relevance",
     "RetrievalResults",
-    "SampledDraws",
     "ScoreHistogram",
     "TiedGroups",
     "Verification",
@@ -140,7 +139,6 @@ __all__ = [
     "recall_at",
     "reciprocal_rank",
     "rerank_k_reciprocal",
-    "sample_draws",
     "score_embeddings",
     "score_histogram",
     "verify",

@@ -13,7 +13,6 @@ from reid_torchmetrics.functional.retrieval import (
     given_scores,
     mean_over_queries,
     nearest,
-    sample_draws,
     score_embeddings,
     verify,
 )
@@ -29,7 +28,6 @@ CALLS = {
     "fnmr_at_fmr": lambda scores: fnmr_at_fmr(scores, ALL, [0.1]),
     "nearest": lambda scores: nearest(scores, ALL, 2),
     "expect_draws": lambda scores: expect_draws(scores, ALL, DRAW),
-    "sample_draws": lambda scores: sample_draws(scores, ALL, DRAW, generator=torch.Generator()),
 }
 
 
