@@ -23,7 +23,7 @@ MESSAGES = [
     (lambda: GalleryDraw(1, "camera"), ValueError, "`per` must be one of 'identity', 'identity_and_camera'; got 'camera'."),
     (lambda: expect_draws(SCORES, BY_IDENTITY, DRAW, ties="grouped"), ValueError, "`ties` must be one of 'pessimistic', 'optimistic', 'stable'; got 'grouped'."),
     (lambda: expect_draws(SCORES, BY_IDENTITY, DRAW, max_rank=0), ValueError, "`max_rank` must be at least 1; got 0."),
-    (lambda: expect_draws(SCORES, LISTED, DRAW), ValueError, "`relevance` must come from identities, of which galleries are drawn; got lists of positives."),
+    (lambda: expect_draws(SCORES, LISTED, DRAW), ValueError, "`relevance` must come from identities, to draw galleries of them; got lists of positives."),
     (lambda: expect_draws(SCORES, BY_IDENTITY, GalleryDraw(1, "identity_and_camera")), ValueError, "`relevance` must know cameras where `per` is 'identity_and_camera'; got none."),
     (lambda: expect_draws(SCORES, BY_IDENTITY, DRAW, queries_in_draw=True), ValueError, "`queries_in_draw` must come with every query's own place in the gallery, that is leave-one-out or `self_index`; got 2 queries without."),
     (lambda: expect_draws(NAN_SCORES, BY_IDENTITY, DRAW), ValueError, "`scores` must give scores that can be ordered; got NaN."),
