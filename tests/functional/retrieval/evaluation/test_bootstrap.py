@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.evaluation import bootstrap
-from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import Interval, bootstrap_interval
+from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import Interval, bootstrap_interval
 from tests.reference import averages
 
 NAN = math.nan

@@ -13,7 +13,7 @@ from scipy import stats
 
 from reid_torchmetrics.functional.retrieval import bootstrap_interval
 from reid_torchmetrics.functional.retrieval.evaluation import bootstrap
-from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import bootstrap_means, sign_flip_p_values
+from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import bootstrap_means, sign_flip_p_values
 from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, seeded
 from tests.reference import averages, comparisons
 

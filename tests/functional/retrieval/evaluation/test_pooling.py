@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval.evaluation import pooling
-from reid_torchmetrics.functional.retrieval.evaluation.pooling import pool_queries
+from reid_torchmetrics.functional.retrieval.evaluation.queries import pool_queries
 from tests.reference import averages
 
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
 
-from .bootstrap import ROUNDING, UNDEFINED, Chance, Resampling, chances, check_resampling
 from .protocol import PROTOCOL_FIELDS, Protocol
+from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, check_resampling
 from .ranking_options import Setup
 from .results import RetrievalResults
 

@@ -16,14 +16,12 @@ from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
-from .pooling import pool_queries
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, find_protocol
-from .queries_in_gallery import IN_GALLERY, count_as_right, find_copies
+from .queries import IN_GALLERY, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
 from .ranking_options import RankingOptions, Setup
-from .results import RetrievalResults
-from .summary import summarize
+from .results import RetrievalResults, summarize
 
 _ABOUT_LABELS = ("same_camera", "cmc_same_camera", "camera_map", "search_cameras", "junk_identities")
 

@@ -27,11 +27,10 @@ from reid_torchmetrics.functional.retrieval.sharding import (
 )
 from reid_torchmetrics.functional.world import ALONE, World
 
-from .breakdown import CameraPairs, mean_by_camera_pair
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .rank_lists import RankLists, find_rank_lists
-from .ranking import Ranking, rank_problem
+from .ranking import CameraPairs, Ranking, mean_by_camera_pair, rank_problem
 from .ranking_options import RankingOptions
 
 
