@@ -1,4 +1,4 @@
-"""The arguments of a metric class: for those who misspell one, and as the `repr` shows them."""
+"""Argument names of a metric class, for "did you mean" errors and for `repr`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _OF_ALL_METRICS: dict[str, Any] = {
 
 
 def arguments_of(kind: type, *others: str) -> list[str]:
-    """The arguments that a class takes, its own first, then `others`, then those of all metrics."""
-    found: dict[str, None] = {}
+    """The arguments that a class takes, its own first, then `others`, then the arguments of all metrics."""
+    names: dict[str, None] = {}
     for one in takewhile(lambda one: one not in (Metric, MetricCollection), kind.__mro__):
         parameters = inspect.signature(vars(one)["__init__"]).parameters.values() if "__init__" in vars(one) else ()
-        found |= {each.name: None for each in parameters if each.kind is not each.VAR_KEYWORD}
-    return [name for name in dict.fromkeys((*found, *others, *_OF_ALL_METRICS)) if name != "self"]
+        names |= {each.name: None for each in parameters if each.kind is not each.VAR_KEYWORD}
+    return [name for name in dict.fromkeys((*names, *others, *_OF_ALL_METRICS)) if name != "self"]
 
 
 def naming_arguments(
@@ -57,7 +57,7 @@ def naming_arguments(
 
 
 def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str, Any]) -> str:
-    """Arguments as they are written: those that are `always` shown, then attributes that are not their default."""
-    held = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
-    changed = {name: value for name, (value, default) in held.items() if value != default}
+    """Arguments as they are written: the ones that are `always` shown, then attributes that are not their default."""
+    values = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
+    changed = {name: value for name, (value, default) in values.items() if value != default}
     return ", ".join(f"{name}={value!r}" for name, value in {**always, **changed}.items())

@@ -1,6 +1,13 @@
 """Rank the samples that metrics hold, once for all metrics that hold the same samples.
 
-One ranking for all metrics that hold the same samples: what it is kept under, and when it may be used again.
+A ranking is kept under its options, processes and device (`RankedSamples.key`), and is used again for equal samples
+unless a buffer, the ranks or a learned similarity may have changed since (`KeptRanking.is_for`). For instance:
+
+    a, b, c = ReIDMeanAP(), ReIDMINP(), ReIDMeanAP(ties="optimistic")     each is given the same batches
+    a.compute()                  ranks
+    b.compute()                  the same key, equal samples: the ranking of a
+    c.compute()                  another key: ranks, and is kept beside it
+    a.update(...); a.compute()   other samples: ranks, and what was kept is let go
 """
 
 from __future__ import annotations
@@ -30,9 +37,10 @@ from reid_torchmetrics.metrics.base import (
     version_of,
 )
 
-# To tell whether a function has learned, every pair of so many queries and gallery items is looked at,
-_PROBED = (64, 256)
-_PROBED_WITH_ALL = 4  # and so many queries with every gallery item, and gallery items with every query.
+_PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
+_PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
+_NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
+"""attributes of a metric that do not decide its value"""
 
 _clock = itertools.count()
 _times: WeakIdKeyDictionary = WeakIdKeyDictionary()  # when a batch came, by its roles, which belong to it alone
@@ -42,6 +50,27 @@ _versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # how often its embeddin
 def record_update(embeddings: Tensor, roles: Tensor) -> None:
     """Remember that a batch came now, and how it was, whichever metrics hold it."""
     _times[roles], _versions[embeddings] = next(_clock), version_of(embeddings)
+
+
+def last_update_time(batches: Sequence[Tensor]) -> int:
+    """When the last of some batches came, by their roles; -1 if it is unknown, as for samples from a checkpoint."""
+    return max((_times.get(roles, -1) for roles in batches), default=-1)
+
+
+def check_not_written(batches: Sequence[Tensor]) -> None:
+    """Raise if embeddings were written to after they came.
+
+    Raises:
+        ValueError: some were.
+    """
+    known = [(version_of(block), _versions.get(block)) for block in batches]
+    written = [place for place, (now, then) in enumerate(known) if then is not None and now != then]
+    if written:
+        raise ValueError(
+            "`embeddings` must stay as they are from `update` to `compute`, because they are not copied; got"
+            f" {len(written)} of {len(batches)} batches that were written to in place, the first of them batch"
+            f" {written[0]}. Pass `embeddings.clone()` to `update` where the tensor is a buffer that is used again."
+        )
 
 
 class RankedSamples(NamedTuple):
@@ -68,32 +97,11 @@ class RankedSamples(NamedTuple):
         return {"embeddings": samples.embeddings, **listed}
 
 
-def last_update_time(batches: Sequence[Tensor]) -> int:
-    """When the last of some batches came, by their roles; -1 if nobody knows, as of samples from a checkpoint."""
-    return max((_times.get(roles, -1) for roles in batches), default=-1)
-
-
-def check_not_written(batches: Sequence[Tensor]) -> None:
-    """Raise if embeddings were written to after they came.
-
-    Raises:
-        ValueError: some were.
-    """
-    known = [(version_of(block), _versions.get(block)) for block in batches]
-    written = [place for place, (now, then) in enumerate(known) if then is not None and now != then]
-    if written:
-        raise ValueError(
-            "`embeddings` must stay as they are from `update` to `compute`, because they are not copied; got"
-            f" {len(written)} of {len(batches)} batches that were written to in place, the first of them batch"
-            f" {written[0]}. Pass `embeddings.clone()` to `update` where the tensor is a buffer that is used again."
-        )
-
-
 class KeptRanking:
-    """A ranking, and what of it and of the similarity is looked at before it is used again."""
+    """A ranking, with the state of its ranks and scores, to notice what changed before it is used again."""
 
     def __init__(self, ranking: Ranking, ranked: RankedSamples) -> None:
-        """Note how ranks and scores are."""
+        """Note the versions of the ranks, and some scores of a learned similarity."""
         self.ranking = ranking
         self._time = next(_clock)
         self._warned: int | None = None
@@ -104,7 +112,7 @@ class KeptRanking:
         """Whether it is still the ranking of equal samples."""
         if wanted.time > self._time:  # a buffer may have been filled anew, by NumPy for one, which counts no versions
             return False
-        if self._versions != self._rank_versions():  # somebody wrote to the ranks
+        if self._versions != self._rank_versions():  # the ranks were written to
             return False
         return all(map(torch.equal, self._probe, _probe(wanted)))
 
@@ -117,14 +125,14 @@ class KeptRanking:
     def _rank_versions(self) -> list[int]:
         ranking = self.ranking
         parts = [part for part in (ranking, ranking.ranks, ranking.ranks.tied, ranking.drawn) if part is not None]
-        held = (value for part in parts for value in vars(part).values())
-        return [version_of(values) for values in held if isinstance(values, Tensor)]
+        values_of_parts = (value for part in parts for value in vars(part).values())
+        return [version_of(values) for values in values_of_parts if isinstance(values, Tensor)]
 
 
 def _probe(ranked: RankedSamples) -> list[Tensor]:
-    """Scores of a user's similarity, which has learned when it gives others; none for those by name.
+    """Some scores of a similarity that is a function: it has learned if they change; none for a similarity by name.
 
-    Its parameters could be anywhere. Every query and every gallery item is looked at, so that a rule about a single one
+    Its parameters could be anywhere. Every query and every gallery item is scored, so that a rule about a single one
     shows, too.
     """
     samples, similarity = ranked.samples, ranked.options.similarity
@@ -153,10 +161,6 @@ def _some(positions: Tensor, number: int) -> Tensor:
 rankings: ResultCache[KeptRanking] = ResultCache("embeddings")
 
 
-_NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
-"""attributes of a metric that do not decide its value"""
-
-
 @torch.no_grad()
 def rank_once(
     world: DistributedWorld | Alone,
@@ -174,7 +178,7 @@ def rank_once(
     Args:
         world: the processes that share the samples.
         options: how samples are ranked.
-        collect: gives this process's samples, and when the last of them came by `ranking_cache.last_update_time`.
+        collect: gives this process's samples, and when the last of them came by `last_update_time`.
         describe: says what was asked for, which must be the same on all processes.
         max_bytes: bound on the scores that are held at a time.
         warn: whether to say why nothing can be ranked, once per ranking.
@@ -192,17 +196,17 @@ def rank_once(
             return (wanted, None), [drawn_number(), 0]
         return (wanted, kept.result), [drawn_number(), kept.number]
 
-    (wanted, found), table = meet(world, look, describe)
+    (wanted, kept), table = meet(world, look, describe)
     # Samples may have changed on another process alone: a ranking is used again if all processes have it.
-    if found is None or number_of_all([offered for _, offered in table]) is None:
-        found = KeptRanking(rank_samples(wanted.samples, options, world, max_bytes=max_bytes), wanted)
+    if kept is None or number_of_all([offered for _, offered in table]) is None:
+        kept = KeptRanking(rank_samples(wanted.samples, options, world, max_bytes=max_bytes), wanted)
         if wanted.samples.embeddings or wanted.members:  # nothing but newer samples ends what has no embeddings
-            rankings.keep(wanted.states, wanted.key, found, number=table[0][0])
-    if warn and found.ranking.undefined:  # on all processes alike; a warning may be an error
+            rankings.keep(wanted.states, wanted.key, kept, number=table[0][0])
+    if warn and kept.ranking.undefined:  # on all processes alike; a warning may be an error
         say = rank_zero_warn if world.size == 1 else warnings.warn
-        entry = found
-        world.guarded(lambda: entry.warn_once(wanted, say) if world.process == 0 else None)
-    return found.ranking
+        ranking = kept
+        world.guarded(lambda: ranking.warn_once(wanted, say) if world.process == 0 else None)
+    return kept.ranking
 
 
 def meet_samples(

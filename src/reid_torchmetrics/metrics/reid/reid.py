@@ -9,17 +9,32 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults
-from reid_torchmetrics.functional.retrieval.measures import cmc_at, cmc_curve, measure, measure_drawn, parse_report
+from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.plot import plot_cmc
 
 from .embedding_metric import EmbeddingMetric
 
 
-class ReIDMeanAP(EmbeddingMetric):
+class _MeanOfMeasure(EmbeddingMetric):
+    """The mean over queries of one row of `MEASURES`."""
+
+    _number = "map"
+    """the name of the row, with its k"""
+
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
+        """Mean over queries of the number."""
+        return self._mean(measure(self._number, ranks, self.protocol))
+
+    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of its expectation over drawn galleries."""
+        return self._mean(measure_drawn(self._number, drawn), drawn)
+
+
+class ReIDMeanAP(_MeanOfMeasure):
     """Mean average precision (mAP): the mean over queries of the area under the precision-recall curve.
 
-    Options left at None are those of the protocol; see `functional.retrieval.average_precision`.
+    Options left at None are taken from the protocol; see `functional.retrieval.average_precision`.
 
     Args:
         rule: how the area is taken: "rectangle" (torchreid, fast-reid, TransReID, scikit-learn), "trapezoid" (the
@@ -45,20 +60,12 @@ class ReIDMeanAP(EmbeddingMetric):
         super().__init__(**options)
         self._change(rule=rule, k=k, normalizer=normalizer)
 
-    def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Mean over queries of the average precision."""
-        return self._mean(measure("map", ranks, self.protocol))
 
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
-        """Mean over queries of the expected average precision."""
-        return self._mean(drawn.average_precision, drawn)
-
-
-class ReIDMINP(EmbeddingMetric):
+class ReIDMINP(_MeanOfMeasure):
     """Mean inverse negative penalty (mINP): the mean over queries of n / r_n, r_n the rank of the last of n positives.
 
-    Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI 2021. Options are
-    those of `EmbeddingMetric`.
+    Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI 2021. For
+    options see `EmbeddingMetric`.
 
     Example:
         >>> import torch
@@ -71,16 +78,10 @@ class ReIDMINP(EmbeddingMetric):
         tensor(0.6667)
     """
 
-    def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Mean over queries of the inverse negative penalty."""
-        return self._mean(measure("minp", ranks, self.protocol))
-
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
-        """Mean over queries of the expected inverse negative penalty."""
-        return self._mean(drawn.inverse_negative_penalty, drawn)
+    _number = "minp"
 
 
-class ReIDCMC(EmbeddingMetric):
+class ReIDCMC(_MeanOfMeasure):
     """Cumulative matching characteristic (CMC) at rank `top_k`: the share of queries with a positive that early.
 
     By default this is the first-match CMC of the Market-1501 protocol, "rank-1" at `top_k=1`. It is one number, so
@@ -110,15 +111,8 @@ class ReIDCMC(EmbeddingMetric):
         self._change(mode=mode)
         _checks.positive_int("top_k", top_k)
         self.top_k = self._longest = top_k
-        self._reported = (f"rank_{top_k}",)
-
-    def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Share of queries whose best positive is among the first `top_k` candidates."""
-        return self._mean(cmc_at(ranks, self.top_k, mode=self.protocol.mode))
-
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
-        """Mean over queries of the probability that it is."""
-        return self._mean(drawn.cmc[:, self.top_k - 1], drawn)
+        self._number = f"rank_{top_k}"
+        self._reported = (self._number,)
 
 
 class ReIDCMCCurve(EmbeddingMetric):
@@ -153,7 +147,7 @@ class ReIDCMCCurve(EmbeddingMetric):
         self.max_rank = self._longest = max_rank
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Share of queries whose best positive is among the first k candidates, for every k."""
+        """Share of queries with a positive among the first k candidates, for every k."""
         return cmc_curve(ranks, self.max_rank, mode=self.protocol.mode, empty_target_action=self.empty_target_action)
 
     def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
@@ -164,14 +158,14 @@ class ReIDCMCCurve(EmbeddingMetric):
         return "ReIDCMC(top_k=k)" if self.max_rank > 1 else None
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Draw the curve, or those given; returns the figure and its axes. Needs matplotlib."""
+        """Draw the curve, or the given ones; returns the figure and its axes. Needs matplotlib."""
         curves = self.compute() if val is None else val
         if isinstance(curves, Tensor):
             return plot_cmc(curves, ax=ax)
         return plot_cmc({f"step {step}": curve for step, curve in enumerate(curves)}, ax=ax)
 
 
-class ReIDMeasure(EmbeddingMetric):
+class ReIDMeasure(_MeanOfMeasure):
     """Mean over queries of any number in `MEASURES`, by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
 
     Args:
@@ -201,18 +195,10 @@ class ReIDMeasure(EmbeddingMetric):
         draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
         if draw is not None and row.expectation is None:
             raise ValueError(f"`protocol` must not draw galleries for the report {name!r}; got {draw!r}.")
-        self.name = name
+        self.name = self._number = name
         self._reported = (name,)
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]
         """Whether it is no rank."""
         return not parse_report(self.name)[0].is_rank
-
-    def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Mean over queries of the number."""
-        return self._mean(measure(self.name, ranks, self.protocol))
-
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
-        """Mean over queries of its expectation."""
-        return self._mean(measure_drawn(self.name, drawn), drawn)

@@ -20,7 +20,7 @@ from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, find_protocol
 from .queries import IN_GALLERY, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
-from .ranking_options import RankingOptions, Setup
+from .ranking_options import Setup
 from .results import RetrievalResults, summarize
 
 _ABOUT_LABELS = ("same_camera", "cmc_same_camera", "camera_map", "search_cameras", "junk_identities")
@@ -104,10 +104,8 @@ def evaluate(
     check_pair(query, gallery)
     _checks.positive_int("max_bytes", max_bytes)
     source = Embeddings(Rows([query]), Rows([gallery]), similarity, rerank, max_bytes)
-    labels |= {"ground_truth": ground_truth, "num_queries": len(query), "num_gallery": len(gallery)}
-    given = Labels(**labels, junk_pairs=junk_pairs)
-    problem = RetrievalProblem(source, given)
-    _warn_of_queries_in_gallery(query, gallery, given, protocol)
+    problem = RetrievalProblem(source, Labels(**labels, junk_pairs=junk_pairs, ground_truth=ground_truth))
+    _warn_of_queries_in_gallery(query, gallery, problem, protocol)
     return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
 
 
@@ -132,23 +130,12 @@ def evaluate_scores(
 ) -> RetrievalResults:
     """Evaluate given scores, higher is closer; a distance matrix enters as `-distances`.
 
-    The other arguments, what is returned and what is raised are those of `evaluate`.
+    The other arguments, the results and the errors are as in `evaluate`.
     """
     _checks.floating_matrix("scores", scores, "G")
-    given = Labels(
-        query_identities,
-        gallery_identities,
-        query_cameras,
-        gallery_cameras,
-        query_sequences,
-        gallery_sequences,
-        junk_pairs=junk_pairs,
-        self_index=self_index,
-        ground_truth=ground_truth,
-        num_queries=scores.shape[0],
-        num_gallery=scores.shape[1],
-    )
-    problem = RetrievalProblem(Matrix(scores, max_bytes), given)
+    sides = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
+    labels = Labels(*sides, junk_pairs, self_index, ground_truth)
+    problem = RetrievalProblem(Matrix(scores, max_bytes), labels)
     chosen = _chosen("evaluate_scores", _ARGUMENTS_OF_SCORES, protocol, options, ground_truth)
     if chosen.leave_one_out:
         _check_own_places(chosen, self_index, len(scores))
@@ -161,12 +148,13 @@ _ARGUMENTS, _ARGUMENTS_OF_SCORES = (
 )
 
 
-def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, labels: Labels, protocol: Protocol) -> None:
-    """Say once that most queries find themselves, where that seems so."""
+def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> None:
+    """Warn once if most queries seem to find themselves."""
+    labels = problem.labels
     if labels.self_index is not None or labels.ground_truth is not None:
         return
     copies = find_copies(query, gallery)
-    if len(copies[0]) and count_as_right(query, gallery, copies, labels.relevance(protocol, query.device)):
+    if len(copies[0]) and count_as_right(query, gallery, copies, labels.relevance(protocol, problem.source)):
         warn_once(ALONE, "queries in the gallery", IN_GALLERY)
 
 
@@ -190,7 +178,7 @@ def _chosen(
     options: dict[str, Any],
     ground_truth: GroundTruth | None,
 ) -> Protocol:
-    """The protocol with its options; those about labels are refused where relevance comes as lists."""
+    """The protocol with its options; options about labels are refused where relevance comes as lists."""
     _checks.known_arguments(owner, options, arguments)
     about_labels = [name for name in options if name in _ABOUT_LABELS]
     if ground_truth is not None and about_labels:
@@ -205,11 +193,9 @@ def _chosen(
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
     _checks.positive_int("max_rank", max_rank)
-    source = problem.source
 
     def rank(*, of_cmc: bool) -> Ranking:
-        chosen = {"similarity": source.similarity, "rerank": source.rerank, "ties": setup.ties}
-        options = RankingOptions.of(protocol, of_cmc=of_cmc, longest=max_rank, **chosen)
+        options = problem.ranking_options(protocol, ties=setup.ties, of_cmc=of_cmc, longest=max_rank)
         return rank_problem(problem, options)
 
     of_cmc = rank(of_cmc=True)
@@ -220,13 +206,13 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
 
 
 def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | None) -> None:
-    """Say once that no gallery item has one of the cameras, where that is so."""
+    """Warn once if no gallery item has one of the cameras."""
     if cameras is not None and len(cameras) and searched and not set(searched) & set(cameras.tolist()):
         warn_once(
             ALONE,
             f"search cameras {searched}",
-            f"`search_cameras` must hold cameras of the gallery; got {searched}, of which no gallery item has one, so"
-            " that the results are NaN.",
+            f"`search_cameras` must hold cameras of the gallery; got {searched}, which no gallery item has, so that the"
+            " results are NaN.",
         )
 
 
@@ -249,5 +235,5 @@ def _leave_one_out(labels: dict[str, Any], num_queries: int, device: torch.devic
     for name in ("gallery_identities", "gallery_cameras", "gallery_sequences", "self_index"):
         if labels[name] is not None:
             raise ValueError(f"`{name}` must come with `gallery`; got it without.")
-    own = {name.replace("query", "gallery"): labels[name] for name in labels if name.startswith("query")}
-    return labels | own | {"self_index": torch.arange(num_queries, device=device)}
+    gallery = {name.replace("query", "gallery"): labels[name] for name in labels if name.startswith("query")}
+    return labels | gallery | {"self_index": torch.arange(num_queries, device=device)}

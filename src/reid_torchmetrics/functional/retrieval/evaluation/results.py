@@ -31,7 +31,7 @@ from .protocol import Protocol
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
-from .ranking_options import RankingOptions, Setup, describe
+from .ranking_options import Setup, describe
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -120,8 +120,7 @@ class RetrievalResults:
         if self.camera_pairs is not None:
             return self.camera_pairs[name]
         problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
-        chosen = {"similarity": problem.source.similarity, "rerank": problem.source.rerank, "ties": self.setup.ties}
-        options = RankingOptions.of(self.protocol, of_cmc=parse_report(name)[0].is_cmc, longest=1, **chosen)
+        options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=parse_report(name)[0].is_cmc)
         return mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
 
     def interval(
