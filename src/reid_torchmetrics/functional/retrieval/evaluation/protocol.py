@@ -1,8 +1,6 @@
-"""What a protocol fixes, as one frozen value; `protocols.py` holds those of the benchmarks.
+"""What a protocol fixes, as one frozen value, and the protocols of the benchmarks by name.
 
-The protocols of the benchmarks, by name.
-
-Splits into query and gallery are those that each benchmark ships; a protocol says how they are evaluated.
+Each benchmark ships its split into query and gallery; a protocol says how that is evaluated.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class Protocol:
     _: KW_ONLY
     same_camera: str = "same_identity"
     cmc_same_camera: str | None = None
-    """the camera rule of the CMC where it is another one than that of average precision"""
+    """the camera rule of the CMC where it differs from the one of average precision"""
     camera_map: tuple[tuple[int, int], ...] = ()
     """cameras that the camera rule takes for another one, as pairs"""
     search_cameras: tuple[int, ...] | None = None
@@ -78,7 +76,7 @@ class Protocol:
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are exact expectations over all draws"""
     draws_precision: bool = True
-    """whether average precision and INP are those of drawn galleries, too, and not those of the whole gallery"""
+    """whether average precision and INP are of drawn galleries, too, and not of the whole gallery"""
     queries_in_draw: bool = False
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
     empty_target_action: str = "skip"
@@ -86,8 +84,10 @@ class Protocol:
     """what papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
 
     def __post_init__(self) -> None:
+        # Users may write lists and mappings; a value that is hashed and compared holds tuples.
         for field in fields(Protocol):
             object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
+        # Each field by itself first, then what must fit together.
         self._check_fields()
         _checks.nonempty("reports", self.reports)
         if isinstance(AP_RULES[self.rule], int) and self.normalizer != "positives":
@@ -97,7 +97,6 @@ class Protocol:
             raise ValueError("`queries_in_draw` needs a drawn gallery; got no `draw`.")
 
     def _check_fields(self) -> None:
-        # Each field by itself; what must fit together is checked after.
         for name, table in _TABLES.items():
             _checks.one_of(name, getattr(self, name), table)
         for name in ("reports", "positive_lists", "junk_lists"):
@@ -115,6 +114,7 @@ class Protocol:
         _checks.integers("junk_identities", self.junk_identities)
 
     def _check_expectations(self) -> None:
+        # An expectation over drawn galleries is known for some measures, and for AP by one rule only.
         for name in self.reports:
             measure, _ = parse_report(name)
             if self.draws(measure) and measure.expectation is None:
@@ -127,7 +127,7 @@ class Protocol:
             raise ValueError(f"`draw` needs mode 'first_match'; got {self.mode!r}.")
 
     def draws(self, measure: Measure) -> bool:
-        """Whether a measure is that of drawn galleries, and not that of the whole gallery."""
+        """Whether a measure is taken over drawn galleries, and not over the whole gallery."""
         return self.draw is not None and (measure.is_cmc or self.draws_precision)
 
     @property
@@ -142,7 +142,7 @@ class Protocol:
 
     @property
     def relevance_options(self) -> dict[str, Any]:
-        """What `find_relevance` takes of it."""
+        """The options of `find_relevance`."""
         return {
             "same_camera": self.same_camera,
             "camera_map": dict(self.camera_map) or None,
@@ -172,6 +172,7 @@ class Protocol:
             raise ValueError(f"`options` must be some of {', '.join(PROTOCOL_FIELDS)}; got {unknown[0]!r}.")
         if "same_camera" in options:
             options = {"cmc_same_camera": None} | dict(options)
+        # Only what really changes is written into the name; an equal protocol stays itself.
         new = {name: _frozen(value) for name, value in options.items()}
         new = {name: value for name, value in new.items() if value != getattr(self, name)}
         if not new:
@@ -216,6 +217,7 @@ def _frozen(value: Any) -> Any:
     return value
 
 
+# Benchmarks of person and vehicle re-identification: a change to Market-1501 is all that a row says.
 _SINGLE_SHOT = GalleryDraw(shots=1, per="identity")
 
 _REID = [
@@ -285,9 +287,11 @@ def _sysu(search: str, cameras: tuple[int, ...], shots: int) -> Protocol:
     )
 
 
+# Cameras 3 and 6 are infrared and query; the others are the gallery, 1 and 2 indoors.
 _SEARCHES = {"all": (1, 2, 4, 5), "indoor": (1, 2)}
 _SYSU = [_sysu(search, cameras, shots) for search, cameras in _SEARCHES.items() for shots in (1, 10)]
 
+# Landmarks: relevance comes as lists, and no camera rule exists.
 _OXFORD = Protocol(
     "oxford5k",
     "Philbin et al., CVPR 2007: compute_ap, trapezoid; lists `good`, `ok` and `junk` of each query",
@@ -329,6 +333,7 @@ _LANDMARKS = [
 ]
 
 
+# Metric learning: every label is an identity, so none is junk.
 def _metric_learning(name: str, source: str, cutoffs: tuple[int, ...], *, leave_one_out: bool = True) -> Protocol:
     return Protocol(
         name,

@@ -1,8 +1,8 @@
-"""What of a protocol, and of a metric's options, decides a ranking.
+"""What decides the numbers of an evaluation besides the samples, and the words for it.
 
-The convention of a reported number in words: the measure, the galleries that are drawn, and who is relevant.
-
-What decides the numbers of an evaluation besides its protocol.
+RankingOptions      what a ranking is made under; metrics with equal options and samples share it
+Setup               how scores were made, and what relevance was told from
+describe            the convention of a reported number: the measure, the galleries that are drawn, who is relevant
 """
 
 from __future__ import annotations
@@ -14,40 +14,6 @@ from typing import Any
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 
 from .protocol import Protocol
-
-
-@dataclass(frozen=True)
-class Setup:
-    """How scores were made and what relevance was told from, JSON-safe."""
-
-    ties: str
-    similarity: str
-    """its name, that of a function, or "given scores" """
-    rerank: str | None = None
-    cameras: bool = False
-    """whether cameras were given; without, no camera rule drops anything"""
-    lists: bool = False
-    """whether relevance came as lists and not as labels"""
-    sequences: bool = False
-    junk_pairs: bool = False
-    multi_query: bool = False
-
-    def __str__(self) -> str:
-        """In words, without what is not there."""
-        words = [f"similarity: {self.similarity}", f"ties: {self.ties}"]
-        words += [f"re-ranked by {self.rerank}"] if self.rerank else []
-        words += ["queries pooled by identity and camera"] if self.multi_query else []
-        words += ["items of the query's sequence dropped"] if self.sequences else []
-        return "; ".join([*words, "pairs dropped by a function"] if self.junk_pairs else words)
-
-
-def similarity_name(similarity: Any) -> str:
-    """A similarity's name or, of a function, where it was defined: its address differs between processes."""
-    if isinstance(similarity, str):
-        return similarity
-    named = similarity if hasattr(similarity, "__qualname__") else type(similarity)
-    return f"{named.__module__}.{named.__qualname__}"
-
 
 _OF_RELEVANCE = (
     "same_camera",
@@ -62,14 +28,37 @@ _OF_DRAWS = ("draw", "queries_in_draw", "draws_precision")
 _SHORTEST_CURVE = 50  # metrics at several ranks share one expectation over drawn galleries
 
 
-@functools.lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond
-def _decisive(protocol: Protocol, *, of_cmc: bool) -> Protocol:
-    """What of a protocol decides a ranking, for the CMC or for other measures."""
-    protocol = protocol.for_cmc if of_cmc else protocol
-    draws = protocol.draw is not None and (of_cmc or protocol.draws_precision)
-    decisive = {name: getattr(protocol, name) for name in (*_OF_RELEVANCE, *(_OF_DRAWS if draws else ()))}
-    decisive["junk_identities"] = tuple(sorted(set(protocol.junk_identities)))
-    return Protocol(name="", source="", **decisive)
+@dataclass(frozen=True)
+class Setup:
+    """How scores were made and what relevance was told from, JSON-safe."""
+
+    ties: str
+    similarity: str
+    """its name, the name of a function, or "given scores" """
+    rerank: str | None = None
+    cameras: bool = False
+    """whether cameras were given; without, no camera rule drops anything"""
+    lists: bool = False
+    """whether relevance came as lists and not as labels"""
+    sequences: bool = False
+    junk_pairs: bool = False
+    multi_query: bool = False
+
+    def __str__(self) -> str:
+        """In words; what was not used is left out."""
+        words = [f"similarity: {self.similarity}", f"ties: {self.ties}"]
+        words += [f"re-ranked by {self.rerank}"] if self.rerank else []
+        words += ["queries pooled by identity and camera"] if self.multi_query else []
+        words += ["items of the query's sequence dropped"] if self.sequences else []
+        return "; ".join([*words, "pairs dropped by a function"] if self.junk_pairs else words)
+
+
+def similarity_name(similarity: Any) -> str:
+    """A similarity's name or, of a function, where it was defined: its address differs between processes."""
+    if isinstance(similarity, str):
+        return similarity
+    named = similarity if hasattr(similarity, "__qualname__") else type(similarity)
+    return f"{named.__module__}.{named.__qualname__}"
 
 
 @dataclass(frozen=True)
@@ -93,7 +82,7 @@ class RankingOptions:
 
     @property
     def needs_all_samples(self) -> bool:
-        """Whether a ranking cannot be put together from those of parts of the gallery."""
+        """Whether a ranking cannot be put together from rankings of parts of the gallery."""
         return self.rerank is not None or self.protocol.draw is not None
 
     def setup(self, *, cameras: bool) -> Setup:
@@ -107,6 +96,17 @@ class RankingOptions:
         values |= {field.name: getattr(self, field.name) for field in fields(self) if field.name != "protocol"}
         values["similarity"] = similarity_name(self.similarity)
         return {name: repr(value) for name, value in values.items()}
+
+
+@functools.lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond
+def _decisive(protocol: Protocol, *, of_cmc: bool) -> Protocol:
+    """What of a protocol decides a ranking, for the CMC or for other measures."""
+    # All other fields keep their defaults, so that protocols that rank alike are equal.
+    protocol = protocol.for_cmc if of_cmc else protocol
+    draws = protocol.draw is not None and (of_cmc or protocol.draws_precision)
+    decisive = {name: getattr(protocol, name) for name in (*_OF_RELEVANCE, *(_OF_DRAWS if draws else ()))}
+    decisive["junk_identities"] = tuple(sorted(set(protocol.junk_identities)))
+    return Protocol(name="", source="", **decisive)
 
 
 def describe(name: str, protocol: Protocol, setup: Setup) -> str:

@@ -36,7 +36,7 @@ from .ranking_options import Setup, describe
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RetrievalResults:
-    """What became of every query, in the order of the queries; NaN where a query has no positive."""
+    """One value per query of every number, in the order of the queries; NaN where a query has no positive."""
 
     values: Mapping[str, Float[Tensor, " queries"]]
     """what the protocol reports: one value per query"""
@@ -85,6 +85,7 @@ class RetrievalResults:
         Raises:
             ValueError: relevance came as lists, so that no identity is known.
         """
+        # A query of weight 0, always drawn into the gallery, is none.
         identities = self._known("query_identities")
         is_query = torch.ones_like(identities, dtype=torch.bool) if self.weight is None else self.weight > 0
         return {
@@ -111,7 +112,7 @@ class RetrievalResults:
     def by_camera_pair(self, name: str | None = None) -> CameraPairs:
         """Mean of a reported number for each query camera against each gallery camera alone.
 
-        Results of `evaluate` compute it when asked; those of a metric hold it, `metric.results(camera_pairs=True)`.
+        Results of `evaluate` compute it when asked; results of a metric hold it, `metric.results(camera_pairs=True)`.
 
         Raises:
             ValueError: no cameras, a name that is not reported, drawn galleries, or results that do not hold it.
@@ -162,6 +163,7 @@ class RetrievalResults:
             TypeError: `n` is not an int.
             ValueError: `n` is below 1, or `by` is another name.
         """
+        # Sorted by the second key, then stably by the first.
         _checks.positive_int("n", n)
         values = {"map": self.average_precision, "minp": self.inverse_negative_penalty, **self.values}
         _checks.one_of("by", by, values)
@@ -191,7 +193,7 @@ class RetrievalResults:
     def nearest(self, k: int, queries: Integer[Tensor, " chosen"] | None = None) -> RankLists:
         """The first k candidates of each query, or of chosen ones, counted from 0, and the first right answer of each.
 
-        Results of `evaluate` search when asked; those of a metric hold lists of some length that was asked for,
+        Results of `evaluate` search when asked; results of a metric hold lists of the length that was asked for,
         `metric.results(nearest=10)`.
 
         Raises:
@@ -200,6 +202,7 @@ class RetrievalResults:
                 that hold no lists.
         """
         if self.rank_lists is not None:
+            # A list that holds all candidates is as long as a longer one would be.
             _checks.positive_int("k", k)
             length = self.rank_lists.index.shape[1]
             holds_all = bool((self.num_candidates <= length).all())
@@ -209,7 +212,7 @@ class RetrievalResults:
         return find_rank_lists(problem, self.protocol, k, queries, ties=self.setup.ties)
 
     def confident_mistakes(self, n: int) -> Int[Tensor, " mistakes"]:
-        """Up to `n` queries, counted from 0, whose best candidate is wrong, by falling margin.
+        """Up to `n` queries, counted from 0, with a best candidate that is wrong, by falling margin.
 
         The margin is how much that candidate scores above the first right answer; many such queries are errors of
         labels. See `RankLists.confident_mistakes`; lists come from where `nearest` takes them.
@@ -264,7 +267,7 @@ class RetrievalResults:
     def _problem(self, method: str, instead: str) -> RetrievalProblem:
         if self.problem is None:
             raise ValueError(
-                f"`{method}` must be asked of results that hold what it needs; got results of a metric without:"
+                f"`{method}` must come from results that hold it; got results of a metric, which hold no embeddings:"
                 f" write `{instead}`."
             )
         return self.problem
@@ -294,7 +297,7 @@ def summarize(
     max_rank: int = 50,
     problem: RetrievalProblem | None = None,
 ) -> RetrievalResults:
-    """Evaluate every query and the means that `protocol` reports; `of_cmc` is ranked under the CMC's camera rule.
+    """Evaluate every query, and the numbers that `protocol` reports; `of_cmc` is ranked under the CMC's camera rule.
 
     Everything but the ranks, which may be large, is copied: rankings may be shared.
     """
@@ -326,6 +329,7 @@ def _copy(values: Tensor | None) -> Tensor | None:
 
 
 def _values(name: str, ranking: Ranking, of_cmc: Ranking, protocol: Protocol) -> Float[Tensor, " queries"]:
+    # An expectation where the protocol draws galleries for the measure, else a number of the whole gallery.
     row, _ = parse_report(name)
     if of_cmc.drawn is not None and protocol.draws(row):
         return measure_drawn(name, of_cmc.drawn)

@@ -1,8 +1,8 @@
 """Rank samples that processes hold, without moving the gallery.
 
 Each process keeps the samples that it saw. The queries go to every process, which scores them against its own part of
-the gallery; `ranking.sharded_counting` adds up the counts. All processes end with the same ranks, those that one
-process would find with all samples.
+the gallery; `ranking.sharded_counting` adds up the counts. All processes end with the same ranks as one process with
+all samples.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from .ranking_options import RankingOptions
 
 @torch.no_grad()
 def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE, *, max_bytes: int) -> Ranking:
-    """Rank the samples of all processes, each of which gives its own.
+    """Rank the samples of all processes; each process passes its own.
 
     Where nothing can be ranked, no query has a positive, and `Ranking.undefined` says why.
 
@@ -107,34 +107,29 @@ class _Shared(NamedTuple):
 def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
     """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
     # What all hold together: one dimension and dtype, the same labels.
-    held = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
-    samples = held.samples
-    # Which samples of this process count: of those that share `index`, the first of the lowest process.
-    counted = count_samples(world, held)
+    examined = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
+    samples = examined.samples
+    # Which samples of this process count: of samples that share `index`, the first of the lowest process.
+    counted = count_samples(world, examined)
     query, gallery, non_finite = counted.query, counted.gallery, counted.non_finite
     if world.size > 1 and options.needs_all_samples and not non_finite.found:
         # Every process gets all samples, and goes on by itself.
-        together = gather_samples(world, held, query, gallery)
+        together = gather_samples(world, examined, query, gallery)
         return _share(together, options, ALONE, max_bytes=max_bytes, in_order=in_order)
     # All queries against this process's part of the gallery.
     gallery = samples.in_order(gallery) if in_order else gallery
-    queries = share_queries(world, held, query, gallery, counted.num_queries)
+    queries = share_queries(world, examined, query, gallery, counted.num_queries)
     num_gallery = sum(counted.num_gallery)
     if non_finite.found:
         return _Shared(queries, num_gallery, world, None, non_finite.reason())
 
     def build() -> RetrievalProblem:
         first = sum(counted.num_gallery[: world.process])
+        identities = queries.identities, samples.identities[gallery]
         cameras = None if samples.cameras is None else samples.cameras[gallery]
         return RetrievalProblem(
             Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
-            Labels(
-                queries.identities,
-                samples.identities[gallery],
-                queries.cameras,
-                cameras,
-                self_index=queries.self_index,
-            ),
+            Labels(*identities, queries.cameras, cameras, self_index=queries.self_index),
             _places(samples, gallery, first) if in_order else None,
             queries.numbers,
         )
@@ -143,7 +138,7 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
 
 
 def _places(samples: Samples, gallery: Int[Tensor, " gallery"], first: int) -> Int[Tensor, " gallery"]:
-    """Of gallery items in the whole gallery: their `index`, else their positions, process by process."""
+    """Places of gallery items in the whole gallery: their `index`, else their positions, process by process."""
     if samples.index is not None:
         return samples.index[gallery]
     return torch.arange(first, first + len(gallery), device=gallery.device)
@@ -161,7 +156,7 @@ def _needs_order(options: RankingOptions) -> bool:
 
 
 def _unranked(shared: _Shared) -> Ranking:
-    """No query has a rank, so that every measure is NaN."""
+    """A ranking in which no query has a positive, so that every measure is NaN."""
     queries = shared.queries
     nothing = torch.zeros_like(queries.identities)
     num_queries = len(nothing)
