@@ -6,7 +6,13 @@ from .protocol import PROTOCOL_FIELDS, PROTOCOLS, Protocol, find_protocol
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists
-from .ranking import CameraPairs, Ranking
+from .ranking import (
+    NO_SAMPLE,
+    CameraPairs,
+    Ranking,
+    find_camera_pairs,
+    list_samples,
+    rank_samples,
+)
 from .ranking_options import RankingOptions
 from .results import RetrievalResults, summarize
-from .sample_ranking import NO_SAMPLE, find_camera_pairs, list_samples, rank_samples

@@ -18,7 +18,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
 
 from .protocol import PROTOCOL_FIELDS, Protocol
-from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, check_resampling
+from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances
 from .ranking_options import Setup
 from .results import RetrievalResults
 
@@ -26,6 +26,7 @@ from .results import RetrievalResults
 _PROTOCOL_FIELDS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
 # Similarity and re-ranking are part of a model.
 _SETUP_FIELDS = ("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query")
+_PLAIN = ("num_queries", "num_valid", "confidence", "repeats", "permutations", "per_identity")  # JSON-safe as they are
 _OF_QUERIES = ("query_identities", "query_cameras")
 _OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
 
@@ -90,12 +91,7 @@ class Comparison:
             },
             "gained": {"positions": self.gained.tolist(), "query_index": self.gained_index.tolist()},
             "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
-            "num_queries": self.num_queries,
-            "num_valid": self.num_valid,
-            "confidence": self.confidence,
-            "repeats": self.repeats,
-            "permutations": self.permutations,
-            "per_identity": self.per_identity,
+            **{name: getattr(self, name) for name in _PLAIN},
             "protocol": self.protocol.to_dict(),
             "setup_a": asdict(self.setup_a),
             "setup_b": asdict(self.setup_b),
@@ -180,13 +176,12 @@ def compare(
     for name, results in (("a", a), ("b", b)):
         if not isinstance(results, RetrievalResults):
             raise TypeError(f"`{name}` must be RetrievalResults; got {type(results).__name__}.")
-    _check_options(generator, confidence, repeats, permutations)
+    resampling = Resampling(generator, confidence, repeats, permutations)
     _checks.boolean("per_identity", per_identity)
     if per_identity and a.query_identities is None:
         raise ValueError("`per_identity` must come with results that know identities; got relevance from lists.")
     # One order of the queries, then means, intervals and p-values, and who moved to or from rank 1.
     pairs = pair(a, b)
-    resampling = Resampling(generator, confidence, repeats, permutations)
     gained, lost = _changes_at_rank_1(*pairs.first_rank)
     return Comparison(
         differences=_differences(a, b, pairs, resampling, per_identity=per_identity),
@@ -205,13 +200,6 @@ def compare(
         setup_a=a.setup,
         setup_b=b.setup,
     )
-
-
-def _check_options(generator: torch.Generator, confidence: float, repeats: int, permutations: int) -> None:
-    check_resampling(generator, confidence, repeats)
-    if generator.device.type != "cpu":
-        raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")
-    _checks.positive_int("permutations", permutations)
 
 
 class PairedResults(NamedTuple):

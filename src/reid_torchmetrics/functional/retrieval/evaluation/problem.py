@@ -48,14 +48,9 @@ class Embeddings:
     argument = "query"
 
     @property
-    def num_queries(self) -> int:
-        """Number of queries."""
-        return self.query.size
-
-    @property
-    def num_gallery(self) -> int:
-        """Number of gallery items."""
-        return self.gallery.size
+    def shape(self) -> tuple[int, int]:
+        """Numbers of queries and of gallery items."""
+        return self.query.size, self.gallery.size
 
     @property
     def device(self) -> torch.device:
@@ -87,14 +82,9 @@ class Matrix:
     argument = "scores"
 
     @property
-    def num_queries(self) -> int:
-        """Number of queries."""
-        return self.matrix.shape[0]
-
-    @property
-    def num_gallery(self) -> int:
-        """Number of gallery items."""
-        return self.matrix.shape[1]
+    def shape(self) -> tuple[int, int]:
+        """Numbers of queries and of gallery items."""
+        return len(self.matrix), self.matrix.shape[1]
 
     @property
     def device(self) -> torch.device:
@@ -134,9 +124,9 @@ class Labels:
     def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
         if self.ground_truth is not None:
-            sizes = source.num_queries, source.num_gallery
-            positives, junk = _find_lists(self.ground_truth, protocol, *sizes)
-            listed = find_listed_relevance(positives, junk, num_gallery=sizes[1], self_index=self.self_index)
+            num_queries, num_gallery = source.shape
+            positives, junk = _find_lists(self.ground_truth, protocol, num_queries, num_gallery)
+            listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
             return replace(listed.to(source.device), junk_pairs=self.junk_pairs)
         assert self.query_identities is not None  # noqa: S101 - for the type checker
         assert self.gallery_identities is not None  # noqa: S101
@@ -170,7 +160,7 @@ class RetrievalProblem:
         """What users know a query by: its number in the data set, else its position."""
         if self.query_index is not None:
             return self.query_index
-        return torch.arange(self.source.num_queries, device=self.source.device)
+        return torch.arange(self.source.shape[0], device=self.source.device)
 
     def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
         """Scores and relevance under a protocol."""

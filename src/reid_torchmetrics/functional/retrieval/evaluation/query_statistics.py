@@ -185,12 +185,18 @@ def percentile_interval(means: Float[Tensor, " repeats"], confidence: float) -> 
 
 @dataclass(frozen=True, eq=False)
 class Resampling:
-    """How chance is drawn."""
+    """How chance is drawn, on the CPU."""
 
     generator: torch.Generator
     confidence: float
     repeats: int
     permutations: int
+
+    def __post_init__(self) -> None:
+        check_resampling(self.generator, self.confidence, self.repeats)
+        if self.generator.device.type != "cpu":
+            raise ValueError(f"`generator` must be on the CPU; got one on {self.generator.device}.")
+        _checks.positive_int("permutations", self.permutations)
 
 
 class Chance(NamedTuple):

@@ -1,32 +1,46 @@
-"""The one road: from a retrieval problem, in any world, to the ranks of its positives.
+"""The one road: from samples, or from a retrieval problem, to the ranks of positives, in any world.
 
+samples          each process keeps the samples that it saw             sharding/
+problem          all queries against this process's gallery             problem.py
 relevance        who is positive, negative or junk for each query       relevance/
 scores           of all queries against this process's gallery          scores/, reranking/
 ranks, counts    of the positives among their candidates                ranking/, sharding/
 drawn            expectations where the protocol draws galleries        draws/
 
-Measures between pairs of cameras take it once for every camera of the gallery.
+The gallery does not move: the queries go to every process, and counts are added up. All processes end with the same
+ranks as one process with all samples. `evaluate` begins with a problem, a metric with samples. Rank lists, and measures
+between pairs of cameras, take the same road; the latter once for every camera of the gallery.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults, expect_draws
 from reid_torchmetrics.functional.retrieval.measures import measure
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_sharded_ranks
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
+from reid_torchmetrics.functional.retrieval.sharding import (
+    Queries,
+    Samples,
+    count_samples,
+    examine_samples,
+    gather_samples,
+    share_queries,
+)
 from reid_torchmetrics.functional.world import ALONE, World, all_gather_rows
 
-from .problem import RetrievalProblem
+from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import mean_by
+from .rank_lists import RankLists, find_rank_lists
 from .ranking_options import RankingOptions
 
 
@@ -81,6 +95,155 @@ def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> 
         with_precision=protocol.draws_precision,
         queries_in_draw=protocol.queries_in_draw,
     )
+
+
+@torch.no_grad()
+def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE, *, max_bytes: int) -> Ranking:
+    """Rank the samples of all processes; each process passes its own.
+
+    Where nothing can be ranked, no query has a positive, and `Ranking.undefined` says why.
+
+    Raises:
+        DistributedMetricError: an error on some process, or samples that differ between processes.
+        ValueError: scores that are NaN, samples that are queries only where each is searched among the others.
+    """
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=_needs_order(options))
+    if shared.problem is None:
+        return _unranked(shared)
+    ranking = rank_problem(shared.problem, options, shared.world)
+    if ranking.counts.valid:
+        return ranking
+    return replace(ranking, undefined=no_query_reason(ranking.counts, shared.num_gallery))
+
+
+@torch.no_grad()
+def list_samples(
+    samples: Samples,
+    options: RankingOptions,
+    world: World = ALONE,
+    *,
+    k: int,
+    queries: Integer[Tensor, " chosen"] | None = None,
+    max_bytes: int,
+) -> RankLists:
+    """The first k candidates of all queries of all processes, or of chosen ones; see `find_rank_lists`.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        TypeError: as `find_rank_lists`.
+        ValueError: as both, and embeddings that are not finite.
+    """
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
+    problem, ties = _defined(shared), options.ties
+    queries = None if queries is None else queries.to(problem.source.device)
+    return find_rank_lists(problem, options.protocol, k, queries, ties=ties, world=shared.world)
+
+
+@torch.no_grad()
+def find_camera_pairs(
+    samples: Samples, names: Mapping[str, RankingOptions], protocol: Protocol, world: World = ALONE, *, max_bytes: int
+) -> dict[str, CameraPairs]:
+    """Means of some numbers for each query camera against each gallery camera alone, by the options that rank them.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
+    """
+    shared = _share(samples, next(iter(names.values())), world, max_bytes=max_bytes, in_order=True)
+    return mean_by_camera_pair(_defined(shared), names, protocol, world=shared.world)
+
+
+class _Shared(NamedTuple):
+    """The problem that processes share."""
+
+    queries: Queries
+    num_gallery: int
+    """on all processes"""
+    world: World
+    """the processes that go on together"""
+    problem: RetrievalProblem | None
+    """all queries against this process's part of the gallery; None where nothing can be ranked"""
+    undefined: str | None = None
+    """why there is no problem"""
+
+
+def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
+    """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
+    # What all hold together: one dimension and dtype, the same labels.
+    examined = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
+    samples = examined.samples
+    # Which samples of this process count: of samples that share `index`, the first of the lowest process.
+    counted = count_samples(world, examined)
+    query, gallery, non_finite = counted.query, counted.gallery, counted.non_finite
+    if world.size > 1 and options.needs_all_samples and not non_finite.found:
+        # Every process gets all samples, and goes on by itself.
+        together = gather_samples(world, examined, query, gallery)
+        return _share(together, options, ALONE, max_bytes=max_bytes, in_order=in_order)
+    # The problem: all queries against this process's part of the gallery.
+    gallery = samples.in_order(gallery) if in_order else gallery
+    queries = share_queries(world, examined, query, gallery, counted.num_queries)
+    num_gallery = sum(counted.num_gallery)
+    if non_finite.found:
+        return _Shared(queries, num_gallery, world, None, non_finite.reason())
+
+    def build() -> RetrievalProblem:
+        first = sum(counted.num_gallery[: world.process])
+        identities = queries.identities, samples.identities[gallery]
+        cameras = None if samples.cameras is None else samples.cameras[gallery]
+        return RetrievalProblem(
+            Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
+            Labels(*identities, queries.cameras, cameras, self_index=queries.self_index),
+            _places(samples, gallery, first) if in_order else None,
+            queries.numbers,
+        )
+
+    return _Shared(queries, num_gallery, world, world.guarded(build))
+
+
+def _places(samples: Samples, gallery: Int[Tensor, " gallery"], first: int) -> Int[Tensor, " gallery"]:
+    """Places of gallery items in the whole gallery: their `index`, else their positions, process by process."""
+    if samples.index is not None:
+        return samples.index[gallery]
+    return torch.arange(first, first + len(gallery), device=gallery.device)
+
+
+def _defined(shared: _Shared) -> RetrievalProblem:
+    if shared.problem is None:
+        raise ValueError(f"`embeddings` must be finite; got some that are not. {shared.undefined}")
+    return shared.problem
+
+
+def _needs_order(options: RankingOptions) -> bool:
+    """Whether the order of the gallery decides anything."""
+    return TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
+
+
+def _unranked(shared: _Shared) -> Ranking:
+    """A ranking in which no query has a positive, so that every measure is NaN."""
+    queries = shared.queries
+    nothing = torch.zeros_like(queries.identities)
+    num_queries = len(nothing)
+    index = torch.arange(num_queries, device=nothing.device) if queries.numbers is None else queries.numbers
+    counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
+    ranks = PositiveRanks(nothing[:0], nothing, nothing)
+    return Ranking(ranks, counts, index, queries.identities, queries.cameras, undefined=shared.undefined)
+
+
+def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:
+    """Why no query has a positive."""
+    why = {
+        (False, False): "none has a positive, as no sample was given",
+        (True, False): "none has a positive; pass `is_query=False` for the gallery",
+        (False, True): "none has a positive; pass `is_query=True` for the queries",
+        (True, True): f"{counts.not_in_gallery} have no other item of their identity in the gallery that is searched,"
+        f" {counts.same_camera_only} lost every positive to the camera rule, {counts.junk} are junk",
+    }[counts.total > 0, num_gallery > 0]
+    asked = f"{counts.total} queries against {num_gallery} gallery items"
+    value = "NaN, or what `empty_target_action` counts" if counts.total else "NaN"
+    return f"No query can be evaluated, so the result is {value}: of {asked}, {why}."
+
+
+NO_SAMPLE = no_query_reason(QueryCounts(0, valid=0, junk=0, not_in_gallery=0, same_camera_only=0), num_gallery=0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,4 @@
 """Measures over all pairs together."""
 
 from .recognition import global_average_precision
-from .score_histogram import ScoreHistogram, score_histogram
-from .verify import Verification, fnmr_at_fmr, verify
+from .verify import ScoreHistogram, Verification, fnmr_at_fmr, score_histogram, verify

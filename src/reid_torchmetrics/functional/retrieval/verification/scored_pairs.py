@@ -1,12 +1,9 @@
 """All query-gallery pairs of a retrieval problem with their scores, in tiles of bounded memory.
 
 A pair of one identity is genuine, a pair of two an impostor; junk is neither. Genuine pairs are few, so their scores
-can be held; impostors are only counted.
-
-Exact order statistics of the scores of all impostors, without ever holding them.
-
-Floats in their order are integers in theirs, so the score of a given rank can be searched for among integers: a pass
-over all pairs counts the impostors at or above many possible scores at once and leaves one of the gaps between them.
+can be held; impostors are only counted. Their exact order statistics are found without holding the scores: floats in
+their order are integers in order, so the score of a given rank can be searched for among integers. A pass over all
+pairs counts the impostors at or above many possible scores at once and leaves one of the gaps between them.
 """
 
 from __future__ import annotations
@@ -33,10 +30,12 @@ from reid_torchmetrics.functional.retrieval.scores import (
 )
 
 Result = TypeVar("Result")
-
 _BYTES_PER_MASK = 4  # two masks of a tile, and two more while they are made
 _BYTES_PER_POSITIVE = 64  # columns and masks of one listed item while its tile is looked at
 _MOST_PAIRS = 1 << 22  # with more pairs a tile, sorting leaves the cache; with fewer, looking up thresholds costs more
+_GAPS = 1 << 16  # per rank and pass: two passes find a float32, four a float64
+_MOST_GAPS = 1 << 20  # of all ranks: with more ranks there are fewer for each, and more passes
+_INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 class PairTile(NamedTuple):
@@ -153,11 +152,6 @@ def _cut(scores: Scores, longest_run: int) -> tuple[int, int]:
     return cut_in_panels(scores, beside, per_row, most_rows=most_rows, most_scores=_MOST_PAIRS)
 
 
-_GAPS = 1 << 16  # per rank and pass: two passes find a float32, four a float64
-_MOST_GAPS = 1 << 20  # of all ranks: with more ranks there are fewer for each, and more passes
-_INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
-
-
 def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor, " ranks"]:
     """The scores of the impostors at 1-based `ranks` from the highest score down; every rank exists."""
     wanted, of_rank = torch.tensor(ranks, dtype=torch.int64, device=pairs.device).unique(return_inverse=True)
@@ -208,7 +202,7 @@ def _edges(low: Int[Tensor, "ranks 1"], high: Int[Tensor, "ranks 1"]) -> Int[Ten
 
 
 def _codes(values: Float[Tensor, " values"]) -> Int[Tensor, " values"]:
-    """Integers in the order of the floats: their bits, of which a negative number's are turned over."""
+    """Integers in the order of the floats: their bits, turned over for negative numbers."""
     integer = _INTEGERS[values.dtype]
     bits = values.view(integer)
     return torch.where(bits < 0, bits ^ torch.iinfo(integer).max, bits).long()
