@@ -37,13 +37,37 @@ _FORWARD_FLAGS = (
 )
 
 
-class AgreeingMetric(Metric):
-    """A metric that raises an error of one process on all of them, in `compute` and wherever it is `_synced`."""
+class GrowingStates(Metric):
+    """A metric with states that are lists of tensors; `update` appends to them.
+
+    They are added by `_add_growing_state`. Syncing gathers none of them: `compute` combines the processes of `_world`.
+    An error of one process is raised on all of them, in `compute` and wherever the metric is `_synced`.
+    """
+
+    __jit_unused_properties__: ClassVar[list[str]] = [
+        *Metric.__jit_unused_properties__,
+        "update_called",
+        "_forward_cache",
+    ]
 
     _world: DistributedWorld | Alone = ALONE
     """the processes that share the samples, while they are several and the metric is synced"""
     _concludes = False
     """whether all processes are told of an error while the metric is synced"""
+    _states_before_sync: dict[str, Any] | None = None
+    _states_before_forward: dict[str, list[Tensor]] | None = None
+    """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
+    _deferred_error: Exception | None = None
+    """why a batch is missing: `update` raised it, on this process only, and all are to know before they compute"""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._empty_states: dict[str, Tensor] = {}
+
+    def _add_growing_state(self, name: str, empty: Tensor) -> None:
+        """Add a state; `empty` has no rows, and the dtype and number of axes of what will be appended."""
+        self.add_state(name, default=[], dist_reduce_fx="cat")
+        self._empty_states[name] = empty
 
     @contextmanager
     def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
@@ -98,34 +122,6 @@ class AgreeingMetric(Metric):
             ),
         ):
             yield
-
-
-class GrowingStates(AgreeingMetric):
-    """A metric with states that are lists of tensors; `update` appends to them.
-
-    They are added by `_add_growing_state`. Syncing gathers none of them: `compute` combines the processes of `_world`.
-    """
-
-    __jit_unused_properties__: ClassVar[list[str]] = [
-        *Metric.__jit_unused_properties__,
-        "update_called",
-        "_forward_cache",
-    ]
-
-    _states_before_sync: dict[str, Any] | None = None
-    _states_before_forward: dict[str, list[Tensor]] | None = None
-    """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
-    _deferred_error: Exception | None = None
-    """why a batch is missing: `update` raised it, on this process only, and all are to know before they compute"""
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self._empty_states: dict[str, Tensor] = {}
-
-    def _add_growing_state(self, name: str, empty: Tensor) -> None:
-        """Add a state; `empty` has no rows, and the dtype and number of axes of what will be appended."""
-        self.add_state(name, default=[], dist_reduce_fx="cat")
-        self._empty_states[name] = empty
 
     @abstractmethod
     def _sync_compute(self) -> None:

@@ -14,9 +14,8 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -39,9 +38,6 @@ from reid_torchmetrics.metrics.base import (
 
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
-_NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
-"""attributes of a metric that do not decide its value"""
-
 _clock = itertools.count()
 _times: WeakIdKeyDictionary = WeakIdKeyDictionary()  # when a batch came, by its roles, which belong to it alone
 _versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # how often its embeddings had been written to by then
@@ -207,37 +203,3 @@ def rank_once(
         ranking = kept
         world.guarded(lambda: ranking.warn_once(wanted, say) if world.process == 0 else None)
     return kept.ranking
-
-
-def meet_samples(
-    world: DistributedWorld | Alone,
-    *,
-    collect: Callable[[], tuple[Samples, int]],
-    describe: Callable[[], Settings],
-) -> Samples:
-    """This process's samples, once all processes are known to ask for the same; `collect` and `describe` as above.
-
-    Raises:
-        DistributedMetricError: an error on some process, or metrics that differ between processes.
-    """
-    (samples, _), _ = meet(world, lambda: (collect(), ()), describe)
-    return samples
-
-
-def describe_settings(
-    metric: str, method: str, attributes: Mapping[str, Any], options: RankingOptions, asked: Mapping[str, str]
-) -> Settings:
-    """What was asked of a metric of the class `metric`, and what of its attributes decides the answer.
-
-    `asked` are the arguments of the method, as texts.
-    """
-    public = {key: value for key, value in attributes.items() if not key.startswith("_") and key not in _NEUTRAL}
-    decisive = {key: value for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
-    ranked = options.describe()
-    chosen = {key: repr(value) for key, value in decisive.items()}
-    chosen |= {key: ranked[key] for key in ("similarity", "rerank")}
-    protocol = attributes["protocol"]
-    chosen |= {field.name: repr(getattr(protocol, field.name)) for field in fields(protocol) if field.name != "name"}
-    chosen["protocol"] = repr(protocol.name.partition(" with ")[0])  # what was changed has a name of its own
-    chosen |= asked  # an argument goes before an option of its name: the `k` of rank lists before that of AP
-    return Settings(metric, method, chosen, ranked)

@@ -95,13 +95,10 @@ class SampleStates(GrowingStates):
         return self._samples(), last_update_time(self.roles)
 
     def _samples(self) -> Samples:
-        states = {name: getattr(self, name) for name in self._defaults}
-        return Samples.joined(states, self._samples_device())
-
-    def _samples_device(self) -> torch.device:
-        """Where samples are ranked: where they are, but for MPS, which has no float64."""
+        # Samples are ranked where they are, but for MPS, which has no float64.
         device = self.embeddings[-1].device if self.embeddings else self.device
-        return torch.device("cpu") if device.type == "mps" else device
+        states = {name: getattr(self, name) for name in self._defaults}
+        return Samples.joined(states, torch.device("cpu") if device.type == "mps" else device)
 
 
 def check_batch(

@@ -26,7 +26,6 @@ from .strata_ahead import (
     ItemsAhead,
     SparseCounting,
     StrataAhead,
-    Thresholds,
     cells_of_true,
     number_cases,
     places_of_true,
@@ -124,9 +123,10 @@ class AheadTile:
     def _densely(self, wanted: Tensor, chance: Tensor, most_ahead: float) -> Iterator[Ahead]:
         """Count for the wanted positives by comparing all items with each."""
         query, ordinal = segments.runs(0, wanted)
-        thresholds = Thresholds(query, ordinal, self.positives.scores[query, ordinal])
+        least = self.positives.scores[query, ordinal]
         counting = DenseCounting(self._strata.layers, self._first_case[0], chance, max_bytes=self._max_bytes)
-        return counting.count(self._scores, thresholds, or_level=not self._ties.positives_first, most_ahead=most_ahead)
+        or_level = not self._ties.positives_first
+        return counting.count(self._scores, query, ordinal, least, or_level=or_level, most_ahead=most_ahead)
 
     def _sparsely(self, rows: slice, wanted: Tensor, near: Tensor | None, most_ahead: float) -> Iterator[StrataAhead]:
         """Count for the wanted positives of some queries, from the items that are ahead of one."""

@@ -208,15 +208,6 @@ class _QueryStrata(NamedTuple):
         return cls(query, pairs.sub(query, alpha=num_strata), number.index_select(0, keys))
 
 
-class Thresholds(NamedTuple):
-    """Positives of some queries that are counted at a time."""
-
-    query: Int[Tensor, " positives"]
-    """row in the tile; ascending"""
-    ordinal: Int[Tensor, " positives"]
-    score: Float[Tensor, " positives"]
-
-
 class DenseCounting:
     """Counts for positives of queries that have the same strata, by comparing each positive with all items."""
 
@@ -239,36 +230,47 @@ class DenseCounting:
         self._first_bin = first_bin.to(torch.int16 if step * size <= _MOST_BINS else torch.int64)
 
     def count(
-        self, scores: Float[Tensor, "queries gallery"], thresholds: Thresholds, *, or_level: bool, most_ahead: float
+        self,
+        scores: Float[Tensor, "queries gallery"],
+        query: Int[Tensor, " positives"],
+        ordinal: Int[Tensor, " positives"],
+        least: Float[Tensor, " positives"],
+        *,
+        or_level: bool,
+        most_ahead: float,
     ) -> Iterator[Ahead]:
-        """Count the items ahead of some positives; items level with a positive are ahead of it if `or_level`.
+        """Count the items ahead of positives that score `least`, also level ones if `or_level`; `query` ascends.
 
         Strata are listed for positives that have at most `most_ahead` of them ahead on average.
         """
         compare = np.greater_equal if or_level else np.greater
         counted: list[tuple[Tensor, ...]] = []
         num_bytes = 0
-        for part in segments.ranges(len(thresholds.query), len(self._is_ahead)):
-            counts = self._ahead(scores, Thresholds(*(values[part] for values in thresholds)), compare)
+        for part in segments.ranges(len(query), len(self._is_ahead)):
+            counts = self._ahead(scores, query[part], least[part], compare)
             number = self._in_cases(counts)
             few = number.double() @ self._chance <= most_ahead
             counts = counts.index_select(0, places_of_true(few))
             counted.append((number, few, counts))
             num_bytes += number.nbytes + counts.numel() * _BYTES_PER_DENSE_COUNT
-            if num_bytes > self._max_bytes or part.stop == len(thresholds.query):
+            if num_bytes > self._max_bytes or part.stop == len(query):
                 number, few, counts = map(torch.cat, zip(*counted, strict=True))
-                yield self._joined(number, few, counts, Thresholds(*(values[: part.stop] for values in thresholds)))
+                block = slice(part.stop - len(few), part.stop)
+                strata = self._strata(query[block][few], ordinal[block][few], counts)
+                yield Ahead(strata, [CaseCounts(query[block], ordinal[block], number)])
                 counted, num_bytes = [], 0
 
-    def _ahead(self, scores: Tensor, thresholds: Thresholds, compare: np.ufunc) -> UInt8[Tensor, "positives strata"]:
+    def _ahead(
+        self, scores: Tensor, query: Tensor, least: Tensor, compare: np.ufunc
+    ) -> UInt8[Tensor, "positives strata"]:
         """How many items of each stratum, by size, are ahead of each positive."""
-        least, is_ahead = thresholds.score.numpy()[:, None], self._is_ahead[: len(thresholds.query)]
+        thresholds, is_ahead = least.numpy()[:, None], self._is_ahead[: len(query)]
         # The positives of one query are compared with its scores in one call.
-        query, number = thresholds.query.unique_consecutive(return_counts=True)
+        rows, number = query.unique_consecutive(return_counts=True)
         start = 0
-        for row, stop in zip(query.tolist(), number.cumsum(0).tolist(), strict=True):
+        for row, stop in zip(rows.tolist(), number.cumsum(0).tolist(), strict=True):
             in_layers = scores[row].index_select(0, self._layers.item).numpy()
-            compare(in_layers, least[start:stop], out=is_ahead[start:stop])
+            compare(in_layers, thresholds[start:stop], out=is_ahead[start:stop])
             start = stop
         # Layers are added up; a layer has the first, largest strata of the layer before.
         first, *others = self._layers.num_strata
@@ -285,16 +287,14 @@ class DenseCounting:
         bins = torch.add(self._first_bin[: len(counts)], counts).view(-1)
         return torch.bincount(bins, minlength=math.prod(shape)).view(shape).sum(1)
 
-    def _joined(self, number: Tensor, few: Tensor, counts: Tensor, thresholds: Thresholds) -> Ahead:
-        """The counts of the last of these positives; `counts` are of the `few` ones alone."""
-        query, ordinal = (values[len(values) - len(few) :] for values in thresholds[:2])
+    def _strata(self, query: Tensor, ordinal: Tensor, counts: Tensor) -> StrataAhead:
+        """List the strata with a count."""
         is_any = counts.bool()
         num_strata, places = count_true(is_any), places_of_true(is_any)
         column = places.sub(segments.numbers(num_strata, len(places)), alpha=counts.shape[1])
         case = self._first_case.index_select(0, column).add_(counts.view(-1).index_select(0, places))
         stratum = self._layers.stratum.index_select(0, column)
-        strata = StrataAhead(query[few], ordinal[few], num_strata, stratum, case)
-        return Ahead(strata, [CaseCounts(query, ordinal, number)])
+        return StrataAhead(query, ordinal, num_strata, stratum, case)
 
 
 def cells_of_true(mask: Bool[Tensor, "rows columns"]) -> tuple[Int[Tensor, " cells"], Int[Tensor, " cells"]]:
