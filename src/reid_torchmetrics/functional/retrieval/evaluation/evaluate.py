@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from .ranking import Ranking, rank_problem
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
 
+# Fields of a protocol that only labels can follow, and lists cannot.
 _ABOUT_LABELS = ("same_camera", "cmc_same_camera", "camera_map", "search_cameras", "junk_identities")
 
 
@@ -87,24 +89,19 @@ def evaluate(
             f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
             " so that all samples are given once, as `query`; got a gallery."
         )
-    labels: dict[str, Any] = {
-        "query_identities": query_identities,
-        "gallery_identities": gallery_identities,
-        "query_cameras": query_cameras,
-        "gallery_cameras": gallery_cameras,
-        "query_sequences": query_sequences,
-        "gallery_sequences": gallery_sequences,
-        "self_index": self_index,
-    }
+    sides = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
+    labels = Labels(*sides, junk_pairs, self_index, ground_truth)
     _checks.embeddings("query", query)
+    # The images of a query become one, before anything is compared.
     if multi_query:
         query, labels = _pooled(query, labels, gallery)
+    # Leave-one-out: the gallery is the queries.
     if gallery is None:
         gallery, labels = query, _leave_one_out(labels, len(query), query.device)
     check_pair(query, gallery)
     _checks.positive_int("max_bytes", max_bytes)
     source = Embeddings(Rows([query]), Rows([gallery]), similarity, rerank, max_bytes)
-    problem = RetrievalProblem(source, Labels(**labels, junk_pairs=junk_pairs, ground_truth=ground_truth))
+    problem = RetrievalProblem(source, labels)
     _warn_of_queries_in_gallery(query, gallery, problem, protocol)
     return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
 
@@ -137,6 +134,7 @@ def evaluate_scores(
     labels = Labels(*sides, junk_pairs, self_index, ground_truth)
     problem = RetrievalProblem(Matrix(scores, max_bytes), labels)
     chosen = _chosen("evaluate_scores", _ARGUMENTS_OF_SCORES, protocol, options, ground_truth)
+    # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:
         _check_own_places(chosen, self_index, len(scores))
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
@@ -150,6 +148,7 @@ _ARGUMENTS, _ARGUMENTS_OF_SCORES = (
 
 def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> None:
     """Warn once if most queries seem to find themselves."""
+    # With `self_index` the copies are left out, and lists are the benchmark's own answer.
     labels = problem.labels
     if labels.self_index is not None or labels.ground_truth is not None:
         return
@@ -179,6 +178,7 @@ def _chosen(
     ground_truth: GroundTruth | None,
 ) -> Protocol:
     """The protocol with its options; options about labels are refused where relevance comes as lists."""
+    # An option about labels would be ignored where relevance comes as lists.
     _checks.known_arguments(owner, options, arguments)
     about_labels = [name for name in options if name in _ABOUT_LABELS]
     if ground_truth is not None and about_labels:
@@ -198,6 +198,7 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
         options = problem.ranking_options(protocol, ties=setup.ties, of_cmc=of_cmc, longest=max_rank)
         return rank_problem(problem, options)
 
+    # Once, or twice where the CMC has a camera rule of its own.
     of_cmc = rank(of_cmc=True)
     ranking = of_cmc if protocol.for_cmc is protocol else rank(of_cmc=False)
     if not ranking.counts.valid:
@@ -216,24 +217,26 @@ def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | 
         )
 
 
-def _pooled(query: Tensor, labels: dict[str, Any], gallery: Tensor | None) -> tuple[Tensor, dict[str, Any]]:
+def _pooled(query: Tensor, labels: Labels, gallery: Tensor | None) -> tuple[Tensor, Labels]:
     """The mean query of every identity and camera."""
-    came = ["no `query_identities`"] if labels["query_identities"] is None else []
+    # Images that are pooled need one label each; they may differ in sequence and in their place in the gallery.
+    identities = labels.query_identities
+    came = ["no `query_identities`"] if identities is None else []
     came += ["no `gallery`"] if gallery is None else []
-    came += [f"`{name}`" for name in ("query_sequences", "self_index") if labels[name] is not None]
-    if came:
+    came += [f"`{name}`" for name in ("query_sequences", "self_index") if getattr(labels, name) is not None]
+    if identities is None or came:
         raise ValueError(
             "`multi_query` needs `query_identities` and a `gallery`, and neither sequences nor `self_index`; got"
             f" {' and '.join(came)}."
         )
-    pooled = pool_queries(query, labels["query_identities"], labels["query_cameras"])
-    return pooled.embeddings, labels | {"query_identities": pooled.identities, "query_cameras": pooled.cameras}
+    pooled = pool_queries(query, identities, labels.query_cameras)
+    return pooled.embeddings, replace(labels, query_identities=pooled.identities, query_cameras=pooled.cameras)
 
 
-def _leave_one_out(labels: dict[str, Any], num_queries: int, device: torch.device) -> dict[str, Any]:
+def _leave_one_out(labels: Labels, num_queries: int, device: torch.device) -> Labels:
     """The queries' labels on both sides, and every query at its own place."""
     for name in ("gallery_identities", "gallery_cameras", "gallery_sequences", "self_index"):
-        if labels[name] is not None:
+        if getattr(labels, name) is not None:
             raise ValueError(f"`{name}` must come with `gallery`; got it without.")
-    gallery = {name.replace("query", "gallery"): labels[name] for name in labels if name.startswith("query")}
-    return labels | gallery | {"self_index": torch.arange(num_queries, device=device)}
+    gallery = {f"gallery_{what}": getattr(labels, f"query_{what}") for what in ("identities", "cameras", "sequences")}
+    return replace(labels, **gallery, self_index=torch.arange(num_queries, device=device))

@@ -64,6 +64,7 @@ class Embeddings:
         """Scores against the gallery items that `relevance` keeps."""
         _checks.length("query", self.query.size, relevance.num_queries)
         _checks.length("gallery", self.gallery.size, relevance.num_gallery)
+        # Only items that are kept are scored, but re-ranking looks for neighbors among all of them.
         if self.rerank is None:
             gallery = self.gallery.select(relevance.kept)
             return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=self.max_bytes)
@@ -98,7 +99,7 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What says what is relevant: labels of both sides, or the lists that come with each query."""
+    """What decides relevance: labels of both sides, or the lists that come with each query."""
 
     query_identities: Tensor | None
     gallery_identities: Tensor | None
@@ -110,7 +111,12 @@ class Labels:
     self_index: Tensor | None = None
     ground_truth: GroundTruth | None = None
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise unless there are identities of both sides, or lists and no labels.
+
+        Raises:
+            ValueError: labels are missing, or come beside lists.
+        """
         given = [name for name in _LABELS if getattr(self, name) is not None]
         if self.ground_truth is not None:
             if given:
@@ -124,10 +130,12 @@ class Labels:
     def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
         if self.ground_truth is not None:
+            # Lists come from files, so they are put together on the CPU.
             num_queries, num_gallery = source.shape
             positives, junk = _find_lists(self.ground_truth, protocol, num_queries, num_gallery)
             listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
             return replace(listed.to(source.device), junk_pairs=self.junk_pairs)
+        # Labels, which `check` has asked for.
         assert self.query_identities is not None  # noqa: S101 - for the type checker
         assert self.gallery_identities is not None  # noqa: S101
         return find_relevance(
@@ -155,6 +163,9 @@ class RetrievalProblem:
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set, where they are known"""
 
+    def __post_init__(self) -> None:
+        self.labels.check()
+
     @property
     def numbers_of_queries(self) -> Int[Tensor, " queries"]:
         """What users know a query by: its number in the data set, else its position."""
@@ -164,10 +175,12 @@ class RetrievalProblem:
 
     def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
         """Scores and relevance under a protocol."""
+        # Each process has relevance for its own part of the gallery, so it may fail on one alone.
         relevance = world.guarded(lambda: self._relevance(protocol))
         return self.source.scores(relevance, world), relevance
 
     def _relevance(self, protocol: Protocol) -> Relevance:
+        # Lists were moved to the scores; labels on another device are the user's mistake.
         relevance = self.labels.relevance(protocol, self.source)
         _checks.same_device(self.source.argument, self.source, "query_identities", relevance)
         return relevance
@@ -215,6 +228,7 @@ def _find_lists(
 
 def _check_mappings(values: object, num_queries: int) -> None:
     """Raise unless there is a mapping for each query."""
+    # A single mapping, or a string, can be iterated as well.
     if isinstance(values, (str, bytes, Tensor, Mapping)) or not isinstance(values, Sequence):
         raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(values).__name__}.")
     for lists in values:
@@ -233,6 +247,7 @@ def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
     """
     positive, known = protocol.positive_lists, dict.fromkeys((*protocol.positive_lists, *protocol.junk_lists))
     for query, lists in enumerate(ground_truth):
+        # Without any list of positives a query would silently count as one without a positive.
         if not set(positive) & set(lists):
             wanted = ", ".join(map(repr, positive))
             raise ValueError(
@@ -248,6 +263,7 @@ def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
 
 def _joined(ground_truth: GroundTruth, names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
     """The named lists of every query, one after the other, on the CPU; a list that a query lacks is empty."""
+    # One tensor per query: the positions of all its lists of this kind.
     none = torch.empty(0, dtype=torch.int64, device="cpu")
     joined = []
     for query, lists in enumerate(ground_truth):

@@ -73,6 +73,7 @@ def pool_queries(
     if query_cameras is not None:
         _checks.integer_labels("query_cameras", query_cameras, len(query), query.device)
     columns = [labels.long() for labels in (query_identities, query_cameras) if labels is not None]
+    # One query for each distinct row of labels.
     labels, members = _in_order_of_appearance(torch.stack(columns, dim=1))
     return PooledQueries(
         embeddings=_mean(query, members, len(labels), normalize=normalize),
@@ -95,6 +96,7 @@ def _mean(query: Tensor, members: Tensor, num_groups: int, *, normalize: bool) -
     """Mean of each group, a few coordinates at a time: in float64 all of them may not fit."""
     norm = _norm(query) if normalize else torch.ones_like(members, dtype=torch.float64)
     sizes = members.bincount(minlength=num_groups)[:, None]
+    # Columns at a time, each summed over the members of its group.
     parts = query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1)
     means = [sums_of_groups(part / norm[:, None], members, num_groups) / sizes for part in parts]
     return torch.cat([mean.to(query.dtype) for mean in means], dim=1)
@@ -150,6 +152,7 @@ def count_as_right(
     """
     right, has_others = set(), False
     for number, place in zip(*(side.tolist() for side in copies), strict=True):
+        # Positives of the query, as positions in the whole gallery: its copy counts if it is one of them.
         tile = relevance.tile(slice(number, number + 1))
         positives = tile.columns[tile.positive]
         positives = positives if relevance.kept is None else relevance.kept[positives]

@@ -57,6 +57,7 @@ def mean_by(
     _checks.integer_labels("label", label, len(values), values.device)
     for number, further in enumerate(labels):
         _checks.integer_labels(f"labels[{number}]", further, len(values), values.device)
+    # A group is a distinct row of labels.
     rows = torch.stack([column.long() for column in (label, *labels)], dim=1)
     distinct, group = rows.unique(dim=0, return_inverse=True)
     num_groups = len(distinct)
@@ -70,6 +71,7 @@ def sums_of_groups(
     values: Float[Tensor, "items ..."], group: Int[Tensor, " items"], num_groups: int
 ) -> Float[Tensor, "groups ..."]:
     """Sum of `values` over the items of each group, in float64 and in their order: the same on every run."""
+    # Sorted, a group is one segment; `index_add_` would add in any order on a GPU.
     order = group.argsort(stable=True)
     sizes = group.bincount(minlength=num_groups)
     return segments.reduce(values[order].double(), "sum", sizes)
@@ -128,6 +130,7 @@ def bootstrap_interval(
     totals, sizes, counted = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
     if identities is not None:
         totals, sizes = terms_of_identities(identities[counted], totals, sizes)
+    # The mean of a draw is the sum of its values over the sum of its weights.
     blocks = (drawn.to(totals.device) for drawn in draws(len(totals), repeats, generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
     return percentile_interval(means, confidence)
@@ -147,6 +150,7 @@ def terms(
     values: Float[Tensor, " queries"], weight: Tensor | None, substitute: float | None
 ) -> tuple[Float[Tensor, " counted"], Float[Tensor, " counted"], Bool[Tensor, " queries"]]:
     """Weighted value and weight of every query that counts, and the mask of these queries."""
+    # A query counts if it has a value, or something that stands for one, and a weight.
     empty = values.isnan()
     counted = ~empty if substitute is None else torch.ones_like(empty)
     weight = torch.ones_like(values, dtype=torch.float64) if weight is None else weight.double()
@@ -243,6 +247,7 @@ def chances(
 def _chances(
     totals: Float[Tensor, "drawable numbers"], sizes: Float[Tensor, " drawable"], resampling: Resampling
 ) -> list[Chance]:
+    # The interval, the p-value, and what they are about.
     means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
     intervals = [percentile_interval(column, resampling.confidence) for column in means.unbind(1)]
     p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator).tolist()
@@ -279,6 +284,7 @@ def sign_flip_p_values(
     (1 + permutations whose sum is as far from 0 as what was observed) / (1 + permutations). Sums that differ by
     rounding are as far.
     """
+    # A flip keeps the signs of a random half, and turns the others over.
     observed = totals.sum(0)
     least = observed.abs() - ROUNDING * totals.abs().sum(0)
     num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64, device="cpu")

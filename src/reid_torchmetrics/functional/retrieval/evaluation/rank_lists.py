@@ -64,6 +64,7 @@ class RankLists:
         _checks.positive_int("k", k)
         if k > self.index.shape[1]:
             raise ValueError(f"`k` must be at most {self.index.shape[1]}, the length of the lists; got {k}.")
+        # Matrices hold lists, vectors one value for each of them.
         return self._map(lambda values: values[:, :k] if values.ndim == 2 else values)
 
     def select(self, rows: Integer[Tensor, " rows"]) -> RankLists:
@@ -162,6 +163,7 @@ def _labels_of_listed(
     """
     if of_gallery is None:  # on all processes or on none
         return None, None
+    # The first positive is looked up with the list, as its last column.
     position = torch.cat([listed.positions, listed.first_position[:, None]], dim=1)
     exists = torch.cat([~listed.scores.isnan(), listed.first_rank[:, None] > 0], dim=1)
     labels = _summed(world, of_gallery, position).masked_fill(~exists, -1)

@@ -67,6 +67,7 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
         DistributedMetricError: an error on some process.
         ValueError: options that do not fit the problem, scores that are NaN.
     """
+    # The stages above, one by one; places break ties by position across the parts of the gallery.
     scores, relevance = problem.prepare(options.protocol, world)
     ranks, counts = count_sharded_ranks(
         world, scores, relevance, ties=options.ties, places=problem.kept_places(relevance)
@@ -107,6 +108,7 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
         DistributedMetricError: an error on some process, or samples that differ between processes.
         ValueError: scores that are NaN, samples that are queries only where each is searched among the others.
     """
+    # A ranking in which no query has a positive is an answer as well: training begins with it.
     shared = _share(samples, options, world, max_bytes=max_bytes, in_order=_needs_order(options))
     if shared.problem is None:
         return _unranked(shared)
@@ -134,6 +136,7 @@ def list_samples(
         ValueError: as both, and embeddings that are not finite.
     """
     shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
+    # Lists show places, so the order of the gallery matters under every tie policy.
     problem, ties = _defined(shared), options.ties
     queries = None if queries is None else queries.to(problem.source.device)
     return find_rank_lists(problem, options.protocol, k, queries, ties=ties, world=shared.world)
@@ -187,6 +190,7 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
         return _Shared(queries, num_gallery, world, None, non_finite.reason())
 
     def build() -> RetrievalProblem:
+        # The position of this process's first item in the gallery of all processes.
         first = sum(counted.num_gallery[: world.process])
         identities = queries.identities, samples.identities[gallery]
         cameras = None if samples.cameras is None else samples.cameras[gallery]
@@ -220,6 +224,7 @@ def _needs_order(options: RankingOptions) -> bool:
 
 def _unranked(shared: _Shared) -> Ranking:
     """A ranking in which no query has a positive, so that every measure is NaN."""
+    # The queries are known even where their embeddings are not finite, and none of them is ranked.
     queries = shared.queries
     nothing = torch.zeros_like(queries.identities)
     num_queries = len(nothing)
@@ -231,6 +236,7 @@ def _unranked(shared: _Shared) -> Ranking:
 
 def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:
     """Why no query has a positive."""
+    # By whether there are queries, and whether there is a gallery.
     why = {
         (False, False): "none has a positive, as no sample was given",
         (True, False): "none has a positive; pass `is_query=False` for the gallery",
@@ -282,6 +288,7 @@ def mean_by_camera_pair(
         raise ValueError("`by_camera_pair` must come with cameras; got no `gallery_cameras`.")
     if protocol.draw is not None:
         raise ValueError(f"`by_camera_pair` must come with a protocol that draws no gallery; got {protocol.draw!r}.")
+    # Every process ranks the same cameras in the same order, also cameras that its part of the gallery lacks.
     cameras = _cameras_of_all(world, gallery_cameras.long())
     if protocol.search_cameras is not None:
         cameras = cameras[torch.isin(cameras, torch.tensor(protocol.search_cameras, device=cameras.device))]
@@ -290,6 +297,7 @@ def mean_by_camera_pair(
     # One column of each table for each gallery camera, which is searched alone.
     for column, camera in enumerate(cameras.tolist()):
         ranks: dict[RankingOptions, PositiveRanks] = {}
+        # Numbers that are ranked under the same options share a ranking.
         for name, options in names.items():
             if options not in ranks:
                 searched = replace(options, protocol=replace(options.protocol, search_cameras=(camera,)))
@@ -302,6 +310,7 @@ def mean_by_camera_pair(
 def _cameras_of_all(world: World, cameras: Int[Tensor, " gallery"]) -> Int[Tensor, " distinct"]:
     """The cameras of the galleries of all processes."""
 
+    # How many cameras each process has, then the cameras; one that several processes have is kept once.
     def look() -> tuple[Tensor, list[int]]:
         distinct: Tensor = cameras.unique()
         return distinct, [len(distinct)]

@@ -25,7 +25,7 @@ _OF_RELEVANCE = (
     "junk_lists",
 )
 _OF_DRAWS = ("draw", "queries_in_draw", "draws_precision")
-_SHORTEST_CURVE = 50  # metrics at several ranks share one expectation over drawn galleries
+_SHORTEST_CURVE = 50  # of an expectation over drawn galleries
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ class RankingOptions:
     @classmethod
     def of(cls, protocol: Protocol, *, of_cmc: bool, longest: int, **chosen: Any) -> RankingOptions:
         """Take what `protocol` says of relevance and of drawn galleries, for the CMC or for other measures."""
+        # Expectations are made for a long curve; metrics at several ranks share it.
         decisive = _decisive(protocol, of_cmc=of_cmc)
         max_rank = 0 if decisive.draw is None else max(longest, protocol.largest_rank, _SHORTEST_CURVE)
         return cls(decisive, max_rank=max_rank, **chosen)
@@ -111,6 +112,7 @@ def _decisive(protocol: Protocol, *, of_cmc: bool) -> Protocol:
 
 def describe(name: str, protocol: Protocol, setup: Setup) -> str:
     """The convention of a reported number, in words."""
+    # What is measured, in which galleries, who is relevant, and what a query without positives counts.
     measure, k = parse_report(name)
     is_drawn = protocol.draws(measure)
     words = measure.describe(protocol, k, is_drawn=is_drawn)
@@ -129,6 +131,7 @@ def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:
     if setup.lists:
         lists = (" and ".join(names) for names in (protocol.positive_lists, protocol.junk_lists))
         return ["positives: {}; junk: {}".format(*lists)]
+    # Without cameras no rule about them applies.
     words = [f"same camera: {protocol.same_camera}" if setup.cameras else "no cameras"]
     if setup.cameras and protocol.camera_map:
         words.append("cameras taken for others: " + ", ".join(f"{one} for {two}" for one, two in protocol.camera_map))

@@ -117,6 +117,7 @@ class RetrievalResults:
         Raises:
             ValueError: no cameras, a name that is not reported, drawn galleries, or results that do not hold it.
         """
+        # Results of a metric hold what they were asked for; results of `evaluate` hold the problem.
         name = self._name(name)
         if self.camera_pairs is not None:
             return self.camera_pairs[name]
@@ -237,6 +238,7 @@ class RetrievalResults:
 
     def __repr__(self) -> str:
         """The numbers and how each was computed."""
+        # Who was evaluated, what was evaluated, then a line for each number.
         counts = self.counts
         head = (
             f"RetrievalResults: protocol {self.protocol.name}, {counts.valid} of {counts.total} queries valid"
@@ -265,6 +267,7 @@ class RetrievalResults:
         return self.values[self._name(name)]
 
     def _problem(self, method: str, instead: str) -> RetrievalProblem:
+        # A metric keeps its samples to itself: its results hold only what they were asked for.
         if self.problem is None:
             raise ValueError(
                 f"`{method}` must come from results that hold it; got results of a metric, which hold no embeddings:"
@@ -282,6 +285,7 @@ class RetrievalResults:
 
     def _known(self, name: str) -> Tensor:
         """A label of every query, which relevance as lists or an evaluation without cameras lacks."""
+        # Lists know no identities, and cameras are optional.
         value: Tensor | None = getattr(self, name)
         if value is None:
             raise ValueError(f"`{name}` must have been given to the evaluation; got results without them.")
@@ -301,8 +305,10 @@ def summarize(
 
     Everything but the ranks, which may be large, is copied: rankings may be shared.
     """
+    # Queries that may be drawn into the gallery count by the chance that they are not.
     ranks, drawn = ranking.ranks, of_cmc.drawn
     weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
+    # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
     values = {name: _values(name, ranking, of_cmc, protocol).clone() for name in (*protocol.reports, "map", "minp")}
     return RetrievalResults(
         values={name: values[name] for name in protocol.reports},
@@ -337,6 +343,7 @@ def _values(name: str, ranking: Ranking, of_cmc: Ranking, protocol: Protocol) ->
 
 
 def _curve(ranking: Ranking, protocol: Protocol, max_rank: int, weight: Tensor | None) -> Float[Tensor, " max_rank"]:
+    # The expected curve may be longer than asked for, as metrics share it.
     action = ranking.counts.counting(protocol.empty_target_action)
     if ranking.drawn is None:
         return cmc_curve(ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
