@@ -24,7 +24,7 @@ _OF_ALL_METRICS: dict[str, Any] = {
     "sync_on_compute": True,
     "compute_with_cache": True,
 }
-"""keyword arguments of `torchmetrics.Metric`, which takes them by any name, and their defaults"""
+"""keyword arguments of `torchmetrics.Metric`, and their defaults; it takes them as `**kwargs`"""
 
 
 def arguments_of(kind: type, *others: str) -> list[str]:

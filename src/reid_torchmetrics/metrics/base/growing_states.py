@@ -100,7 +100,7 @@ class GrowingStates(Metric):
             self._concludes = False
 
     def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
-        """As in the base class, which copies the value: if one process fails to, none may remember it."""
+        """As in the base class; it copies the value, and if one process fails to, none may remember it."""
         wrapped = super()._wrap_compute(compute)
 
         @functools.wraps(compute)
@@ -192,8 +192,8 @@ class GrowingStates(Metric):
             raise
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
-        """As in the base class, which loses what it holds if the batch is refused."""
-        # As in a transaction: a batch that is refused leaves states and flags as they were.
+        """As in the base class, but a batch that is refused changes nothing."""
+        # As in a transaction: states and flags are put back. The base class loses what it holds.
         before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
         self._states_before_forward = self._copy_state_dict()
         try:
@@ -289,14 +289,14 @@ class GrowingStates(Metric):
         super().unsync(should_unsync)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the processes, which cannot be pickled or copied."""
+        """Leave out the processes: they cannot be pickled or copied."""
         return super().__getstate__() | {"_world": ALONE}
 
     __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
 
 
 def _copied(error: Exception) -> Exception:
-    """The same error without its traceback, which would keep the batch alive."""
+    """The same error without its traceback: that would keep the batch alive."""
     try:
         return copy.copy(error).with_traceback(None)
     except Exception:  # noqa: BLE001 - an exception with arguments of its own may not be copied

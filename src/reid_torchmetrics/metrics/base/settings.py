@@ -1,4 +1,4 @@
-"""What all processes must ask for alike, and the words for it where they do not."""
+"""The settings that must be the same on all processes, and the error where they differ."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class Settings:
-    """Which metric was asked for what, as text that is the same in every process."""
+    """The metric, the method and the options of a call, as text that is the same in every process."""
 
     metric: str
     """the class"""
@@ -26,7 +26,7 @@ class Settings:
     options: Mapping[str, str]
     """what decides the value, by the names that users know"""
     implied: Mapping[str, str]
-    """what follows from options and samples: it is named where nothing else differs"""
+    """derived values; named in the error only if all options agree"""
 
 
 def meet(
@@ -36,7 +36,7 @@ def meet(
 ) -> tuple[Result, list[list[int]]]:
     """Begin to compute: do local work, learn some numbers that come of it on all processes, and compare the settings.
 
-    It is the first that processes hear of each other, and of one shape whatever they were asked for.
+    This is the first message of a computation; it has one shape for every method.
 
     Raises:
         DistributedMetricError: the work failed on some process, or settings differ.

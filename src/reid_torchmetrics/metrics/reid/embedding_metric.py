@@ -182,7 +182,7 @@ class EmbeddingMetric(SampleStates):
 
     @naming_arguments
     def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> RetrievalResults:
-        """One value per query, with the reasons where there is none; the same on all processes, which all must ask.
+        """One value per query, with the reasons where there is none; the same on all processes; all must ask.
 
         The queries are in the order of `index` where it is given, else in that in which they came, process by process.
         What the results can be asked for later is decided here, because they hold no embeddings.
@@ -259,7 +259,7 @@ class EmbeddingMetric(SampleStates):
         return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
     def _ranking(self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None) -> Ranking:
-        """The ranking that `method` needs, which the processes compare."""
+        """The ranking that `method` needs; processes compare the method and its settings."""
         return rank_once(
             self._world,
             self._ranks_by(of_cmc=of_cmc),

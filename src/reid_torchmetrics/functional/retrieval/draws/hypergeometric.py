@@ -34,7 +34,7 @@ _BATCH = 1024  # laws that are convolved at a time: their state stays in the cac
 
 
 class Hypergeometric:
-    """The law of T, the number of marked items among those drawn, one law for each entry.
+    """The law of T, the number of marked items among the drawn ones, one law for each entry.
 
     P(T = t) = C(c, t) C(n - c, m - t) / C(n, m) where m of n items are drawn without replacement and c are marked. Its
     generating function E[x^T] and the probability that none is drawn are all that an exact expectation needs.
@@ -67,14 +67,14 @@ class Hypergeometric:
         return shift * (self.probability @ of_count), shift * ((self.probability * (least + count)) @ of_count)
 
     def log_at(self, log_x: Float[Tensor, " nodes"]) -> Float[Tensor, "*shape nodes"]:
-        """log E[x^T], which is accurate for x near 1."""
+        """log E[x^T], accurate for x near 1."""
         count = torch.arange(self.probability.shape[-1], device=log_x.device)
         missing = self.probability @ -torch.expm1(count[:, None] * log_x)
         return self.least[..., None] * log_x + torch.log1p(-missing.clamp(max=_BELOW_ONE))
 
 
 def powers(exponent: Int[Tensor, "*shape"], log_x: Float[Tensor, " nodes"]) -> Float[Tensor, "*shape nodes"]:
-    """x to the power of each exponent; the same ones are looked up, which are often few and small."""
+    """x to the power of each exponent; equal exponents, often few and small, are computed once."""
     distinct, place = exponent.unique(return_inverse=True)
     looked_up: Tensor = (distinct[:, None] * log_x).exp_().index_select(0, place.view(-1))
     return looked_up.view([*exponent.shape, len(log_x)])
@@ -166,7 +166,7 @@ def _convolved(probabilities: Float[Tensor, "events sums"], size: int) -> Float[
 
 
 def largest_mean(count: int) -> float:
-    """The mu from which on P(S <= count) is negligible.
+    """The smallest mu with a negligible P(S <= count).
 
     By Chernoff's bound P(S <= count) <= exp(-mu + count + count log(mu / count)), for any probabilities. From
     mu = count on its logarithm falls, and it is concave: so Newton's method, which starts beyond, stays beyond.

@@ -48,7 +48,7 @@ class SortedPositives(NamedTuple):
     scores: Float[Tensor, "queries padded"]
     """minus infinity at padding"""
     valid: Bool[Tensor, "queries padded"]
-    """False at padding, which comes last"""
+    """False at padding, behind all positives"""
 
     def at(self, rows: slice) -> SortedPositives:
         """The positives of some of the queries."""
@@ -107,7 +107,7 @@ class AheadTile:
                 yield Ahead(strata, strata.in_cases(len(chance)) if with_cases else [])
 
     def _parts(self, near: Tensor | None, num_items: Tensor) -> Iterator[tuple[slice, Tensor | None]]:
-        """Queries that are counted at a time, and which of their items are looked at; None for all."""
+        """Ranges of queries that are counted at a time, with the mask of their items to look at; None for all."""
         width = self._scores.shape[1]
         is_wide = num_items > _NEAR * width
         num_bytes = num_items.where(~is_wide, width) * _BYTES_PER_ITEM + self._strata.number * _BYTES_PER_STRATUM

@@ -61,9 +61,9 @@ class Protocol:
     needs_lists: bool = False
     """whether the benchmark names positives and junk of each query; its relevance cannot be told from labels"""
     positive_lists: tuple[str, ...] = ("ok",)
-    """which lists of a query's ground truth are its positives, where relevance comes as lists; one is enough"""
+    """the lists of a query's ground truth that are its positives, where relevance comes as lists; one is enough"""
     junk_lists: tuple[str, ...] = ("junk",)
-    """which are dropped for it; a list that is neither is an error"""
+    """the lists that are dropped for it; a list that is neither is an error"""
     leave_one_out: bool = False
     """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
     rule: str = "rectangle"
@@ -151,7 +151,7 @@ class Protocol:
         }
 
     def check_takes_labels(self) -> None:
-        """Raise if the benchmark names positives and junk of each query, which labels cannot tell.
+        """Raise if the benchmark names positives and junk of each query, so that labels are not enough.
 
         Raises:
             ValueError: it does.

@@ -31,7 +31,7 @@ IN_GALLERY = (
 
 @dataclass(frozen=True, eq=False)
 class PooledQueries:
-    """One query for each identity, or for each identity and camera, in the order in which they first appear."""
+    """One query for each identity, or for each identity and camera, in the order of their first image."""
 
     embeddings: Float[Tensor, "pooled dim"]
     identities: Int[Tensor, " pooled"]
@@ -136,7 +136,7 @@ def _step(query: Float[Tensor, "queries dim"]) -> int:
 
 
 def _has_few_values(rows: Float[Tensor, "rows dim"]) -> bool:
-    """Whether embeddings are one-hot vectors, codes of bits and the like, which are equal by chance."""
+    """Whether embeddings are one-hot vectors, codes of bits and the like: they are equal by chance."""
     return len(rows[:, :: max(1, rows.shape[1] // _NUM_ENTRIES)].unique()) < 2 * len(rows)
 
 

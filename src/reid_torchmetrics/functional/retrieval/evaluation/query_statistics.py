@@ -26,12 +26,12 @@ ROUNDING = 1e-12  # numbers that are as close as that, relative to their size, a
 
 @dataclass(frozen=True, eq=False)
 class Breakdown:
-    """The mean of one value per query over the queries of each group, which share all their labels."""
+    """The mean of one value per query over each group: the queries that share all their labels."""
 
     labels: Int[Tensor, "groups labels"]
     """int64; distinct, in ascending order"""
     mean: Float[Tensor, " groups"]
-    """float64; NaN for a group in which no query has a value"""
+    """float64; NaN for a group without a value"""
     num_valid: Int[Tensor, " groups"]
     """queries that have a value"""
     num_queries: Int[Tensor, " groups"]
@@ -164,7 +164,7 @@ def terms_of_identities(
     totals: Float[Tensor, "counted *numbers"],  # noqa: UP037 - two axes, not a product
     sizes: Float[Tensor, " counted"],
 ) -> tuple[Float[Tensor, "identities *numbers"], Float[Tensor, " identities"]]:  # noqa: UP037
-    """Sums of the terms of each identity's queries, which are drawn as a whole."""
+    """Sums of the terms of each identity's queries: they are drawn as a whole."""
     distinct, group = identities.unique(return_inverse=True)
     return sums_of_groups(totals, group, len(distinct)), sums_of_groups(sizes, group, len(distinct))
 

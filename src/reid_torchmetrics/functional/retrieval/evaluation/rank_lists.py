@@ -28,7 +28,7 @@ class RankLists:
     """
 
     query: Int[Tensor, " queries"]
-    """which query this is, counted from 0 in the order of the results"""
+    """the number of the query, counted from 0 in the order of the results"""
     query_index: Int[Tensor, " queries"]
     """its number in the data set, where the evaluation was given `index`, else the same as `query`"""
     query_identities: Int[Tensor, " queries"] | None
@@ -68,7 +68,7 @@ class RankLists:
         return self._map(lambda values: values[:, :k] if values.ndim == 2 else values)
 
     def select(self, rows: Integer[Tensor, " rows"]) -> RankLists:
-        """Some of the lists, in the order of `rows`, which count them from 0.
+        """Some of the lists, in the order of `rows`; lists are counted from 0.
 
         Raises:
             TypeError: `rows` is not an integer tensor.

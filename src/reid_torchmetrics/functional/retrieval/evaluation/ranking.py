@@ -223,7 +223,7 @@ def _needs_order(options: RankingOptions) -> bool:
 
 
 def _unranked(shared: _Shared) -> Ranking:
-    """A ranking in which no query has a positive, so that every measure is NaN."""
+    """A ranking without any positive, so that every measure is NaN."""
     # The queries are known even where their embeddings are not finite, and none of them is ranked.
     queries = shared.queries
     nothing = torch.zeros_like(queries.identities)

@@ -54,7 +54,7 @@ class RetrievalResults:
     counts: QueryCounts
     """how many queries are valid, and why the others are not"""
     ranks: PositiveRanks
-    """of the positives in the whole gallery, which all the above follow from; do not write to them"""
+    """of the positives in the whole gallery: all the above follows from them; do not write to them"""
     protocol: Protocol
     setup: Setup
     """what decides the numbers besides the protocol"""
@@ -67,7 +67,7 @@ class RetrievalResults:
     camera_pairs: Mapping[str, CameraPairs] | None = None
     """of the reported numbers, where the results were asked to hold them"""
     problem: RetrievalProblem | None = None
-    """what was evaluated; None in results of a metric, which does not hand out its samples"""
+    """what was evaluated; None in results of a metric: it does not hand out its samples"""
 
     @property
     def means(self) -> dict[str, float]:
@@ -284,7 +284,7 @@ class RetrievalResults:
         return mean_by(self._reported(name), self._known(label))
 
     def _known(self, name: str) -> Tensor:
-        """A label of every query, which relevance as lists or an evaluation without cameras lacks."""
+        """A label of every query; relevance as lists, or an evaluation without cameras, lacks it."""
         # Lists know no identities, and cameras are optional.
         value: Tensor | None = getattr(self, name)
         if value is None:

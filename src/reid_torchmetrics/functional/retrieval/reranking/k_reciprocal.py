@@ -227,7 +227,7 @@ def _is_mutual(near: Int[Tensor, "items k"], rows: slice) -> Bool[Tensor, "rows 
 
 @dataclass(frozen=True)
 class SparseRows:
-    """Rows that are zero almost everywhere: the entries of a row are one run, in which columns ascend."""
+    """Rows that are zero almost everywhere: the entries of a row are one run with ascending columns."""
 
     length: Int[Tensor, " rows"]
     columns: Int[Tensor, " entries"]

@@ -116,7 +116,7 @@ def expand_set(
 
 
 def _by_gallery(query: Tensor, gallery: Tensor, self_index: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:
-    """Expand queries by a gallery in which they have the positions `self_index`, negative for none."""
+    """Expand queries by a gallery; `self_index` are their positions there, negative for none."""
     if not len(gallery):
         return query.to(Rows([query, gallery]).dtype, copy=True)
     # One neighbor more, where a query may be its own: it goes last, all others keep their order. [queries, k]
@@ -130,7 +130,7 @@ def _by_gallery(query: Tensor, gallery: Tensor, self_index: Tensor, options: Que
 
 
 def _by_each_other(items: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:
-    """Expand items by each other; an item is its own first neighbor, which is left out."""
+    """Expand items by each other; the first neighbor, the item itself, is left out."""
     nearest = find_neighbors(_cosines(items, items, max_bytes), options.k + 1, of_items=True)
     weights = nearest.scores[:, 1:].clamp(0, 1) ** options.alpha
     return _mean_with_neighbors(items, items, nearest.positions[:, 1:], weights, max_bytes)

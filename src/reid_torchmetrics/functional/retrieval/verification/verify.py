@@ -28,7 +28,7 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 from .scored_pairs import ScoredPairs, impostor_quantiles
 
 PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
-"""the policies of `TIE_POLICIES` under which counts decide: a genuine pair is a positive, an impostor a negative"""
+"""the policies of `TIE_POLICIES` that need counts alone: a genuine pair is a positive, an impostor a negative"""
 
 
 class ReceiverOperatingCharacteristic(NamedTuple):
@@ -37,7 +37,7 @@ class ReceiverOperatingCharacteristic(NamedTuple):
     false_accept_rate: Float[Tensor, " corners"]
     true_accept_rate: Float[Tensor, " corners"]
     thresholds: Float[Tensor, " corners"]
-    """a pair that scores at least this is accepted; infinity at the start, which accepts nothing"""
+    """a pair that scores at least this is accepted; infinity at the start, where nothing is accepted"""
 
 
 class EqualErrorRate(NamedTuple):
@@ -45,7 +45,7 @@ class EqualErrorRate(NamedTuple):
 
     rate: Float[Tensor, ""]
     threshold: Float[Tensor, ""]
-    """of the first corner of the curve at which FAR >= FRR"""
+    """of the first corner of the curve with FAR >= FRR"""
 
 
 class NonMatchRates(NamedTuple):
@@ -318,7 +318,7 @@ def _range(pairs: ScoredPairs, genuine: Float[Tensor, " genuine"], argument: str
 
 
 def _edges(low: float, high: float, bins: int, device: torch.device) -> Float[Tensor, " edges"]:
-    """Equidistant from `low` to `high`, which are hit exactly."""
+    """Equidistant from `low` to `high`; both are hit exactly."""
     share = torch.arange(bins + 1, dtype=torch.float64, device=device) / bins
     edges = (low + (high - low) * share).clamp(max=high)
     edges[-1] = high
