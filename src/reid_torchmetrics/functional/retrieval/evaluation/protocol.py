@@ -220,6 +220,14 @@ def _frozen(value: Any) -> Any:
 # Benchmarks of person and vehicle re-identification: a change to Market-1501 is all that a row says.
 _SINGLE_SHOT = GalleryDraw(shots=1, per="identity")
 
+_CUHK03 = Protocol(
+    "cuhk03_torchreid",
+    "Li et al., CVPR 2014, as torchreid's eval_cuhk03 reads it: single gallery shot among all items but those of"
+    " the query's identity and camera; average precision over the whole gallery",
+    draw=_SINGLE_SHOT,
+    draws_precision=False,
+    reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
+)
 _REID = [
     Protocol(
         "market1501",
@@ -236,23 +244,14 @@ _REID = [
     Protocol("dukemtmc", "Zheng et al., ICCV 2017 and Ristani et al., ECCVW 2016; as Market-1501"),
     Protocol("msmt17", "Wei et al., CVPR 2018; as Market-1501"),
     Protocol("cuhk03_np", "Zhong et al., CVPR 2017, 767/700 split; as Market-1501"),
-    Protocol(
-        "cuhk03_openreid",
-        "Li et al., CVPR 2014, as open-reid reads it: separate cameras, single gallery shot; average precision over"
-        " the whole gallery, without the items of the query's identity and camera",
+    replace(
+        _CUHK03,
+        name="cuhk03_openreid",
+        source="Li et al., CVPR 2014, as open-reid reads it: separate cameras, single gallery shot; average precision"
+        " over the whole gallery, without the items of the query's identity and camera",
         cmc_same_camera="all",
-        draw=_SINGLE_SHOT,
-        draws_precision=False,
-        reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
     ),
-    Protocol(
-        "cuhk03_torchreid",
-        "Li et al., CVPR 2014, as torchreid's eval_cuhk03 reads it: single gallery shot among all items but those of"
-        " the query's identity and camera; average precision over the whole gallery",
-        draw=_SINGLE_SHOT,
-        draws_precision=False,
-        reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
-    ),
+    _CUHK03,
     Protocol(
         "vehicleid",
         "Liu et al., CVPR 2016: one random image of every identity is the gallery, the others are queries; all images"

@@ -136,8 +136,8 @@ def find_rank_lists(
     return RankLists(
         query=query,
         query_index=numbers[query],
-        query_identities=_of(labels.query_identities, query),
-        query_cameras=_of(labels.query_cameras, query),
+        query_identities=None if labels.query_identities is None else labels.query_identities.long()[query],
+        query_cameras=None if labels.query_cameras is None else labels.query_cameras.long()[query],
         index=listed.places.masked_fill(listed.scores.isnan(), -1),
         identities=identities,
         cameras=cameras,
@@ -148,10 +148,6 @@ def find_rank_lists(
         first_positive_score=listed.first_score,
         first_positive_camera=first_cameras,
     )
-
-
-def _of(values: Tensor | None, query: Int[Tensor, " chosen"]) -> Int[Tensor, " chosen"] | None:
-    return None if values is None else values.long()[query]
 
 
 def _labels_of_listed(

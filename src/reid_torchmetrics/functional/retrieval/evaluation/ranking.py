@@ -109,7 +109,8 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
         ValueError: scores that are NaN, samples that are queries only where each is searched among the others.
     """
     # A ranking in which no query has a positive is an answer as well: training begins with it.
-    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=_needs_order(options))
+    needs_order = TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
     if shared.problem is None:
         return _unranked(shared)
     ranking = rank_problem(shared.problem, options, shared.world)
@@ -190,36 +191,27 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
         return _Shared(queries, num_gallery, world, None, non_finite.reason())
 
     def build() -> RetrievalProblem:
-        # The position of this process's first item in the gallery of all processes.
-        first = sum(counted.num_gallery[: world.process])
+        # Places of gallery items in the whole gallery: their `index`, else their positions, process by process.
+        first, places = sum(counted.num_gallery[: world.process]), None
+        if in_order:
+            positions = torch.arange(first, first + len(gallery), device=gallery.device)
+            places = positions if samples.index is None else samples.index[gallery]
         identities = queries.identities, samples.identities[gallery]
         cameras = None if samples.cameras is None else samples.cameras[gallery]
         return RetrievalProblem(
             Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
             Labels(*identities, queries.cameras, cameras, self_index=queries.self_index),
-            _places(samples, gallery, first) if in_order else None,
+            places,
             queries.numbers,
         )
 
     return _Shared(queries, num_gallery, world, world.guarded(build))
 
 
-def _places(samples: Samples, gallery: Int[Tensor, " gallery"], first: int) -> Int[Tensor, " gallery"]:
-    """Places of gallery items in the whole gallery: their `index`, else their positions, process by process."""
-    if samples.index is not None:
-        return samples.index[gallery]
-    return torch.arange(first, first + len(gallery), device=gallery.device)
-
-
 def _defined(shared: _Shared) -> RetrievalProblem:
     if shared.problem is None:
         raise ValueError(f"`embeddings` must be finite; got some that are not. {shared.undefined}")
     return shared.problem
-
-
-def _needs_order(options: RankingOptions) -> bool:
-    """Whether the order of the gallery decides anything."""
-    return TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
 
 
 def _unranked(shared: _Shared) -> Ranking:

@@ -1,4 +1,5 @@
 """Measures over all pairs together."""
 
 from .recognition import global_average_precision
-from .verify import ScoreHistogram, Verification, fnmr_at_fmr, score_histogram, verify
+from .scored_pairs import ScoreHistogram, score_histogram
+from .verify import Verification, fnmr_at_fmr, verify
