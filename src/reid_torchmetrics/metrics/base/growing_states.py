@@ -224,10 +224,10 @@ class GrowingStates(Metric):
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's samples behind its own; the base class puts them before, and keeps its value."""
-        own_batches = self._copy_state_dict()
+        batches_before = self._copy_state_dict()
         super().merge_state(incoming_state)
         # The base class has put the other's batches first, and its own behind them.
-        for name, batches in own_batches.items():
+        for name, batches in batches_before.items():
             merged = getattr(self, name)
             setattr(self, name, [*batches, *merged[: len(merged) - len(batches)]])
         self._computed = None

@@ -119,10 +119,9 @@ def expect_draws(
     _checks.positive_int("max_rank", max_rank)
     check_match(scores, relevance)
     strata = find_strata(relevance, draw.per)
-    if queries_in_draw:
-        _check_queries_in_draw(relevance)
     weight = torch.ones(scores.num_queries, dtype=torch.float64, device=scores.device)
     if queries_in_draw:
+        _check_queries_in_draw(relevance)
         weight = _chance_not_drawn(relevance, strata, draw)
     expectation = _Expectation(scores, relevance, strata, draw)
     return workers.run(
