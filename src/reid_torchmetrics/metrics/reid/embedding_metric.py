@@ -32,8 +32,7 @@ from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, Cus
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.metrics.base import Settings, arguments_of, meet, naming_arguments, show_arguments
 
-from .ranking import rank_once
-from .sample_states import SampleStates
+from .ranking import SampleStates, rank_once
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""
