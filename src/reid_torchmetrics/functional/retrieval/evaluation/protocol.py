@@ -211,7 +211,7 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
-        return tuple(sorted(value.items()))
+        return tuple(sorted(value.items()))  # in one order, so that equal mappings are equal
     if isinstance(value, Collection) and not isinstance(value, (str, bytes, tuple)):
         return tuple(value)
     return value

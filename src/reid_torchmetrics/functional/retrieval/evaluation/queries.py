@@ -86,6 +86,7 @@ def pool_queries(
 def _in_order_of_appearance(labels: Int[Tensor, "queries labels"]) -> tuple[Tensor, Tensor]:
     """The distinct rows, and for every row its place among them."""
     distinct, group = labels.unique(dim=0, return_inverse=True)
+    # A distinct row belongs where its first occurrence is.
     first = torch.full((len(distinct),), len(labels), device=labels.device)
     first.scatter_reduce_(0, group, torch.arange(len(labels), device=labels.device), "amin")
     order = first.argsort()
@@ -106,7 +107,7 @@ def _norm(query: Tensor) -> Float[Tensor, " queries"]:
     """|x| per row in float64, 1 for a zero vector."""
     parts = query.split(max(1, WALK_BYTES // (8 * query.shape[1])))
     norm = torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
-    return torch.where(norm > 0, norm, 1)
+    return torch.where(norm > 0, norm, 1)  # a zero vector stays zero
 
 
 def find_copies(

@@ -93,6 +93,7 @@ class RankingOptions:
 
     def describe(self) -> dict[str, str]:
         """Texts that are the same in every process."""
+        # A `repr` is the same in every process, but for that of a function.
         values = {name: getattr(self.protocol, name) for name in (*_OF_RELEVANCE, *_OF_DRAWS)}
         values |= {field.name: getattr(self, field.name) for field in fields(self) if field.name != "protocol"}
         values["similarity"] = similarity_name(self.similarity)

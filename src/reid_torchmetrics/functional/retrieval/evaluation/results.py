@@ -276,6 +276,7 @@ class RetrievalResults:
         return self.problem
 
     def _mean_by(self, label: str, name: str | None, method: str) -> Breakdown:
+        # Queries that are drawn have weights, and a mean per label would ignore them.
         if self.weight is not None:
             raise ValueError(
                 f"`{method}` must come with a protocol that draws no gallery from the queries; got `queries_in_draw`"
