@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from lightning.pytorch.utilities.types import OptimizerLRScheduler
 
-    from reid_torchmetrics.metrics.detection import DetectionResults
+    from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 
 STRIDE = 4  # pixels of a cell of the network's output
 LOGGED = ("map_50", "map_75", "map_small", "map_medium", "mar_100", "f1")

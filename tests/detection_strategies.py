@@ -19,14 +19,14 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.detection import (
     CocoGrid,
-    CocoResults,
+    DetectionResults,
     Detections,
     GroundTruths,
     Matches,
     coco_evaluate,
     match_images,
 )
-from reid_torchmetrics.functional.detection.matching import few_pairs
+from reid_torchmetrics.functional.detection.matching import assignment
 from tests.pycocotools_peer import PeerEvaluation, run_pycocotools
 from tests.reference.detection import (
     IOU_THRESHOLDS,
@@ -74,7 +74,7 @@ class Problem:
     """every area is that of the box"""
     dtype: torch.dtype = torch.float64
 
-    def evaluated(self, **options: object) -> CocoResults:
+    def evaluated(self, **options: object) -> DetectionResults:
         return coco_evaluate(*self.tensors, **(self.options | options))
 
     def matched(self, **options: object) -> Matches:
@@ -160,7 +160,7 @@ def taken_of(matches: Matches, setting: Setting) -> Taken:
 
 def as_many_pairs() -> AbstractContextManager[object]:
     """Match all pairs at once, however few they are."""
-    return mock.patch.object(few_pairs, "_FEW_STEPS", -1)
+    return mock.patch.object(assignment, "_FEW_STEPS", -1)
 
 
 def _boxes(rows: list[Detection] | list[GroundTruth], dtype: torch.dtype) -> Tensor:

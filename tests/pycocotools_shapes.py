@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from reid_torchmetrics.functional.detection import CocoResults
+from reid_torchmetrics.functional.detection import PrecisionGrid
 
 ARRAYS = ("precision", "recall", "scores")
 Rows = Sequence[Mapping[str, Any]]
@@ -52,6 +52,6 @@ def run_coco(
     return {name: evaluator.eval[name] for name in ARRAYS}, evaluator.stats.tolist()
 
 
-def largest_difference(ours: CocoResults, theirs: Mapping[str, NDArray[np.float64]]) -> float:
+def largest_difference(ours: PrecisionGrid, theirs: Mapping[str, NDArray[np.float64]]) -> float:
     """Over all arrays."""
     return float(max(np.abs(getattr(ours, name).numpy() - theirs[name]).max(initial=0) for name in ARRAYS))

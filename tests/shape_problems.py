@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection import CocoResults
+from reid_torchmetrics.functional.detection import PrecisionGrid
 from tests.metrics.detection import keypoint_samples, mask_samples
 from tests.metrics.detection.detection_samples import fed
 from tests.pycocotools_shapes import largest_difference, run_coco
@@ -44,7 +44,7 @@ class ShapeProblem:
         samples = mask_samples if self.iou_type == "segm" else keypoint_samples
         return samples.coco_rows(self.preds, self.target)
 
-    def evaluated(self) -> tuple[CocoResults, dict[str, float]]:
+    def evaluated(self) -> tuple[PrecisionGrid, dict[str, float]]:
         """The package's arrays and numbers."""
         metric = _metric(self.iou_type, self.thresholds, self.recalls, self.limits)
         metric.reset()

@@ -29,16 +29,18 @@ ROOMS = {
 """rooms of retrieval, and those that they must not know"""
 
 DETECTION_ROOMS = {
-    "inputs": ("matching", "curves", "errors", "evaluators"),
-    "matching": ("curves", "errors", "evaluators"),
-    "curves": ("errors", "evaluators"),
-    "errors": ("evaluators",),
+    "inputs": ("batches", "matching", "curves", "errors", "evaluators", "evaluation"),
+    "batches": ("matching", "curves", "errors", "evaluators", "evaluation"),
+    "matching": ("batches", "curves", "errors", "evaluators", "evaluation"),
+    "curves": ("batches", "errors", "evaluators", "evaluation"),
+    "errors": ("batches", "evaluators", "evaluation"),
+    "evaluators": ("batches", "errors", "evaluation"),
 }
 """rooms of detection, and those that they must not know"""
 
 FACES = [
     *(f"{FUNCTIONAL}.retrieval.{room}" for room in (*ROOMS, "evaluation")),
-    *(f"{FUNCTIONAL}.detection.{room}" for room in (*DETECTION_ROOMS, "evaluators")),
+    *(f"{FUNCTIONAL}.detection.{room}" for room in (*DETECTION_ROOMS, "evaluation")),
     *(f"{PACKAGE}.metrics.{room}" for room in ("base", "reid", "detection")),
     f"{PACKAGE}.plot",
     f"{PACKAGE}.report",
@@ -59,8 +61,14 @@ RULES = [
     (FUNCTIONAL, f"{PACKAGE}.integrations"),
     (f"{FUNCTIONAL}.retrieval", f"{FUNCTIONAL}.detection"),
     (f"{FUNCTIONAL}.detection", f"{FUNCTIONAL}.retrieval"),
-    *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.retrieval") for ground in ("segments", "workers", "world")),
-    *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.detection") for ground in ("segments", "workers", "world")),
+    *(
+        (f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.retrieval")
+        for ground in ("segments", "workers", "world", "result_cache", "fingerprints")
+    ),
+    *(
+        (f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.detection")
+        for ground in ("segments", "workers", "world", "result_cache", "fingerprints")
+    ),
     *(
         (f"{FUNCTIONAL}.retrieval.{room}", f"{FUNCTIONAL}.retrieval.{other}")
         for room, others in ROOMS.items()
@@ -100,7 +108,7 @@ RULES = [
     ),
     *(
         (f"{PACKAGE}.integrations.{module}", trainers)
-        for module in ("drawings", "evaluated_metrics")
+        for module in ("drawings",)
         for trainers in ("lightning", "pytorch_lightning")
     ),
     (f"{PACKAGE}.integrations", "matplotlib.pyplot"),

@@ -23,10 +23,10 @@ from reid_torchmetrics.functional.detection import (
     match_images,
     pairwise_iou,
 )
+from reid_torchmetrics.functional.detection.evaluation.local_matches import LocalMatches
+from reid_torchmetrics.functional.detection.evaluation.tensor_exchange import span
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionMAP
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches
-from reid_torchmetrics.metrics.detection.tensor_exchange import span
 from tests.golden.coco_cases import RealProblem, val2014
 from tests.metrics.detection.detection_samples import torchmetrics_peer
 from tests.test_docs import check_number, numbers_of, tables
@@ -36,7 +36,7 @@ TEXT = (DOCS / "detection.md").read_text(encoding="utf-8")
 TABLES = tables(TEXT)
 EVALUATED = [table for table in TABLES if "number" in table.header]
 ROWS = [row for table in EVALUATED for row in table.rows]
-OPTIONS = {"interpolation": AP_RULES, "average": AVERAGES, "box_format": BOX_FORMATS, "backend": BACKENDS}
+OPTIONS = {"rule": AP_RULES, "average": AVERAGES, "box_format": BOX_FORMATS, "backend": BACKENDS}
 FLOAT32 = {
     "iou_thresholds": torch.linspace(0.5, 0.95, 10).tolist(),
     "recall_thresholds": torch.linspace(0, 1, 101).tolist(),
@@ -153,7 +153,7 @@ def test_the_table_of_options_lists_every_value(option):
 
 @pytest.mark.parametrize("rule", AP_RULES)
 def test_every_rule_has_a_number(rule):
-    assert [row for row in ROWS if row["option"] == f'`number("map_50", interpolation="{rule}")`']
+    assert [row for row in ROWS if row["option"] == f'`number("map_50", rule="{rule}")`']
 
 
 def test_the_thresholds_and_limits_are_what_the_text_says():
@@ -234,7 +234,7 @@ def test_what_the_text_says_of_torchmetrics_holds(names):
     assert float(values["micro"]["map_50"]) == pytest.approx(float(Fraction(said['TorchMetrics\' "micro"'])), abs=1e-7)
 
 
-@pytest.mark.parametrize("option", ["interpolation", "average", "box_format"])
+@pytest.mark.parametrize("option", ["rule", "average", "box_format"])
 def test_the_table_of_options_marks_the_default_of_every_value(option):
     (table,) = (table for table in TABLES if table.header[:3] == ["question", "option", "default"])
     (row,) = (row for row in table.rows if row["option"] == f"`{option}`")

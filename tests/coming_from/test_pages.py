@@ -10,9 +10,9 @@ import reid_torchmetrics
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, YoloMAP
 from reid_torchmetrics.functional import detection, retrieval
 from reid_torchmetrics.functional.detection import YoloResults
+from reid_torchmetrics.functional.detection.evaluation.results import DetectionResults
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from reid_torchmetrics.metrics.detection.results import DetectionResults
 from tests.coming_from.pages import PAGES, blocks, names, rows
 from tests.test_docs import tables
 from tests.test_docs_pages import printed

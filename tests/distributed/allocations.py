@@ -18,8 +18,8 @@ from torch import distributed
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
+from reid_torchmetrics.functional.detection.evaluation.local_matches import matchings
 from reid_torchmetrics.metrics.base import messages
-from reid_torchmetrics.metrics.detection.match_cache import matchings
 from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.distributed import processes
 from tests.metrics.detection import detection_samples

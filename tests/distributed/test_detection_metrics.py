@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
-from reid_torchmetrics.metrics.detection import local_matches
+from reid_torchmetrics.functional.detection.matching import matching
 from tests.metrics.detection.detection_samples import fed, images
 
 NUM_IMAGES = 11
@@ -15,7 +15,7 @@ NUM_IMAGES = 11
 @contextmanager
 def counting():
     """Count the matchings of this process."""
-    with mock.patch.object(local_matches, "match_on_grid", wraps=local_matches.match_on_grid) as counter:
+    with mock.patch.object(matching, "_match", wraps=matching._match) as counter:
         yield counter
 
 
@@ -46,7 +46,7 @@ def separate(process: int, size: int) -> tuple[int, list[float]]:
     metrics = [
         DetectionMAP(metric="map"),
         DetectionMAP(metric="f1_50"),
-        DetectionMAP(metric="map", interpolation="voc"),
+        DetectionMAP(metric="map", rule="voc"),
     ]
     with counting() as counter:
         values = [float(fed(metric, *own(process, size)).compute()) for metric in metrics]
@@ -55,7 +55,7 @@ def separate(process: int, size: int) -> tuple[int, list[float]]:
 
 def test_separate_metrics_match_once(processes):
     given = images(71, NUM_IMAGES, with_ids=True)
-    options = [{"metric": "map"}, {"metric": "f1_50"}, {"metric": "map", "interpolation": "voc"}]
+    options = [{"metric": "map"}, {"metric": "f1_50"}, {"metric": "map", "rule": "voc"}]
     expected = [float(fed(DetectionMAP(sync_on_compute=False, **each), *given).compute()) for each in options]
     assert processes.run(3, separate) == [(1, expected)] * 3
 

@@ -13,7 +13,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import problem
 from reid_torchmetrics.functional.retrieval.ranking import sharded_counting, tiles
 from reid_torchmetrics.functional.retrieval.scores import scores
 from reid_torchmetrics.functional.retrieval.sharding import repetitions, samples, shared_samples
-from reid_torchmetrics.metrics.base.settings import Settings
+from reid_torchmetrics.functional.world import Settings
 from tests.distributed.failures import message_of, out_of_memory
 from tests.metrics.reid.samples import batches, fed, reference_of
 

@@ -13,8 +13,8 @@ import torch
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from reid_torchmetrics.functional.detection.evaluation import local_matches, sharded_images
 from reid_torchmetrics.functional.world import DistributedMetricError
-from reid_torchmetrics.metrics.detection import match_cache, shared_ids
 from tests.distributed import threads
 from tests.distributed.detection_shards import OPTIONS, at, counts_collectives, prints
 from tests.distributed.failures import message_of, out_of_memory
@@ -27,27 +27,18 @@ GIVEN = images(31, len(NAMES), num_levels=3, with_ids=True)
 SEEN = GIVEN[0], named(GIVEN[1], NAMES)
 
 
-class MetricWorld(threads.ThreadWorld):
-    """Processes as a metric knows them."""
-
-    @property
-    def members(self) -> tuple[int, ...]:
-        return tuple(range(self.size))
-
-
 def together(metrics: list, ask) -> list:
     """What `ask` says of each of some metrics, which are those of so many processes."""
 
-    def process(world: MetricWorld) -> object:
+    def process(world: threads.ThreadWorld) -> object:
         metrics[world.process]._world = world
         return ask(metrics[world.process])
 
-    with mock.patch.object(threads, "ThreadWorld", MetricWorld):
-        return threads.run(len(metrics), process)
+    return threads.run(len(metrics), process)
 
 
 def results_of(metric: DetectionMAP):
-    return metric._results(metric._match(replace(metric._plain_request(), with_origins=True)))
+    return metric._results(metric._match(replace(metric._request(), with_origins=True)))
 
 
 def dealt(seen, order: list[list[int]], make=DetectionMAP) -> list:
@@ -126,7 +117,7 @@ def test_names_on_some_processes_and_numbers_on_others_are_an_error_on_all(batch
 
     def ask(metric: DetectionMAP) -> str:
         with pytest.raises(DistributedMetricError, match=f"^{re.escape(text)}$"):
-            metric._match(metric._plain_request())
+            metric._match(metric._request())
         return "refused"
 
     assert together(metrics, ask) == ["refused"] * len(metrics)
@@ -177,9 +168,9 @@ PLACES = {"packing": "as_words", "unpacking": "unpack_names", "numbering": "numb
 
 
 def fails_then_works(process: int, size: int, place: str) -> list[str]:
-    match_cache.matchings.clear()  # of metrics with the same images
+    local_matches.matchings.clear()  # of metrics with the same images
     metric = fed(DetectionMAP(metric="map"), *at(SEEN, [*range(process, len(NAMES), size)]))
-    with out_of_memory(shared_ids, PLACES[place]) if process == size - 1 else mock.MagicMock():
+    with out_of_memory(sharded_images, PLACES[place]) if process == size - 1 else mock.MagicMock():
         message = message_of(metric.compute)
     return [message, message_of(metric.compute)]
 

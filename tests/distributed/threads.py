@@ -22,7 +22,7 @@ class ThreadWorld:
     device = torch.device("cpu")
 
     def __init__(self, process: int, size: int, barrier: threading.Barrier, board: list[Any]) -> None:
-        self.process, self.size = process, size
+        self.process, self.size, self.members = process, size, tuple(range(size))
         self._barrier, self._board = barrier, board
 
     def _all_gather(self, value: Any) -> list[Any]:
@@ -43,6 +43,9 @@ class ThreadWorld:
     def broadcast(self, rows: Tensor, source: int) -> None:
         assert rows.is_contiguous()
         rows.copy_(self._all_gather(rows.clone())[source])
+
+    def texts(self, text: str) -> list[str]:
+        return self._all_gather(text)
 
     def guarded(self, work: Callable[[], Any]) -> Any:
         return self.guarded_all_gather(lambda: (work(), ()))[0]

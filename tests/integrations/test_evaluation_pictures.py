@@ -22,6 +22,7 @@ from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.integrations import EvaluationPictures, drawings, evaluation_pictures
 from reid_torchmetrics.integrations.drawings import numbers_are_others
+from reid_torchmetrics.plot import figures
 from tests.integrations.pictured_module import (
     CURVES,
     HARDEST,
@@ -216,8 +217,8 @@ def test_the_worst_images_are_drawn():
 
 
 def test_classes_have_the_names_of_the_metric(monkeypatch):
-    seen, plot = [], drawings.plot_confusion_matrix
-    monkeypatch.setattr(drawings, "plot_confusion_matrix", lambda *a, **k: seen.append(k["names"]) or plot(*a, **k))
+    seen, plot = [], figures.plot_confusion_matrix
+    monkeypatch.setattr(figures, "plot_confusion_matrix", lambda *a, **k: seen.append(k["names"]) or plot(*a, **k))
     for names in (None, {1: "dog"}):
         module = DetectingModule()
         module.val_boxes = DetectionMAP(metric="map", class_names={1: "cat"})
@@ -232,11 +233,11 @@ def test_below_an_overlap_of_a_tenth_there_is_no_confusion():
     assert files() == named(["val/confidence", "val/precision_recall"], 0)
 
 
-def test_a_detector_without_the_usual_overlap_is_drawn_at_its_first(monkeypatch):
-    seen, plot = [], drawings.plot_confidence
-    monkeypatch.setattr(drawings, "plot_confidence", lambda *a, **k: seen.append(k["iou_threshold"]) or plot(*a, **k))
+def test_a_detector_without_the_usual_overlap_is_drawn_at_the_nearest(monkeypatch):
+    seen, plot = [], figures.plot_confidence
+    monkeypatch.setattr(figures, "plot_confidence", lambda *a, **k: seen.append(k["iou_threshold"]) or plot(*a, **k))
     module = DetectingModule()
-    module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.6, 0.7])
+    module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.3, 0.6])
     trainer(EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10)), False).validate(
         module, loader(), verbose=False
     )

@@ -10,7 +10,9 @@ import pytest
 from lightning.pytorch import loggers
 
 from reid_torchmetrics import ReIDMeanAP, integrations
-from reid_torchmetrics.integrations import EvaluationPictures, drawings, evaluation_pictures
+from reid_torchmetrics.functional.retrieval import RetrievalResults
+from reid_torchmetrics.integrations import EvaluationPictures, evaluation_pictures
+from reid_torchmetrics.plot import FIGURES
 from tests.integrations.pictured_module import CURVES, PicturedModule, files, fit, loader, named, picture, tags, trainer
 
 pytestmark = pytest.mark.usefixtures("quiet_folder")
@@ -66,7 +68,8 @@ def test_without_a_logger_the_file_is_what_could_not_be_written():
 
 
 def test_a_figure_that_fails_leaves_the_others(monkeypatch):
-    monkeypatch.setattr(drawings, "plot_first_ranks", lambda results: 1 / 0)
+    rows = FIGURES[RetrievalResults]
+    monkeypatch.setitem(rows, "first_ranks", rows["first_ranks"]._replace(plot=lambda results: 1 / 0))
     with pytest.warns(UserWarning, match="(?s)'val/first_ranks' could not be drawn.*ZeroDivisionError") as said:
         fit(EvaluationPictures())
     assert len(ours(said)) == 1
@@ -166,7 +169,7 @@ def test_a_bad_argument_is_refused(make, kind, message):
         (
             "same",
             TypeError,
-            "` must name a metric of embeddings, a DetectionMAP, or what holds some; got 'same', which is a Identity.",
+            "` must name a metric of embeddings or of boxes, or what holds some; got 'same', which is a Identity.",
         ),
     ],
 )

@@ -40,7 +40,7 @@ STATES = {"embeddings", "identities", "cameras", "roles", "index"}
 OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),
-    *("extended_summary", "average", "area_ranges", "interpolation", "metric", "confidence", "max_bytes", "sigmas"),
+    *("extended_summary", "average", "area_ranges", "rule", "metric", "confidence", "max_bytes", "sigmas"),
     *("class_names", "warn_on_many_detections", "invalid", "num_dropped", "num_invalid"),
     *("detection_boxes", "detection_scores", "detection_labels", "detection_counts"),
     *("image_ids", "image_name_bytes", "image_name_lengths"),
@@ -48,8 +48,8 @@ OF_BOXES = {
     *("boxes_of", "results", "tm_to_coco", "coco_to_tm"),
 }
 COCOS_OWN = {
-    *("rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges", "interpolation"),
-    *("confidence", "sigmas", "class_names"),
+    *("rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges", "rule"),
+    *("confidence", "sigmas"),
 }
 OF_EVALUATORS = OF_BOXES - COCOS_OWN | {"VALUES", "rule"}
 NAMES = [
@@ -86,7 +86,7 @@ def test_a_collection_of_detection_has_results_and_boxes_besides():
 
 
 IN_EVERY_REPR = "protocol='market1501', similarity='cosine', ties='pessimistic'"
-BOXES = "box_format='xyxy', max_detection_thresholds=[1, 10, 100], average='macro', interpolation='coco', metric=None"
+BOXES = "box_format='xyxy', max_detection_thresholds=[1, 10, 100], average='macro', rule='coco', metric=None"
 AT_HALF, BOTH = "box_format='xyxy', iou_thresholds=[0.5]", "matching='ultralytics', rule='ultralytics'"
 CHOSEN = [
     (ReIDCMC(5, compute_on_cpu=True), f"ReIDCMC(top_k=5, {IN_EVERY_REPR}, compute_on_cpu=True)"),

@@ -32,7 +32,7 @@ from reid_torchmetrics import (
     VocMAP,
     YoloMAP,
 )
-from reid_torchmetrics.metrics.detection.match_cache import matchings
+from reid_torchmetrics.functional.detection.evaluation.local_matches import matchings
 from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.reid.samples import batches
@@ -93,7 +93,7 @@ OPTIONS = {
         "extended_summary": [True],
         "average": ["micro"],
         "area_ranges": [{"all": (0.0, 1e10), "little": (0.0, 900.0)}],
-        "interpolation": ["voc"],
+        "rule": ["voc"],
         "metric": ["map_50", "f1_50", "recall_75", "map/1"],
         "confidence": [0.3, 0.6],
         "sigmas": [[0.05] * 17],

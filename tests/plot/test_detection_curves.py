@@ -8,9 +8,8 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from reid_torchmetrics.functional.detection import CocoResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, coco_evaluate
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.metrics.detection.results import DetectionResults
 from reid_torchmetrics.plot import plot_precision_recall
 
 
@@ -33,7 +32,7 @@ def boxes_of(found: list[list[bool]], num_positives: list[int]) -> tuple[Detecti
     )
 
 
-def evaluated(found: list[list[bool]], num_positives: list[int], **options: object) -> CocoResults:
+def evaluated(found: list[list[bool]], num_positives: list[int], **options: object) -> DetectionResults:
     return coco_evaluate(*boxes_of(found, num_positives), **options)
 
 
@@ -93,7 +92,7 @@ BY_RULE = {"coco": (42.2, 25.2, 33.7), "voc": (41.7, 25.0, 33.3), "yolov5": (58.
 @pytest.mark.parametrize("rule", BY_RULE)
 @pytest.mark.parametrize("iou_threshold", [0.75, None])
 def test_the_legend_has_average_precisions_by_the_interpolation_of_the_metric(rule, iou_threshold):
-    results = results_of([[True, False, True], [False, True]], [4, 2], interpolation=rule)
+    results = results_of([[True, False, True], [False, True]], [4, 2], rule=rule)
     first, second, mean = BY_RULE[rule]
     _, axes = plot_precision_recall(results, iou_threshold=iou_threshold)
     assert legend(axes) == [
@@ -101,7 +100,7 @@ def test_the_legend_has_average_precisions_by_the_interpolation_of_the_metric(ru
         f"class 1  (AP {second} %)",
         f"mean of 2 classes  (AP {mean} %)",
     ]
-    assert axes.get_legend().get_title().get_text() == f"AP by interpolation {rule!r}"
+    assert axes.get_legend().get_title().get_text() == f"AP by rule {rule!r}"
     assert 100 * float(results.summary()["map"]) == pytest.approx(mean, abs=0.05)
     for line, of_coco in zip(axes.lines, plot_precision_recall(TWO)[1].lines, strict=True):
         assert list(line.get_ydata()) == pytest.approx(list(of_coco.get_ydata()))  # what is drawn does not depend on it
@@ -109,25 +108,18 @@ def test_the_legend_has_average_precisions_by_the_interpolation_of_the_metric(ru
     assert legend(axes) == [f"before  (AP {mean} %)", f"after  (AP {mean} %)"]
 
 
-def test_the_legend_of_coco_s_results_says_that_its_average_precisions_are_coco_s():
-    results = results_of([[True, False, True], [False, True]], [4, 2], interpolation="voc")
-    _, axes = plot_precision_recall(results.coco)
-    assert legend(axes)[-1] == "mean of 2 classes  (AP 33.7 %)"
-    assert axes.get_legend().get_title().get_text() == "AP by interpolation 'coco'"
-
-
 def test_the_mean_over_thresholds_is_that_of_the_interpolation():
     # 3/4 of the box is found, which is enough at 6 of 10 thresholds; by all points that is 1 at these, else 0.
     found = {"boxes": torch.tensor([[0.0, 0.0, 40.0, 30.0]]), "scores": torch.ones(1), "labels": torch.tensor([0])}
     true = {"boxes": torch.tensor([[0.0, 0.0, 40.0, 40.0]]), "labels": torch.tensor([0])}
-    metric = DetectionMAP(interpolation="voc")
+    metric = DetectionMAP(rule="voc")
     metric.update([found], [true])
     assert legend(plot_precision_recall(metric.results(), iou_threshold=None)[1]) == ["class 0  (AP 60.0 %)"]
 
 
 def test_average_precisions_by_different_rules_are_not_drawn_together():
-    one, two = (results_of([[True]], [1], interpolation=rule) for rule in ("voc", "coco"))
-    with pytest.raises(ValueError, match=r"^`results` must all have the same interpolation; got 'voc', 'coco'\.$"):
+    one, two = (results_of([[True]], [1], rule=rule) for rule in ("voc", "coco"))
+    with pytest.raises(ValueError, match=r"^`results` must all have the same rule; got 'voc', 'coco'\.$"):
         plot_precision_recall({"one": one, "two": two})
 
 

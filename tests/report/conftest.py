@@ -3,6 +3,8 @@
 import pytest
 from matplotlib.figure import Figure
 
+from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
+from reid_torchmetrics.plot import FIGURES
 from reid_torchmetrics.report import retrieval_page, write_report
 from tests.report import problems
 from tests.report.pages import Element, read
@@ -15,8 +17,12 @@ def report(tmp_path, monkeypatch):
     def write(results=None, **options) -> Element:
         return read(write_report(problems.retrieval() if results is None else results, tmp_path / "r.html", **options))
 
-    for name in ("plot_camera_pairs", "plot_cmc", "plot_first_ranks", "plot_retrieval_precision_recall"):
-        monkeypatch.setattr(retrieval_page, name, lambda *_, **__: (Figure((0.1, 0.1)), None))
+    def nothing(*_, **__):
+        return Figure((0.1, 0.1)), None
+
+    monkeypatch.setattr(retrieval_page, "plot_camera_pairs", nothing)
+    rows = {name: row._replace(plot=nothing) for name, row in FIGURES[RetrievalResults].items()}
+    monkeypatch.setitem(FIGURES, RetrievalResults, rows)
     return write
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from reid_torchmetrics.functional.detection import CocoResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, coco_evaluate
 from reid_torchmetrics.functional.retrieval import RankLists, RetrievalResults, evaluate_scores
-from reid_torchmetrics.metrics.detection import DetectionMAP, DetectionResults
 
 SCORES = torch.tensor(
     [
@@ -78,7 +78,7 @@ def detection() -> DetectionResults:
     return metric.results()
 
 
-def coco() -> CocoResults:
+def coco() -> DetectionResults:
     """The same by the function."""
     found = torch.tensor([[10.0, 10, 40, 40], [200.0, 200, 40, 40], [10.0, 10, 40, 40]])
     labels, images = torch.tensor([3, 3, 7]), torch.arange(3)

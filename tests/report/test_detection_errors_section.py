@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.report import detection_page, write_report
+from reid_torchmetrics.plot import figures
+from reid_torchmetrics.report import write_report
 from tests.metrics.detection.detection_samples import fed
 from tests.metrics.detection.test_detection_results import two_images
 from tests.report import problems
@@ -41,8 +42,8 @@ def test_of_very_many_classes_neither_the_whole_matrix_nor_the_whole_grid_is_mad
     metric = DetectionMAP(max_detection_thresholds=[1, 10, 2000])
     found = {"boxes": boxes, "scores": torch.full((1200,), 0.5), "labels": labels.roll(1)}
     metric.update([found], [{"boxes": boxes, "labels": labels}])
-    drawn, plot = [], detection_page.plot_confusion_matrix
-    monkeypatch.setattr(detection_page, "plot_confusion_matrix", lambda *a, **k: drawn.append(a[0]) or plot(*a, **k))
+    drawn, plot = [], figures.plot_confusion_matrix
+    monkeypatch.setattr(figures, "plot_confusion_matrix", lambda *a, **k: drawn.append(a[0]) or plot(*a, **k))
     results = metric.results(across_classes=True)
     page = read(write_report(results, tmp_path / "page.html"))
     ((matrix,), few) = drawn, section(page, "errors")

@@ -70,6 +70,8 @@ def test_the_classes_have_their_names_counts_and_values(pages):
         "AP at IoU 0.5 (%)": "50.50",
         "AP at IoU 0.75 (%)": "50.50",
         "recall (%)": "50.00",
+        "F1 (%)": "66.67",
+        "confidence": "0.900",
     }
     assert other["class"] == NASTY
     assert len(pages["metric"].all("script")) == 2
@@ -191,17 +193,17 @@ def test_of_many_images_the_worst_are_seen_at_once(tmp_path):
     assert images.one("details").one("summary").text == "1 more"
 
 
-def test_what_the_function_does_not_give_has_a_sentence_in_its_place(pages):
-    for name in ("curves", "images"):
-        assert "DetectionMAP(...).results()" in section(pages["function"], name).text
-    assert [len(section(pages[kind], "curves").all("figure")) for kind in ("metric", "function")] == [2, 1]
+def test_the_page_of_the_function_has_what_that_of_the_metric_has(pages):
+    assert [len(section(pages[kind], "curves").all("figure")) for kind in ("metric", "function")] == [2, 2]
+    (row,) = section(pages["function"], "images").rows("Boxes of each image")
+    assert row == {"image": "1", "right": "0", "wrong": "0", "missed": "1"}
 
 
 def test_the_page_has_the_numbers_for_programs(pages):
     found = data(pages["metric"])
-    assert found["measures"]["map"]["value"] == pytest.approx((51 / 101 + 1) / 2)
-    assert found["measures"]["map_small"]["value"] is None
-    assert found["classes"][0] == {"label": 3, "name": "cat", "average_precision": pytest.approx(51 / 101)}
+    assert found["numbers"]["map"]["value"] == pytest.approx((51 / 101 + 1) / 2)
+    assert found["numbers"]["map_small"]["value"] is None
+    assert found["classes"]["cat"]["map"] == pytest.approx(51 / 101)
     assert json.loads(section(pages["metric"], "provenance").one("pre").text) == found
 
 

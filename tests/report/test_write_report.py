@@ -7,8 +7,10 @@ import pytest
 import torch
 
 import reid_torchmetrics
+from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.retrieval import evaluate_scores
 from reid_torchmetrics.report import write, write_report
+from reid_torchmetrics.report.detection_page import DetectionOptions
 from tests.report import problems
 from tests.report.pages import parse
 
@@ -122,7 +124,7 @@ def test_a_page_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError
 
-    monkeypatch.setattr(write, "detection_page", fail)
+    monkeypatch.setitem(write._PAGES, DetectionResults, (fail, DetectionOptions, "a detection"))
     with pytest.raises(RuntimeError):
         write_report(problems.coco(), path)
     assert path.read_text(encoding="utf-8") == "older"
@@ -157,13 +159,6 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
         write_report(problems.retrieval(), tmp_path / "r.html", **{name: value})
 
 
-@pytest.mark.parametrize("name", [*OF_DETECTION, "pictures"])
-def test_an_option_of_images_is_refused_for_results_without_images(name, tmp_path):
-    message = rf"^`{name}` must come with results of `DetectionMAP`; got CocoResults\.$"
-    with pytest.raises(ValueError, match=message):
-        write_report(problems.coco(), tmp_path / "r.html", **{name: (OF_DETECTION | {"pictures": []})[name]})
-
-
 @pytest.mark.parametrize(
     ("results", "options", "error", "message"),
     [
@@ -171,7 +166,10 @@ def test_an_option_of_images_is_refused_for_results_without_images(name, tmp_pat
             dict,
             {},
             TypeError,
-            "`results` must be those of `evaluate`, `coco_evaluate` or a metric's `results()`; got dict.",
+            (
+                "`results` must be those of an evaluation, such as `evaluate` or `coco_evaluate`, or of a metric's"
+                " `results()`; got dict."
+            ),
         ),
         (problems.retrieval, {"num_hardest": 0}, ValueError, "`num_hardest` must be at least 1; got 0."),
         (problems.retrieval, {"num_mistakes": 1.5}, TypeError, "`num_mistakes` must be an int; got float."),

@@ -7,12 +7,17 @@ A collective that only some processes reach hangs the others. So number and shap
 sizes that all processes have agreed on, and between two collectives nothing can fail outside of `guarded`,
 `guarded_all_gather` or the `fill` of `all_reduce_sum`, which raise on every process what is raised on one. Buffers are
 reserved there, too.
+
+What all processes must ask for alike, and the words for it where they do not.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -39,6 +44,8 @@ class World(Protocol):
     """number of processes"""
     process: int
     """the number of this one"""
+    members: tuple[int, ...]
+    """what tells these processes from others; nothing where there is one"""
     device: torch.device
     """where tensors that are exchanged must lie"""
 
@@ -57,11 +64,15 @@ class World(Protocol):
     def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
         """Do local work, and learn the few numbers that come of it on every process, equally many on each."""
 
+    def texts(self, text: str) -> list[str]:
+        """Texts of all processes, one of each."""
+
 
 class Alone:
     """One process, which has nobody to talk to."""
 
     size, process, device = 1, 0, torch.device("cpu")
+    members: tuple[int, ...] = ()
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
         """Copy the values."""
@@ -83,6 +94,10 @@ class Alone:
         """Do the work, and return its own numbers."""
         done, numbers = work()
         return done, [list(numbers)]
+
+    def texts(self, text: str) -> list[str]:
+        """Return the text."""
+        return [text]
 
     def conclude(self, error: Exception | None) -> None:
         """Nothing: whoever computes learns of an error anyway."""
@@ -139,3 +154,70 @@ def disagreement(rule: str, values: Sequence[object]) -> DistributedMetricError:
     """The error to raise on all processes when they do not follow a rule; each must know the values of all."""
     listed = "; ".join(f"process {process}: {value}" for process, value in enumerate(values))
     return DistributedMetricError(f"All processes must {rule}; got {listed}.")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which metric was asked for what, as text that is the same in every process."""
+
+    metric: str
+    """the class"""
+    method: str
+    """that was called"""
+    options: Mapping[str, str]
+    """what decides the value, by the names that users know"""
+    implied: Mapping[str, str]
+    """what follows from options and samples: it is named where nothing else differs"""
+
+
+def meet(
+    world: World,
+    look: Callable[[], tuple[Result, Sequence[int]]],
+    describe: Callable[[], Settings],
+) -> tuple[Result, list[list[int]]]:
+    """Begin to compute: do local work, learn some numbers that come of it on all processes, and compare the settings.
+
+    It is the first that processes hear of each other, and of one shape whatever they were asked for.
+
+    Raises:
+        DistributedMetricError: the work failed on some process, or settings differ.
+    """
+    if isinstance(world, Alone):
+        return world.guarded_all_gather(look)
+
+    def work() -> tuple[tuple[Result, str], list[int]]:
+        done, numbers = look()
+        text = json.dumps(asdict(describe()), sort_keys=True)
+        return (done, text), [_digest(text), *numbers]
+
+    (done, text), table = world.guarded_all_gather(work)
+    if len({digest for digest, *_ in table}) > 1:
+        raise _difference([Settings(**json.loads(each)) for each in world.texts(text)])
+    return done, [row[1:] for row in table]
+
+
+def _difference(settings: Sequence[Settings]) -> DistributedMetricError:
+    # What users see first: another class, then another protocol, then options, then what follows from them.
+    called = [f"`{each.metric}.{each.method}`" for each in settings]
+    if len(set(called)) > 1:
+        return disagreement("call the same method of the same class", called)
+    options = [each.options for each in settings]
+    # Where protocols differ, so do the options that follow from them.
+    protocols = [{name: value for name, value in each.items() if name == "protocol"} for each in options]
+    for values in (protocols, options, [each.implied for each in settings]):
+        names = [name for name in sorted(set().union(*values)) if len({each.get(name) for each in values}) > 1]
+        if names:
+            return _difference_of(names, values)
+    raise AssertionError  # the digests differ
+
+
+def _difference_of(names: Sequence[str], values: Sequence[Mapping[str, str]]) -> DistributedMetricError:
+    if len(names) == 1:
+        return differing(f"`{names[0]}`", [each.get(names[0]) for each in values])
+    listed = [", ".join(f"{name}={each.get(name)}" for name in names) for each in values]
+    return differing(" and ".join(f"`{name}`" for name in names), listed)
+
+
+def _digest(text: str) -> int:
+    """A number that stands for a text when processes compare theirs."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

@@ -7,33 +7,21 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeAlias
 
 from torch.nn import Module, ModuleDict
 from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
-from reid_torchmetrics.metrics.detection import DetectionMAP, DetectionResults
+from reid_torchmetrics.metrics.detection import BoxMetric
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
-from reid_torchmetrics.plot import (
-    MOST_CLASSES,
-    Pictures,
-    draw_box_grid,
-    draw_rank_lists,
-    picture_at,
-    plot_cmc,
-    plot_confidence,
-    plot_confusion_matrix,
-    plot_error_breakdown,
-    plot_first_ranks,
-    plot_precision_recall,
-    plot_retrieval_precision_recall,
-)
+from reid_torchmetrics.plot import FIGURES, Pictures, ResultFigure, draw_box_grid, draw_rank_lists, picture_at
 
-EvaluatedMetric: TypeAlias = EmbeddingMetric | DetectionMAP
+EvaluatedMetric: TypeAlias = EmbeddingMetric | BoxMetric
 
 
 def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) -> dict[str, EvaluatedMetric]:
@@ -51,7 +39,7 @@ def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) 
         metrics = dict(_metrics_in(attribute, held))
         if not metrics:
             raise TypeError(
-                f"`{argument}` must name a metric of embeddings, a DetectionMAP, or what holds some; got {attribute!r},"
+                f"`{argument}` must name a metric of embeddings or of boxes, or what holds some; got {attribute!r},"
                 f" which is a {type(held).__name__}."
             )
         found |= metrics
@@ -101,11 +89,11 @@ def _attribute(argument: str, module: Module, attribute: str) -> object:
 
 
 def _metrics_in(name: str, held: object) -> Iterator[tuple[str, EvaluatedMetric]]:
-    if isinstance(held, (EmbeddingMetric, DetectionMAP)):
+    if isinstance(held, (EmbeddingMetric, BoxMetric)):
         yield name, held
     elif isinstance(held, MetricCollection):
         members = held.values(copy_state=False)
-        yield from [(name, each) for each in members if isinstance(each, (EmbeddingMetric, DetectionMAP))][:1]
+        yield from [(name, each) for each in members if isinstance(each, (EmbeddingMetric, BoxMetric))][:1]
     elif isinstance(held, ModuleDict):
         for key, each in held.items():
             yield from _metrics_in(f"{name}.{key}", each)
@@ -116,8 +104,6 @@ Drawings: TypeAlias = dict[str, Callable[[], Any]]
 
 SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images"})
 """drawings of single samples, whose numbers or names are those of pictures"""
-
-_IOU_THRESHOLD = 0.5  # of what is drawn at one threshold, where the metric has it
 
 
 @dataclass(frozen=True)
@@ -137,21 +123,31 @@ def drawings_of(metric: EvaluatedMetric, shown: Shown) -> Drawings:
 
     All processes must call this; what is returned they need not.
     """
-    return _of_detection(metric, shown) if isinstance(metric, DetectionMAP) else _of_retrieval(metric, shown)
+    if isinstance(metric, EmbeddingMetric):
+        ranked = metric.results()
+        samples = {"hardest_queries": lambda: _hardest_queries(metric, ranked, shown)}
+        return _drawings(ranked, samples, shown) if ranked.counts.total else {}
+    matched = metric.results(across_classes=True)
+    if shown.names is not None:
+        matched = replace(matched, class_names=shown.names)
+    samples = {"worst_images": lambda: _worst_images(metric, matched, shown)}
+    return _drawings(matched, samples, shown) if len(matched.images) else {}
 
 
-def _of_retrieval(metric: EmbeddingMetric, shown: Shown) -> Drawings:
-    results = metric.results()
-    if not results.counts.total:
-        return {}
+def _drawings(
+    results: RetrievalResults | DetectionResults, samples: Mapping[str, Callable[[], Drawings]], shown: Shown
+) -> Drawings:
+    """The figures of results, and the pictures of samples where there are any."""
+
+    def draw(row: ResultFigure) -> Any:
+        return row.plot(results)[0]
+
     drawings: Drawings = {
-        "cmc": lambda: plot_cmc(results.cmc)[0],
-        "first_ranks": lambda: plot_first_ranks(results)[0],
+        name: partial(draw, row) for name, row in FIGURES[type(results)].items() if row.is_defined(results)
     }
-    if results.setup.ties != "expected":  # a mean over orders has no curve
-        drawings["precision_recall"] = lambda: plot_retrieval_precision_recall(results)[0]
     if shown.pictures is not None:
-        drawings |= _with_error_kept("hardest_queries", lambda: _hardest_queries(metric, results, shown))
+        for name, prepare in samples.items():
+            drawings |= _with_error_kept(name, prepare)
     return drawings
 
 
@@ -165,34 +161,8 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, shown: 
     return {"hardest_queries": lambda: draw_rank_lists(lists, pictures, **options)}
 
 
-def _of_detection(metric: DetectionMAP, shown: Shown) -> Drawings:
-    results = metric.results(across_classes=True)
-    if not len(results.images):
-        return {}
-    thresholds = results.averages.grid.iou_thresholds
-    threshold = _IOU_THRESHOLD if _IOU_THRESHOLD in thresholds else thresholds[0]
-    names = metric.class_names if shown.names is None else shown.names
-    options: dict[str, Any] = {"iou_threshold": threshold, "names": names}
-    drawings: Drawings = {
-        "precision_recall": lambda: plot_precision_recall(results, **options)[0],
-        "confidence": lambda: plot_confidence(results, **options)[0],
-    }
-    if threshold >= LEAST_OVERLAP:
-        drawings |= {
-            "confusion_matrix": lambda: plot_confusion_matrix(
-                results.confusion_matrix(iou_threshold=threshold, num_classes=MOST_CLASSES), names=names
-            )[0],
-            "kinds_of_errors": lambda: plot_error_breakdown(results.error_breakdown(iou_threshold=threshold))[0],
-        }
-    if shown.pictures is not None:
-        drawings |= _with_error_kept("worst_images", lambda: _worst_images(metric, results, shown, options))
-    return drawings
-
-
-def _worst_images(
-    metric: DetectionMAP, results: DetectionResults, shown: Shown, options: Mapping[str, Any]
-) -> Drawings:
-    threshold, pictures = options["iou_threshold"], shown.pictures
+def _worst_images(metric: BoxMetric, results: DetectionResults, shown: Shown) -> Drawings:
+    threshold, pictures = results.averages.grid.shown_threshold, shown.pictures
     worst = results.worst_images(shown.num_images, iou_threshold=threshold)
     if pictures is None or not len(worst):
         return {}
@@ -203,8 +173,9 @@ def _worst_images(
             *boxes,
             min_score=results.best_confidences(iou_threshold=threshold),
             box_format=metric.box_format,
-            class_agnostic=metric.average == "micro",
-            **options,
+            class_agnostic=results.is_micro,
+            iou_threshold=threshold,
+            names=results.class_names,
         )
     }
 

@@ -5,7 +5,10 @@ from .camera_pairs import plot_camera_pairs
 from .comparison import plot_comparison
 from .confusion import MOST_CLASSES as MOST_CLASSES
 from .confusion import plot_confusion_matrix, plot_error_breakdown
-from .detection_curves import Evaluated, Matched, plot_confidence, plot_detection_curve, plot_precision_recall
+from .detection_curves import plot_confidence, plot_detection_curve, plot_precision_recall
+from .figures import COUNTED as COUNTED
+from .figures import FIGURES as FIGURES
+from .figures import ResultFigure as ResultFigure
 from .pictures import Pictures, picture_at
 from .pictures import check_pictures as check_pictures
 from .rank_lists import draw_rank_lists
@@ -13,8 +16,6 @@ from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precisi
 from .verification_curves import plot_det, plot_roc, plot_scores
 
 __all__ = [
-    "Evaluated",
-    "Matched",
     "Pictures",
     "draw_box_grid",
     "draw_boxes",

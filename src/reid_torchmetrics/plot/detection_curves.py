@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -17,8 +17,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import AP_RULES, ConfidenceCurve, DetectionCurve, confidence_curve
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, CocoResults, evaluate_headline
-from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
 
 from .axes import add_legend, add_legend_below, in_percent, labeled, new_axes, shown
 
@@ -30,20 +30,8 @@ _MOST_NAMED = 10  # so many curves have colors and names of their own
 _MOST_DRAWN = 200  # more gray lines are no more to be seen
 
 
-class Evaluated(Protocol):
-    """Results of an evaluation of detections, such as `DetectionMAP.results()`."""
-
-    @property
-    def matches(self) -> Matches:
-        """What is drawn comes of them: precision on COCO's grid."""
-
-    @property
-    def averages(self) -> ClassAverages:
-        """What the legend says: average precision by the rule of the evaluation."""
-
-
 def plot_precision_recall(
-    results: Evaluated | CocoResults | Mapping[str, Evaluated | CocoResults],
+    results: DetectionResults | Mapping[str, DetectionResults],
     *,
     iou_threshold: float | None = 0.5,
     names: Mapping[int, str] | None = None,
@@ -53,14 +41,14 @@ def plot_precision_recall(
 
     What is drawn is what COCO reads of a curve: at each recall the largest precision from there on, 0 where the recall
     is not reached, in the area range and with the limit of detections of `map`. The legend has the average precision
-    by the `interpolation` of the metric, which its title names. By "coco" that is the mean height of the line that is
+    by the rule of the evaluation, which its title names. By "coco" that is the mean height of the line that is
     drawn; the other rules take the area between its points, too, or under slopes that are not drawn. Classes without
     ground truths are left out; of more than ten only the mean has a name, and of more than 200 there are 200 lines,
     from the lowest average precision to the highest, and a remark. In percent, drawn into `ax` if given. Returns the
     figure and its axes.
 
     Args:
-        results: `DetectionMAP.results()`, or what `coco_evaluate` gives, whose average precision is COCO's.
+        results: those of a metric or of an evaluation.
         iou_threshold: one of those of the evaluation; None for the mean over all of them.
         names: of the classes by label; without a name the label is shown.
         ax: where to draw.
@@ -74,7 +62,7 @@ def plot_precision_recall(
     listed = [*results.values()] if isinstance(results, Mapping) else [results]
     _checks.names_of_labels("names", names)
     rules = [each.averages.rule for each in listed]
-    _checks.alike("results", "interpolation", rules)
+    _checks.alike("results", "rule", rules)
     remark = ""
     if isinstance(results, Mapping):
         lines = [_mean_line(name, _Chosen.of(each, iou_threshold)) for name, each in results.items()]
@@ -91,7 +79,7 @@ def plot_precision_recall(
     ax.set(xlabel="recall (%)", ylabel="precision (%)", title=f"Precision and recall, {at}{remark}")
     in_percent(ax, "xy")
     ax.grid(alpha=0.3)
-    add_legend(ax, is_own=is_own, title=f"AP by interpolation {rules[0]!r}" if rules else None)
+    add_legend(ax, is_own=is_own, title=f"AP by rule {rules[0]!r}" if rules else None)
     return ax.figure, ax
 
 
@@ -115,15 +103,12 @@ class _Chosen(NamedTuple):
     """average precision of each class"""
 
     @classmethod
-    def of(cls, results: Evaluated | CocoResults, iou_threshold: float | None) -> _Chosen:
+    def of(cls, results: DetectionResults, iou_threshold: float | None) -> _Chosen:
         """At an IoU threshold, or the mean over all of them."""
         grid = results.averages.grid
         places = slice(None) if iou_threshold is None else [grid.threshold_index(iou_threshold)]
-        if isinstance(results, CocoResults):
-            coco, precision = results, results.precision[places][..., 0, grid.official_limit].mean(0)
-        else:
-            coco = evaluate_headline(results.matches, grid, iou_threshold=iou_threshold)
-            precision = coco.precision[..., 0, 0].mean(0)
+        coco = evaluate_headline(results.matches, grid, iou_threshold=iou_threshold)
+        precision = coco.precision[..., 0, 0].mean(0)
         has_positives = coco.recall[0, :, 0, 0] >= 0
         average = results.averages.average_precision[grid.official_limit][0, places].mean(0)
         return cls(
@@ -158,27 +143,11 @@ def _lines_of_classes(chosen: _Chosen, names: Mapping[int, str]) -> list[_Line]:
     return lines
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
 _MOST_POINTS = 2000  # more than a picture has columns
 
 
-class Matched(Protocol):
-    """Results of an evaluation of detections that have the matches, such as `DetectionMAP.results()`."""
-
-    @property
-    def matches(self) -> Matches:
-        """What is counted."""
-
-    @property
-    def averages(self) -> ClassAverages:
-        """Whose grid has the thresholds of overlap."""
-
-
 def plot_confidence(
-    results: Matched,
+    results: DetectionResults,
     *,
     iou_threshold: float = 0.5,
     names: Mapping[int, str] | None = None,
@@ -193,7 +162,7 @@ def plot_confidence(
     detected. In percent, drawn into `ax` if given. Returns the figure and its axes.
 
     Args:
-        results: `DetectionMAP.results()`.
+        results: those of a metric or of an evaluation.
         iou_threshold: one of those of the evaluation.
         names: of the classes by label; without a name the label is shown.
         label: the class; None for the means.
@@ -265,10 +234,6 @@ def _said(curve: ConfidenceCurve) -> str:
         return "no detection is right"
     return f"best F1, at confidence {float(curve.confidence[best]):.3f}"
 
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 _MOST_MARKED = 200  # so many detections can be told apart
 

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .elements import Html, as_json, details, element, embedded, join, note, table
+from reid_torchmetrics.plot import FIGURES, ResultFigure
+
+from .elements import Html, as_json, details, element, embedded, figure, join, note, table
 
 STYLE = """
 :root { color-scheme: light dark; --text: #1c1e21; --muted: #57606a; --line: #d0d7de; --ground: #fff; --raised: #f6f8fa;
@@ -103,6 +105,16 @@ def shown_or_why(make: Callable[[], list[Html]]) -> list[Html]:
         return make()
     except ValueError as error:
         return [note(f"Not shown: {error}")]
+
+
+def figures_section(results: object, section: str) -> Html:
+    """The figures of a section, each with its caption or the reason why there is none."""
+
+    def shown(name: str, row: ResultFigure) -> list[Html]:
+        return shown_or_why(lambda: [figure(row.plot(results)[0], name.replace("_", "-"), row.caption)])
+
+    rows = {name: row for name, row in FIGURES[type(results)].items() if row.section == section}
+    return element("div", *(each for name, row in rows.items() for each in shown(name, row)), class_="figures")
 
 
 def picture_or_why(draw: Callable[[], Html]) -> Html:

@@ -10,9 +10,8 @@ What a report says of a retrieval: numbers, queries, curves, cameras and identit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,14 +28,11 @@ from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS
 from reid_torchmetrics.plot import (
     Pictures,
     plot_camera_pairs,
-    plot_cmc,
     plot_comparison,
-    plot_first_ranks,
-    plot_retrieval_precision_recall,
 )
 
 from .elements import UNDEFINED, Html, details, element, figure, heading, note, of_measure, rank, table, thousands
-from .page import Page, Section, provenance_section, shown_or_why, versions
+from .page import Page, Section, figures_section, provenance_section, shown_or_why, versions
 from .rank_list_sections import Queries, hardest_section, mistakes_section
 
 _CONFIDENCE, _REPEATS = 0.95, 1000  # of intervals
@@ -150,20 +146,7 @@ _MOST_CAMERAS = 40  # a table of the pairs of more is slow, and not read
 
 def curves_section(results: RetrievalResults) -> Section:
     """The CMC, the mean precision over recall, and the ranks of the first right answers."""
-    curves: dict[str, tuple[Callable[[], Any], str]] = {
-        "cmc": (lambda: plot_cmc(results.cmc), "Share of the queries with a right answer among the first candidates."),
-        "precision-recall": (
-            lambda: plot_retrieval_precision_recall(results),
-            "Mean over queries of the interpolated precision at each recall.",
-        ),
-        "first-ranks": (lambda: plot_first_ranks(results), "Queries by the rank of their first right answer."),
-    }
-    shown = [each for name, (draw, caption) in curves.items() for each in _curve(name, draw, caption)]
-    return Section("curves", "Curves", [element("div", *shown, class_="figures")])
-
-
-def _curve(name: str, draw: Callable[[], Any], caption: str) -> list[Html]:
-    return shown_or_why(lambda: [figure(draw()[0], name, caption)])
+    return Section("curves", "Curves", [figures_section(results, "curves")])
 
 
 def camera_pairs_section(results: RetrievalResults) -> Section:

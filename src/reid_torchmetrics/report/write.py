@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,8 @@ import torch
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._files import write_whole
-from reid_torchmetrics.functional.detection.evaluators import CocoResults
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, RetrievalResults
-from reid_torchmetrics.metrics.detection import DetectionResults
 from reid_torchmetrics.plot import Pictures, check_pictures
 
 from .detection_page import Boxes, DetectionOptions, detection_page
@@ -23,7 +22,7 @@ from .retrieval_page import RetrievalOptions, retrieval_page
 
 
 def write_report(
-    results: RetrievalResults | DetectionResults | CocoResults,
+    results: RetrievalResults | DetectionResults,
     path: str | os.PathLike[str],
     *,
     title: str | None = None,
@@ -47,13 +46,13 @@ def write_report(
     call this. A picture that is missing has the reason in its place, and there is a warning.
 
     Of a retrieval it shows the numbers with their intervals and conventions, why queries were left out, curves, the
-    hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection it shows COCO's
+    hardest queries and confident mistakes, pairs of cameras, cameras and identities. Of a detection it shows the
     numbers, the classes, curves and the images with the most errors. What the results do not hold has a sentence in its
     place. Rank lists and pairs of cameras that results of `evaluate` do not hold are computed for the page, which ranks
     the gallery once more, and once for its cameras.
 
     Args:
-        results: from `evaluate`, `coco_evaluate` or from `results` of a metric.
+        results: of an evaluation, or from `results` of a metric.
         path: of the file.
         title: None for one that names the protocol.
         pictures: as in `plot.draw_rank_lists`, for the rank lists; of a detection the images by their `image_id`, with
@@ -102,18 +101,15 @@ def write_report(
 
 
 def _page(results: object, options: dict[str, Any]) -> Page:
-    if isinstance(results, RetrievalResults):
-        _check_fit(options, RetrievalOptions, "a retrieval")
-        return retrieval_page(results, RetrievalOptions(**options))
-    if isinstance(results, (DetectionResults, CocoResults)):
-        _check_fit(options, DetectionOptions, "a detection")
-        if isinstance(results, CocoResults):
-            _refuse_images(options)
-        return detection_page(results, DetectionOptions(**options))
-    raise TypeError(
-        "`results` must be those of `evaluate`, `coco_evaluate` or a metric's `results()`; got"
-        f" {type(results).__name__}."
-    )
+    if type(results) not in _PAGES:
+        raise TypeError(
+            "`results` must be those of an evaluation, such as `evaluate` or `coco_evaluate`, or of a metric's"
+            f" `results()`; got {type(results).__name__}."
+        )
+    make, kind, words = _PAGES[type(results)]
+    _check_fit(options, kind, words)
+    page: Page = make(results, kind(**options))
+    return page
 
 
 def _check_fit(options: dict[str, Any], kind: type[RetrievalOptions | DetectionOptions], words: str) -> None:
@@ -124,8 +120,8 @@ def _check_fit(options: dict[str, Any], kind: type[RetrievalOptions | DetectionO
             raise ValueError(f"`{name}` must be left out for results of {words}; got {type(value).__name__}.")
 
 
-def _refuse_images(options: dict[str, Any]) -> None:
-    """Raise if an option is about images, of which results of `coco_evaluate` know nothing."""
-    for name in options:
-        if name != "names":
-            raise ValueError(f"`{name}` must come with results of `DetectionMAP`; got CocoResults.")
+_PAGES: dict[type, tuple[Callable[..., Page], type[RetrievalOptions | DetectionOptions], str]] = {
+    RetrievalResults: (retrieval_page, RetrievalOptions, "a retrieval"),
+    DetectionResults: (detection_page, DetectionOptions, "a detection"),
+}
+"""by the type of results: what makes the page, its options, and what it is about"""

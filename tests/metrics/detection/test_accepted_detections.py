@@ -111,7 +111,7 @@ def test_boxes_that_a_model_gave_carry_no_gradient():
 
 
 def test_a_good_batch_is_not_looked_at_image_by_image():
-    with mock.patch("reid_torchmetrics.metrics.detection.batch_checks.check_each_image") as look:
+    with mock.patch("reid_torchmetrics.functional.detection.batches.checks.check_each_image") as look:
         fed(DetectionMAP(), *images(5, with_ids=True))
         fed(DetectionMAP(), *images(6))
     assert not look.called
@@ -135,6 +135,6 @@ def test_an_area_that_is_too_large_for_the_dtype_of_the_boxes_is_accepted_at_onc
     preds, target = batch({"target.area": torch.tensor([70_000])})
     for item in (*preds, *target):
         item["boxes"] = item["boxes"].half()
-    with mock.patch("reid_torchmetrics.metrics.detection.batch_checks.check_each_image") as look:
+    with mock.patch("reid_torchmetrics.functional.detection.batches.checks.check_each_image") as look:
         DetectionMAP().update(preds, target)
     assert not look.called

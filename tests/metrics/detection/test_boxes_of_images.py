@@ -65,6 +65,7 @@ def test_no_images_have_no_boxes():
         ([0], TypeError, "`image` must be a tensor of integers or a list of names; got a list with int."),
     ],
 )
+@pytest.mark.usefixtures("unannotated")
 def test_a_bad_image_is_refused(image, kind, message):
     metric = fed(DetectionMAP(), *images(3))
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):

@@ -15,7 +15,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
-from reid_torchmetrics.metrics.detection.images import interleaved_numbers, number_ids
+from reid_torchmetrics.functional.detection.batches.images import interleaved_numbers, number_ids
 from tests.metrics.detection.detection_samples import fed, images, is_same
 
 OPTIONS = {"class_metrics": True, "extended_summary": True, "average": "micro"}
@@ -152,17 +152,18 @@ def test_a_metric_says_what_it_is():
             "`area_ranges` must give every value a name of its",
         ),
         ({"area_ranges": {"all": (0, 9), "10": (1, 2)}}, ValueError, "name of its own; got 'mar_10' twice."),
-        ({"interpolation": "voc12"}, ValueError, "`interpolation` must be one of 'coco', 'voc07', 'voc', 'yolo'"),
+        ({"rule": "voc12"}, ValueError, "`rule` must be one of 'coco', 'voc07', 'voc', 'yolo'"),
         (
-            {"interpolation": "voc", "rec_thresholds": [0.5]},
+            {"rule": "voc", "rec_thresholds": [0.5]},
             ValueError,
-            "`rec_thresholds` must be None with interpolat",
+            "`rec_thresholds` must be None with rule",
         ),
         ({"metric": "map_60"}, ValueError, "`metric` must be one of 'map', 'map_50', 'map_75', 'map_small'"),
         ({"metric": "map_per_class"}, ValueError, "`metric` must be one of 'map'"),
         ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),
     ],
 )
+@pytest.mark.usefixtures("unannotated")
 def test_a_bad_option_is_named(options, error, message):
     with pytest.raises(error) as caught:
         DetectionMAP(**options)
@@ -172,7 +173,7 @@ def test_a_bad_option_is_named(options, error, message):
 def test_an_unknown_option_is_refused_with_those_that_exist():
     with pytest.raises(
         ValueError,
-        match=r"^Unexpected keyword arguments: `interpolate`, which may be `interpolation`; `DetectionMAP` takes ",
+        match=r"^Unexpected keyword arguments: `rul`, which may be `rule`; `DetectionMAP` takes ",
     ) as caught:
         DetectionMAP(interpolate="voc")
     listed = re.findall(r"\w+", str(caught.value).partition(" takes ")[2])
@@ -230,7 +231,7 @@ OTHER_OPTIONS = {
     "average": "micro",
     "backend": "faster_coco_eval",
     "area_ranges": {"all": (0, 1e9), "tiny": (0, 100)},
-    "interpolation": "voc",
+    "rule": "voc",
     "class_names": {3: "bicycle"},
     "metric": "f1_50",
     "confidence": 0.5,

@@ -114,6 +114,7 @@ def test_a_bad_image_id_is_named(value, error, message):
         ),
     ],
 )
+@pytest.mark.usefixtures("unannotated")
 def test_a_batch_that_is_no_batch_is_refused(preds, target, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         DetectionMAP().update(preds, target)

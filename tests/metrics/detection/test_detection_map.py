@@ -198,7 +198,7 @@ def test_an_area_that_is_not_positive_stands_for_width_times_height():
 @pytest.mark.parametrize("average", ["macro", "micro"])
 def test_interpolation_is_the_rule_that_makes_average_precision_of_the_curves(rule, average):
     preds, target = images(9, 10)
-    metric = fed(DetectionMAP(interpolation=rule, class_metrics=True, average=average), preds, target)
+    metric = fed(DetectionMAP(rule=rule, class_metrics=True, average=average), preds, target)
     value = metric.compute()
     coco = fed(DetectionMAP(class_metrics=True, average=average), preds, target).compute()
     expected = average_precision(curves_from_matches(metric.results().matches), rule=rule)

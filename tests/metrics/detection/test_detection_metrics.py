@@ -167,6 +167,7 @@ def test_results_and_boxes_are_those_of_a_member():
         ({"metric": "f1_50", "confidence": "high"}, TypeError, "`confidence` must be a number; got str."),
     ],
 )
+@pytest.mark.usefixtures("unannotated")
 def test_bad_options_of_the_metric_are_refused(options, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         DetectionMAP(**options)

@@ -6,10 +6,9 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.detection import best_confidence, pairwise_iou
+from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
+from reid_torchmetrics.functional.detection.evaluation.local_matches import LocalMatches, Matched, merge_local_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.metrics.detection.images import ImageNumbering
-from reid_torchmetrics.metrics.detection.local_matches import LocalMatches, merge_local_matches
-from reid_torchmetrics.metrics.detection.match_cache import Matched
 from tests.metrics.detection.detection_samples import box, fed, images
 
 
@@ -99,16 +98,18 @@ def test_numbers_and_arrays_are_those_of_compute_in_float64():
         assert value[name] == number.float()
     for name in ("precision", "recall", "scores"):
         assert torch.equal(getattr(results.coco, name), value[name])
-    assert results.coco.summary()["map"] == pytest.approx(float(results.summary()["map"]), abs=1e-15)
+    precision, has_positives = results.coco.precision[..., 0, -1], results.coco.recall[0, :, 0, -1] >= 0
+    assert float(precision[:, :, has_positives].mean()) == pytest.approx(float(results.summary()["map"]), abs=1e-15)
 
 
-def test_interpolation_holds_for_the_averages_and_not_for_the_grid():
+def test_the_rule_holds_for_the_averages_and_not_for_the_grid():
     preds, target = images(32)
-    metric = fed(DetectionMAP(interpolation="voc"), preds, target)
+    metric = fed(DetectionMAP(rule="voc"), preds, target)
     results = metric.results()
     assert float(metric.compute()["map"]) == pytest.approx(float(results.summary()["map"]))
-    assert results.coco.summary()["map"] == fed(DetectionMAP(), preds, target).results().summary()["map"]
-    assert results.coco.summary()["map"] != results.summary()["map"]
+    by_coco = fed(DetectionMAP(), preds, target).results()
+    assert torch.equal(results.coco.precision, by_coco.coco.precision)
+    assert by_coco.summary()["map"] != results.summary()["map"]
 
 
 def test_operating_points_are_read_off_the_matches():
@@ -206,7 +207,7 @@ def test_false_positives_of_a_class_without_ground_truths_are_errors_of_their_im
 
 def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have():
     preds, target = images(34, 9, with_ids=True)
-    request = replace(DetectionMAP()._plain_request(), with_origins=True)
+    request = replace(DetectionMAP()._request(), with_origins=True)
     numberings = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
     ids = torch.cat([held.image_ids for held in numberings])
     numbering = ImageNumbering([len(held) for held in numberings], ids, lambda: ids)
@@ -220,7 +221,7 @@ def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have(
 
 
 def test_what_compute_sends_has_no_ground_truths_of_images():
-    request = DetectionMAP()._match_request()
+    request = DetectionMAP()._match_requests()[0]
     held = fed(DetectionMAP(), *two_images())._images()
     assert request.run(ImageNumbering.alone(held).number(held, 0)).images_of_positives is None
 

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
-from reid_torchmetrics.metrics.detection.image_names import as_words, num_words, number_names, pack_names, unpack_names
+from reid_torchmetrics.functional.detection.inputs.image_names import (
+    as_words,
+    num_words,
+    number_names,
+    pack_names,
+    unpack_names,
+)
 from tests.metrics.detection.detection_samples import box, fed, images, is_same, named
 
 NAMES = (
@@ -119,6 +125,7 @@ def test_boxes_are_asked_for_by_names_or_by_their_numbers():
         (["a", 1], TypeError, "`image` must be a tensor of integers or a list of names; got a list with int."),
     ],
 )
+@pytest.mark.usefixtures("unannotated")
 def test_images_that_cannot_be_asked_for_are_refused(image, kind, message):
     for boxes_of in (metric().boxes_of, fed(DetectionMAP(), PREDS, NAMED).results(boxes=True).boxes_of):
         with pytest.raises(kind, match=f"^{re.escape(message)}$"):

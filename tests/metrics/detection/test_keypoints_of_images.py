@@ -55,6 +55,7 @@ def test_without_boxes_and_areas_those_of_the_labeled_keypoints_count():
         ),
     ],
 )
+@pytest.mark.usefixtures("unannotated")
 def test_a_bad_option_is_named(options, error, message):
     with pytest.raises(error) as caught:
         DetectionMAP(**options)

@@ -11,7 +11,8 @@ import torch
 from lightning.pytorch.loggers import CSVLogger
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
-from reid_torchmetrics.metrics.detection import local_matches, match_cache
+from reid_torchmetrics.functional.detection.evaluation import local_matches
+from reid_torchmetrics.functional.detection.matching import matching
 from tests.metrics.detection.detection_samples import fed, images
 
 GIVEN = images(61, 10, with_ids=True)
@@ -20,8 +21,8 @@ GIVEN = images(61, 10, with_ids=True)
 @pytest.fixture(autouse=True)
 def num_matchings(monkeypatch, nothing_kept):
     """Counts the matchings of a test, which begins with none remembered."""
-    counter = mock.Mock(wraps=local_matches.match_on_grid)
-    monkeypatch.setattr(local_matches, "match_on_grid", counter)
+    counter = mock.Mock(wraps=matching._match)
+    monkeypatch.setattr(matching, "_match", counter)
     return counter
 
 
@@ -37,12 +38,12 @@ def test_a_collection_matches_once(num_matchings):
 
 @pytest.mark.parametrize("size", [1, 3])
 def test_metrics_that_are_fed_the_same_batches_match_once(num_matchings, size):
-    metrics = [DetectionMAP(), DetectionMAP(metric="map_50"), DetectionMAP(interpolation="voc"), DetectionMetrics()]
+    metrics = [DetectionMAP(), DetectionMAP(metric="map_50"), DetectionMAP(rule="voc"), DetectionMetrics()]
     values = [fed(metric, *GIVEN, size=size).compute() for metric in metrics]
     assert num_matchings.call_count == 1
     num_matchings.reset_mock()
-    match_cache.matchings.clear()
-    assert values[2]["map"] == fed(DetectionMAP(metric="map", interpolation="voc"), *GIVEN, size=size).compute()
+    local_matches.matchings.clear()
+    assert values[2]["map"] == fed(DetectionMAP(metric="map", rule="voc"), *GIVEN, size=size).compute()
     assert num_matchings.call_count == 1
 
 
@@ -53,7 +54,7 @@ def test_other_options_of_matching_match_again(num_matchings, options):
     fed(DetectionMAP(), *GIVEN).compute()
     value = fed(DetectionMAP(metric="map", **options), *GIVEN).compute()
     assert num_matchings.call_count == 2
-    match_cache.matchings.clear()
+    local_matches.matchings.clear()
     assert value == fed(DetectionMAP(metric="map", **options), *GIVEN).compute()
 
 
@@ -77,7 +78,7 @@ def test_other_images_match_again(num_matchings, change):
     change(*changed)
     value = fed(DetectionMetrics(), *changed).compute()
     assert num_matchings.call_count == 2
-    match_cache.matchings.clear()
+    local_matches.matchings.clear()
     assert fed(DetectionMetrics(), *changed).compute() == value
 
 
@@ -96,10 +97,10 @@ def test_more_images_and_writing_to_those_that_are_held_match_again(num_matching
 def test_nothing_is_remembered_longer_than_the_images():
     metrics = fed(DetectionMetrics(), *GIVEN)
     metrics.compute()
-    assert len(match_cache.matchings._results) == 1
+    assert len(local_matches.matchings._results) == 1
     metrics.reset()
     gc.collect()
-    assert match_cache.matchings._results == []
+    assert local_matches.matchings._results == []
 
 
 def test_results_and_overlaps_are_made_anew(num_matchings):
@@ -108,7 +109,7 @@ def test_results_and_overlaps_are_made_anew(num_matchings):
     first.matches.scores.zero_()
     assert bool(second.matches.scores.any())
     metric.compute()
-    assert match_cache.matchings._results == []
+    assert local_matches.matchings._results == []
 
 
 class Module(lightning.LightningModule):
@@ -139,7 +140,7 @@ def test_lightning_logs_them_after_one_matching(tmp_path, num_matchings):
         warnings.filterwarnings("ignore", message=".*LeafSpec")
         (values,) = run.validate(Module(), torch.utils.data.DataLoader(batches, batch_size=None), verbose=False)
     assert num_matchings.call_count == 1
-    match_cache.matchings.clear()
+    local_matches.matchings.clear()
     expected = fed(DetectionMetrics(classes={2: "dog"}, prefix="val/"), *GIVEN).compute()
     assert values == pytest.approx(
         {name: float(value) for name, value in expected.items()}

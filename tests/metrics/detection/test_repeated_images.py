@@ -6,8 +6,8 @@ import re
 import pytest
 import torch
 
+from reid_torchmetrics.functional.detection.batches.images import fingerprints
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.metrics.detection.fingerprints import fingerprints
 from tests.metrics.detection.detection_samples import box, fed, images, is_same
 
 TWO = torch.cat([box(0, 0, 10, 10), box(20, 20, 50, 60)])

@@ -12,9 +12,8 @@ from pycocotools.cocoeval import COCOeval
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import CONFUSION_RULES
-from reid_torchmetrics.metrics.detection.images import ImageNumbering
-from reid_torchmetrics.metrics.detection.local_matches import merge_local_matches
-from reid_torchmetrics.metrics.detection.match_cache import Matched
+from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
+from reid_torchmetrics.functional.detection.evaluation.local_matches import Matched, merge_local_matches
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.test_detection_results import two_images
 
@@ -70,9 +69,9 @@ def test_kinds_of_errors_are_told_with_what_they_cost():
 
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
-@pytest.mark.parametrize("interpolation", ["coco", "voc"])
-def test_average_precision_of_the_breakdown_is_that_of_the_metric(interpolation, average):
-    metric = fed(DetectionMAP(interpolation=interpolation, average=average), *images(46, 20))
+@pytest.mark.parametrize("rule", ["coco", "voc"])
+def test_average_precision_of_the_breakdown_is_that_of_the_metric(rule, average):
+    metric = fed(DetectionMAP(rule=rule, average=average), *images(46, 20))
     results = metric.results(across_classes=True)
     for iou_threshold, name in ((0.5, "map_50"), (0.75, "map_75")):
         told = results.error_breakdown(iou_threshold=iou_threshold)
@@ -164,7 +163,7 @@ def test_results_of_no_images_are_empty():
 def test_the_processes_tell_each_other_which_boxes_overlap():
     preds, target = images(44, 9, with_ids=True)
     metric = DetectionMAP()
-    request = replace(metric._plain_request(), with_origins=True, across_classes=True)
+    request = replace(metric._request(), with_origins=True, across_classes=True)
     held = [fed(DetectionMAP(), preds[own::2], target[own::2])._images() for own in (0, 1)]
     ids = torch.cat([each.image_ids for each in held])
     numbering = ImageNumbering([len(each) for each in held], ids, lambda: ids)
@@ -269,6 +268,7 @@ def test_a_dict_of_results_goes_into_json():
     assert told["rule"] == "coco"
 
 
+@pytest.mark.usefixtures("unannotated")
 def test_names_of_classes_are_checked():
     assert DetectionMAP(class_names=["car", "bus"]).class_names == {0: "car", 1: "bus"}
     with pytest.raises(TypeError, match=r"`class_names` must be a mapping of labels .*; got str\."):

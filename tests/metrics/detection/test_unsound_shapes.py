@@ -102,6 +102,7 @@ def test_run_lengths_are_left_out_with_their_scores():
     assert metric.num_dropped == 1
 
 
+@pytest.mark.usefixtures("unannotated")
 def test_what_is_wrong_otherwise_is_refused_even_so():
     metric = DetectionMAP(iou_type="segm", invalid="drop")
     image = three("segm")

@@ -1,8 +1,8 @@
 """Detection: from boxes to matches, and from matches to precision, recall and average precision.
 
 The way through the modules: `images` (what comes in), `boxes` and `shapes`; `ordering` and `sorting` put them in
-order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` say which of
-them match, and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
+order, `pairs` finds those that overlap, `assignment` and, where detections compete, `deferred_acceptance` match them,
+and `matching` makes `matches` of it: the waist. From there `precision_recall` and `average_precision` lead
 to `coco` on its `grid`, and `operating_points` and `image_errors` to the use of a detector. Errors across classes need
 `object_pairs`, whose overlaps are of any class: `confusion` counts them, and `error_breakdown` says what they cost.
 `pascal_voc` and `yolo` judge detections in their own way (`true_positive_flags`) and share the curves.
@@ -42,23 +42,21 @@ from .errors import (
     merge_object_pairs,
     pair_objects,
 )
+from .evaluation import DetectionResults, coco_evaluate, evaluate_images, voc_evaluate, yolo_evaluate
 from .evaluators import (
+    EVALUATORS,
     VOC_RULES,
     YOLO_RULES,
     ClassAverages,
-    CocoResults,
-    VocResults,
-    YoloResults,
+    Evaluator,
+    PrecisionGrid,
+    YoloAverages,
     average_matches,
-    coco_evaluate,
     evaluate_matches,
     greedy_true_positives,
     match_greedily,
     true_positives,
-    voc_evaluate,
-    voc_results,
     yolo_average_precision,
-    yolo_results,
 )
 from .inputs import (
     BOX_FORMATS,
@@ -83,7 +81,7 @@ from .inputs import (
     rotated_iou,
     to_xywh,
 )
-from .matching import CLAIMS, Matches, Pairs, find_pairs, match_best_of_all, match_images, merge_matches
+from .matching import CLAIMS, Matches, OverlappingPairs, find_pairs, match_best_of_all, match_images, merge_matches
 
 __all__ = [
     "AP_RULES",
@@ -96,32 +94,34 @@ __all__ = [
     "COCO_SIGMAS",
     "CONFUSION_RULES",
     "ERROR_KINDS",
+    "EVALUATORS",
     "VOC_RULES",
     "YOLO_RULES",
     "BoxShapes",
     "ClassAverages",
     "CocoGrid",
-    "CocoResults",
     "ConfidenceCurve",
     "ConfusionMatrix",
     "Curves",
     "DetectionCurve",
+    "DetectionResults",
     "Detections",
     "ErrorBreakdown",
+    "Evaluator",
     "GroundTruths",
     "ImageErrors",
     "Matches",
     "ObjectPairs",
     "OperatingPoints",
-    "Pairs",
+    "OverlappingPairs",
+    "PrecisionGrid",
     "PrecisionRecallCurve",
     "RankedDetections",
     "RunLengths",
     "Shapes",
     "Sides",
     "TableShapes",
-    "VocResults",
-    "YoloResults",
+    "YoloAverages",
     "at_confidence",
     "average_matches",
     "average_precision",
@@ -134,6 +134,7 @@ __all__ = [
     "confusion_matrix",
     "curves_from_matches",
     "error_breakdown",
+    "evaluate_images",
     "evaluate_matches",
     "find_pairs",
     "greedy_true_positives",
@@ -154,7 +155,6 @@ __all__ = [
     "to_xywh",
     "true_positives",
     "voc_evaluate",
-    "voc_results",
     "yolo_average_precision",
-    "yolo_results",
+    "yolo_evaluate",
 ]

@@ -1,13 +1,16 @@
-"""Argument names of a metric class, for "did you mean" errors and for `repr`."""
+"""Argument names of a metric class, for "did you mean" errors and for `repr`; values of NumPy as Python's own."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+import numpy as np
+from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.metric import jit_distributed_available
 
@@ -61,3 +64,34 @@ def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str
     values = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
     changed = {name: value for name, (value, default) in values.items() if value != default}
     return ", ".join(f"{name}={value!r}" for name, value in {**always, **changed}.items())
+
+
+def renamed(kwargs: dict[str, Any], old: str, new: str, value: Any) -> Any:
+    """The value of an argument, also where it was given by its old name, with a warning."""
+    if old not in kwargs:
+        return value
+    warnings.warn(f"`{old}` is now called `{new}`.", FutureWarning, stacklevel=3)
+    return kwargs.pop(old)
+
+
+def python_bool(argument: str, value: object) -> bool:
+    """The value as Python's own bool; raise unless it is True or False, NumPy's among them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"Expected argument `{argument}` to be a boolean; got {type(value).__name__}.")  # noqa: TRY004
+    return bool(value)
+
+
+def python_numbers(values: Any) -> Any:
+    """A list of numbers with those of NumPy and 0-d tensors as Python's own; anything else as it is."""
+    if not isinstance(values, (tuple, list)):
+        return values
+    is_single = [isinstance(each, np.generic) or (isinstance(each, Tensor) and not each.ndim) for each in values]
+    return [each.item() if single else each for each, single in zip(values, is_single, strict=True)]
+
+
+def python_ints(values: Any) -> Any:
+    """As `python_numbers`, with floats that are whole numbers as ints; any other float as it is."""
+    values = python_numbers(values)
+    if not isinstance(values, (tuple, list)):
+        return values
+    return [int(each) if isinstance(each, float) and each.is_integer() else each for each in values]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
@@ -15,24 +17,44 @@ from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
-from reid_torchmetrics.metrics.base import GrowingStates, Settings, arguments_of
+from reid_torchmetrics.functional.detection.batches import (
+    INVALID,
+    Batch,
+    Images,
+    ShapeType,
+    checked_iou_type,
+    empty_states,
+    pack_images,
+    shape_types,
+    text_of_many,
+    text_of_warning,
+)
+from reid_torchmetrics.functional.detection.evaluation import (
+    Asked,
+    DetectionResults,
+    DictsOfSides,
+    ImageBoxes,
+    Matched,
+    MatchRequest,
+    SingleValue,
+    Units,
+    check_asked,
+    choose_boxes,
+    gather_images,
+    listed_ids,
+    make_results,
+    match_sharded_images,
+    named_classes,
+)
+from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS, check_kind
+from reid_torchmetrics.functional.world import Settings
+from reid_torchmetrics.metrics.base import GrowingStates, arguments_of, python_bool
 
 from .coco_files import CocoFiles
-from .gathering import gather_images, match_sharded_images
-from .image_boxes import Asked, DictsOfSides, ImageBoxes, check_asked, choose_boxes, listed_ids
-from .image_names import check_kind
-from .images import STATES, Images
-from .iou_types import ShapeType, checked_iou_type, shape_types
-from .local_matches import MatchRequest
-from .match_cache import Matched
-from .packing import Batch, pack, text_of_many
-from .shape_batches import table_states
-from .shape_packing import pack_shapes
-from .units import Units
-from .unsound_boxes import text_of_warning
 
 _NUM_LIMITS = 3
+_NOT_CHOSEN: tuple[str | None, SingleValue | None] = (None, None)  # a metric and its value
+_NOT_DECISIVE = {"backend", "max_bytes"}  # arguments that do not change what `compute` gives
 
 Result = TypeVar("Result")
 
@@ -68,22 +90,41 @@ class BoxMetric(GrowingStates, CocoFiles):
     _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
     """how shapes that are no boxes are overlapped, by `iou_type`"""
 
-    _flags: ClassVar[Sequence[str]] = ()
+    _flags: ClassVar[tuple[str, ...]] = ()
     """keys of `target` with a flag for each ground truth, of metrics that know more than crowds"""
 
-    def __init__(self, box_format: str, max_detection_thresholds: Sequence[int] | None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        box_format: str,
+        max_detection_thresholds: Sequence[int] | None,
+        *,
+        class_metrics: bool,
+        class_names: Mapping[int, str] | Sequence[str] | None,
+        invalid: str,
+        max_bytes: int,
+        **kwargs: Any,
+    ) -> None:
         try:
             super().__init__(**kwargs)
         except ValueError:
             _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
             raise
         _checks.one_of("box_format", box_format, BOX_FORMATS)
-        self.box_format, self.num_dropped, self.num_invalid, self._has_warned = box_format, 0, 0, False
+        _checks.positive_int("max_bytes", max_bytes)
+        _checks.one_of("invalid", invalid, INVALID)
+        self.box_format, self.invalid, self.max_bytes = box_format, invalid, max_bytes
+        self.num_dropped, self.num_invalid, self._has_warned = 0, 0, False
+        self.class_metrics = python_bool("class_metrics", class_metrics)
+        self.class_names = named_classes(class_names)
         self.iou_type: tuple[str, ...] = ("bbox",)
+        self.rule, self.metric, self._single = "", *_NOT_CHOSEN
         self._units = Units()
         if max_detection_thresholds is not None:  # there are evaluators without limits
             self._set_limits(max_detection_thresholds)
-        for name, empty in STATES.items():
+        self._add_states(empty_states((), self._flags))
+
+    def _add_states(self, states: Mapping[str, Tensor]) -> None:
+        for name, empty in states.items():
             self._add_growing_state(name, empty)
 
     def _set_iou_type(self, iou_type: str | Sequence[str], sigmas: Sequence[float] | None = None) -> None:
@@ -92,8 +133,9 @@ class BoxMetric(GrowingStates, CocoFiles):
         shapes = shape_types(self.iou_type, sigmas)
         if shapes:  # else nothing is added to what a script of the metric must know
             self._shape_types = shapes
-        for name, empty in table_states([*shapes]).items():
-            self._add_growing_state(name, empty)
+        self._add_states(
+            {name: each for name, each in empty_states([*shapes], ()).items() if name not in self._defaults}
+        )
 
     def _set_limits(self, limits: Sequence[int]) -> None:
         _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
@@ -105,12 +147,8 @@ class BoxMetric(GrowingStates, CocoFiles):
         self.max_detection_thresholds = sorted(limits)
 
     @abstractmethod
-    def _match_request(self) -> MatchRequest:
-        """The matches that `compute` needs."""
-
-    @abstractmethod
-    def _option_texts(self) -> dict[str, str]:
-        """The options that decide the value, as texts that are the same on all processes."""
+    def _request(self, iou_type: str | None = None) -> MatchRequest:
+        """The matches of all images, without any of single images; None for the first type of overlaps."""
 
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
@@ -149,11 +187,18 @@ class BoxMetric(GrowingStates, CocoFiles):
             getattr(self, name).append(values)
 
     def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
-        """What a batch adds to the states."""
-        if not self._shape_types:
-            return pack(preds, target, self.box_format, self.device, invalid=self.invalid, flags=self._flags)
-        has_boxes, options = "bbox" in self.iou_type, (self._shape_types, self.box_format, self.device, self._units)
-        return pack_shapes(preds, target, *options, has_boxes=has_boxes, invalid=self.invalid)
+        """The states that a batch adds to."""
+        return pack_images(
+            preds,
+            target,
+            self._shape_types,
+            self.box_format,
+            self.device,
+            has_boxes="bbox" in self.iou_type,
+            invalid=self.invalid,
+            flags=self._flags,
+            note=self._units.note,
+        )
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's images, whose boxes must be given in the same format.
@@ -195,7 +240,7 @@ class BoxMetric(GrowingStates, CocoFiles):
 
     def _match_requests(self) -> list[MatchRequest]:
         """All matches that `compute` needs, in the order in which they are made."""
-        return [self._match_request()]
+        return [self._request()]
 
     def _match(self, request: MatchRequest) -> Matched:
         """The matches of the images of all processes; see `match_sharded_images`."""
@@ -209,7 +254,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             describe=lambda: self._settings(request),
         )
         if self._world.process == 0 and self._states_before_forward is None:
-            self._units.look(matched, states, self._images, reported=vars(self).get("metric"))
+            self._units.look(matched, states, self._images, reported=self.metric)
         return matched
 
     def _by_workers(self, work: Callable[[], Result]) -> Result:
@@ -217,6 +262,41 @@ class BoxMetric(GrowingStates, CocoFiles):
         counts = vars(self)["detection_counts"]
         device = counts[-1].device if counts else self.device
         return workers.run(work, device) if device.type == "cpu" and self._world.size == 1 else work()
+
+    def results(
+        self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
+    ) -> DetectionResults:
+        """Everything in float64: numbers, curves, tables, and which detection took which ground truth.
+
+        The same on all processes; all must ask. What the results can be asked for later is decided here, because they
+        hold neither boxes nor overlaps.
+
+        Args:
+            iou_type: one of the metric's; None for the first.
+            across_classes: whether they hold which boxes of an image overlap by 0.1 or more, whatever their classes,
+                24 bytes a pair: `results.confusion_matrix()` and `results.error_breakdown()` are made of them.
+            boxes: whether they hold all boxes, for `results.detections()` and `results.boxes_of(images)`.
+
+        Raises:
+            DistributedMetricError: see `compute`.
+            TypeError: an argument of the wrong type.
+            ValueError: an `iou_type` that is not the metric's.
+        """
+
+        def evaluate() -> DetectionResults:
+            if iou_type is not None:
+                _checks.one_of("iou_type", iou_type, self.iou_type)
+            _checks.boolean("across_classes", across_classes)
+            _checks.boolean("boxes", boxes)
+            request = replace(self._request(iou_type), with_origins=True, across_classes=across_classes)
+            results = self._results(self._match(request))
+            return replace(results, boxes=self._boxes_by_image(results.images, "all")[0]) if boxes else results
+
+        with self._synced():
+            return self._by_workers(evaluate)
+
+    def _results(self, matched: Matched) -> DetectionResults:
+        return make_results(matched, self.rule, self.class_names, confidence=vars(self).get("confidence"))
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
         """The detections and the ground truths of some images, whichever process holds them, to be drawn.
@@ -262,6 +342,29 @@ class BoxMetric(GrowingStates, CocoFiles):
         """Raise on several processes if one of them has refused a batch; on one `update` has raised it."""
         if self._world.size > 1:
             self._raise_deferred_error()
+
+    def _option_texts(self) -> dict[str, str]:
+        """The options that decide the value, as texts that are the same on all processes."""
+        return {name: repr(getattr(self, name)) for name in self._arguments() if name not in _NOT_DECISIVE}
+
+    @classmethod
+    def _arguments(cls) -> dict[str, Any]:
+        """The names of the arguments, and their defaults."""
+        kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind) and kind.__module__.startswith(__package__)]
+        parameters = inspect.signature(vars(kinds[0])["__init__"]).parameters.items()
+        return {name: each.default for name, each in parameters if name not in ("self", "kwargs")}
+
+    def _rounded(self, values: Tensor) -> Tensor:
+        return values.to(self.device, torch.float32)
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot the values that are one number, or several results over time; it needs matplotlib."""
+        val = self.compute() if val is None else val
+        return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
+
+    @abstractmethod
+    def _numbers(self, value: Any) -> Any:
+        """The entries of a computed value that are one number."""
 
     def _images(self, box_format: str | None = None) -> Images:
         box_format = self.box_format if box_format is None else box_format

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.metrics.detection import coco_json
-
-from .images import ImageNumbering, Images
-from .iou_types import ShapeType, checked_iou_type
+from reid_torchmetrics.data import coco_files as coco_json
+from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images, ShapeType, checked_iou_type
 
 BACKENDS = ("pycocotools", "faster_coco_eval")
 

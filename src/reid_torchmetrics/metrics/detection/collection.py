@@ -8,14 +8,18 @@ from typing import Any
 from torchmetrics import Metric, MetricCollection
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.evaluation import (
+    Asked,
+    DetectionResults,
+    DictsOfSides,
+    SingleValue,
+    Units,
+    coco_names,
+    names_of_values,
+)
 from reid_torchmetrics.metrics.base import arguments_of
 
 from .detection_map import DetectionMAP
-from .image_boxes import Asked, DictsOfSides
-from .results import DetectionResults
-from .single_values import SingleValue
-from .single_values import prefix as before
-from .units import Units
 
 _OF_POINTS = ("precision_50", "recall_50", "f1_50")
 
@@ -64,14 +68,16 @@ class DetectionMetrics(MetricCollection):
         known = [name for name in arguments_of(DetectionMAP) if name != "metric"]
         _checks.known_arguments("DetectionMetrics", options, [*arguments_of(DetectionMetrics), *known])
         plain = DetectionMAP(**options)
-        grid, iou_types = plain._grid(), plain.iou_type  # noqa: SLF001 - of the same room
+        value_names, iou_types = plain._grid().value_names, plain.iou_type  # noqa: SLF001 - of the same room
         if values is None:
-            names = (*grid.value_names, *_OF_POINTS)
-            values = [before(each, iou_types) + name for each in iou_types for name in names]
+            values = [*names_of_values([*value_names, *_OF_POINTS], iou_types)]
         if class_values is None:
-            class_values = [before(each, iou_types) + "map" for each in iou_types]
-        metrics = _with_classes(_distinct("values", values), classes, class_values)
-        points = {metric for metric in metrics.values() if SingleValue.parsed(metric, grid, iou_types).is_point}
+            class_values = [*names_of_values(["map"], iou_types)]
+        metrics, names = (
+            _with_classes(_distinct("values", values), classes, class_values),
+            coco_names(value_names, iou_types),
+        )
+        points = {metric for metric in metrics.values() if SingleValue.parsed(metric, names).is_point}
         if confidence is not None and not points:
             raise ValueError(
                 "`confidence` must be None unless `values` have a precision, recall or F1, such as 'f1_50'; got"

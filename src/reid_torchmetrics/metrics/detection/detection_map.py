@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.batches import defaults_of
 from reid_torchmetrics.functional.detection.curves import AP_RULES
+from reid_torchmetrics.functional.detection.evaluation import (
+    DictOptions,
+    MatchRequest,
+    chosen_value,
+    coco_names,
+    computed_values,
+    names_of_values,
+    prefix,
+)
 from reid_torchmetrics.functional.detection.inputs import (
     COCO_AREA_RANGES,
     COCO_IOU_THRESHOLDS,
@@ -21,22 +29,12 @@ from reid_torchmetrics.functional.detection.inputs import (
     check_area_ranges,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
-from reid_torchmetrics.metrics.base import show_arguments
+from reid_torchmetrics.metrics.base import python_bool, python_ints, python_numbers, renamed, show_arguments
 
 from .box_metric import BoxMetric
-from .class_names import named_classes
 from .coco_files import BACKENDS
-from .computed_values import Wanted, computed_values
-from .iou_types import defaults_of
-from .local_matches import MatchRequest
-from .match_cache import Matched
-from .python_values import python_bool, python_ints, python_numbers
-from .results import DetectionResults, make_results
-from .single_values import chosen_value, prefix
-from .unsound_boxes import INVALID
 
 AVERAGES = ("macro", "micro")
-_NOT_DECISIVE = {"self", "backend", "max_bytes", "kwargs"}  # arguments that do not change what `compute` gives
 _DEFAULTS = {
     "iou_thresholds": [*COCO_IOU_THRESHOLDS],
     "rec_thresholds": [*COCO_RECALL_THRESHOLDS],
@@ -88,7 +86,7 @@ class DetectionMAP(BoxMetric):
         area_ranges: least and largest area of ground truths by name, both inside. The values of the first one are
             those without a name (`map`, `mar_100`), the others are `map_{name}` and `mar_{name}`. By default COCO's:
             all, small, medium, large; of keypoints all, medium, large.
-        interpolation: one of `functional.detection.AP_RULES`: how the precision-recall curve of COCO's matching
+        rule: one of `functional.detection.AP_RULES`: how the precision-recall curve of COCO's matching
             becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
             envelope, "yolo", "yolov5" and "ultralytics" are the trapezoids of those code bases. Recall and the grids
             of `extended_summary` remain COCO's.
@@ -138,7 +136,7 @@ class DetectionMAP(BoxMetric):
         backend: str = "pycocotools",
         *,
         area_ranges: Mapping[str, AreaRange] | None = None,
-        interpolation: str = "coco",
+        rule: str = "coco",
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
         confidence: float | None = None,
@@ -147,38 +145,42 @@ class DetectionMAP(BoxMetric):
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
+        rule = renamed(kwargs, "interpolation", "rule", rule)
         default_limits, default_ranges = defaults_of(iou_type)
         limits = default_limits if max_detection_thresholds is None else max_detection_thresholds
-        super().__init__(box_format, python_ints(limits), **kwargs)
+        super().__init__(
+            box_format,
+            python_ints(limits),
+            class_metrics=class_metrics,
+            class_names=class_names,
+            invalid=invalid,
+            max_bytes=max_bytes,
+            **kwargs,
+        )
         self._set_iou_type(iou_type, sigmas)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
-        _checks.positive_int("max_bytes", max_bytes)
-        _checks.one_of("invalid", invalid, INVALID)
-        self.invalid, self.average, self.max_bytes = invalid, average, max_bytes
-        self.class_metrics = python_bool("class_metrics", class_metrics)
+        self.average = average
         self.extended_summary = python_bool("extended_summary", extended_summary)
-        self._set_thresholds(iou_thresholds, rec_thresholds, interpolation)
+        self._set_thresholds(iou_thresholds, rec_thresholds, rule)
         self._set_area_ranges(default_ranges if area_ranges is None else area_ranges)
-        self.class_names = named_classes(class_names)
         self.metric, self.confidence = metric, confidence
-        self._single = chosen_value(metric, self._grid(), self.iou_type, average=average, confidence=confidence)
+        names = coco_names(self._grid().value_names, self.iou_type)
+        self._single = chosen_value(metric, names, average=average, confidence=confidence)
 
     def _set_thresholds(
-        self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, interpolation: str
+        self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, rule: str
     ) -> None:
-        _checks.one_of("interpolation", interpolation, AP_RULES)
-        if interpolation != "coco" and rec_thresholds is not None:
-            raise ValueError(
-                f"`rec_thresholds` must be None with interpolation {interpolation!r}; got {rec_thresholds!r}."
-            )
+        _checks.one_of("rule", rule, AP_RULES)
+        if rule != "coco" and rec_thresholds is not None:
+            raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
         iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else python_numbers(iou_thresholds)
         rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else python_numbers(rec_thresholds)
         _checks.fractions("iou_thresholds", iou_thresholds)
         _checks.fractions("rec_thresholds", rec_thresholds)
         self.iou_thresholds = [*map(float, iou_thresholds)]
         self.rec_thresholds = sorted(map(float, rec_thresholds))
-        self.interpolation = interpolation
+        self.rule = rule
 
     def _set_area_ranges(self, area_ranges: Mapping[str, AreaRange]) -> None:
         check_area_ranges(area_ranges)
@@ -209,63 +211,28 @@ class DetectionMAP(BoxMetric):
     def _value(self) -> dict[str, Any] | Tensor:
         matched = [self._match(request) for request in self._match_requests()]
         if self._single is not None:
-            value = self._single.of(matched[0], rule=self.interpolation, confidence=self.confidence)
-            return value.to(self.device, torch.float32)
-        wanted = Wanted(self.interpolation, self.class_metrics, self.extended_summary)
+            return self._rounded(self._single.of(matched[0], rule=self.rule, confidence=self.confidence))
+        options = DictOptions(self.rule, self.class_metrics, self.extended_summary)
         values: dict[str, Any] = {}
         for each in matched:
-            of_type = computed_values(each, wanted, self.device)
-            labels = of_type.pop("classes")
-            values |= {prefix(each.request.iou_type, self.iou_type) + name: value for name, value in of_type.items()}
+            of_type = computed_values(each, options, self.device)
+            labels, begin = of_type.pop("classes"), prefix(each.request.iou_type, self.iou_type)
+            values |= {begin + name: value for name, value in of_type.items()}
         return values | {"classes": labels}
 
-    def results(
-        self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
-    ) -> DetectionResults:
-        """Everything in float64: COCO's grids, averages, and which detection took which ground truth.
-
-        The same on all processes; all must ask. What the results can be asked for later is decided here, because they
-        hold neither boxes nor overlaps.
-
-        Args:
-            iou_type: one of the metric's; None for the first.
-            across_classes: whether they hold which boxes of an image overlap by 0.1 or more, whatever their classes,
-                24 bytes a pair: `results.confusion_matrix()` and `results.error_breakdown()` are made of them.
-            boxes: whether they hold all boxes, for `results.detections()` and `results.boxes_of(images)`.
-        """
-
-        def evaluate() -> DetectionResults:
-            if iou_type is not None:
-                _checks.one_of("iou_type", iou_type, self.iou_type)
-            _checks.boolean("across_classes", across_classes)
-            _checks.boolean("boxes", boxes)
-            request = replace(self._plain_request(iou_type), with_origins=True, across_classes=across_classes)
-            found = self._results(self._match(request))
-            return replace(found, boxes=self._boxes_by_image(found.images, "all")[0]) if boxes else found
-
-        with self._synced():
-            return self._by_workers(evaluate)
-
-    def _results(self, matched: Matched) -> DetectionResults:
-        assert matched.numbering is not None  # noqa: S101 - the request is not plain
-        numbering, grid = matched.numbering, matched.request.grid
-        return make_results(matched.found, grid, numbering, self.interpolation, self.class_names)
-
     def _match_requests(self) -> list[MatchRequest]:
-        wanted = self.iou_type if self._single is None else (self._single.iou_type,)
-        return [self._match_request(each) for each in wanted]
-
-    def _match_request(self, iou_type: str | None = None) -> MatchRequest:
         """The matches that `compute` needs: with classes of their own, too, where they are wanted."""
-        plain = self._plain_request(iou_type)
-        if self.metric is not None:
-            return plain
-        micro = (True, False) if self.average == "micro" and self.class_metrics else plain.micro
-        return replace(plain, micro=micro, with_overlaps=self.extended_summary)
+        if self._single is not None:
+            return [self._request(self._single.iou_type)]
+        micro = (True, False) if self.average == "micro" and self.class_metrics else (self.average == "micro",)
+        changes: dict[str, Any] = {"micro": micro, "with_overlaps": self.extended_summary}
+        return [replace(self._request(each), **changes) for each in self.iou_type]
 
-    def _plain_request(self, iou_type: str | None = None) -> MatchRequest:
+    def _request(self, iou_type: str | None = None) -> MatchRequest:
         iou_type = self.iou_type[0] if iou_type is None else iou_type
-        return MatchRequest(self._grid(), (self.average == "micro",), self.max_bytes, self.box_format, iou_type)
+        return MatchRequest(
+            self._grid(), (self.average == "micro",), self.max_bytes, self.box_format, iou_type=iou_type
+        )
 
     def _grid(self) -> CocoGrid:
         return CocoGrid(
@@ -280,21 +247,11 @@ class DetectionMAP(BoxMetric):
             return None
         return 'DetectionMAP(metric="map")` by it, or `DetectionMetrics()` by `self.log_dict'
 
-    def _option_texts(self) -> dict[str, str]:
-        """The options that decide the value, as texts that are the same on all processes."""
-        names = inspect.signature(DetectionMAP.__init__).parameters.keys() - _NOT_DECISIVE
-        return {name: repr(getattr(self, name)) for name in names}
-
-    def plot(self, val: Any = None, ax: Any = None) -> Any:
-        """Plot the values that are one number, or several results over time; it needs matplotlib."""
-        val = self.compute() if val is None else val
-        return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
-
     def _numbers(self, value: Any) -> Any:
-        names = [prefix(each, self.iou_type) + name for each in self.iou_type for name in self._grid().value_names]
+        names = names_of_values(self._grid().value_names, self.iou_type)
         return {name: value[name] for name in names} if isinstance(value, Mapping) else value
 
     def extra_repr(self) -> str:
         """The options that decide the value, thresholds and other options where they were chosen."""
-        shown = ("box_format", "max_detection_thresholds", "average", "interpolation", "metric")
+        shown = ("box_format", "max_detection_thresholds", "average", "rule", "metric")
         return show_arguments(self, {name: getattr(self, name) for name in shown}, _DEFAULTS)

@@ -30,7 +30,8 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.metrics.base import Settings, arguments_of, meet, naming_arguments, show_arguments
+from reid_torchmetrics.functional.world import Settings, meet
+from reid_torchmetrics.metrics.base import arguments_of, naming_arguments, show_arguments
 
 from .ranking import SampleStates, rank_once
 

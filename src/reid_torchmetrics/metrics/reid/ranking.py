@@ -26,21 +26,12 @@ from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.result_cache import ResultCache, drawn_number, number_of_all, version_of
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
-from reid_torchmetrics.functional.world import Alone
-from reid_torchmetrics.metrics.base import (
-    DistributedWorld,
-    GrowingStates,
-    ResultCache,
-    Settings,
-    drawn_number,
-    meet,
-    number_of_all,
-    shared_copy,
-    version_of,
-)
+from reid_torchmetrics.functional.world import Settings, World, meet
+from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
 
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
@@ -300,7 +291,7 @@ def _some(positions: Tensor, number: int) -> Tensor:
 
 @torch.no_grad()
 def rank_once(
-    world: DistributedWorld | Alone,
+    world: World,
     options: RankingOptions,
     *,
     collect: Callable[[], tuple[Samples, int]],
@@ -326,7 +317,7 @@ def rank_once(
 
     def look() -> tuple[tuple[RankedSamples, KeptRanking | None], list[int]]:
         samples, time = collect()
-        members = () if isinstance(world, Alone) else world.members
+        members = world.members
         wanted = RankedSamples(samples, time, options, members)
         kept = rankings.find(wanted.states, wanted.key)
         if kept is None or not kept.result.is_for(wanted):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import CocoResults, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, coco_evaluate
 from tests.golden.coco_cases import Problem, RealProblem, options, problems, val2014
 
 ARRAYS = ("precision", "recall", "scores")
@@ -24,15 +24,17 @@ def packed(problem: Problem | RealProblem) -> tuple[Detections, GroundTruths]:
     )
 
 
-def numbers(results: CocoResults) -> list[float]:
+def numbers(results: DetectionResults) -> list[float]:
     """The 12 numbers in the order of pycocotools."""
-    summary, limits = results.summary(), [f"mar_{limit}" for limit in results.grid.max_detections]
+    summary, limits = results.summary(), [f"mar_{limit}" for limit in results.averages.grid.max_detections]
     return [float(summary[name]) for name in (*NAMES, *limits, *SIZES)]
 
 
-def assert_recorded(results: CocoResults, expected: dict[str, np.ndarray], evaluator: str) -> None:
+def assert_recorded(results: DetectionResults, expected: dict[str, np.ndarray], evaluator: str) -> None:
     for name in ARRAYS:
-        np.testing.assert_allclose(getattr(results, name).numpy(), expected[f"{evaluator}/{name}"], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            getattr(results.coco, name).numpy(), expected[f"{evaluator}/{name}"], rtol=0, atol=1e-12
+        )
     assert numbers(results) == pytest.approx(expected[f"{evaluator}/stats"].tolist(), rel=0, abs=1e-12)
 
 
@@ -64,8 +66,8 @@ def test_classes_that_occur_need_not_be_named_and_one_that_does_not_is_undefined
     assert_recorded(unnamed, problem.expected, "coco")
     more = coco_evaluate(*packed(problem), classes=torch.tensor([99, *problem.classes]))
     assert more.classes.tolist() == [*problem.classes, 99]
-    assert torch.equal(more.precision[:, :, :-1], unnamed.precision)
-    assert (more.precision[:, :, -1] == -1).all()
+    assert torch.equal(more.coco.precision[:, :, :-1], unnamed.coco.precision)
+    assert (more.coco.precision[:, :, -1] == -1).all()
     assert numbers(more) == pytest.approx(numbers(unnamed), rel=0, abs=1e-15)
 
 

@@ -32,17 +32,17 @@ pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the 
 def test_thresholds_have_nothing_to_do_with_each_other(problem, order):
     """In another order, or one alone."""
     thresholds = [problem.setting.iou_thresholds[t] for t in order]
-    before, after = problem.evaluated(), problem.evaluated(iou_thresholds=thresholds)
+    before, after = problem.evaluated().coco, problem.evaluated(iou_thresholds=thresholds).coco
     assert torch.equal(after.precision, before.precision[order])
     assert torch.equal(after.recall, before.recall[order])
-    assert torch.equal(problem.evaluated(iou_thresholds=thresholds[:1]).precision, before.precision[order[:1]])
+    assert torch.equal(problem.evaluated(iou_thresholds=thresholds[:1]).coco.precision, before.precision[order[:1]])
 
 
 @few
 @given(problems(default_setting=True), st.integers(0, 3))
 def test_area_ranges_have_nothing_to_do_with_each_other(problem, chosen):
     name = list(problem.setting.areas)[chosen]
-    before, after = problem.evaluated(), problem.evaluated(area_ranges={name: problem.setting.areas[name]})
+    before, after = problem.evaluated().coco, problem.evaluated(area_ranges={name: problem.setting.areas[name]}).coco
     assert torch.equal(after.precision[..., 0, :], before.precision[..., chosen, :])
     assert torch.equal(after.recall[..., 0, :], before.recall[..., chosen, :])
 
@@ -65,7 +65,7 @@ def test_the_headline_is_a_part_of_the_grid(problem, place):
 def test_more_than_8_area_ranges_change_nothing_in_the_first_ones(problem):
     """They no longer fit into the bits of a byte."""
     more = {f"up to {limit}": (0.0, float(limit)) for limit in range(1, 59)}
-    before, after = problem.evaluated(), problem.evaluated(area_ranges=dict(problem.setting.areas) | more)
+    before, after = problem.evaluated().coco, problem.evaluated(area_ranges=dict(problem.setting.areas) | more).coco
     assert torch.equal(after.precision[..., :4, :], before.precision)
     assert torch.equal(after.recall[..., :4, :], before.recall)
 
@@ -74,7 +74,7 @@ def test_more_than_8_area_ranges_change_nothing_in_the_first_ones(problem):
 @given(problems(default_setting=True))
 def test_limits_that_no_class_of_an_image_exceeds_are_one(problem):
     """There are at most 30 detections."""
-    found = problem.evaluated(max_detections=(30, 31, 10**6))
+    found = problem.evaluated(max_detections=(30, 31, 10**6)).coco
     for array in (found.precision, found.recall, found.scores):
         assert torch.equal(array[..., 0], array[..., 1])
         assert torch.equal(array[..., 0], array[..., 2])
@@ -88,14 +88,14 @@ def test_boxes_and_area_ranges_may_be_measured_in_half_pixels(problem):
     finer = problem.mapped(lambda row: row._replace(box=tuple(2 * side for side in row.box)))
     finer = replace(finer, ground_truths=[row._replace(area=4 * row.area) for row in finer.ground_truths])
     ranges = {name: (4 * least, 4 * most) for name, (least, most) in problem.setting.areas.items()}
-    assert same(finer.evaluated(area_ranges=ranges), problem.evaluated())
+    assert same(finer.evaluated(area_ranges=ranges).coco, problem.evaluated().coco)
 
 
 @few
 @given(problems())
 def test_x_and_y_may_be_exchanged(problem):
     turned = problem.mapped(lambda row: row._replace(box=tuple(row.box[place] for place in (1, 0, 3, 2))))
-    assert same(turned.evaluated(), problem.evaluated())
+    assert same(turned.evaluated().coco, problem.evaluated().coco)
 
 
 @few
@@ -113,10 +113,11 @@ def test_nothing_at_all_has_no_classes_and_no_rows_unless_they_are_asked_for():
     nothing = torch.zeros(0, dtype=torch.int64)
     found = Detections(torch.zeros(0, 4), torch.zeros(0), nothing, nothing)
     truths = GroundTruths(torch.zeros(0, 4), nothing, nothing)
-    results = coco_evaluate(found, truths)
+    evaluated = coco_evaluate(found, truths)
+    results = evaluated.coco
     assert [*results.precision.shape] == [*results.scores.shape] == [10, 101, 0, 4, 3]
     assert [*results.recall.shape] == [10, 0, 4, 3]
-    assert {float(number) for number in results.summary().values()} == {-1}
+    assert {float(number) for number in evaluated.summary().values()} == {-1}
     part = match_images(found, truths)
     assert merge_matches([part, part]).ground_truths is None
 
@@ -128,20 +129,20 @@ def test_there_may_be_more_limits_than_an_int8_counts():
     zeros = torch.zeros(200, dtype=torch.int64)
     found = Detections(boxes, torch.arange(200, 0, -1).float(), zeros, zeros)
     true = GroundTruths(boxes[199:], zeros[:1], zeros[:1])
-    recall = coco_evaluate(found, true, max_detections=tuple(range(1, 201))).recall
+    recall = coco_evaluate(found, true, max_detections=tuple(range(1, 201))).coco.recall
     assert recall[0, 0, 0].tolist() == [0.0] * 199 + [1.0]
 
 
 def test_limits_may_be_the_largest_integers():
     boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]]), torch.zeros(1, dtype=torch.int64)
     found, true = Detections(boxes, torch.ones(1), zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    assert coco_evaluate(found, true, max_detections=(2**63 - 1, 2**70)).recall.flatten().tolist()[0] == 1
+    assert coco_evaluate(found, true, max_detections=(2**63 - 1, 2**70)).coco.recall.flatten().tolist()[0] == 1
 
 
 def test_boxes_that_carry_gradients_give_results_that_do_not():
     boxes, zeros = torch.tensor([[0.0, 0.0, 10.0, 10.0]], requires_grad=True), torch.zeros(1, dtype=torch.int64)
     found, true = Detections(boxes, boxes[:, 2], zeros, zeros), GroundTruths(boxes, zeros, zeros)
-    assert not coco_evaluate(found, true).scores.requires_grad
+    assert not coco_evaluate(found, true).coco.scores.requires_grad
     assert not find_pairs(found, true, at_least=0.5).iou.requires_grad
 
 

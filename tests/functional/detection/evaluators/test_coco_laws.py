@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection import (
-    CocoResults,
     Detections,
     GroundTruths,
     Matches,
+    PrecisionGrid,
     coco_evaluate,
     evaluate_matches,
     merge_matches,
@@ -24,9 +24,8 @@ from reid_torchmetrics.functional.detection.inputs import ordering
 from reid_torchmetrics.functional.detection.matching import (
     acceptance,
     assignment,
-    candidates,
-    few_pairs,
     matching,
+    pairs,
 )
 from tests.detection_strategies import problems
 
@@ -48,7 +47,7 @@ WITHOUT_ROWS = (
 )
 
 
-def same(found: CocoResults, expected: CocoResults) -> bool:
+def same(found: PrecisionGrid, expected: PrecisionGrid) -> bool:
     return all(torch.equal(getattr(found, name), getattr(expected, name)) for name in ARRAYS)
 
 
@@ -64,7 +63,7 @@ def test_the_order_in_which_images_come_changes_nothing(problem, random):
     mixed = replace(
         problem, detections=_mixed(problem.detections, random), ground_truths=_mixed(problem.ground_truths, random)
     )
-    assert same(mixed.evaluated(), problem.evaluated())
+    assert same(mixed.evaluated().coco, problem.evaluated().coco)
 
 
 def _mixed(rows, random):
@@ -78,7 +77,7 @@ def _mixed(rows, random):
 def test_only_the_order_of_image_numbers_matters(problem):
     numbers = dict(zip(sorted(problem.images), (0, 5, 2**20, 2**31 - 1), strict=False))
     renumbered = problem.mapped(lambda row: row._replace(image=numbers[row.image]))
-    assert same(renumbered.evaluated(), problem.evaluated())
+    assert same(renumbered.evaluated().coco, problem.evaluated().coco)
 
 
 @few
@@ -89,7 +88,7 @@ def test_other_labels_only_reorder_the_classes(problem, labels):
     classes = sorted(names.values())
     renamed = problem.mapped(lambda row: row._replace(label=names[row.label]))
     renamed = replace(renamed, setting=replace(problem.setting, classes=classes))
-    before, after = problem.evaluated(), renamed.evaluated()
+    before, after = problem.evaluated().coco, renamed.evaluated().coco
     places = [classes.index(names[label]) for label in problem.setting.classes]
     assert after.classes.tolist() == classes
     assert torch.equal(after.precision[:, :, places], before.precision)
@@ -100,9 +99,9 @@ def test_other_labels_only_reorder_the_classes(problem, labels):
 @few
 @given(problems())
 def test_classes_have_nothing_to_do_with_each_other(problem):
-    together = problem.evaluated()
+    together = problem.evaluated().coco
     for place, label in enumerate(problem.setting.classes):
-        alone = replace(problem, setting=replace(problem.setting, classes=[label])).evaluated()
+        alone = replace(problem, setting=replace(problem.setting, classes=[label])).evaluated().coco
         assert torch.equal(alone.precision[:, :, 0], together.precision[:, :, place])
         assert torch.equal(alone.recall[:, 0], together.recall[:, place])
         assert torch.equal(alone.scores[:, :, 0], together.scores[:, :, place])
@@ -120,7 +119,7 @@ def test_parts_that_are_matched_apart_merge_to_the_whole(problem, part_of):
     assert same_matches(merged, whole, with_rows=False)
     of_parts = evaluate_matches(merged, problem.grid)
     assert same(of_parts, evaluate_matches(whole, problem.grid))
-    assert same(of_parts, problem.evaluated(**options))
+    assert same(of_parts, problem.evaluated(**options).coco)
 
 
 @few
@@ -159,18 +158,18 @@ def test_the_memory_bound_changes_nothing(problem, max_bytes):
     assert same_matches(problem.matched(max_bytes=max_bytes), problem.matched())
 
 
-MANY_PAIRS = {(few_pairs, "_FEW_STEPS"): -1}
+MANY_PAIRS = {(assignment, "_FEW_STEPS"): -1}
 INTERNAL_SIZES = {
     "pairs": MANY_PAIRS,
     "blocks of areas": {(matching, "_AREA_BLOCK"): 2},
-    "blocks of pairs": {(candidates, "_CACHED_PAIRS"): 2},
+    "blocks of pairs": {(pairs, "_CACHED_PAIRS"): 2},
     "blocks of contested pairs": MANY_PAIRS | {(assignment, "_CACHED_CONTESTED_PAIRS"): 2},
     "only near detections": {
-        (candidates, "_CACHED_PAIRS"): 2,
-        (candidates, "_LEAST_DETECTIONS"): 1,
-        (candidates, "_LEAST_GROUND_TRUTHS"): 1,
-        (candidates, "_LEAST_CROWDED_PAIRS"): 1,
-        (candidates, "_MOST_NEARBY"): 1.0,
+        (pairs, "_CACHED_PAIRS"): 2,
+        (pairs, "_LEAST_DETECTIONS"): 1,
+        (pairs, "_LEAST_GROUND_TRUTHS"): 1,
+        (pairs, "_LEAST_CROWDED_PAIRS"): 1,
+        (pairs, "_MOST_NEARBY"): 1.0,
     },
     "only rounds of proposals": MANY_PAIRS | {(acceptance, "_FEW"): -1},
     "one area range at a time": {(coco, "_CACHED_CELLS"): 0},
@@ -193,8 +192,8 @@ def test_what_is_done_with_many_boxes_gives_the_same_with_few(sizes):
         with contextlib.ExitStack() as patches:
             for (module, size), value in sizes.items():
                 patches.enter_context(mock.patch.object(module, size, value))
-            found, taken = problem.evaluated(), problem.taken()
-        assert same(found, problem.evaluated())
+            found, taken = problem.evaluated().coco, problem.taken()
+        assert same(found, problem.evaluated().coco)
         assert taken == problem.taken()
 
     compare()
@@ -205,7 +204,7 @@ def test_what_is_done_with_many_boxes_gives_the_same_with_few(sizes):
 def test_scores_matter_by_their_order_alone(problem):
     """Twice the score and 3 is exact here, and so is the way back."""
     rescaled = replace(problem, detections=[row._replace(score=2 * row.score + 3) for row in problem.detections])
-    before, after = problem.evaluated(), rescaled.evaluated()
+    before, after = problem.evaluated().coco, rescaled.evaluated().coco
     assert torch.equal(after.precision, before.precision)
     assert torch.equal(after.recall, before.recall)
     assert torch.equal(torch.where(after.scores > 0, (after.scores - 3) / 2, before.scores), before.scores)
@@ -219,7 +218,7 @@ def test_the_dtype_of_scores_changes_nothing_where_it_holds_them(problem, dtype)
     found = replace(problem, detections=[row._replace(score=min(row.score, 2.0)) for row in problem.detections])
     detections, truths = found.tensors
     other = Detections(detections.boxes, detections.scores.to(dtype), detections.labels, detections.images)
-    assert same(coco_evaluate(other, truths, **found.options), found.evaluated())
+    assert same(coco_evaluate(other, truths, **found.options).coco, found.evaluated().coco)
 
 
 @few
@@ -229,7 +228,7 @@ def test_the_dtype_of_labels_and_images_changes_nothing(problem, dtype):
     detections, truths = problem.tensors
     found = Detections(detections.boxes, detections.scores, detections.labels.to(dtype), detections.images.to(dtype))
     narrow = replace(truths, labels=truths.labels.to(dtype), images=truths.images.to(dtype))
-    assert same(coco_evaluate(found, narrow, **problem.options), problem.evaluated())
+    assert same(coco_evaluate(found, narrow, **problem.options).coco, problem.evaluated().coco)
 
 
 @few
@@ -241,4 +240,4 @@ def test_the_default_areas_are_those_of_the_boxes_and_by_default_nothing_is_a_cr
     unsaid = GroundTruths(truths.boxes, truths.labels, truths.images)
     found = problem.packed_detections
     options = problem.options
-    assert same(coco_evaluate(found, unsaid, **options), coco_evaluate(found, said, **options))
+    assert same(coco_evaluate(found, unsaid, **options).coco, coco_evaluate(found, said, **options).coco)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from reid_torchmetrics.functional.detection import CocoResults, evaluate_matches
+from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.detection.curves.precision_recall import first_reaching
 from tests.detection_strategies import Problem, as_many_pairs, problems, taken_of
 from tests.executed_shapes import checked_for_one_in_eight
@@ -19,10 +19,11 @@ from tests.reference.detection import RECALL_THRESHOLDS, Detection, GroundTruth,
 ARRAYS = ("precision", "recall", "scores")
 
 
-def assert_agreement(ours: CocoResults, theirs: PeerEvaluation) -> None:
+def assert_agreement(ours: DetectionResults, theirs: PeerEvaluation) -> None:
     """Every array and number to 1e-12."""
+    coco = ours.coco
     for name in ARRAYS:
-        np.testing.assert_allclose(getattr(ours, name).numpy(), getattr(theirs, name), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(getattr(coco, name).numpy(), getattr(theirs, name), rtol=0, atol=1e-12)
     if theirs.stats is not None:
         numbers = {name: float(value) for name, value in ours.summary().items()}
         assert numbers.keys() - theirs.stats.keys() <= {"map"}
@@ -36,7 +37,7 @@ def test_matches_arrays_and_numbers_are_those_of_pycocotools(problem):
     with checked_for_one_in_eight(len(problem.detections) + len(problem.ground_truths)):
         matches = problem.matched()
         assert taken_of(matches, problem.setting) == theirs.taken
-        assert_agreement(evaluate_matches(matches, problem.grid), theirs)
+        assert_agreement(problem.evaluated(), theirs)
         with as_many_pairs():
             assert problem.taken() == theirs.taken
 

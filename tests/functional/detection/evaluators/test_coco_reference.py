@@ -63,7 +63,7 @@ def test_the_reference_agrees_with_pycocotools(problem):
 @settings(max_examples=60)
 @given(problems())
 def test_the_package_agrees_with_the_reference(problem):
-    ours, slow = problem.evaluated(), problem.reference()
+    ours, slow = problem.evaluated().coco, problem.reference()
     assert problem.taken() == slow.taken
     for name in ARRAYS:
         np.testing.assert_allclose(getattr(ours, name).numpy(), getattr(slow, name), rtol=0, atol=1e-12)
@@ -102,7 +102,7 @@ def taken(problem: Problem, area: str = "all", *, image: int = 0, label: int = 1
 
 def curve(problem: Problem, area: str = "all", *, limit: int = -1) -> tuple[list[float], float]:
     """Precision at the recall thresholds and the recall, at the first threshold; the same from all three."""
-    everyone = (problem.evaluated(), problem.reference(), problem.pycocotools())
+    everyone = (problem.evaluated().coco, problem.reference(), problem.pycocotools())
     a = list(problem.setting.areas).index(area)
     found = [(each.precision[0, :, 0, a, limit].tolist(), float(each.recall[0, 0, a, limit])) for each in everyone]
     assert found[0] == found[1] == found[2]
@@ -264,7 +264,7 @@ def test_the_score_at_recall_0_is_the_highest_of_the_class():
     """Of a false positive, too, while the score at a later recall is that of the true positive that reaches it."""
     found = detections((50.0, 0.0, 10.0, 10.0), (0.0, 0.0, 10.0, 10.0))
     problem = case(found, [truth(0.0, 0.0, 10.0, 10.0)], iou_thresholds=(0.5,), recall_thresholds=(0.0, 0.5, 1.0))
-    for results in (problem.evaluated(), problem.reference(), problem.pycocotools()):
+    for results in (problem.evaluated().coco, problem.reference(), problem.pycocotools()):
         assert results.scores[0, :, 0, 0, -1].tolist() == [0.9, 0.8, 0.8]
         assert results.precision[0, :, 0, 0, -1].tolist() == [1 / 2, 1 / 2, 1 / 2]
 

@@ -65,7 +65,7 @@ def test_boxes_that_are_inverted_empty_or_infinite_count_as_in_pycocotools_to_th
     for seed in range(num_problems):
         problem, of_kinds = spoiled(seed, KINDS, **sizes)
         counts += of_kinds
-        theirs, ours = problem.pycocotools(), problem.evaluated()
+        theirs, ours = problem.pycocotools(), problem.evaluated().coco
         assert problem.taken() == theirs.taken, seed
         for name in ARRAYS:
             np.testing.assert_array_equal(getattr(ours, name).numpy(), getattr(theirs, name), str(seed))
@@ -82,7 +82,7 @@ def test_boxes_with_a_nan_are_false_positives_by_the_definition():
     for seed in range(150):
         problem, of_kinds = spoiled(seed, KINDS | NANS)
         counts += of_kinds
-        expected, ours = problem.reference(), problem.evaluated()
+        expected, ours = problem.reference(), problem.evaluated().coco
         assert problem.taken() == expected.taken, seed
         for name in ARRAYS:
             np.testing.assert_allclose(getattr(ours, name).numpy(), getattr(expected, name), rtol=0, atol=1e-12)

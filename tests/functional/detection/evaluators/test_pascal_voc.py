@@ -3,13 +3,15 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection.evaluators.pascal_voc import VOC_RULES, VocResults, voc_evaluate
+from reid_torchmetrics.functional.detection import VOC_RULES
+from reid_torchmetrics.functional.detection import voc_evaluate as evaluate
 from reid_torchmetrics.functional.detection.inputs.images import Detections, GroundTruths
 from tests.detection_strategies import problems
 from tests.golden import coco_cases
@@ -40,8 +42,31 @@ def boxes_of(*rows: tuple) -> tuple[torch.Tensor, ...]:
     return torch.tensor(boxes, dtype=torch.float64), *(torch.tensor(column) for column in others)
 
 
-def contents(found: VocResults) -> list:
-    return [value.nan_to_num(-1).tolist() for value in vars(found).values() if isinstance(value, torch.Tensor)]
+class VocNumbers(NamedTuple):
+    """What VOC reports, of each threshold and class."""
+
+    average_precision: torch.Tensor
+    num_true_positives: torch.Tensor
+    num_false_positives: torch.Tensor
+    num_positives: torch.Tensor
+    classes: torch.Tensor
+
+    @property
+    def mean(self) -> torch.Tensor:
+        return self.average_precision.nanmean(1)
+
+
+def voc_evaluate(*boxes, **options) -> VocNumbers:
+    results = evaluate(*boxes, **options)
+    counts = results.at_confidence(-1.0)
+    true_positives, num_positives = counts.num_true_positives, counts.num_positives
+    false_positives = counts.num_detections - true_positives
+    precision = results.averages.average_precision[0][0]
+    return VocNumbers(precision, true_positives, false_positives, num_positives, results.classes)
+
+
+def contents(found: VocNumbers) -> list:
+    return [value.nan_to_num(-1).tolist() for value in found]
 
 
 # One image, one class, three ground truths of 10 x 10 pixels side by side.

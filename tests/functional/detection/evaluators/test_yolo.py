@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.detection.evaluators.yolo import (
     YOLO_RULES,
-    YoloResults,
+    YoloAverages,
     greedy_true_positives,
     yolo_average_precision,
 )
@@ -43,7 +43,7 @@ EXAMPLE = (
 )
 
 
-def numbers(found: YoloResults) -> tuple[float, float, float]:
+def numbers(found: YoloAverages) -> tuple[float, float, float]:
     return float(found.precision), float(found.recall), float(found.f1)
 
 

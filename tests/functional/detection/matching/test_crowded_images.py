@@ -18,6 +18,9 @@ from reid_torchmetrics.functional.detection import (
     find_pairs,
     match_images,
 )
+from reid_torchmetrics.functional.detection.inputs import OrderedGroundTruths
+from reid_torchmetrics.functional.detection.matching import assignment
+from reid_torchmetrics.functional.detection.matching.duplicates import merge_duplicates
 from tests.detection_strategies import as_many_pairs, problems
 from tests.reference.detection import iou
 
@@ -55,6 +58,38 @@ def test_equal_ground_truths_are_taken_from_the_last_to_the_first():
 def test_another_one_between_equal_ground_truths_is_taken_in_its_turn():
     higher = (0.0, 0.0, 10.0, 5.0)  # overlaps the square by 0.5
     assert taken([SQUARE] * 4, [SQUARE, higher, SQUARE], iou_thresholds=(0.5,))[0].tolist() == [[2, 0, 1, -1]]
+
+
+def test_only_neighbors_of_one_class_and_area_range_are_merged_into_one_with_a_capacity():
+    rows = torch.arange(6)
+    groups = torch.tensor([0, 0, 0, 0, 1, 1])
+    is_crowd = torch.tensor([False, False, True, True, False, False])
+    ordered = OrderedGroundTruths(rows, groups, is_crowd, groups, torch.tensor([0, 4]), torch.tensor([4, 2]))
+    boxes = torch.tensor([SQUARE] * 5 + [(0.0, 0.0, 10.0, 5.0)], dtype=torch.float64)
+    distinct = merge_duplicates(ordered, BoxShapes(boxes), torch.zeros(1, 6, dtype=torch.bool))
+    # Two ground truths, two crowds that match any number of detections, and two of another class that differ.
+    assert distinct.ordered.rows.tolist() == [1, 3, 4, 5]
+    assert distinct.capacity.tolist() == [2, 1, 1, 1]
+    # The best detection gets the last row under each of two thresholds, and all in a crowd get the same one.
+    rows = distinct.rows_of(torch.tensor([0, 0, 1, 1, 0]), torch.tensor([0, 0, 0, 0, 1]))
+    assert rows.tolist() == [1, 0, 3, 3, 1]
+
+
+@pytest.mark.parametrize(("others", "is_in_turn"), [((), False), ((0.0,), True)])
+def test_few_pairs_are_matched_in_turn_only_where_a_detection_has_a_choice(others, is_in_turn, monkeypatch):
+    apart = [(100.0 * place, 0.0, 10.0, 10.0) for place in range(20)]
+    calls, match_in_turn = [], assignment._match_in_turn
+    monkeypatch.setattr(
+        assignment, "_match_in_turn", lambda *args, **options: calls.append(args) or match_in_turn(*args, **options)
+    )
+    found = torch.tensor(apart, dtype=torch.float64)
+    true = torch.cat([found, torch.tensor([(left, 0.0, 10.0, 9.0) for left in others]).double().reshape(-1, 4)])
+    zeros = [torch.zeros(len(each), dtype=torch.int64) for each in (found, true)]
+    matches = match_images(
+        Detections(found, torch.linspace(1, 0, 20), zeros[0], zeros[0]), GroundTruths(true, zeros[1], zeros[1])
+    )
+    assert bool(matches.true_positive[0].all())
+    assert bool(calls) == is_in_turn
 
 
 def test_of_equal_crowds_the_last_takes_all_that_equal_ground_truths_leave():

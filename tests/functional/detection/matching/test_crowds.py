@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, match_images
-from reid_torchmetrics.functional.detection.matching.levels import find_levels
+from reid_torchmetrics.functional.detection.matching.deferred_acceptance import merge_thresholds
 from tests.detection_strategies import problems
 
 SQUARE = (0.0, 0.0, 10.0, 10.0)
@@ -68,11 +68,11 @@ def test_problems_with_many_crowds_are_matched_as_by_the_definition(problem, pat
     assert problem.taken() == problem.reference().taken
 
 
-def test_thresholds_between_which_no_overlap_lies_are_one_level():
+def test_thresholds_with_no_overlap_between_them_are_one_run():
     # Of ten thresholds the pairs of a first group pass 2, 5 and 5, and that of a second one all.
-    levels = find_levels(torch.tensor([2, 5, 5, 10]), torch.tensor([0, 0, 0, 1]), 2, 10)
-    assert levels.passed.tolist() == [1, 2, 2, 1]
-    assert levels.starts[:, :3].tolist() == [[0, 2, 5], [0, 10, 10]]
+    runs = merge_thresholds(torch.tensor([2, 5, 5, 10]), torch.tensor([0, 0, 0, 1]), 10)
+    assert runs.passed.tolist() == [1, 2, 2, 1]
+    assert runs.starts[:, :3].tolist() == [[0, 2, 5], [0, 10, 10]]
 
 
 @pytest.mark.parametrize("keep_ground_truths", [False, True])

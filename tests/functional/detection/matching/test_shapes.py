@@ -127,7 +127,7 @@ def test_pairs_are_found_by_the_overlaps_that_are_given():
 
 def test_voc_and_yolo_take_any_shapes():
     # VOC: A belongs to the first two, so the second is wrong, and the third has B. YOLO lets the second take B.
-    assert voc_evaluate(FOUND, TRUE).num_true_positives.tolist() == [[2]]
+    assert voc_evaluate(FOUND, TRUE).matches.true_positive.sum().tolist() == 2
     assert greedy_true_positives(FOUND, TRUE, iou_thresholds=(0.5,)).tolist() == [[True], [True], [False]]
 
 
@@ -158,7 +158,7 @@ def test_intervals_of_a_line_are_evaluated_as_by_the_definition(problem):
     if true.areas is None:
         ground_truths = [row._replace(area=row.box[1]) for row in ground_truths]
     setting = replace(problem.setting, overlap=interval_overlap, area_of=lambda interval: interval[1])
-    expected, results = evaluate(detections, ground_truths, setting), coco_evaluate(found, true, **problem.options)
+    expected, results = evaluate(detections, ground_truths, setting), coco_evaluate(found, true, **problem.options).coco
     for name in ("precision", "recall", "scores"):
         assert np.array_equal(getattr(results, name).numpy(), getattr(expected, name)), name
     unread = {"recall_thresholds"}

@@ -95,6 +95,7 @@ def pair_objects(
     *,
     at_least: float = LEAST_OVERLAP,
     area_range: AreaRange = (0.0, float("inf")),
+    is_difficult: Bool[Tensor, " ground_truths"] | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> ObjectPairs:
     """Find all pairs of a detection and a ground truth of one image that overlap enough, of whatever classes.
@@ -104,6 +105,7 @@ def pair_objects(
         ground_truths: of all images.
         at_least: the overlap from which on a pair is kept, which is the least threshold that can be asked for.
         area_range: least and largest area, both inside; ground truths outside of it are ignored.
+        is_difficult: ground truths that are ignored, too; None for none.
         max_bytes: bound on what is held of pairs at a time, but for those that are kept, 24 bytes each.
 
     Raises:
@@ -118,6 +120,7 @@ def pair_objects(
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
     crowds = ground_truths.is_crowd
     is_crowd = torch.zeros_like(areas, dtype=torch.bool) if crowds is None else crowds
+    is_ignored = is_crowd | _is_outside(areas, area_range)
     found = ObjectPairs(
         scores=detections.scores,
         labels=detections.labels.long(),
@@ -126,7 +129,7 @@ def pair_objects(
         true_labels=ground_truths.labels.long(),
         true_images=ground_truths.images,
         is_crowd=is_crowd,
-        is_ignored=is_crowd | _is_outside(areas, area_range),
+        is_ignored=is_ignored if is_difficult is None else is_ignored | is_difficult,
         detection=pairs.detection,
         ground_truth=pairs.ground_truth,
         iou=pairs.iou,

@@ -1,13 +1,13 @@
-"""The evaluators of the field: COCO, Pascal VOC, and the YOLO family."""
+"""Evaluators: how detections are matched, and the numbers that are reported of the matches."""
 
-from .coco import ClassAverages, CocoResults, average_matches, coco_evaluate, evaluate_headline, evaluate_matches
-from .pascal_voc import VOC_RULES, VocResults, voc_evaluate, voc_results
+from .class_averages import AT_THRESHOLDS, ClassAverages
+from .coco import PrecisionGrid, average_matches, evaluate_headline, evaluate_matches
+from .registry import EVALUATORS, VOC_RULES, Evaluator
 from .yolo import (
     YOLO_RULES,
-    YoloResults,
+    YoloAverages,
     greedy_true_positives,
     match_greedily,
     true_positives,
     yolo_average_precision,
-    yolo_results,
 )

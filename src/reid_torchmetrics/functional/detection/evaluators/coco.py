@@ -6,7 +6,7 @@ Source: `COCOeval.accumulate` and `COCOeval.summarize` of pycocotools.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -24,17 +24,10 @@ from reid_torchmetrics.functional.detection.curves import (
     precision_at_recall,
     recalls_on,
 )
-from reid_torchmetrics.functional.detection.inputs import (
-    COCO_AREA_RANGES,
-    COCO_IOU_THRESHOLDS,
-    COCO_MAX_DETECTIONS,
-    COCO_RECALL_THRESHOLDS,
-    AreaRange,
-    CocoGrid,
-    Detections,
-    GroundTruths,
-)
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_on_grid
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
+from reid_torchmetrics.functional.detection.matching import Matches
+
+from .class_averages import ClassAverages
 
 _CACHED_CELLS = 1 << 15  # verdicts of all area ranges and thresholds: so few are looked at together
 _FEW_CURVES = 1 << 10  # of an area range
@@ -43,119 +36,20 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
-class ClassAverages:
-    """Average precision and recall of every class; NaN where a class has no ground truth that counts."""
-
-    grid: CocoGrid
-    classes: Int[Tensor, " classes"]
-    average_precision: Mapping[int, Float[Tensor, "areas thresholds classes"]]
-    """by the number of the limit: of the largest one, and of that of `map`"""
-    recall: Float[Tensor, "limits areas thresholds classes"]
-    rule: str = "coco"
-    """how a curve became an average precision, see `average_precision`"""
-
-    def summary(self) -> dict[str, Float[Tensor, ""]]:
-        """The 12 numbers of COCO under the names of TorchMetrics, float64; -1 where there is no class to average over.
-
-        `map` is the mean over thresholds and classes in the first area range, `map_50` and `map_75` those of one
-        threshold (-1 if it is not among the thresholds), `map_small` and so on those of the other area ranges;
-        `mar_10` is the mean of the recall with so many detections, `mar_small` that of the area range with the most.
-        """
-        return dict(zip(self.grid.value_names, self.numbers().unbind(), strict=True))
-
-    def numbers(self) -> Float[Tensor, " values"]:
-        """The values of `summary`, in its order."""
-        grid, last = self.grid, len(self.grid.max_detections) - 1
-        most, num_areas, num_limits = self.average_precision[last], len(grid.area_ranges), len(grid.max_detections)
-        # By area range the recall of each limit, then the precision of the largest one, then of that of `map`.
-        tables = [self.recall, most[None]]
-        if grid.official_limit != last:
-            tables.append(self.average_precision[grid.official_limit][None])
-        means = torch.cat([_means(torch.cat(tables)).flatten(), _means(most[0, :, None]), most.new_full((1,), -1.0)])
-        of_precision = num_limits * num_areas
-        of_threshold, nothing = (num_limits + len(tables) - 1) * num_areas, len(means) - 1
-        thresholds = {value: of_threshold + slot for slot, value in enumerate(grid.iou_thresholds)}
-        limits = {limit: place * num_areas for place, limit in enumerate(grid.max_detections)}  # one may be given twice
-        places = (
-            of_threshold - num_areas,
-            *(thresholds.get(wanted, nothing) for wanted in (0.5, 0.75)),
-            *range(of_precision + 1, of_precision + num_areas),
-            *limits.values(),
-            *range(last * num_areas + 1, of_precision),
-        )
-        return means.index_select(0, _places(means.device, places))
-
-    def map_per_class(self) -> Float[Tensor, " classes"]:
-        """Mean over the thresholds, in the first area range and with the limit of `map`; -1 without ground truth."""
-        return self.average_precision[self.grid.official_limit][0].mean(0).nan_to_num(-1.0)
-
-    def mar_per_class(self) -> Float[Tensor, " classes"]:
-        """Mean recall over the thresholds, in the first area range, with the largest limit; -1 without ground truth."""
-        return self.recall[-1, 0].mean(0).nan_to_num(-1.0)
-
-
-@dataclass(frozen=True)
-class CocoResults:
-    """Precision and recall on COCO's grid, float64, and -1 where a class has no ground truth that counts."""
+class PrecisionGrid:
+    """Precision and recall on COCO's grid, float64; -1 for a class without a ground truth that counts."""
 
     grid: CocoGrid
     classes: Int[Tensor, " classes"]
     precision: Float[Tensor, "thresholds recalls classes areas limits"]
-    """the largest precision at a recall of at least so much, 0 where it is never reached"""
+    """the largest precision at or above each recall; 0 for a recall that is not reached"""
     recall: Float[Tensor, "thresholds classes areas limits"]
     """the largest recall"""
     scores: Float[Tensor, "thresholds recalls classes areas limits"]
-    """the score from which on the recall is reached, 0 where it is never"""
-
-    @property
-    def averages(self) -> ClassAverages:
-        """Average precision and recall of every class."""
-        of_classes = self.precision.mean(1).permute(3, 2, 0, 1)
-        undefined = self.recall.permute(3, 2, 0, 1) < 0
-        return ClassAverages(
-            self.grid,
-            self.classes,
-            dict(enumerate(of_classes.masked_fill(undefined, torch.nan))),
-            self.recall.permute(3, 2, 0, 1).masked_fill(undefined, torch.nan),
-        )
-
-    def summary(self) -> dict[str, Float[Tensor, ""]]:
-        """The 12 numbers of COCO; see `ClassAverages.summary`."""
-        return self.averages.summary()
+    """the score that reaches each recall; 0 for a recall that is not reached"""
 
 
-def coco_evaluate(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    *,
-    iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS,
-    recall_thresholds: Sequence[float] = COCO_RECALL_THRESHOLDS,
-    max_detections: Sequence[int] = COCO_MAX_DETECTIONS,
-    area_ranges: Mapping[str, AreaRange] = COCO_AREA_RANGES,
-    classes: Int[Tensor, " classes"] | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
-) -> CocoResults:
-    """Evaluate boxes as COCO does: the numbers of pycocotools, on any device.
-
-    Args:
-        detections: of all images.
-        ground_truths: of all images.
-        iou_thresholds: overlaps from which on a detection may match a ground truth.
-        recall_thresholds: recalls at which precision is read off.
-        max_detections: limits of the detections of an image and class that count, ascending.
-        area_ranges: least and largest area of what counts, both inside, by name; the first is that of `map`.
-        classes: labels to look at, boxes with others are left out; None for all that occur.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
-
-    Raises:
-        TypeError: an option of the wrong type.
-        ValueError: an option without values, or with values that are not allowed.
-    """
-    grid = CocoGrid(iou_thresholds, recall_thresholds, max_detections, area_ranges)
-    return evaluate_matches(match_on_grid(detections, ground_truths, grid, classes=classes, max_bytes=max_bytes), grid)
-
-
-def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
+def evaluate_matches(matches: Matches, grid: CocoGrid) -> PrecisionGrid:
     """Precision, recall and scores of matches on the grid that they were made for.
 
     Raises:
@@ -172,7 +66,7 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
             matches, blocks = fewer, _on_curves(fewer, functools.partial(_on_grid, grid))
         for of_limits, parts in zip((precision, scores, recall), zip(*blocks, strict=True), strict=True):
             of_limits.insert(0, torch.cat(parts))
-    return CocoResults(
+    return PrecisionGrid(
         grid,
         matches.classes,
         torch.stack(precision).permute(2, 4, 3, 1, 0),
@@ -181,7 +75,7 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> CocoResults:
     )
 
 
-def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float | None = None) -> CocoResults:
+def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float | None = None) -> PrecisionGrid:
     """The part of `evaluate_matches` that `map` is read from: the first area range, with the limit of `map`.
 
     It takes a twelfth of the memory, and at one `iou_threshold` a hundredth: COCO's whole grid is large for many
@@ -197,7 +91,7 @@ def evaluate_headline(matches: Matches, grid: CocoGrid, *, iou_threshold: float 
     return evaluate_matches(replace(part, limits=torch.zeros_like(part.limits)), few)
 
 
-def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> ClassAverages:
+def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has_limits: bool = True) -> ClassAverages:
     """Average precision and recall of every class, without the whole grid.
 
     Args:
@@ -205,6 +99,7 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
         grid: where to look.
         rule: how a curve becomes an average precision, see `average_precision`; all but "coco" read it at recalls of
             their own.
+        has_limits: whether the numbers are named after area ranges and limits of detections.
 
     Raises:
         ValueError: an unknown `rule`, or a grid of other sizes than the matches.
@@ -221,9 +116,11 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco") -> 
 
     limits = {last, grid.official_limit}
     blocks = {limit: _on_curves(matches.within(limit) if limit < needed else matches, average) for limit in limits}
-    found = {limit: torch.cat([precision for precision, _ in of_limit]) for limit, of_limit in blocks.items()}
+    average_precision = {
+        limit: torch.cat([precision for precision, _ in of_limit]) for limit, of_limit in blocks.items()
+    }
     recall = torch.cat([of_areas for _, of_areas in blocks[last]], 1)
-    return ClassAverages(grid, matches.classes, found, recall, rule)
+    return ClassAverages(grid, matches.classes, average_precision, recall, rule, has_limits)
 
 
 def _check_grid(matches: Matches, grid: CocoGrid) -> int:
@@ -278,14 +175,3 @@ def _recall_at_limits(matches: Matches, curves: Curves, num_limits: int) -> Floa
     key = curves.curve * num_limits + matches.limits.index_select(0, curves.places)
     num_found = key.bincount(minlength=shape.numel() * num_limits).view(*shape, num_limits).cumsum(-1)
     return num_found.movedim(-1, 0) / curves.num_positives.double()
-
-
-def _means(values: Float[Tensor, "*rows thresholds classes"]) -> Float[Tensor, "*rows"]:
-    """Means over the last two axes of what is not NaN; -1 where there is nothing else."""
-    return (values.nansum((-2, -1)) / values.isnan().logical_not_().sum((-2, -1))).nan_to_num_(-1.0)
-
-
-@functools.lru_cache(maxsize=8)
-def _places(device: torch.device, places: tuple[int, ...]) -> Int[Tensor, " places"]:
-    """Places as a tensor, which is to be read only: the same one for the same places."""
-    return torch.tensor(places, device=device)

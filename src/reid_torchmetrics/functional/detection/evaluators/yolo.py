@@ -6,6 +6,7 @@ Precision, recall and F1 of the YOLO family at a confidence: they are read on li
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -18,15 +19,14 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
-    RankedDetections,
     Rule,
     TruePositiveFlags,
     area_under,
     curves_from_flags,
-    ranked_detections,
     trapezoids,
 )
 from reid_torchmetrics.functional.detection.inputs import (
+    CocoGrid,
     Detections,
     GroundTruths,
     check_scores,
@@ -35,8 +35,12 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES, Matches, match_images
 
+from .class_averages import ClassAverages
+from .coco import average_matches
+
 _NUM_CONFIDENCES = 1000
 _WINDOW = 101  # confidences whose F1 is averaged: a tenth of all, made odd
+_EPSILON = 1e-16  # in the denominator of F1
 _CLASSES = 256  # that are read at all confidences at a time, which bounds what is held
 
 
@@ -145,8 +149,8 @@ YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
 """rules of `average_precision` that the family has; it calls "voc" continuous"""
 
 
-class YoloResults(NamedTuple):
-    """What the `ap_per_class` of the YOLO family reports of every class that has ground truths."""
+class YoloAverages(NamedTuple):
+    """The numbers of `ap_per_class` in the YOLO family, of every class that has ground truths."""
 
     average_precision: Float[Tensor, "thresholds classes"]
     precision: Float[Tensor, " classes"]
@@ -155,8 +159,6 @@ class YoloResults(NamedTuple):
     f1: Float[Tensor, " classes"]
     classes: Int[Tensor, " classes"]
     """labels, ascending"""
-    ranked: RankedDetections
-    """every detection of these classes with what it was found to be: `ranked.of_class(label)` is a curve"""
     confidence: float
     """where precision, recall and F1 were taken"""
 
@@ -171,8 +173,8 @@ def yolo_average_precision(
     rule: str = "yolo",
     confidence: float | None = 0.1,
     end: float = 1e-3,
-    epsilon: float = 1e-16,
-) -> YoloResults:
+    epsilon: float = _EPSILON,
+) -> YoloAverages:
     """AP, precision, recall and F1 of each class from detections that are already judged, as ScaledYOLOv4 has them.
 
     Precision and recall are read at the confidence on straight lines between the detections around it, so they need
@@ -227,39 +229,36 @@ def yolo_average_precision(
     chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
     judged = JudgedDetections(is_right[0], scores[rows], class_index.long(), num_positives)
     taken = read_at_best(judged, epsilon) if confidence is None else read_at(judged, confidence, epsilon)
-    return YoloResults(
+    return YoloAverages(
         average_precision=area_under(curves, chosen),
         precision=taken.precision,
         recall=taken.recall,
         f1=taken.f1,
         classes=classes,
-        ranked=RankedDetections(
-            classes, num_positives, class_index.long(), rows, None, scores[rows], is_right, torch.zeros_like(is_right)
-        ),
         confidence=taken.confidence,
     )
 
 
-def yolo_results(
-    matches: Matches, *, rule: str = "yolo", confidence: float | None = 0.1, end: float = 1e-3, epsilon: float = 1e-16
-) -> YoloResults:
-    """What `yolo_average_precision` gives of matches, whose equal scores are ranked by image, then by row.
+def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:
+    """Average precision of every class, and precision, recall and F1 under the first threshold at a confidence.
 
-    `match_greedily` and `match_best_of_all` make them as the code bases do. The other arguments and errors are those
-    of `yolo_average_precision`.
+    `match_greedily` and `match_best_of_all` match as the code bases do; equal scores are ranked by image, then by row.
+    The other arguments and errors are those of `yolo_average_precision`.
     """
-    ranked = ranked_detections(matches)
-    found = yolo_average_precision(
-        ranked.is_true_positive.T.contiguous(),
-        matches.scores,
-        ranked.classes[ranked.class_index],
-        ranked.classes.repeat_interleave(ranked.num_positives),
-        rule=rule,
-        confidence=confidence,
-        end=end,
-        epsilon=epsilon,
-    )
-    return found._replace(ranked=ranked)
+    averages = average_matches(matches, grid, rule=rule, has_limits=False)
+    has_positives = matches.num_positives[0] > 0
+    is_right = matches.true_positive.new_zeros(len(matches.scores))
+    is_right[matches.columns] = matches.true_positive[0, 0]
+    class_index = matches.class_index.long()
+    kept = has_positives[class_index]
+    place = (has_positives.cumsum(0) - 1)[class_index[kept]]
+    judged = JudgedDetections(is_right[kept], matches.scores[kept], place, matches.num_positives[0, has_positives])
+    points = read_at_best(judged, _EPSILON) if confidence is None else read_at(judged, confidence, _EPSILON)
+    values = {}
+    for name in ("precision", "recall", "f1"):
+        values[name] = torch.full_like(averages.recall[0, 0, 0], torch.nan)
+        values[name][has_positives] = getattr(points, name)
+    return replace(averages, at_confidence=values, confidence=points.confidence)
 
 
 def match_greedily(

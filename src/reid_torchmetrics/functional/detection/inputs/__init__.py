@@ -11,7 +11,19 @@ from .grid import (
     check_area_ranges,
     check_recalls,
 )
-from .image_names import name_images
+from .image_names import (
+    NAME_BYTES,
+    NAME_LENGTHS,
+    as_words,
+    check_kind,
+    check_same_ids,
+    joined_ids,
+    name_images,
+    num_words,
+    number_names,
+    pack_names,
+    unpack_names,
+)
 from .images import Detections, GroundTruths
 from .keypoints import (
     COCO_SIGMAS,

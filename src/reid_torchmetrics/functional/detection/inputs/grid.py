@@ -71,6 +71,11 @@ class CocoGrid:
         limits = list(self.max_detections)
         return limits.index(_OFFICIAL_LIMIT) if _OFFICIAL_LIMIT in limits else len(limits) - 1
 
+    @property
+    def shown_threshold(self) -> float:
+        """The IoU threshold that pictures and reports show: the nearest to 0.5, the usual one."""
+        return min(self.iou_thresholds, key=lambda threshold: abs(threshold - 0.5))
+
     def threshold_index(self, iou_threshold: float) -> int:
         """Which of `iou_thresholds` a number is, but for rounding.
 

@@ -75,6 +75,10 @@ class Detections:
         columns = {name: column[rows] for name, column in vars(self).items()}
         return Detections.unchecked(**columns)
 
+    def with_shapes(self, shapes: Shapes) -> Detections:
+        """The same with other shapes."""
+        return Detections.unchecked(**(vars(self) | {"boxes": shapes}))
+
     def of_one_class(self) -> Detections:
         """The same with the label 0 for all."""
         return Detections.unchecked(**(vars(self) | {"labels": torch.zeros_like(self.labels)}))
@@ -125,6 +129,10 @@ class GroundTruths:
         """Some of the ground truths."""
         columns = {name: None if column is None else column[rows] for name, column in vars(self).items()}
         return GroundTruths.unchecked(**columns)
+
+    def with_shapes(self, shapes: Shapes) -> GroundTruths:
+        """The same with other shapes."""
+        return GroundTruths.unchecked(**(vars(self) | {"boxes": shapes}))
 
     def of_one_class(self) -> GroundTruths:
         """The same with the label 0 for all."""

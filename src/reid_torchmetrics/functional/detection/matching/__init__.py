@@ -1,6 +1,6 @@
-"""From boxes to matches: which detection takes which ground truth."""
+"""Matching of detections to ground truths: from boxes to `Matches`."""
 
-from .best_of_all import CLAIMS, match_best_of_all
+from .best_of_all import CLAIMS, match_best_of_all, with_edges
 from .matches import Matches, merge_matches
 from .matching import match_images, match_on_grid
-from .pairs import DEFAULT_MAX_BYTES, Pairs, find_pairs, overlapping
+from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, find_pairs

@@ -1,7 +1,7 @@
-"""Matching where a detection belongs to one ground truth, the one that it overlaps most, whether or not that is taken.
+"""Matching of each detection to the ground truth that it overlaps most, whether or not that is matched already.
 
-So it is in Pascal VOC, in ScaledYOLOv4 and by the words of the YOLOv4 literature, where COCO and Ultralytics give a
-detection the next best that is left. They differ in which detection of a ground truth is the right one.
+Pascal VOC, ScaledYOLOv4 and the YOLOv4 literature match so; in COCO and Ultralytics a detection gets the best ground
+truth that is free. They differ in the detection of a ground truth that is the true positive.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -21,8 +20,6 @@ from reid_torchmetrics.functional.detection.inputs import (
     BoxShapes,
     Detections,
     GroundTruths,
-    OrderedDetections,
-    OrderedGroundTruths,
     Shapes,
     Sides,
     distinct_labels,
@@ -30,19 +27,19 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 
 from .matches import Matches
-from .pairs import DEFAULT_MAX_BYTES, Pairs, overlapping
+from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, overlapping_pairs, select
 
 
 @dataclass(frozen=True)
 class Claim:
-    """Which detections of a ground truth claim it, so that none with a lower score is right, and which reach it."""
+    """The overlaps that claim a ground truth: all detections after the first claim are false positives."""
 
     least: Callable[[Sequence[float]], float]
-    """the overlap that is needed to claim it under any of the thresholds"""
+    """the least overlap that claims under any of the thresholds"""
     claims: Callable[[Tensor, Tensor], Tensor]
     """whether overlaps claim under each threshold, [thresholds, detections], from both"""
     reaches: Callable[[Tensor, Tensor], Tensor]
-    """whether overlaps are enough to be right, from overlaps and thresholds"""
+    """whether overlaps suffice for a true positive, from overlaps and thresholds"""
 
 
 CLAIMS: dict[str, Claim] = {
@@ -58,8 +55,9 @@ CLAIMS: dict[str, Claim] = {
         torch.ge,
     ),
 }
-"""Who claims a ground truth: "voc", who reaches the threshold; "scaled_yolov4", who is above the first threshold, and
-to be right one must be above, not at, a threshold; "yolov4", who overlaps it at all, even too little to be right."""
+"""The detections that claim a ground truth. "voc": they reach the threshold. "scaled_yolov4": they are above the first
+threshold; a true positive is above, not at, its threshold. "yolov4": they overlap it, even too little for a true
+positive."""
 
 
 @torch.no_grad()
@@ -76,24 +74,24 @@ def match_best_of_all(
 ) -> Matches:
     """Match each detection to the ground truth of its image and class that it overlaps most, the first of equal ones.
 
-    Of the detections that belong to the same one and claim it, that with the highest score is a true positive if its
-    overlap suffices; equal scores are ranked by image, then by row. All others are false positives. A detection whose
-    ground truth is difficult is ignored, at a threshold that it reaches, and a difficult ground truth does not count.
-    Crowds are left out. There is one area range, which holds everything, and no limit of detections.
+    Of the detections that claim the same ground truth, the one with the highest score is a true positive if its overlap
+    suffices; equal scores are ranked by image, then by row. All others are false positives. A detection whose ground
+    truth is difficult is ignored at a threshold that it reaches, and a difficult ground truth does not count. Crowds
+    are left out. There is one area range, which holds all boxes, and no limit of detections.
 
     Source: `VOCevaldet` of the development kit of Pascal VOC; WongKinYiu/ScaledYOLOv4, `test.py`; Bochkovskiy et al.,
-    "YOLOv4: Optimal Speed and Accuracy of Object Detection", 2020, as it is retold: right is the best overlap, unless
-    a detection with a higher confidence has the same best.
+    "YOLOv4: Optimal Speed and Accuracy of Object Detection", 2020, as usually retold: the best overlap is a true
+    positive, unless a detection with a higher confidence has the same best.
 
     Args:
         detections: of all images.
         ground_truths: of all images.
-        iou_thresholds: overlaps from which on a detection is right.
+        iou_thresholds: least overlaps of true positives.
         claim: one of `CLAIMS`.
         whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations.
-        is_difficult: ground truths that need not be found; None for none.
-        keep_ground_truths: note which ground truth each detection took.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        is_difficult: ground truths that need not be detected; None for none.
+        keep_ground_truths: give the ground truth of each matched detection, too.
+        max_bytes: bound on the memory for pairs of boxes; pairs that overlap enough come in addition.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -105,30 +103,41 @@ def match_best_of_all(
         is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
     _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
     _checks.positive_int("max_bytes", max_bytes)
+    # Pairs of each image and class, without crowds.
     classes = distinct_labels(detections.labels, ground_truths.labels)
     rows, ground_truths = _without_crowds(ground_truths)
-    found, true = order_boxes(detections, ground_truths, classes, None)
-    pairs = overlapping(
-        found,
-        true,
-        _with_edges(detections.shapes, whole_pixels=whole_pixels),
-        _with_edges(ground_truths.shapes, whole_pixels=whole_pixels),
+    ordered, true_ordered = order_boxes(detections, ground_truths, classes, None)
+    pairs = overlapping_pairs(
+        ordered,
+        true_ordered,
+        with_edges(detections.shapes, whole_pixels=whole_pixels),
+        with_edges(ground_truths.shapes, whole_pixels=whole_pixels)[true_ordered.rows],
         at_least=CLAIMS[claim].least(iou_thresholds),
         max_bytes=max_bytes,
     )
-    true = true._replace(rows=rows[true.rows])  # rows of all, crowds among them
-    is_difficult = is_difficult[true.rows]
-    best = _best_overlaps(pairs, found.grouped, len(is_difficult))
-    thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device=classes.device)
-    is_right, is_ignored = _judged(best, thresholds[:, None], CLAIMS[claim], is_difficult)
-    judged = _Judged(best, is_right, is_ignored).where_matched()
-    counting = true.class_index[~is_difficult].bincount(minlength=len(classes))
-    return _matches(
-        _Ordered(classes, detections.scores, found, true), judged, counting, keep_ground_truths=keep_ground_truths
+    # Each detection belongs to its best overlap, and each ground truth to the first detection that claims it.
+    rows = rows[true_ordered.rows]
+    is_difficult = is_difficult[rows]
+    best = _best_overlaps(pairs, len(ordered.rows), len(rows))
+    thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device=classes.device)[:, None]
+    best, true_positive, matched = _claim(best, thresholds, CLAIMS[claim], is_difficult)
+    return Matches(
+        classes=classes,
+        num_positives=true_ordered.class_index[~is_difficult].bincount(minlength=len(classes))[None],
+        scores=detections.scores.index_select(0, ordered.rows),
+        class_index=ordered.class_index,
+        images=ordered.images,
+        rows=ordered.rows,
+        limits=torch.zeros_like(ordered.rows, dtype=torch.int8),
+        area_bits=torch.ones_like(ordered.rows, dtype=torch.uint8),
+        columns=best.detection,
+        matched=matched[None],
+        true_positive=true_positive[None],
+        ground_truths=torch.where(matched, rows[best.ground_truth], -1)[None] if keep_ground_truths else None,
     )
 
 
-def _with_edges(shapes: Shapes, *, whole_pixels: bool) -> Shapes:
+def with_edges(shapes: Shapes, *, whole_pixels: bool) -> Shapes:
     """Boxes with the edges and areas of VOC's tools; other shapes have no other areas there."""
     if not isinstance(shapes, BoxShapes):
         return shapes
@@ -144,78 +153,29 @@ def _without_crowds(ground_truths: GroundTruths) -> tuple[Tensor, GroundTruths]:
     return rows, replace(ground_truths, is_crowd=None)
 
 
-class _BestOverlaps(NamedTuple):
-    """Detections that overlap something, by their places in the order of accumulation, and what they overlap most.
-
-    Ground truths are those of the ordered ones, whose order in an image and class is that of the rows.
-    """
-
-    places: Int[Tensor, " overlapping"]
-    ground_truth: Int[Tensor, " overlapping"]
-    iou: Float[Tensor, " overlapping"]
-
-
-def _best_overlaps(pairs: Pairs, grouped: Tensor, num_ground_truths: int) -> _BestOverlaps:
-    place = grouped[pairs.detection]
-    iou = pairs.iou.new_full((len(grouped),), -1).scatter_reduce(0, place, pairs.iou, "amax")
-    is_most = pairs.iou == iou[place]
-    first = place.new_full((len(grouped),), num_ground_truths)
-    first = first.scatter_reduce(0, place[is_most], pairs.ground_truth[is_most], "amin")
-    places = (iou > 0).nonzero()[:, 0]  # with a threshold of 0 boxes apart are pairs, too
-    return _BestOverlaps(places, first[places], iou[places])
+def _best_overlaps(pairs: OverlappingPairs, num_detections: int, num_ground_truths: int) -> OverlappingPairs:
+    """The pair of each detection with the largest overlap, by descending score; of equal ones the first row's."""
+    iou = pairs.iou.new_full((num_detections,), -1).scatter_reduce(0, pairs.detection, pairs.iou, "amax")
+    largest = select(pairs, (pairs.iou == iou[pairs.detection]).nonzero()[:, 0])
+    first = pairs.detection.new_full((num_detections,), num_ground_truths)
+    first = first.scatter_reduce(0, largest.detection, largest.ground_truth, "amin")
+    detections = (iou > 0).nonzero()[:, 0]  # with a threshold of 0, boxes apart are pairs, too
+    return OverlappingPairs(first[detections], detections, iou[detections])
 
 
-def _judged(
-    best: _BestOverlaps, thresholds: Float[Tensor, "thresholds 1"], claim: Claim, is_difficult: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Which detections are right, the first that claims its ground truth, and which are ignored."""
-    reaches = claim.reaches(best.iou, thresholds)
-    claims = claim.claims(best.iou, thresholds)
-    ordinal = torch.arange(len(best.places), device=thresholds.device).expand_as(reaches)
+def _claim(
+    best: OverlappingPairs, thresholds: Float[Tensor, "thresholds 1"], claim: Claim, is_difficult: Tensor
+) -> tuple[OverlappingPairs, Bool[Tensor, "thresholds matched"], Bool[Tensor, "thresholds matched"]]:
+    """The pairs that are matched under some threshold, and whether each is a true positive, and whether matched."""
+    # The first detection that claims a ground truth, under each threshold.
+    claims, reaches = claim.claims(best.iou, thresholds), claim.reaches(best.iou, thresholds)
+    place = torch.arange(len(best.iou), device=thresholds.device).expand_as(reaches)
     ground_truth = best.ground_truth.expand_as(reaches)
-    winners = ordinal.new_full((len(thresholds), len(is_difficult)), len(best.places))
-    winners = winners.scatter_reduce(1, ground_truth, torch.where(claims, ordinal, len(best.places)), "amin")
+    first = place.new_full((len(thresholds), len(is_difficult)), len(best.iou))
+    first = first.scatter_reduce(1, ground_truth, torch.where(claims, place, len(best.iou)), "amin")
+    # It is a true positive, and any detection that reaches a difficult ground truth is ignored.
     is_ignored = reaches & is_difficult[best.ground_truth]
-    return (winners.gather(1, ground_truth) == ordinal) & reaches & ~is_ignored, is_ignored
-
-
-class _Judged(NamedTuple):
-    best: _BestOverlaps
-    is_right: Bool[Tensor, "thresholds overlapping"]
-    is_ignored: Bool[Tensor, "thresholds overlapping"]
-
-    def where_matched(self) -> _Judged:
-        """Only the detections that are right or ignored under some threshold."""
-        kept = (self.is_right | self.is_ignored).any(0).nonzero()[:, 0]
-        best = _BestOverlaps(*(column[kept] for column in self.best))
-        return _Judged(best, self.is_right[:, kept], self.is_ignored[:, kept])
-
-
-class _Ordered(NamedTuple):
-    classes: Int[Tensor, " classes"]
-    scores: Tensor
-    """by row"""
-    detections: OrderedDetections
-    ground_truths: OrderedGroundTruths
-
-
-def _matches(ordered: _Ordered, judged: _Judged, num_positives: Tensor, *, keep_ground_truths: bool) -> Matches:
-    found, matched = ordered.detections, judged.is_right | judged.is_ignored
-    taken = None
-    if keep_ground_truths:
-        rows = ordered.ground_truths.rows[judged.best.ground_truth]
-        taken = torch.where(matched, rows, -1)[None]
-    return Matches(
-        classes=ordered.classes,
-        num_positives=num_positives[None],
-        scores=ordered.scores.index_select(0, found.rows),
-        class_index=found.class_index,
-        images=found.images,
-        rows=found.rows,
-        limits=torch.zeros_like(found.rows, dtype=torch.int8),
-        area_bits=torch.ones_like(found.rows, dtype=torch.uint8),
-        columns=judged.best.places,
-        matched=matched[None],
-        true_positive=judged.is_right[None],
-        ground_truths=taken,
-    )
+    true_positive = (first.gather(1, ground_truth) == place) & reaches & ~is_ignored
+    matched = true_positive | is_ignored
+    places = matched.any(0).nonzero()[:, 0]
+    return select(best, places), true_positive[:, places], matched[:, places]

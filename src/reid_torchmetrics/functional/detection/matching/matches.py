@@ -1,4 +1,4 @@
-"""The waist of detection: which detections are true positives, false positives or ignored."""
+"""The waist of detection: true positives, false positives and ignored detections."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import distinct_labels, order_by_class_and_score, place_of_labels
 
-# Of fields with an entry for each detection, and for each matched one: the axis along which these lie.
+# The axis of detections, and of matched detections, in the fields that have one.
 _OF_DETECTIONS = MappingProxyType({"axis": 0})
 _OF_COLUMNS = MappingProxyType({"axis": 2})
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Detections in the order in which precision is accumulated, and what each was matched to.
+    """Detections in the order of accumulation, and the match of each of them.
 
     A detection that is matched to a ground truth that counts is a true positive; one that is matched to an ignored
     ground truth (a crowd, or one outside the area range) is ignored; one without a match is a false positive if its
@@ -39,43 +39,43 @@ class Matches:
     class_index: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     images: Integer[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
     rows: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
-    """rows among the detections that were matched"""
+    """rows among all detections that were given"""
     limits: Int[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
-    """the number of the smallest of the limits of detections per image and class that keeps the detection"""
+    """the number of the smallest limit (of detections per image and class) that keeps the detection"""
     area_bits: Integer[Tensor, " detections"] = field(metadata=_OF_DETECTIONS)
-    """bit `a` says whether the area of the detection's own box lies in range `a`, as a NaN does in all"""
+    """bit `a` is 1 if the area of the detection's own box lies in range `a`; a NaN lies in all"""
     columns: Int[Tensor, " matched"]
     """places of the detections that are matched under some threshold and range, ascending"""
     matched: Bool[Tensor, "areas thresholds matched"] = field(metadata=_OF_COLUMNS)
     true_positive: Bool[Tensor, "areas thresholds matched"] = field(metadata=_OF_COLUMNS)
     """matched to a ground truth that counts"""
     ground_truths: Int[Tensor, "areas thresholds matched"] | None = field(default=None, metadata=_OF_COLUMNS)
-    """rows of the ground truths that they took, -1 for none; only where they were asked for"""
+    """rows of the ground truths they are matched to, -1 for none; None if not asked for"""
 
     def within(self, limit: int) -> Matches:
-        """The matches of a smaller limit of detections per image and class; matching is not done anew, as in COCO."""
+        """The matches within a smaller limit of detections per image and class; not matched again, as in COCO."""
         kept = self.limits <= limit
         if bool(kept.all()):
             return self
-        # Detections keep their order, so what is dropped moves those behind it forward.
+        # Detections keep their order, and move forward by the number of dropped ones before them.
         places = kept.nonzero()[:, 0]
         columns = kept.index_select(0, self.columns).nonzero()[:, 0]
         new_places = kept.cumsum(0) - 1
         return self._selected(places, columns, new_places.index_select(0, self.columns.index_select(0, columns)))
 
     def with_rows(self, rows: Int[Tensor, " detections"], true_rows: Int[Tensor, " ground_truths"]) -> Matches:
-        """The same with other numbers for the rows of detections and of ground truths, which are given by row."""
-        taken = self.ground_truths
-        if taken is not None:
-            taken = torch.cat([true_rows, true_rows.new_full((1,), -1)])[taken]  # -1, for none, reads the last
-        return replace(self, rows=rows.index_select(0, self.rows), ground_truths=taken)
+        """The same with other numbers for the rows of detections and of ground truths, given by row."""
+        ground_truths = self.ground_truths
+        if ground_truths is not None:  # -1, for none, reads the last
+            ground_truths = torch.cat([true_rows, true_rows.new_full((1,), -1)])[ground_truths]
+        return replace(self, rows=rows.index_select(0, self.rows), ground_truths=ground_truths)
 
     def map_detections(self, function: Callable[[Tensor], Tensor]) -> Matches:
-        """Apply a function to all that there is of detections, [detections] each."""
+        """Apply a function to all fields of detections, [detections] each."""
         return self._map(_OF_DETECTIONS, function, {})
 
     def map_columns(self, function: Callable[[Tensor], Tensor], **others: Any) -> Matches:
-        """Apply a function to what there is of matched ones, [areas, thresholds, matched]; `others` are more fields."""
+        """Apply a function to all fields [areas, thresholds, matched]; `others` replace further fields."""
         return self._map(_OF_COLUMNS, function, others)
 
     def _map(self, kind: Mapping[str, int], function: Callable[[Tensor], Tensor], others: Mapping[str, Any]) -> Matches:
@@ -84,31 +84,31 @@ class Matches:
         return replace(self, **mapped, **others)
 
     def _selected(self, places: Tensor, columns: Tensor, columns_at: Tensor) -> Matches:
-        """Some detections and some of the matched ones, in a given order; `columns_at` is where the latter are now."""
+        """Some detections and columns, in a given order; `columns_at` are the new places of the columns."""
         chosen = self.map_detections(lambda values: values.index_select(0, places))
         return chosen.map_columns(lambda values: values.index_select(2, columns), columns=columns_at)
 
 
 def merge_matches(parts: Sequence[Matches]) -> Matches:
-    """The matches of all images, given those of parts of them; no image may be in two parts.
+    """Merge the matches of parts of the images; no image may be in two parts.
 
-    Rows keep the numbers that they have in their parts. Ground truths are noted if they are in all parts.
+    Rows keep their numbers from the parts. There are ground truths if all parts have them.
 
     Raises:
-        ValueError: there are no parts, or some were matched with other numbers of area ranges or thresholds.
+        ValueError: there are no parts, or their numbers of area ranges or thresholds differ.
     """
     shapes = [tuple(part.matched.shape[:2]) for part in parts]
     _checks.nonempty("parts", parts)
     if len(set(shapes)) > 1:
         raise ValueError(f"`parts` must have the same numbers of area ranges and thresholds; got {shapes}.")
     joined = _joined(parts)
-    # Stable sorts, the last key first; an image is in one part, whose order stands among its equal scores.
+    # Stable sorts, the last key first; an image is in one part, and keeps its order among equal scores.
     by_image = joined.images.sort(stable=True).indices
     by_class, _ = order_by_class_and_score(
         joined.class_index.index_select(0, by_image), joined.scores.index_select(0, by_image)
     )
     places = by_image.index_select(0, by_class)
-    # Where each detection of the parts is now, and with it the columns, which are to ascend.
+    # The new place of each detection, and of the columns; these must ascend.
     new_places = torch.empty_like(places)
     new_places[places] = torch.arange(len(places), device=places.device)
     columns_at, columns = new_places.index_select(0, joined.columns).sort()
@@ -116,11 +116,11 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
 
 
 def _joined(parts: Sequence[Matches]) -> Matches:
-    """The parts one after another, out of order."""
+    """The parts one behind the other, not yet in order."""
     classes = distinct_labels(*(part.classes for part in parts))
     num_positives = parts[0].num_positives.new_zeros((len(parts[0].num_positives), len(classes)))
     aligned, start = [], 0
-    # Parts may lack classes that others have: their own classes are renumbered, their columns shifted.
+    # A part may lack classes of others, so classes are renumbered, and columns shifted.
     for part in parts:
         place = place_of_labels(part.classes, classes)
         num_positives.index_add_(1, place, part.num_positives)
@@ -132,7 +132,7 @@ def _joined(parts: Sequence[Matches]) -> Matches:
 
 
 def _concatenated(parts: Sequence[Matches]) -> dict[str, Any]:
-    """All that there is of detections and of matched ones, one part behind the other; what one part lacks is None."""
+    """The fields of detections and columns, one part behind the other; None if a part lacks one."""
     joined: dict[str, Any] = {}
     for each in fields(Matches):
         if each.metadata:

@@ -1,18 +1,22 @@
 """COCO's greedy matching of detections to ground truths: all images, classes, thresholds and area ranges at once.
 
-By its definition the detections of an image and class go, by descending score, each to the ground truth with the
-largest overlap among those that are left and that it overlaps enough; equal overlaps go to the last one, ignored
-ground truths come after all that count, and a crowd takes any number of detections. All of that for each threshold and
-each area range. Source: `COCOeval.evaluateImg` of pycocotools, whose results these are, bit for bit.
+By its definition each detection of an image and class, by descending score, goes through two phases:
+
+    phase 1: of the free ground truths that count and that it overlaps enough, it matches the one with the largest
+    overlap, of equal overlaps the last;
+    phase 2: if there are none, the same among the ignored ones: crowds, which match any number of detections, and
+    ground truths outside the area range.
+
+That is done for each threshold and area range. Source: `COCOeval.evaluateImg` of pycocotools; the results are equal bit
+for bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
@@ -28,20 +32,19 @@ from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
     OrderedDetections,
-    OrderedGroundTruths,
+    Shapes,
     distinct_labels,
     order_boxes,
 )
 
 from .assignment import assign
-from .few_pairs import are_few, assign_few
-from .kinds import find_kinds
+from .duplicates import DistinctGroundTruths, merge_duplicates
 from .matches import Matches
-from .pairs import DEFAULT_MAX_BYTES, overlapping
+from .pairs import DEFAULT_MAX_BYTES, overlapping_pairs
 
-_LARGEST_THRESHOLD = 1 - 1e-10  # COCO's: an overlap of 1 passes a threshold of 1 whatever the rounding
+_LARGEST_THRESHOLD = 1 - 1e-10  # as in pycocotools: an overlap of 1 passes a threshold of 1 despite rounding
 _BITS_OF_UINT8 = 8
-_AREA_BLOCK = 1 << 16  # boxes whose areas are looked at together: they stay in the cache of a CPU
+_AREA_BLOCK = 1 << 16  # boxes whose areas stay in the cache of a CPU
 
 
 @torch.no_grad()
@@ -61,13 +64,13 @@ def match_images(
     Args:
         detections: of all images.
         ground_truths: of all images.
-        iou_thresholds: a detection and a ground truth may match from each of these overlaps on.
-        max_detections: limits of the detections of an image and class that count, ascending; the largest one holds in
-            matching, the others when counting.
+        iou_thresholds: least overlaps of a detection and a ground truth that match.
+        max_detections: limits of the detections of an image and class that count, ascending; matching uses the largest
+            limit, counting the others.
         area_ranges: least and largest area, both inside, by name.
-        classes: labels to look at, boxes with others are left out; None for all that occur.
-        keep_ground_truths: note which ground truth each detection took.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        classes: labels to match, boxes with others are left out; None for all that occur.
+        keep_ground_truths: give the ground truth of each matched detection, too.
+        max_bytes: bound on the memory for pairs of boxes; pairs that overlap enough come in addition.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -94,17 +97,13 @@ def match_on_grid(
     keep_ground_truths: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Matches:
-    """Match as `match_images` does, under the thresholds, limits and area ranges of a grid, which has checked them."""
+    """Match as `match_images` does, with the thresholds, limits and area ranges of a grid."""
     _checks.positive_int("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     if classes is not None:
         _checks.integer_labels("classes", classes, device=detections.labels.device)
-    return workers.run(
-        lambda: _match(
-            detections, ground_truths, grid, classes, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
-        ),
-        detections.labels.device,
-    )
+    options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
+    return workers.run(partial(_match, detections, ground_truths, grid, classes, **options), detections.labels.device)
 
 
 def _match(
@@ -112,90 +111,93 @@ def _match(
     ground_truths: GroundTruths,
     grid: CocoGrid,
     classes: Int[Tensor, " classes"] | None,
-    *,
-    keep_ground_truths: bool,
-    max_bytes: int,
+    **options: Any,
 ) -> Matches:
-    iou_thresholds, area_ranges, rows = grid.iou_thresholds, grid.area_ranges, None
+    # Boxes of the classes: detections by class and descending score, ground truths by image and class.
+    rows = None
     if classes is None:
         classes = distinct_labels(detections.labels, ground_truths.labels)
     else:
         classes = classes.long().unique()
-        detections, ground_truths, rows = _of_classes(detections, ground_truths, classes)
+        rows = [torch.isin(boxes.labels, classes).nonzero()[:, 0] for boxes in (detections, ground_truths)]
+        detections, ground_truths = detections.at(rows[0]), ground_truths.at(rows[1])
     most = max(grid.max_detections)
-    ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, most)
+    ordered, true_ordered = order_boxes(detections, ground_truths, classes, most)
 
-    # Thresholds ascend from here on, so that a pair passes the first ones: a number says which.
-    ascending = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)
-    thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in ascending]
-    shapes = detections.shapes, ground_truths.shapes
-    # What a range ignores may be matched, after all that counts: it makes the detection ignored, too.
-    ranges = _AreaRanges.of(tuple(map(tuple, area_ranges.values())), detections.labels.device)
-    areas = shapes[1].areas() if ground_truths.areas is None else ground_truths.areas.double()
-    ignored = _ignored(ordered_ground_truths, areas, ranges)
-    kinds = find_kinds(ordered_ground_truths, shapes[1], ignored)
-    pairs = overlapping(ordered_detections, kinds.ground_truths, *shapes, at_least=thresholds[0], max_bytes=max_bytes)
-    way = assign_few if are_few(pairs, kinds, thresholds) else partial(assign, max_bytes=max_bytes)
-    taken = way(pairs, ordered_detections, kinds, thresholds, keep_ground_truths=keep_ground_truths)
+    # Ground truths that each area range ignores: crowds, and those outside the range.
+    ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
+    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
+    ignored = true_ordered.is_crowd | ranges.exclude(areas.index_select(0, true_ordered.rows))
+    num_positives = classes.new_zeros((len(ignored), len(classes)))
+    num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
 
-    # Of detections by class and score, [detections] each; `within` drops those that were no candidates.
-    num_positives = classes.new_zeros((len(area_ranges), len(classes)))
-    num_positives.index_add_(1, ordered_ground_truths.class_index, (~ignored).long())
-    rows_in_order = ordered_detections.rows
+    # The matches, and what else counting needs of the detections.
+    distinct, shapes = merge_duplicates(true_ordered, ground_truths.shapes, ignored), detections.shapes
     matches = Matches(
         classes=classes,
         num_positives=num_positives,
-        scores=detections.scores.index_select(0, rows_in_order),
-        class_index=ordered_detections.class_index,
-        images=ordered_detections.images,
-        rows=rows_in_order,
-        limits=_limits(ordered_detections, grid.max_detections),
-        area_bits=ranges.bits(shapes[0].areas()).index_select(0, rows_in_order),
-        **vars(taken),
+        scores=detections.scores.index_select(0, ordered.rows),
+        class_index=ordered.class_index,
+        images=ordered.images,
+        rows=ordered.rows,
+        limits=_limits(ordered, grid.max_detections),
+        area_bits=ranges.bits(shapes.areas()).index_select(0, ordered.rows),
+        **_assign(ordered, distinct, shapes, grid.iou_thresholds, **options),
     )
-    if most < len(rows_in_order):
+    if most < len(ordered.rows):  # detections beyond the largest limit were no candidates
         matches = matches.within(len(grid.max_detections) - 1)
-    return _named(matches, rows, np.argsort(ascending).tolist())
+    return matches if rows is None else matches.with_rows(*rows)
 
 
-def _of_classes(
-    detections: Detections, ground_truths: GroundTruths, classes: Int[Tensor, " classes"]
-) -> tuple[Detections, GroundTruths, tuple[Tensor, Tensor]]:
-    """The boxes of some classes, and their rows."""
-    kept = [torch.isin(boxes.labels, classes).nonzero()[:, 0] for boxes in (detections, ground_truths)]
-    return detections.at(kept[0]), ground_truths.at(kept[1]), (kept[0], kept[1])
-
-
-def _named(matches: Matches, rows: tuple[Tensor, Tensor] | None, slots: list[int]) -> Matches:
-    """Matches with thresholds in the caller's order, and with the rows of the caller."""
-    if rows is not None:
-        matches = matches.with_rows(*rows)
-    return matches if slots == sorted(slots) else matches.map_columns(lambda values: values[:, slots])
+def _assign(
+    detections: OrderedDetections,
+    ground_truths: DistinctGroundTruths,
+    shapes: Shapes,
+    iou_thresholds: Sequence[float],
+    *,
+    max_bytes: int,
+    **options: Any,
+) -> dict[str, Any]:
+    """The fields of `Matches` for the matched detections; `shapes` of detections are given by row."""
+    # Thresholds ascend in matching: the number of thresholds that a pair passes names them.
+    order = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)
+    thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in order]
+    boxes = (detections, ground_truths.ordered, shapes, ground_truths.shapes)
+    pairs = overlapping_pairs(*boxes, at_least=thresholds[0], max_bytes=max_bytes)
+    assignments = assign(
+        pairs, ground_truths, thresholds, num_detections=len(detections.rows), max_bytes=max_bytes, **options
+    )
+    if order == sorted(order):
+        return vars(assignments)
+    places = sorted(order, key=order.__getitem__)
+    cells = {name: values for name, values in vars(assignments).items() if name != "columns"}
+    cells = {name: None if values is None else values[:, places] for name, values in cells.items()}
+    return {"columns": assignments.columns, **cells}
 
 
 class _AreaRanges(NamedTuple):
-    """Area ranges, [areas, 1] each."""
+    """The ends of area ranges."""
 
     least: Float[Tensor, "areas 1"]
     most: Float[Tensor, "areas 1"]
     weights: Integer[Tensor, "areas 1"]
-    """1, 2, 4, ..., in the dtype that has a bit for each"""
+    """1, 2, 4, ..., in a dtype with a bit for each range"""
 
     @staticmethod
     @lru_cache(maxsize=8)
     def of(ranges: tuple[AreaRange, ...], device: torch.device) -> _AreaRanges:
-        """Of their ends; to be read only, for they are the same tensors for the same ranges."""
+        """Tensors of the ends; they are read only, as the same ranges give the same tensors."""
         ends = torch.tensor(ranges, dtype=torch.float64, device=device)
         dtype = torch.uint8 if len(ranges) <= _BITS_OF_UINT8 else torch.int64
         weights = (1 << torch.arange(len(ranges), device=device)).to(dtype)
         return _AreaRanges(ends[:, :1], ends[:, 1:], weights[:, None])
 
     def exclude(self, areas: Float[Tensor, " boxes"]) -> Bool[Tensor, "areas boxes"]:
-        """Which boxes are outside of each range; an area that is NaN is outside of none, as in pycocotools."""
+        """Whether boxes are outside each range; an area that is NaN is outside none, as in pycocotools."""
         return (areas < self.least) | (areas > self.most)
 
     def bits(self, areas: Float[Tensor, " boxes"]) -> Integer[Tensor, " boxes"]:
-        """In which of the ranges each box lies, one bit each."""
+        """The ranges that each box lies in, one bit each."""
         if areas.device.type != "cpu" or len(areas) <= _AREA_BLOCK:
             return self._bits(areas)
         return torch.cat(workers.share(self._bits, areas.split(_AREA_BLOCK)))
@@ -205,20 +207,11 @@ class _AreaRanges(NamedTuple):
         return outside.bitwise_xor_((1 << len(self.weights)) - 1)
 
 
-def _ignored(
-    ground_truths: OrderedGroundTruths, areas: Float[Tensor, " ground_truths"], ranges: _AreaRanges
-) -> Bool[Tensor, "areas ground_truths"]:
-    """Which ground truths do not count: crowds, and those outside the range; areas are given by row."""
-    return ground_truths.is_crowd | ranges.exclude(areas.index_select(0, ground_truths.rows))
-
-
 def _limits(detections: OrderedDetections, max_detections: Sequence[int]) -> Int[Tensor, " detections"]:
-    """How many of the limits leave the detection out: its rank in its group is at or beyond them.
-
-    The rank is at least r if the detection r places before is of the same group.
-    """
+    """The number of limits that leave a detection out, as its rank in its group is at or beyond them."""
     dtype = torch.int8 if len(max_detections) <= torch.iinfo(torch.int8).max else torch.int64
     exceeded = torch.zeros_like(detections.groups, dtype=dtype)
+    # The rank is at least r if the detection r places before is of the same group.
     for limit in (most for most in max_detections if most < len(exceeded)):
         exceeded[limit:] += (detections.groups[limit:] == detections.groups[:-limit]).view(torch.int8)
     return torch.empty_like(exceeded).scatter_(0, detections.grouped, exceeded)

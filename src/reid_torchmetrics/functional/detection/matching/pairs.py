@@ -1,17 +1,23 @@
-"""Pairs of a detection and a ground truth of its image and class that overlap enough, found block by block."""
+"""Pairs of a detection and a ground truth of its image and class that overlap enough, found block by block.
+
+Every detection of an image and class is a candidate for each ground truth there. In a crowded image most of these pairs
+are far apart: there the detections are sorted along one axis, and only those near a ground truth are its candidates.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
@@ -22,19 +28,36 @@ from reid_torchmetrics.functional.detection.inputs import (
     order_boxes,
 )
 
-from .candidates import Candidates, Search, find_candidates
+Table = TypeVar("Table", bound=tuple[Any, ...])
 
 DEFAULT_MAX_BYTES = 1 << 28
 _FIRST_GROWN = 1 << 16  # pairs
-_BLOCKS_AT_A_TIME = 8  # blocks of pairs that are looked at together, by several threads of a CPU
+_BLOCKS_AT_A_TIME = 8  # blocks of candidates that several threads of a CPU share
+_CACHED_PAIRS = 1 << 15  # pairs whose columns stay in the cache of a CPU
+_FEW_PAIRS = 1 << 16  # candidates of all groups that make one block
+_BYTES_PER_PAIR = 200  # about what a pair needs while its overlap is computed
+_BYTES_PER_SORTED = 200  # and a detection while those near a ground truth are searched for
+_LEAST_DETECTIONS, _LEAST_GROUND_TRUTHS = 32, 8  # of a crowded group
+_LEAST_CROWDED_PAIRS = 1 << 15  # in all crowded groups, for a search to pay
+_MOST_NEARBY = 0.5  # share of the pairs of crowded groups from which on it does not
+_CELL_BITS = 20
+_NOTHING = 2.0**-500  # less than the distance of any two different positions
 
 
-class Pairs(NamedTuple):
+class OverlappingPairs(NamedTuple):
     """Pairs by ground truth, and for each ground truth by descending score of the detection."""
 
     ground_truth: Int[Tensor, " pairs"]
     detection: Int[Tensor, " pairs"]
     iou: Float[Tensor, " pairs"]
+
+
+def select(table: Table, rows: Int[Tensor, " some"] | slice) -> Table:
+    """Some rows of a named tuple of columns, without a copy if they are a slice; a column may be None."""
+    make: Callable[..., Table] = type(table)
+    if isinstance(rows, slice):
+        return make(*(None if column is None else column[rows] for column in table))
+    return make(*(None if column is None else column.index_select(0, rows) for column in table))
 
 
 @torch.no_grad()
@@ -45,15 +68,15 @@ def find_pairs(
     at_least: float,
     most: int | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
-) -> Pairs:
+) -> OverlappingPairs:
     """All pairs of one image and class with an intersection over union of at least a threshold, by rows.
 
     Args:
         detections: boxes with scores.
         ground_truths: boxes; the intersection with a crowd is divided by the area of the detection.
         at_least: the threshold.
-        most: only so many detections of one image and class, those with the highest scores, are looked at.
-        max_bytes: bound on what is held of the pairs that are looked at; those that are found come in addition.
+        most: only this number of detections of one image and class, those with the highest scores, are candidates.
+        max_bytes: bound on the memory for candidates; the pairs that are returned come in addition.
 
     Returns:
         Rows of ground truths and detections, ground truths by image, label and row.
@@ -66,27 +89,20 @@ def find_pairs(
     _checks.positive_int("max_bytes", max_bytes)
     if most is not None:
         _checks.positive_int("most", most, fits_int64=False)
-    # In the orders of matching a group, an image and class, is a run, and its pairs are all of two runs.
     classes = distinct_labels(detections.labels, ground_truths.labels)
-    ordered_detections, ordered_ground_truths = order_boxes(detections, ground_truths, classes, most)
-    pairs = overlapping(
-        ordered_detections,
-        ordered_ground_truths,
-        detections.shapes,
-        ground_truths.shapes,
-        at_least=at_least,
-        max_bytes=max_bytes,
+    ordered, true_ordered = order_boxes(detections, ground_truths, classes, most)
+    true_shapes = ground_truths.shapes[true_ordered.rows]
+    pairs = overlapping_pairs(
+        ordered, true_ordered, detections.shapes, true_shapes, at_least=at_least, max_bytes=max_bytes
     )
-    # From places in these orders back to rows.
-    grouped = ordered_detections.grouped.index_select(0, pairs.detection)
-    return Pairs(
-        ordered_ground_truths.rows.index_select(0, pairs.ground_truth),
-        ordered_detections.rows.index_select(0, grouped),
+    return OverlappingPairs(
+        true_ordered.rows.index_select(0, pairs.ground_truth),
+        ordered.rows.index_select(0, pairs.detection),
         pairs.iou,
     )
 
 
-def overlapping(
+def overlapping_pairs(
     detections: OrderedDetections,
     ground_truths: OrderedGroundTruths,
     shapes: Shapes,
@@ -94,42 +110,39 @@ def overlapping(
     *,
     at_least: float,
     max_bytes: int = DEFAULT_MAX_BYTES,
-) -> Pairs:
-    """The pairs as places, of ground truths in their order, of detections in `grouped`; shapes are given by row."""
+) -> OverlappingPairs:
+    """The pairs as places in the orders of detections and ground truths.
+
+    `shapes` of detections are given by row, those of ground truths in their order.
+    """
     at_a_time = _BLOCKS_AT_A_TIME if shapes.device.type == "cpu" else 1
-    search = Search(
-        detections,
-        ground_truths,
-        shapes,
-        true_shapes[ground_truths.rows],
-        ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None,
-        at_least,
-        max(1, max_bytes // at_a_time),
-    )
+    is_crowd = ground_truths.is_crowd if bool(ground_truths.is_crowd.any()) else None
+    max_bytes = max(1, max_bytes // at_a_time)
+    search = _CandidateSearch(detections, ground_truths, shapes, true_shapes, is_crowd, at_least, max_bytes)
 
-    def look(find: Callable[[], Candidates]) -> tuple[Pairs, bool]:
-        block = find()
-        crowds = search.crowds(block.ground_truth)
-        iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, crowds)
-        kept = (iou >= at_least).nonzero()[:, 0]
-        detection = block.places.index_select(0, block.detection.index_select(0, kept))
-        return Pairs(block.ground_truth.index_select(0, kept), detection, iou.index_select(0, kept)), block.is_in_order
+    def overlap(list_candidates: Callable[[], _Candidates]) -> tuple[OverlappingPairs, bool]:
+        block = list_candidates()
+        is_crowd = search.crowds(block.ground_truth)
+        iou = block.shapes.overlaps(block.detection, search.true_shapes, block.ground_truth, is_crowd)
+        enough = (iou >= at_least).nonzero()[:, 0]
+        pairs = select(OverlappingPairs(block.ground_truth, block.detection, iou), enough)
+        return pairs._replace(detection=block.places.index_select(0, pairs.detection)), block.is_in_order
 
-    found, is_in_order, blocks = _Found(), True, find_candidates(search)
+    # Blocks are overlapped in parallel, a few at a time, so that memory is bounded.
+    grown, is_in_order, blocks = _GrowingPairs(), True, _candidate_blocks(search)
     while some := [*islice(blocks, at_a_time)]:
-        for pairs, are_in_order in workers.share(look, some):
-            found.add(*pairs)
-            is_in_order &= are_in_order
-    return found.pairs() if is_in_order else _in_order(found.pairs(), len(detections.rows))
+        for block_pairs, is_block_in_order in workers.share(overlap, some):
+            grown.add(*block_pairs)
+            is_in_order &= is_block_in_order
+    pairs = grown.pairs()
+    if not is_in_order:
+        key = (pairs.ground_truth * len(detections.rows)).add_(pairs.detection)
+        pairs = select(pairs, key.sort().indices)
+    # From places by group to places by class and score.
+    return pairs._replace(detection=detections.grouped.index_select(0, pairs.detection))
 
 
-def _in_order(pairs: Pairs, num_detections: int) -> Pairs:
-    """By ground truth and detection."""
-    order = (pairs.ground_truth * num_detections).add_(pairs.detection).sort().indices
-    return Pairs(*(column.index_select(0, order) for column in pairs))
-
-
-class _Found:
+class _GrowingPairs:
     """Columns that grow by doubling: of small tensors kept from every block, each pins what was freed around it."""
 
     def __init__(self) -> None:
@@ -137,9 +150,9 @@ class _Found:
         self.columns: list[Tensor] = []
 
     def add(self, *columns: Tensor) -> None:
-        """Put pairs behind those that are there."""
+        """Append pairs."""
         end = self.size + len(columns[0])
-        if not self.size:  # there may be one block only
+        if not self.size:  # a single block is not copied
             self.columns, self.size = [*columns], end
             return
         for place, column in enumerate(columns):
@@ -150,6 +163,146 @@ class _Found:
             self.columns[place][self.size : end] = column
         self.size = end
 
-    def pairs(self) -> Pairs:
-        """All that were added."""
-        return Pairs(*(column[: self.size] for column in self.columns))
+    def pairs(self) -> OverlappingPairs:
+        """All pairs that were added."""
+        return OverlappingPairs(*(column[: self.size] for column in self.columns))
+
+
+class _Candidates(NamedTuple):
+    """A block of candidate pairs."""
+
+    places: Int[Tensor, " detections"]
+    """places in `grouped` of the detections of the block"""
+    shapes: Shapes
+    """of these detections"""
+    ground_truth: Int[Tensor, " pairs"]
+    detection: Int[Tensor, " pairs"]
+    """counted in `places`"""
+    is_in_order: bool = True
+    """whether the pairs of a ground truth are in the order of their detections"""
+
+
+@dataclass(frozen=True)
+class _CandidateSearch:
+    """The boxes of all images, and how much a pair must overlap."""
+
+    detections: OrderedDetections
+    ground_truths: OrderedGroundTruths
+    shapes: Shapes
+    """of detections by row"""
+    true_shapes: Shapes
+    """of ground truths in their order"""
+    is_crowd: Bool[Tensor, " ground_truths"] | None
+    """None without crowds"""
+    at_least: float
+    max_bytes: int
+
+    def crowds(self, ground_truths: Int[Tensor, " some"]) -> Bool[Tensor, " some"] | None:
+        """Whether some ground truths are crowds."""
+        return None if self.is_crowd is None else self.is_crowd.index_select(0, ground_truths)
+
+    def shapes_at(self, places: Int[Tensor, " some"]) -> Shapes:
+        """The shapes of detections at some places in `grouped`."""
+        return self.shapes[self.detections.rows.index_select(0, self.detections.grouped.index_select(0, places))]
+
+    def blocks(self, lengths: Int[Tensor, " _"], bytes_each: int = _BYTES_PER_PAIR) -> Iterator[slice]:
+        """Ranges of segments that fit into the memory together."""
+        return segments.ranges_within(lengths, num_at_a_time(self.max_bytes, bytes_each, lengths.device, _CACHED_PAIRS))
+
+
+def _candidate_blocks(search: _CandidateSearch) -> Iterator[Callable[[], _Candidates]]:
+    """List all pairs that may overlap enough, crowded groups first: each block is a function that makes its list."""
+    sizes = search.ground_truths.sizes
+    # The numbers of boxes alone show that a search cannot pay: a training loop evaluates a few images at a time.
+    most = len(search.detections.rows) * len(search.ground_truths.rows)
+    if most <= min(_FEW_PAIRS, search.max_bytes // _BYTES_PER_PAIR):
+        yield partial(_all_at_once, search)
+        return
+    crowded = _crowded_groups(search.ground_truths)
+    if len(crowded):
+        sizes = sizes.clone()
+        for block in search.blocks(sizes.index_select(0, crowded), _BYTES_PER_SORTED):
+            nearby = _find_nearby(search, crowded[block])
+            if nearby is not None:
+                sizes[crowded[block]] = 0  # no detection is left for the blocks of whole groups
+                yield from nearby
+    for block in search.blocks(sizes.index_select(0, search.ground_truths.groups)):
+        yield partial(_all_of_block, search, sizes, block)
+
+
+def _all_at_once(search: _CandidateSearch) -> _Candidates:
+    """Every detection for every ground truth of its group, as one block."""
+    starts, sizes = (values.index_select(0, search.ground_truths.groups) for values in search.ground_truths[-2:])
+    rows = search.detections.rows.index_select(0, search.detections.grouped)
+    places = torch.arange(len(rows), device=starts.device)
+    return _Candidates(places, search.shapes[rows], *segments.runs(starts, sizes))
+
+
+def _all_of_block(search: _CandidateSearch, sizes: Int[Tensor, " groups"], block: slice) -> _Candidates:
+    """Every detection for every ground truth of a block; `sizes` are the numbers of detections by group.
+
+    A block may begin and end inside a group; the detections of that group are in all its blocks.
+    """
+    groups = search.ground_truths.groups[block]
+    occupied = slice(int(groups[0]), int(groups[-1]) + 1)
+    group = groups - occupied.start
+    places = segments.runs(search.ground_truths.starts[occupied], sizes[occupied])[1]
+    first = segments.starts(sizes[occupied]).index_select(0, group)
+    ground_truth, detection = segments.runs(first, sizes[occupied].index_select(0, group))
+    return _Candidates(places, search.shapes_at(places), ground_truth.add_(block.start), detection)
+
+
+def _crowded_groups(ground_truths: OrderedGroundTruths) -> Int[Tensor, " crowded"]:
+    """The groups with enough pairs for a search along an axis; none if their sum is small."""
+    sizes = ground_truths.sizes
+    num_ground_truths = ground_truths.groups.bincount(minlength=len(sizes))
+    is_crowded = (sizes >= _LEAST_DETECTIONS) & (num_ground_truths >= _LEAST_GROUND_TRUTHS)
+    num_pairs = int((sizes * num_ground_truths * is_crowded).sum())
+    return is_crowded.nonzero()[:, 0] if num_pairs >= _LEAST_CROWDED_PAIRS else sizes[:0]
+
+
+def _find_nearby(search: _CandidateSearch, groups: Int[Tensor, " some"]) -> Iterator[Callable[[], _Candidates]] | None:
+    """Candidate pairs of nearby boxes; None if the shape has no `reach` or the search would not pay."""
+    # The ground truths and detections of these groups, with the number of their group among them.
+    ordered = search.ground_truths
+    number = groups.new_full((len(ordered.sizes),), -1)
+    number[groups] = torch.arange(len(groups), device=groups.device)
+    number = number.index_select(0, ordered.groups)
+    ground_truths = (number >= 0).nonzero()[:, 0]
+    number = number.index_select(0, ground_truths)
+    group, places = segments.runs(ordered.starts.index_select(0, groups), ordered.sizes.index_select(0, groups))
+    shapes = search.shapes_at(places)
+    reach = search.true_shapes[ground_truths].reach(
+        shapes, at_least=search.at_least, is_crowd=search.crowds(ground_truths)
+    )
+    if reach is None:
+        return None
+
+    # Positions are rounded down to a million cells, which keeps their order: integers are sorted faster.
+    low, high = reach.position.aminmax()
+    per_cell = ((1 << _CELL_BITS) - 1) / (high - low).clamp(min=_NOTHING)
+
+    def key(group: Tensor, position: Float[Tensor, " _"]) -> Tensor:
+        return (group << _CELL_BITS).add_(((position.clamp(low, high) - low) * per_cell).long())
+
+    # The candidates of a ground truth are a run of the sorted detections.
+    keys, order = key(group, reach.position).sort()
+    first = torch.searchsorted(keys, key(number, reach.low))
+    lengths = torch.searchsorted(keys, key(number, reach.high), right=True) - first
+    num_pairs = ordered.sizes.index_select(0, groups.index_select(0, number)).sum()
+    if lengths.sum() > _MOST_NEARBY * num_pairs:
+        return None
+    detections = places.index_select(0, order), shapes[order]
+
+    def list_block(block: slice) -> _Candidates:
+        ground_truth, detection = segments.runs(first[block], lengths[block])
+        ground_truth = ground_truths[block].index_select(0, ground_truth)
+        return _Candidates(*detections, ground_truth, detection, is_in_order=False)
+
+    return (partial(list_block, block) for block in search.blocks(lengths))
+
+
+def num_at_a_time(max_bytes: int, bytes_each: int, device: torch.device, cached: int) -> int:
+    """How many pairs fit into the memory at a time; on a CPU no more than its cache holds."""
+    most = max(1, max_bytes // bytes_each)
+    return min(most, cached) if device.type == "cpu" else most

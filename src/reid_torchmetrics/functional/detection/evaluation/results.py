@@ -14,11 +14,13 @@ from reid_torchmetrics.functional.detection.curves import (
     ImageErrors,
     OperatingPoints,
     PrecisionRecallCurve,
+    RankedDetections,
     at_confidence,
     best_confidence,
     best_f1,
     image_errors,
     precision_recall_curve,
+    ranked_detections,
 )
 from reid_torchmetrics.functional.detection.errors import (
     ConfusionMatrix,
@@ -27,20 +29,19 @@ from reid_torchmetrics.functional.detection.errors import (
     confusion_matrix,
     error_breakdown,
 )
+from reid_torchmetrics.functional.detection.evaluation import result_text
 from reid_torchmetrics.functional.detection.evaluators import (
+    EVALUATORS,
     ClassAverages,
-    CocoResults,
-    average_matches,
+    Evaluator,
+    PrecisionGrid,
     evaluate_matches,
 )
-from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
+from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
-from reid_torchmetrics.metrics.detection import result_text
 
-from .image_boxes import Asked, DictsOfSides, ImageBoxes, check_asked, choose_boxes
-from .images import ImageNumbering
-from .local_matches import LocalMatches
-from .matched_detections import MatchedDetections, list_matches
+from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, check_asked, choose_boxes, list_matches
+from .local_matches import Matched
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class DetectionResults:
     """all boxes by image; None unless `results` was asked for them"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """of each image by its number, ascending: their `image_id` where it is a str, else None"""
+    evaluator: Evaluator = EVALUATORS["coco"]
 
     def __str__(self) -> str:
         """COCO's lines, each with its name here, and what they were computed from."""
@@ -79,7 +81,7 @@ class DetectionResults:
         """
         return result_text.table(self.class_numbers(iou_threshold=iou_threshold))
 
-    def class_numbers(self, *, iou_threshold: float = 0.5) -> dict[str, dict[str, float]]:
+    def class_numbers(self, *, iou_threshold: float = 0.5) -> dict[str, dict[str, float | int]]:
         """The numbers of each class by its name: ground truths, detections, average precision and recall, best F1.
 
         Undefined ones are NaN. Under "micro" all labels are one class.
@@ -108,9 +110,19 @@ class DetectionResults:
         }
 
     @cached_property
-    def coco(self) -> CocoResults:
+    def coco(self) -> PrecisionGrid:
         """Precision, recall and scores on COCO's whole grid, made when asked for: it is large for many classes."""
         return evaluate_matches(self.matches, self.averages.grid)
+
+    @property
+    def classes(self) -> Tensor:
+        """The labels of all classes, ascending."""
+        return self.averages.classes
+
+    @property
+    def average_precision(self) -> Tensor:
+        """Average precision [thresholds, classes] in the first area range; NaN for a class without ground truths."""
+        return self.averages.average_precision[self.averages.grid.official_limit][0]
 
     @property
     def image_ids(self) -> list[int | str]:
@@ -131,6 +143,13 @@ class DetectionResults:
         thresholds = tuple(self.averages.grid.iou_thresholds)
         listed = list_matches(self.matches, self.images, self.labels, thresholds, self.boxes)
         return replace(listed, image_names=self.image_names)
+
+    @property
+    def ranked(self) -> RankedDetections:
+        """Every detection by class and descending score; `ranked.of_class(label)` is the curve of a class."""
+        ranked = ranked_detections(self.matches)
+        assert ranked.image is not None  # noqa: S101 - matches know their images
+        return replace(ranked, image=self.images.to(ranked.image.device)[ranked.image], image_names=self.image_names)
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
         """The detections and the ground truths of some images, as `DetectionMAP.boxes_of`, but asked of no one else.
@@ -153,7 +172,7 @@ class DetectionResults:
         *,
         iou_threshold: float = 0.5,
         confidence: float | None = None,
-        rule: str = "coco",
+        rule: str | None = None,
         num_classes: int | None = None,
     ) -> ConfusionMatrix:
         """Count the classes of ground truths (rows) and of the detections that took them (columns), and background.
@@ -162,7 +181,8 @@ class DetectionResults:
             iou_threshold: any from 0.1 on; one of the metric's where `confidence` is None.
             confidence: the least score that counts, for all classes; None for `best_confidences`.
             rule: whose rule says who takes whom where classes do not matter, one of
-                `functional.detection.CONFUSION_RULES`: "coco", "hotcoco", "ultralytics" or "supervision".
+                `functional.detection.CONFUSION_RULES`: "coco", "hotcoco", "ultralytics" or "supervision"; None for
+                that of the evaluator, which is "coco" for all but Ultralytics.
             num_classes: the most classes of the matrix, those that are confused most; None for all.
 
         Raises:
@@ -174,6 +194,7 @@ class DetectionResults:
         least = self._best_confidence(iou_threshold) if confidence is None else confidence
         if isinstance(least, Tensor) and self.is_micro:
             least = least.expand(len(objects.classes))
+        rule = self.evaluator.confusion_rule if rule is None else rule
         return confusion_matrix(objects, least, iou_threshold=iou_threshold, rule=rule, num_classes=num_classes)
 
     def error_breakdown(self, *, iou_threshold: float = 0.5, background_threshold: float = 0.1) -> ErrorBreakdown:
@@ -188,9 +209,15 @@ class DetectionResults:
 
         Raises:
             TypeError: an option of the wrong type.
-            ValueError: the results were made without `across_classes`, or a threshold that cannot be asked for.
+            ValueError: the results were made without `across_classes`, or by an evaluator whose detections do not take
+                the best ground truth that is left, or a threshold that cannot be asked for.
         """
         objects = self._objects("a breakdown of errors")
+        if not self.evaluator.matches_greedily:
+            raise ValueError(
+                "`error_breakdown` must be asked of results of an evaluator whose detections take the best ground truth"
+                " that is left, such as COCO; got those of one that gives each ground truth to one detection."
+            )
         return error_breakdown(
             objects.without_classes() if self.is_micro else objects,
             iou_threshold=iou_threshold,
@@ -272,20 +299,23 @@ class DetectionResults:
 
 
 def make_results(
-    found: LocalMatches, grid: CocoGrid, numbering: ImageNumbering, rule: str, class_names: Mapping[int, str]
+    matched: Matched, rule: str, class_names: Mapping[int, str], *, confidence: float | None = None
 ) -> DetectionResults:
     """The results of the matches of all processes, whose images are numbered."""
-    matches = found.matches[0]
-    assert found.labels_of_rows is not None  # noqa: S101 - they were requested
-    assert found.images_of_positives is not None  # noqa: S101 - these, too
+    local, numbering = matched.found, matched.numbering
+    matches = local.matches[0]
+    assert numbering is not None  # noqa: S101 - origins were requested
+    assert local.labels_of_rows is not None  # noqa: S101
+    assert local.images_of_positives is not None  # noqa: S101
     images = numbering.ids_by_number.to(matches.rows.device)
     return DetectionResults(
-        averages=average_matches(matches, grid, rule=rule),
+        averages=matched.averages(rule, confidence=confidence),
         matches=matches,
         images=images,
-        labels=found.labels_of_rows,
-        num_positives=found.images_of_positives.bincount(minlength=len(images)),
+        labels=local.labels_of_rows,
+        num_positives=local.images_of_positives.bincount(minlength=len(images)),
         class_names=class_names,
-        objects=found.objects,
+        objects=local.objects,
         image_names=numbering.names,
+        evaluator=matched.request.evaluator,
     )

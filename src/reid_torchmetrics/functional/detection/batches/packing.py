@@ -2,6 +2,10 @@
 
 All images are checked at once, with one synchronization of the device. Only a batch that fails is looked at image by
 image, to say which one is wrong.
+
+One batch of `DetectionMAP.update` with masks or other shapes: boxes and overlaps, packed for the states.
+
+It stands apart from `shape_batches`, of which `packing` needs the states.
 """
 
 from __future__ import annotations
@@ -13,11 +17,13 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import workers
-from reid_torchmetrics.metrics.detection import batch_checks
+from reid_torchmetrics.functional.detection.batches import checks as batch_checks
+from reid_torchmetrics.functional.detection.inputs import NAME_BYTES, NAME_LENGTHS, check_same_ids, pack_names
 
-from .image_names import NAME_BYTES, NAME_LENGTHS, check_same_ids, pack_names
 from .images import STATES
-from .unsound_boxes import are_sound_boxes, without_unsound
+from .shape_batches import ShapeBatch
+from .shape_types import ShapeType
+from .unsound import are_sound_boxes, without_unsound, without_unsound_objects
 
 _VALUES_OF_ONE_THREAD = 1 << 14  # up to twice as many torch joins with one thread
 _MANY_IMAGES = 1 << 8  # whose columns are worth being joined by several threads
@@ -25,6 +31,7 @@ _MANY_IMAGES = 1 << 8  # whose columns are worth being joined by several threads
 Dicts = Sequence[Mapping[str, Any]]
 
 
+Note = Callable[[ShapeBatch, Mapping[str, Tensor]], None]
 Join = Callable[[], "Tensor | None"]
 Share = Callable[[list[Join]], "list[Tensor | None]"]
 """how the columns of a batch are joined"""
@@ -246,3 +253,47 @@ def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
     if len({tensor.device for tensor in tensors}) > 1:
         tensors = [tensor.to(device) for tensor in tensors]
     return {"image_ids": torch.cat(tensors).to(device, torch.int64, non_blocking=True)}
+
+
+def pack_images(
+    preds: Dicts,
+    target: Dicts,
+    types: Mapping[str, ShapeType],
+    box_format: str,
+    device: torch.device,
+    *,
+    has_boxes: bool,
+    invalid: str,
+    flags: Sequence[str] = (),
+    note: Note | None = None,
+) -> Batch:
+    """Check a batch of images with boxes or other shapes, and pack it; see `pack`.
+
+    Args:
+        preds: as `update` takes them.
+        target: as `update` takes them.
+        types: of the shapes; none for boxes alone.
+        box_format: how boxes are given.
+        device: where the states of a batch without boxes are to be.
+        has_boxes: whether boxes are evaluated, too.
+        invalid: one of `INVALID`.
+        flags: more keys of `target`, see `pack`.
+        note: is shown the shapes, and the states of their boxes.
+    """
+    if not types:
+        return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
+    num_dropped, left = 0, "raise" if invalid == "drop" else invalid
+    if invalid == "drop":
+        preds, target, num_dropped = without_unsound_objects(
+            preds, target, types, box_format=box_format, has_boxes=has_boxes
+        )
+    shapes = ShapeBatch.read(preds, target, types, box_format, any_detected=invalid == "count")
+    if not has_boxes:
+        shapes = shapes.with_boxes()
+    batch = pack(shapes.preds, shapes.target, box_format, device, invalid=left)
+    if note is not None:
+        note(shapes, batch.states)
+    # Boxes that hold invalid shapes are among them.
+    num_invalid = batch.num_invalid if has_boxes else shapes.num_invalid
+    states = batch.states | shapes.states(batch.states)
+    return batch._replace(states=states, num_dropped=num_dropped, num_invalid=num_invalid)

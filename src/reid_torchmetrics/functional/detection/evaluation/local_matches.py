@@ -1,24 +1,83 @@
 """The matches that a metric needs, and those of the images of one process: without the boxes.
 
 They are sent as a list of tensors, in the order of the fields of `LocalMatches` and `Matches`.
+
+One matching for all metrics that hold the same images, and what was computed of it.
+
+The overlaps of all boxes of an image and class, for the `ious` of the extended summary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from itertools import islice
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from itertools import islice, product
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images, NumberedImages
 from reid_torchmetrics.functional.detection.errors import ObjectPairs, merge_object_pairs, pair_objects
-from reid_torchmetrics.functional.detection.inputs import CocoGrid, distinct_labels
-from reid_torchmetrics.functional.detection.matching import Matches, match_on_grid, merge_matches
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS, ClassAverages, Evaluator
+from reid_torchmetrics.functional.detection.inputs import (
+    CocoGrid,
+    Detections,
+    GroundTruths,
+    distinct_labels,
+    place_of_labels,
+)
+from reid_torchmetrics.functional.detection.matching import Matches, find_pairs, merge_matches, with_edges
+from reid_torchmetrics.functional.result_cache import ResultCache
 
-from .images import Images, NumberedImages
-from .iou_matrices import Overlaps
+Group = tuple[int | str, int]
+"""image, by number or name, and class"""
+
+
+@dataclass(frozen=True)
+class Overlaps:
+    """Intersection over union of every detection with every ground truth of its image and class."""
+
+    groups: Tensor
+    """number of the image, label, number of detections, number of ground truths: int64 [groups, 4]"""
+    values: Tensor
+    """float32, group after group, and in a group ground truth after ground truth"""
+
+    @classmethod
+    def of(cls, detections: Detections, ground_truths: GroundTruths, *, most: int, max_bytes: int) -> Overlaps:
+        """Of the `most` detections with the highest scores in each image and class."""
+        # Every pair overlaps by at least 0, so the pairs of a group are a whole matrix, ground truth by ground truth.
+        pairs = find_pairs(detections, ground_truths, at_least=0.0, most=most, max_bytes=max_bytes)
+        classes = distinct_labels(detections.labels, ground_truths.labels)
+        keys = [
+            side.images.long() * len(classes) + place_of_labels(side.labels, classes)
+            for side in (detections, ground_truths)
+        ]
+        groups, place = torch.cat(keys).unique(return_inverse=True)
+        found, true = (each.bincount(minlength=len(groups)) for each in place.split([len(key) for key in keys]))
+        size = max(len(classes), 1)
+        columns = [groups // size, classes[groups % size], found.clamp(max=most), true]
+        return cls(torch.stack(columns, 1), pairs.iou.float())
+
+    @staticmethod
+    def matrices(parts: Sequence[Overlaps], called: Sequence[int | str], classes: Tensor) -> dict[Group, Tensor]:
+        """A matrix [detections, ground truths] for every image and class, detections by descending score.
+
+        Args:
+            parts: of all processes.
+            called: what each image is called.
+            classes: all labels.
+        """
+        none = parts[0].values[:0].view(0, 0)
+        found = dict.fromkeys(product(called, classes.tolist()), none)
+        for part in parts:
+            groups = part.groups.tolist()
+            blocks = part.values.split([num_found * num_true for _, _, num_found, num_true in groups])
+            for (image, label, num_found, num_true), block in zip(groups, blocks, strict=True):
+                found[called[image], label] = block.view(num_true, num_found).T
+        return found
+
 
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are sent with their origins only: else nothing reads them
 
@@ -94,6 +153,9 @@ class MatchRequest:
     max_bytes: int
     box_format: str
     """how the boxes of the images are given"""
+    evaluator: Evaluator = EVALUATORS["coco"]
+    options: tuple[tuple[str, Any], ...] = ()
+    """of the evaluator's matching, by name"""
     iou_type: str = "bbox"
     with_overlaps: bool = False
     """whether the overlaps of the first matches are wanted"""
@@ -129,14 +191,17 @@ class MatchRequest:
         return LocalMatches(labels, matches, overlaps, labels_of_rows, self._images_of_positives(numbered), objects)
 
     def _match(self, numbered: NumberedImages, *, micro: bool) -> Matches:
-        boxes = numbered.boxes(one_class=micro, iou_type=self.iou_type)
-        return match_on_grid(*boxes, self.grid, keep_ground_truths=self.with_origins, max_bytes=self.max_bytes)
+        boxes, options = numbered.boxes(one_class=micro, iou_type=self.iou_type), dict(self.options)
+        if self.evaluator.knows_difficult:
+            options["is_difficult"] = numbered.images.ground_truth_difficult
+        options |= {"keep_ground_truths": self.with_origins, "max_bytes": self.max_bytes}
+        return self.evaluator.match(*boxes, self.grid, **options)
 
     def _objects(self, numbered: NumberedImages, matches: Matches) -> ObjectPairs:
         detections, ground_truths = numbered.boxes(one_class=False, iou_type=self.iou_type)
-        area_range = next(iter(self.grid.area_ranges.values()))
         kept = detections.at(matches.rows.sort().values)
-        return pair_objects(kept, ground_truths, area_range=area_range, max_bytes=self.max_bytes)
+        is_difficult = numbered.images.ground_truth_difficult
+        return pair_as_matched(kept, ground_truths, self, is_difficult)
 
     def _images_of_positives(self, numbered: NumberedImages) -> Tensor:
         least, most = next(iter(self.grid.area_ranges.values()))
@@ -144,11 +209,30 @@ class MatchRequest:
         areas = held.areas_of_ground_truths(self.iou_type)
         is_inside = (areas >= least) & (areas <= most)
         counts = is_inside & ~held.ground_truth_crowds
+        if held.ground_truth_difficult is not None:
+            counts &= ~held.ground_truth_difficult
         return numbered.numbers.repeat_interleave(held.ground_truth_counts)[counts]
 
     def _overlaps(self, numbered: NumberedImages) -> Overlaps:
         boxes = numbered.boxes(one_class=self.micro[0], iou_type=self.iou_type)
         return Overlaps.of(*boxes, most=self.grid.max_detections[-1], max_bytes=self.max_bytes)
+
+
+def pair_as_matched(
+    detections: Detections, ground_truths: GroundTruths, request: MatchRequest, is_difficult: Tensor | None
+) -> ObjectPairs:
+    """Pair objects of all classes, with the overlaps and the crowds that the evaluator of a request knows."""
+    if not request.evaluator.knows_crowds and ground_truths.is_crowd is not None:
+        rows = (~ground_truths.is_crowd).nonzero()[:, 0]
+        ground_truths = ground_truths.at(rows)
+        is_difficult = None if is_difficult is None else is_difficult[rows]
+    if dict(request.options).get("whole_pixels"):
+        detections = detections.with_shapes(with_edges(detections.shapes, whole_pixels=True))
+        ground_truths = ground_truths.with_shapes(with_edges(ground_truths.shapes, whole_pixels=True))
+    area_range, max_bytes = next(iter(request.grid.area_ranges.values())), request.max_bytes
+    return pair_objects(
+        detections, ground_truths, area_range=area_range, is_difficult=is_difficult, max_bytes=max_bytes
+    )
 
 
 def merge_local_matches(parts: Sequence[LocalMatches]) -> LocalMatches:
@@ -181,3 +265,43 @@ def _in_images(matches: Matches, images: Images) -> Matches:
     """The same with rows that are counted in each image, of detections and of ground truths."""
     rows = [segments.runs(0, counts)[1] for counts in (images.detection_counts, images.ground_truth_counts)]
     return matches.with_rows(*rows)
+
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Matched:
+    """The matches of the images of all processes; nobody writes to them."""
+
+    request: MatchRequest
+    found: LocalMatches
+    numbering: ImageNumbering | None = None
+    """where it is asked for: that of all but plain requests"""
+    _known: dict[Hashable, Any] = field(default_factory=dict)
+
+    def averages(self, rule: str, number: int = 0, confidence: float | None = None) -> ClassAverages:
+        """Of the matches of a number."""
+        return self.once(_averages, rule, number, confidence)
+
+    def once(
+        self,
+        compute: Callable[Concatenate[Matched, Arguments], Result],
+        *args: Arguments.args,
+        **options: Arguments.kwargs,
+    ) -> Result:
+        """What a function that reads nothing but its arguments gives of these matches; it is computed once."""
+        name = (compute, args, *sorted(options.items()))
+        if name not in self._known:
+            self._known[name] = compute(self, *args, **options)
+        known: Result = self._known[name]
+        return known
+
+
+def _averages(matched: Matched, rule: str, number: int, confidence: float | None) -> ClassAverages:
+    request, matches = matched.request, matched.found.matches[number]
+    return request.evaluator.average(matches, request.grid, rule=rule, confidence=confidence)
+
+
+matchings: ResultCache[Matched] = ResultCache("detection_counts")

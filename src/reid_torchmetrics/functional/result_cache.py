@@ -19,7 +19,8 @@ from __future__ import annotations
 import random
 import weakref
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -31,7 +32,8 @@ _MOST_KEPT = 8  # results of the same samples, under other options
 _MOST_JOINED = 1 << 24  # bytes that are copied to be compared at once
 
 
-class Kept(NamedTuple, Generic[Result]):
+@dataclass(frozen=True)
+class Kept(Generic[Result]):
     """A result, by a number that is the same on all processes that made it together."""
 
     number: int

@@ -282,9 +282,9 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     return {*flags} <= {0, 1} and all(map(math.isfinite, values)) and min(values[num_flags:num_sides]) >= 0
 
 
-def _some_values(flags: Tensor) -> list[float]:
+def _some_values(flags: Tensor) -> list[Any]:
     """All values of a few, and the least and the largest of many."""
-    few: list[float] = (flags if len(flags) <= _FEW else torch.stack(flags.aminmax())).tolist()
+    few: list[Any] = (flags if len(flags) <= _FEW else torch.stack(flags.aminmax())).tolist()
     return few
 
 

@@ -14,13 +14,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images, ShapeBatch, sides_of
 from reid_torchmetrics.functional.detection.inputs import to_xywh
 
-from .batch_checks import sides_of
-from .images import ImageNumbering, Images
-from .local_matches import MatchRequest
-from .match_cache import Matched
-from .shape_batches import ShapeBatch
+from .local_matches import Matched, MatchRequest
 
 _LEAST_OBJECTS = 10  # on each side: fewer say nothing
 _MOST_BATCHES, _MOST_ROWS = 32, 1 << 12  # that are looked at, and of each

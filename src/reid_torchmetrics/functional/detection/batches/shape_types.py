@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, final
+from typing import Any, ClassVar, NamedTuple, Protocol, final, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -31,6 +31,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 )
 
 
+@runtime_checkable
 class ImageShapes(Protocol):
     """The shapes of one image, of its detections or of its ground truths, in the form in which they are overlapped."""
 

@@ -1,4 +1,7 @@
-"""Results of a detection in words, tables and dicts that go into JSON."""
+"""Results of a detection in words, tables and dicts that go into JSON.
+
+Names of classes by label.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,46 @@ from typing import Any
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.curves import best_f1
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages
+from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS, ClassAverages
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 
-from .class_names import name_of
+
+def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict[int, str]:
+    """Names by label; those of a list belong to 0, 1, 2 and so on.
+
+    Raises:
+        TypeError: it is neither, or has something else than names by ints.
+        ValueError: two classes have one name, so that it says nothing.
+    """
+    if class_names is None:
+        return {}
+    if isinstance(class_names, str) or not isinstance(class_names, (Mapping, Sequence)):
+        came = type(class_names).__name__
+        raise TypeError(f"`class_names` must be a mapping of labels to names or a sequence of names; got {came}.")
+    named = dict(class_names if isinstance(class_names, Mapping) else enumerate(class_names))
+    for label, name in named.items():
+        if isinstance(label, bool) or not isinstance(label, int) or not isinstance(name, str):
+            raise TypeError(f"`class_names` must have ints as labels and strings as names; got {label!r}: {name!r}.")
+    seen: set[str] = set()
+    for name in named.values():
+        if name in seen:
+            raise ValueError(f"`class_names` must give every class a name of its own; got {name!r} twice.")
+        seen.add(name)
+    return named
+
+
+def name_of(label: int, class_names: Mapping[int, str]) -> str:
+    """The name of a class, or words with its label."""
+    return class_names.get(label, f"class {label}")
+
 
 _COUNTS = ("ground truths", "detections")
 _MOST_CHARACTERS = 40  # of a name in a table
 
 
 def summary_text(averages: ClassAverages, matches: Matches, num_images: int) -> str:
-    """COCO's lines as pycocotools prints them, each with its name here."""
+    """The numbers as pycocotools prints them, each with its name here."""
     sizes = {
         "images": num_images,
         "classes": len(averages.classes),
@@ -29,18 +60,21 @@ def summary_text(averages: ClassAverages, matches: Matches, num_images: int) -> 
         "detections": len(matches.scores),
     }
     lines = [f"DetectionResults({', '.join(f'{size} {what}' for what, size in sizes.items())})"]
-    lines += [_coco_line(name, float(value), averages) for name, value in averages.summary().items()]
+    lines += [f" {_line(name, averages)} = {float(value):0.3f}  {name}" for name, value in averages.summary().items()]
     lines.append(f" Means over classes; AP by rule {averages.rule!r}; -1 without ground truths.")
     return "\n".join(lines)
 
 
-def _coco_line(name: str, value: float, averages: ClassAverages) -> str:
-    grid, about = averages.grid, _About.of(name, averages.grid)
+def _line(name: str, averages: ClassAverages) -> str:
+    grid = averages.grid
+    if name in averages.at_confidence:
+        return f"{name:<22} @[ IoU={grid.iou_thresholds[0]:<9.2f} | confidence={averages.confidence:.3f} ]"
+    about = _About.of(name, averages)
     title = "Average Precision  (AP)" if about.is_precision else "Average Recall     (AR)"
     low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
     thresholds = f"{about.threshold:0.2f}" if about.threshold is not None else f"{low:0.2f}:{high:0.2f}"
-    place = f"IoU={thresholds:<9} | area={about.area:>6s} | maxDets={about.limit:>3d}"
-    return f" {title} @[ {place} ] = {value:0.3f}  {name}"
+    limits = f" | area={about.area:>6s} | maxDets={about.limit:>3d}" if averages.has_limits else ""
+    return f"{title} @[ IoU={thresholds:<9}{limits} ]"
 
 
 @dataclass(frozen=True)
@@ -54,8 +88,9 @@ class _About:
     limit: int
 
     @classmethod
-    def of(cls, name: str, grid: CocoGrid) -> _About:
+    def of(cls, name: str, averages: ClassAverages) -> _About:
         """Of the number with a name."""
+        grid = averages.grid
         kind, _, which = name.partition("_")
         is_precision, is_number = kind == "map", which.isdigit() and which not in [*grid.area_ranges][1:]
         limit = grid.max_detections[grid.official_limit if name == "map" else -1]
@@ -69,11 +104,16 @@ class _About:
 
 def convention_of(name: str, averages: ClassAverages) -> str:
     """How a number of `ClassAverages.summary` is computed, in words."""
-    grid, about = averages.grid, _About.of(name, averages.grid)
+    grid = averages.grid
+    if name in averages.at_confidence:
+        return f"{name} at IoU {grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}, mean over classes"
+    about = _About.of(name, averages)
     words = f"average precision, rule {averages.rule}" if about.is_precision else "largest recall"
     at = _thresholds_in_words(grid.iou_thresholds) if about.threshold is None else f"at IoU {about.threshold:g}"
-    counted = f"at most {about.limit} detections of an image and class"
-    return f"{words}, {at}, mean over classes; {_area_in_words(about.area, grid)}; {counted}"
+    said = f"{words}, {at}, mean over classes"
+    if not averages.has_limits:
+        return said
+    return f"{said}; {_area_in_words(about.area, grid)}; at most {about.limit} detections of an image and class"
 
 
 def _thresholds_in_words(thresholds: Sequence[float]) -> str:
@@ -89,8 +129,9 @@ def _area_in_words(area: str, grid: CocoGrid) -> str:
 
 
 def numbers_as_dict(averages: ClassAverages) -> dict[str, Any]:
-    """COCO's numbers with the convention of each, and the options; undefined numbers are None."""
+    """The numbers with the convention of each, and the options; undefined numbers are None."""
     grid = averages.grid
+    limits = {"max_detections": list(grid.max_detections), "area_ranges": {**grid.area_ranges}}
     return {
         "numbers": {
             name: {"value": None if float(value) < 0 else float(value), "convention": convention_of(name, averages)}
@@ -98,8 +139,8 @@ def numbers_as_dict(averages: ClassAverages) -> dict[str, Any]:
         },
         "rule": averages.rule,
         "iou_thresholds": list(grid.iou_thresholds),
-        "max_detections": list(grid.max_detections),
-        "area_ranges": finite({name: list(ends) for name, ends in grid.area_ranges.items()}),
+        **(finite(limits) if averages.has_limits else {}),
+        **({"confidence": averages.confidence} if averages.at_confidence else {}),
     }
 
 
@@ -107,7 +148,7 @@ def finite(value: Any) -> Any:
     """The same with None for numbers that JSON does not have, wherever they are."""
     if isinstance(value, Mapping):
         return {name: finite(each) for name, each in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, (tuple, list)):
         return [finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -119,25 +160,24 @@ def names_of(labels: Sequence[int], class_names: Mapping[int, str], *, is_micro:
 
 def class_numbers(
     averages: ClassAverages, matches: Matches, names: Sequence[str], threshold: int
-) -> dict[str, dict[str, float]]:
+) -> dict[str, dict[str, float | int]]:
     """Numbers of each class by name, in the first area range; F1 under one threshold of overlap."""
-    grid, best = averages.grid, best_f1(matches)
-    precision = averages.average_precision[grid.official_limit][0]  # [thresholds, classes]
     columns: dict[str, Tensor] = {
         "ground truths": matches.num_positives[0],
         "detections": matches.class_index.bincount(minlength=len(matches.classes)),
-        "map": precision.mean(0),
+        **averages.of_classes(),
     }
-    for wanted in (0.5, 0.75):
-        places = [place for place, each in enumerate(grid.iou_thresholds) if each == wanted]
-        columns |= {f"map_{100 * wanted:.0f}": precision[place] for place in places[:1]}
-    columns[f"mar_{grid.max_detections[-1]}"] = averages.recall[-1, 0].mean(0)
-    columns |= {"f1": best.f1[threshold], "confidence": best.confidence[threshold]}
+    for name, wanted in AT_THRESHOLDS.items():
+        if wanted not in averages.grid.iou_thresholds:
+            del columns[name]
+    if not averages.at_confidence:
+        best = best_f1(matches)
+        columns |= {"f1": best.f1[threshold], "confidence": best.confidence[threshold]}
     rows = zip(*(values.tolist() for values in columns.values()), strict=True)
     return {name: dict(zip(columns, row, strict=True)) for name, row in zip(names, rows, strict=True)}
 
 
-def table(numbers: Mapping[str, Mapping[str, float]]) -> str:
+def table(numbers: Mapping[str, Mapping[str, float | int]]) -> str:
     """Aligned columns, one row a class; a dash where a number is undefined."""
     if not numbers:
         return "no classes"

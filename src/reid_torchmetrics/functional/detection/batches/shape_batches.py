@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional.detection.batches import checks as batch_checks
 from reid_torchmetrics.functional.detection.inputs import TableShapes, to_xywh
-from reid_torchmetrics.metrics.detection import batch_checks
 
-from .iou_types import ImageShapes, ShapeType, Truths
+from .shape_types import ImageShapes, ShapeType, Truths
 
 Dicts = Sequence[Mapping[str, Any]]
 Part = TypeVar("Part")

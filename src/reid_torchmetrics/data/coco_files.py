@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.batches import Images, NumberedImages
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
-
-from .images import Images, NumberedImages
 
 _LEAST_AREA = torch.finfo(torch.float32).tiny
 """stands for the area 0 of a file in dicts, where 0 is none: it lies in the same ranges, and gives the same overlaps"""

@@ -6,6 +6,13 @@ The number of collectives depends on the number of processes alone, not on the i
 agree on what follows, and one for each process to send its ids with fingerprints, and one to send its matches.
 
 An error on one process is an error on all: see `functional.world` and `base.process_group` for what must be guarded.
+
+Notice that processes hold the same images, where no `image_id` tells so; `functional.retrieval` does it for samples.
+
+They come from a sampler that repeats the first images of a data set at the end of the last processes, or were gathered
+by hand. Images are told apart by their ground truths, exactly.
+
+The ids of the images of all processes, numbers or names, with what tells their ground truths apart.
 """
 
 from __future__ import annotations
@@ -17,21 +24,110 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.world import Alone, differing
-from reid_torchmetrics.metrics.base import DistributedWorld, Settings, drawn_number, meet, number_of_all
+from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
+from reid_torchmetrics.functional.detection.inputs import as_words, num_words, number_names, unpack_names
+from reid_torchmetrics.functional.result_cache import drawn_number, number_of_all
+from reid_torchmetrics.functional.world import Settings, World, all_gather_rows, differing, meet, warn_once
 
 from .image_boxes import Asked, ImageBoxes, places_of
-from .images import ImageNumbering, Images
-from .local_matches import LocalMatches, MatchRequest, merge_local_matches
-from .match_cache import Matched, matchings
-from .same_images import signs, warn_of_same_images
-from .shared_ids import share_ids
+from .local_matches import LocalMatches, Matched, MatchRequest, matchings, merge_local_matches
 from .tensor_exchange import exchange_tensors
+
+
+def share_ids(
+    world: World, images: Images, sizes: Sequence[int], num_name_bytes: Sequence[int], *, are_names: bool
+) -> ImageNumbering:
+    """Tell the other processes the ids of this one's images, and learn theirs: one broadcast of each process.
+
+    Args:
+        world: of all processes.
+        images: of this process, with ids of the same kind as those of the others.
+        sizes: numbers of images of all processes.
+        num_name_bytes: how many bytes the names of each take, 0 where ids are numbers.
+        are_names: whether ids are names.
+    """
+    # A process's part of the buffer: ids or the lengths of names, then fingerprints, then the bytes of names.
+    spans = [(size, size, num_words(num_bytes)) for size, num_bytes in zip(sizes, num_name_bytes, strict=True)]
+    totals = [sum(span) for span in spans]
+
+    def prepare() -> Tensor:
+        listed = torch.empty(sum(totals), dtype=torch.int64, device=world.device)
+        if len(images):
+            listed.split(totals)[world.process].copy_(torch.cat(_columns(images)))
+        return listed
+
+    listed = world.guarded(prepare)
+    all_gather_rows(world, listed, totals)
+    parts = [part.split(span) for part, span in zip(listed.split(totals), spans, strict=True)]
+    ids, prints = (torch.cat([part[column] for part in parts]) for column in (0, 1))
+    if not are_names:
+        return ImageNumbering([*sizes], ids, lambda: prints)
+    named = [name for lengths, _, words in parts for name in unpack_names(words.view(torch.uint8), lengths)]
+    names, places = number_names(named)
+    return ImageNumbering([*sizes], places.to(world.device), lambda: prints, names)
+
+
+def _columns(images: Images) -> list[Tensor]:
+    if images.image_name_bytes is None or images.image_name_lengths is None:
+        assert images.image_ids is not None  # noqa: S101 - else nothing is shared
+        return [images.image_ids, images.fingerprints()]
+    return [images.image_name_lengths, images.fingerprints(), as_words(images.image_name_bytes)]
+
+
+_LEAST_GATHERED = 8  # images with different ground truths: fewer may be alike in the data set itself
+
+
+def signs(prints: Tensor) -> list[int]:
+    """What the others are told of a process's images: the first, and all if they can be told apart; 0 for nothing."""
+    if not len(prints):
+        return [0, 0]
+    is_telling = len(prints.unique()) >= max(_LEAST_GATHERED, (len(prints) + 1) // 2)
+    return [int(prints[0]), int(prints.sum()) if is_telling else 0]  # modulo 2^64, so in any order
+
+
+def warn_of_same_images(
+    world: World, fingerprints: Callable[[], Tensor], sizes: Sequence[int], told: Sequence[Sequence[int]]
+) -> None:
+    """Say once that processes hold the same images, given the number of images and the `signs` of all."""
+    totals = [total for _, total in told if total]
+    if len({*totals}) < len(totals):
+        warn_once(world, "same images", _GATHERED)
+    first = told[0][0]
+    if not first or len({*sizes}) > 1:
+        return
+
+    def end() -> tuple[Tensor, list[int]]:
+        """Length and sum of the run at the end of this process that may be the beginning of process 0."""
+        prints = fingerprints()
+        places = (prints == first).nonzero()[:, 0].tolist()
+        places = places[1:] if world.process == 0 else places  # but for the first image itself
+        return prints, [len(prints) - places[0], int(prints[places[0] :].sum())] if len(places) == 1 else [0, 0]
+
+    prints, runs = world.guarded_all_gather(end)
+    if any(length for length, _ in runs):
+        warn_once(
+            world,
+            "same images",
+            _PADDED,
+            lambda: any(length and int(prints[:length].sum()) == total for length, total in runs),
+        )
+
+
+_PADDED = (
+    "All processes hold equally many images, and the last of one have the ground truths of the first of another: a"
+    " distributed sampler seems to have repeated images to make the numbers even, and they count twice. Give `image_id`"
+    " in `target`, or use `UnpaddedDistributedSampler`."
+)
+_GATHERED = (
+    "Several processes hold images with the same ground truths, and each counts them: they seem to have been gathered"
+    " by hand, or not to be dealt out at all. Give `image_id` in `target`, or give each process its own images"
+    " only, which `compute` combines."
+)
 
 
 @torch.no_grad()
 def match_sharded_images(
-    world: DistributedWorld | Alone,
+    world: World,
     states: Mapping[str, list[Tensor]],
     device: torch.device,
     request: MatchRequest,
@@ -55,9 +151,9 @@ def match_sharded_images(
     Raises:
         DistributedMetricError: an error on some process, metrics that differ, or image ids on some processes only.
     """
-    members = () if isinstance(world, Alone) else world.members
+    members = world.members
     key = (request, members, device)
-    kept = matchings.find(states, key) if request.is_plain and isinstance(world, Alone) else None
+    kept = matchings.find(states, key) if request.is_plain and not members else None
     if kept is not None:
         return kept.result
 
@@ -87,7 +183,7 @@ def match_sharded_images(
 
 @torch.no_grad()
 def gather_images(
-    world: DistributedWorld | Alone,
+    world: World,
     collect: Callable[[], Images],
     image: Asked,
     describe: Callable[[], Settings],
@@ -137,7 +233,7 @@ class _Met:
     numbers: list[list[int]]
     """what each said besides"""
 
-    def number(self, world: DistributedWorld | Alone) -> ImageNumbering:
+    def number(self, world: World) -> ImageNumbering:
         """What all processes must know of all images.
 
         Raises:
@@ -160,7 +256,7 @@ class _Met:
 
 
 def _meet(
-    world: DistributedWorld | Alone,
+    world: World,
     look: Callable[[], tuple[Images, Sequence[int]]],
     describe: Callable[[], Settings],
 ) -> _Met:

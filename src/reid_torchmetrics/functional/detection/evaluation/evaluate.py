@@ -1,0 +1,338 @@
+"""Evaluate detections in one call: as tensors of all images, or image by image as the dicts of the metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.batches import (
+    INVALID,
+    Images,
+    checked_iou_type,
+    defaults_of,
+    empty_states,
+    pack_images,
+    shape_types,
+)
+from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
+from reid_torchmetrics.functional.detection.inputs import (
+    BOX_FORMATS,
+    COCO_AREA_RANGES,
+    COCO_IOU_THRESHOLDS,
+    COCO_MAX_DETECTIONS,
+    COCO_RECALL_THRESHOLDS,
+    AreaRange,
+    CocoGrid,
+    Detections,
+    GroundTruths,
+)
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
+from reid_torchmetrics.functional.world import ALONE, Settings, World
+
+from .local_matches import MatchRequest, pair_as_matched
+from .result_text import named_classes
+from .results import DetectionResults, make_results
+from .sharded_images import gather_images, match_sharded_images
+
+
+@torch.no_grad()
+def coco_evaluate(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    *,
+    iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS,
+    recall_thresholds: Sequence[float] = COCO_RECALL_THRESHOLDS,
+    max_detections: Sequence[int] = COCO_MAX_DETECTIONS,
+    area_ranges: Mapping[str, AreaRange] = COCO_AREA_RANGES,
+    classes: Int[Tensor, " classes"] | None = None,
+    rule: str = "coco",
+    across_classes: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> DetectionResults:
+    """Evaluate boxes as COCO does: the numbers of pycocotools, on any device.
+
+    Source: `COCOeval` of pycocotools.
+
+    Args:
+        detections: of all images.
+        ground_truths: of all images.
+        iou_thresholds: overlaps from which on a detection may match a ground truth.
+        recall_thresholds: recalls at which precision is read off.
+        max_detections: limits of the detections of an image and class that count, ascending.
+        area_ranges: least and largest area of what counts, both inside, by name; the first is that of `map`.
+        classes: labels to look at, boxes with others are left out; None for all that occur.
+        rule: of average precision, one of `AP_RULES`.
+        across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
+        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: an option without values, or with values that are not allowed.
+    """
+    grid = CocoGrid(iou_thresholds, recall_thresholds, max_detections, area_ranges)
+    request = MatchRequest(grid, (False,), max_bytes, "xywh", across_classes=across_classes)
+    return _evaluate(detections, ground_truths, request, rule, classes=classes)
+
+
+@torch.no_grad()
+def voc_evaluate(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    *,
+    iou_thresholds: Sequence[float] = (0.5,),
+    rule: str = "voc",
+    whole_pixels: bool = True,
+    is_difficult: Bool[Tensor, " ground_truths"] | None = None,
+    across_classes: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> DetectionResults:
+    """Evaluate boxes as Pascal VOC does.
+
+    A detection belongs to the ground truth of its image and class that it overlaps most, the first of equal ones. It
+    is a true positive if the overlap reaches the threshold and no detection with a better score that does so belongs
+    to the same one, else a false positive: where COCO would give it the next best that is left, VOC does not. Equal
+    scores are ranked by image, then by row, so the order in which images come changes nothing.
+
+    A detection whose ground truth is difficult is neither, at a threshold that its overlap reaches, and a difficult
+    ground truth need not be found. Crowds are not known to VOC: they are left out, and detections in them are wrong.
+
+    Rafael Padilla's tools and the development kit of VOC agree but for a class without ground truths: the tools say 0
+    by eleven points, NaN otherwise; here it is NaN.
+
+    Source: Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", IJCV 2010, and `VOCevaldet` of its
+    development kit; rafaelpadilla/review_object_detection_metrics, `pascal_voc_evaluator.py`.
+
+    Args:
+        detections: boxes with scores.
+        ground_truths: boxes.
+        iou_thresholds: overlaps from which on a detection is right.
+        rule: "voc" or "voc07", see `average_precision`.
+        whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations; False
+            for boxes that end between pixels.
+        is_difficult: ground truths that need not be found; None for none.
+        across_classes: see `coco_evaluate`.
+        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: an unknown `rule`, no or bad thresholds, an `is_difficult` of another shape.
+    """
+    _checks.boolean("whole_pixels", whole_pixels)
+    request = _request("voc", iou_thresholds, max_bytes, across_classes=across_classes)
+    request = replace(request, options=(("whole_pixels", whole_pixels),))
+    return _evaluate(detections, ground_truths, request, rule, is_difficult=is_difficult)
+
+
+@torch.no_grad()
+def yolo_evaluate(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    *,
+    matching: str = "ultralytics",
+    iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS,
+    rule: str | None = None,
+    confidence: float | None = None,
+    across_classes: bool = False,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> DetectionResults:
+    """Evaluate boxes as the YOLO family does; see `yolo_average_precision` for the numbers.
+
+    Args:
+        detections: of all images.
+        ground_truths: of all images; crowds are left out.
+        matching: "ultralytics", "scaled_yolov4" or "yolov4", see `YoloMAP`.
+        iou_thresholds: overlaps from which on a detection is right.
+        rule: one of `YOLO_RULES`; None for that of the code base.
+        confidence: where precision, recall and F1 are taken; None for that of the code base.
+        across_classes: see `coco_evaluate`.
+        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: an unknown `matching` or `rule`, or no or bad thresholds.
+    """
+    _checks.one_of("matching", matching, YOLO_MATCHINGS)
+    request = _request(matching, iou_thresholds, max_bytes, across_classes=across_classes)
+    return _evaluate(detections, ground_truths, request, rule, confidence)
+
+
+YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
+
+
+def _request(evaluator: str, iou_thresholds: Sequence[float], max_bytes: int, *, across_classes: bool) -> MatchRequest:
+    row = EVALUATORS[evaluator]
+    return MatchRequest(
+        row.grid(iou_thresholds), (False,), max_bytes, "xywh", evaluator=row, across_classes=across_classes
+    )
+
+
+def _evaluate(
+    detections: Detections,
+    ground_truths: GroundTruths,
+    request: MatchRequest,
+    rule: str | None,
+    confidence: float | None = None,
+    **options: Any,
+) -> DetectionResults:
+    """Match all objects, and number images and places in images as metrics do."""
+    evaluator, grid = request.evaluator, request.grid
+    rule, confidence = evaluator.checked(rule, confidence)
+    options |= dict(request.options)
+    matches = evaluator.match(
+        detections, ground_truths, grid, keep_ground_truths=True, max_bytes=request.max_bytes, **options
+    )
+    sides = detections.images.long(), ground_truths.images.long()
+    images, number = torch.cat(sides).unique(return_inverse=True)
+    numbers = number.split([*map(len, sides)])
+    is_difficult = options.get("is_difficult")
+    objects = None
+    if request.across_classes:
+        kept = detections.at(matches.rows.sort().values)
+        objects = pair_as_matched(kept, ground_truths, request, is_difficult)
+    counts = _counts(ground_truths, grid) & torch.isin(ground_truths.labels.long(), matches.classes)
+    if is_difficult is not None:
+        counts &= ~is_difficult
+    return DetectionResults(
+        averages=evaluator.average(matches, grid, rule=rule, confidence=confidence),
+        matches=replace(matches, images=numbers[0][matches.rows]).with_rows(*map(_places_in_images, numbers)),
+        images=images,
+        labels=detections.labels[matches.rows].long(),
+        num_positives=numbers[1][counts].bincount(minlength=len(images)),
+        objects=objects,
+        evaluator=evaluator,
+    )
+
+
+def _counts(ground_truths: GroundTruths, grid: CocoGrid) -> Bool[Tensor, " ground_truths"]:
+    """Which ground truths count in the first area range."""
+    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
+    least, most = next(iter(grid.area_ranges.values()))
+    counts = (areas.double() >= least) & (areas.double() <= most)
+    return counts if ground_truths.is_crowd is None else counts & ~ground_truths.is_crowd
+
+
+def _places_in_images(numbers: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
+    """The place of each object among those of its image, as they came."""
+    by_image, order = numbers.sort(stable=True)
+    places = torch.empty_like(order)
+    places[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(by_image, by_image)
+    return places
+
+
+@torch.no_grad()
+def evaluate_images(
+    preds: Sequence[Mapping[str, Any]],
+    target: Sequence[Mapping[str, Any]],
+    *,
+    evaluator: str = "coco",
+    box_format: str = "xyxy",
+    iou_type: str = "bbox",
+    iou_thresholds: Sequence[float] | None = None,
+    recall_thresholds: Sequence[float] | None = None,
+    max_detections: Sequence[int] | None = None,
+    area_ranges: Mapping[str, AreaRange] | None = None,
+    rule: str | None = None,
+    confidence: float | None = None,
+    whole_pixels: bool | None = None,
+    class_names: Mapping[int, str] | Sequence[str] | None = None,
+    sigmas: Sequence[float] | None = None,
+    invalid: str = "count",
+    across_classes: bool = False,
+    boxes: bool = False,
+    world: World = ALONE,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> DetectionResults:
+    """Evaluate images as the metrics do, without a metric: the dicts of all images go in, results come out.
+
+    On several processes each gives its own images, and all get the results of all images; they must call it alike.
+
+    Args:
+        preds: for each image a dict of `boxes`, `scores` and `labels`, see `DetectionMAP.update`.
+        target: for each image a dict of `boxes` and `labels`, and maybe `iscrowd`, `area` and `image_id`.
+        evaluator: "coco", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
+        box_format: "xyxy", "xywh" or "cxcywh".
+        iou_type: "bbox", "segm", "keypoints" or "rotated".
+        iou_thresholds: overlaps from which on a detection is right; None for those of the evaluator.
+        recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
+        max_detections: COCO's limits of the detections of an image and class, ascending; None for those of `iou_type`.
+        area_ranges: COCO's least and largest area by name; None for those of `iou_type`.
+        rule: of average precision; None for that of the evaluator.
+        confidence: where the YOLO family takes precision, recall and F1; None for that of the code base.
+        whole_pixels: of VOC's boxes, see `VocMAP`; None for True.
+        class_names: names of the classes by label.
+        sigmas: of keypoints.
+        invalid: what becomes of invalid boxes, see `DetectionMAP`.
+        across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
+        boxes: whether the results hold all boxes.
+        world: the processes that share the images.
+        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+
+    Raises:
+        DistributedMetricError: on all processes, if one of them failed.
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: values that do not fit, or an option that the evaluator does not know.
+    """
+
+    def prepare() -> tuple[MatchRequest, str, float | None, dict[str, list[Tensor]]]:
+        _checks.one_of("evaluator", evaluator, EVALUATORS)
+        _checks.one_of("box_format", box_format, BOX_FORMATS)
+        _checks.one_of("invalid", invalid, INVALID)
+        row = EVALUATORS[evaluator]
+        of_coco: dict[str, Any] = {
+            "recall_thresholds": recall_thresholds,
+            "max_detections": max_detections,
+            "area_ranges": area_ranges,
+        }
+        unknown = {} if row.has_limits else of_coco | {"iou_type": None if iou_type == "bbox" else iou_type}
+        unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels}
+        for name, value in unknown.items():
+            if value is not None:
+                raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
+        thresholds = row.iou_thresholds if iou_thresholds is None else iou_thresholds
+        grid = _coco_grid(iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
+        options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
+        request = MatchRequest(grid, (False,), max_bytes, box_format, evaluator=row, options=options, iou_type=iou_type)
+        request = replace(request, with_origins=True, across_classes=across_classes)
+        return request, *row.checked(rule, confidence), _states(preds, target, request, sigmas, invalid)
+
+    request, rule, confidence, states = world.guarded(prepare)
+    names, device = named_classes(class_names), states["detection_counts"][0].device
+    said = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
+
+    def describe() -> Settings:
+        return Settings("evaluate_images", "results", said, request.describe())
+
+    matched = match_sharded_images(world, states, device, request, accept=lambda: None, describe=describe)
+    results = make_results(matched, rule, names, confidence=confidence)
+    if not boxes:
+        return results
+    held, _ = gather_images(world, lambda: Images.joined(states, "xywh", device), results.images, describe)
+    return replace(results, boxes=held)
+
+
+def _coco_grid(iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
+    limits, ranges = defaults_of(iou_type)
+    defaults = {"recall_thresholds": COCO_RECALL_THRESHOLDS, "max_detections": limits, "area_ranges": ranges}
+    chosen: dict[str, Any] = {name: defaults[name] if value is None else value for name, value in given.items()}
+    return CocoGrid(iou_thresholds, **chosen)
+
+
+def _states(
+    preds: Sequence[Mapping[str, Any]],
+    target: Sequence[Mapping[str, Any]],
+    request: MatchRequest,
+    sigmas: Sequence[float] | None,
+    invalid: str,
+) -> dict[str, list[Tensor]]:
+    """The images as the states of a metric."""
+    shapes = shape_types(checked_iou_type(request.iou_type), sigmas)
+    flags = ("difficult",) if request.evaluator.knows_difficult else ()
+    options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "flags": flags}
+    batch = pack_images(preds, target, shapes, request.box_format, torch.device("cpu"), **options)
+    return {name: [batch.states.get(name, empty)] for name, empty in empty_states([*shapes], flags).items()}

@@ -1,0 +1,184 @@
+"""The boxes of single images, to be drawn, and how users ask for images: by number or by name.
+
+The list of detections with what each of them took.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.batches import Images
+from reid_torchmetrics.functional.detection.inputs import name_images
+from reid_torchmetrics.functional.detection.matching import Matches
+
+Asked: TypeAlias = Tensor | Sequence[str]
+"""images by their `image_id`, those with names also by number: ints in a tensor, or names"""
+DictsOfSides: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
+
+_OF_DETECTIONS = ("boxes", "scores", "labels")
+_OF_GROUND_TRUTHS = ("boxes", "labels", "crowds")
+
+
+class ImageBoxes(NamedTuple):
+    """The boxes of one image, as `update` takes them."""
+
+    detections: dict[str, Any]
+    ground_truths: dict[str, Any]
+    """with the `image_id`, a tensor or a str"""
+
+    @classmethod
+    def listed(cls, ids: Tensor, images: Images) -> list[Tensor]:
+        """The tensors of images with these ids, that `by_image` takes."""
+        columns = [getattr(images, f"detection_{name}") for name in _OF_DETECTIONS]
+        columns += [getattr(images, f"ground_truth_{name}") for name in _OF_GROUND_TRUTHS]
+        return [ids, images.detection_counts, images.ground_truth_counts, *columns]
+
+    @classmethod
+    def by_image(cls, listed: Sequence[Tensor], names: Sequence[str] | None) -> dict[int, ImageBoxes]:
+        """The boxes of each image, by its id, which is the place of its name where images have names."""
+        ids, detection_counts, ground_truth_counts, *columns = listed
+        num = len(_OF_DETECTIONS)
+        found = _split(("boxes", "scores", "labels"), columns[:num], detection_counts)
+        true = _split(("boxes", "labels", "iscrowd"), columns[num:], ground_truth_counts)
+        given = ids if names is None else [names[place] for place in ids.tolist()]
+        for each, image in zip(true, given, strict=True):
+            each["image_id"] = image
+        return dict(zip(ids.tolist(), map(cls, found, true), strict=True))
+
+
+def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Any]]:
+    """The rows of each image."""
+    parts = zip(*(column.split(counts.tolist()) for column in columns), strict=True)
+    return [dict(zip(keys, each, strict=True)) for each in parts]
+
+
+def check_asked(image: object) -> None:
+    """Raise unless images are asked for by integers in a tensor, or by a list of names."""
+    if isinstance(image, Tensor):
+        _checks.integer_labels("image", image)
+        return
+    came = type(image).__name__
+    if isinstance(image, (tuple, list)):
+        others = [type(each).__name__ for each in image if not isinstance(each, str)]
+        if not others:
+            return
+        came = f"a {came} with {others[0]}"
+    raise TypeError(f"`image` must be a tensor of integers or a list of names; got {came}.")
+
+
+def listed_ids(image: Asked) -> list[int] | list[str]:
+    """The ids that were asked for."""
+    return image.tolist() if isinstance(image, Tensor) else [*image]
+
+
+def places_of(image: Asked, names: Sequence[str] | None) -> list[int | None]:
+    """Where boxes of images are found, see `ImageBoxes.by_image`; None for a name that no image has."""
+    return [each if isinstance(each, int) else _place(each, names or ()) for each in listed_ids(image)]
+
+
+def _place(name: str, names: Sequence[str]) -> int | None:
+    place = bisect_left(names, name)
+    return place if place < len(names) and names[place] == name else None
+
+
+def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[str] | None) -> DictsOfSides:
+    """The detections and the ground truths of some images.
+
+    Raises:
+        ValueError: an image that is not among those of `update`.
+    """
+    places = places_of(image, names)
+    for asked, place in zip(listed_ids(image), places, strict=True):
+        if place not in boxes:
+            raise ValueError(f"`image` must hold images that were given to `update`; got {asked!r}.")
+    chosen = [boxes[place] for place in places if place is not None]
+    return [each.detections for each in chosen], [each.ground_truths for each in chosen]
+
+
+@dataclass(frozen=True)
+class MatchedDetections:
+    """Which ground truth each detection took: a row for each detection, by image, then by its place in the image.
+
+    Detections beyond the largest limit of an image and class were not matched and are not here.
+    """
+
+    image: Tensor
+    """its `image_id`, or the number of the image where there are none, or names, int64 [detections]"""
+    index: Tensor
+    """place among the detections of the image, int64 [detections]"""
+    label: Tensor
+    """int64 [detections]"""
+    score: Tensor
+    """[detections]"""
+    iou_thresholds: tuple[float, ...]
+    ground_truth: Tensor
+    """the one that it took, as its place among the ground truths of the image; -1 for none, int64 like the others"""
+    is_true_positive: Tensor
+    """bool [thresholds, detections]"""
+    is_ignored: Tensor
+    """whether it counts neither as right nor as wrong: it took a crowd, or a ground truth outside the first area range,
+    or took none and its own box is outside; bool [thresholds, detections]"""
+    boxes: Tensor | None = None
+    """in the metric's `box_format`, [detections, 4]; None unless the results hold boxes"""
+    image_names: tuple[str, ...] | None = field(default=None, repr=False)
+    """names of all images by number; None where they have none"""
+
+    def __len__(self) -> int:
+        """Number of detections."""
+        return len(self.index)
+
+    @property
+    def image_ids(self) -> list[int | str]:
+        """`image`, as names where images have names."""
+        return name_images(self.image, self.image_names)
+
+
+def list_matches(
+    matches: Matches,
+    images: Tensor,
+    labels: Tensor,
+    iou_thresholds: tuple[float, ...],
+    boxes: Mapping[int, ImageBoxes] | None,
+) -> MatchedDetections:
+    """The list of matches in the first area range; `images` are ids by number, `labels` those of the detections."""
+    shape = (matches.matched.shape[1], len(matches.rows))
+    inside = (matches.area_bits & 1).bool().expand(shape)
+    # Where nothing is matched, a detection is ignored if it is outside the range; columns overwrite that.
+    taken = matches.columns.new_full(shape, -1)
+    true_positive, ignored = torch.zeros_like(inside), ~inside
+    if matches.ground_truths is not None:
+        taken[:, matches.columns] = matches.ground_truths[0].to(taken.dtype)
+    true_positive[:, matches.columns] = matches.true_positive[0]
+    of_columns = torch.where(matches.matched[0], ~matches.true_positive[0], ignored[:, matches.columns])
+    ignored[:, matches.columns] = of_columns
+    # By image, and in it by row: the last key first.
+    by_row = matches.rows.argsort()
+    order = by_row[matches.images[by_row].argsort(stable=True)]
+    number, index = matches.images[order].long(), matches.rows[order].long()
+    return MatchedDetections(
+        image=images.to(order.device)[number],
+        index=index,
+        label=labels[order],
+        score=matches.scores[order],
+        iou_thresholds=iou_thresholds,
+        ground_truth=taken[:, order],
+        is_true_positive=true_positive[:, order],
+        is_ignored=ignored[:, order],
+        boxes=None if boxes is None else _boxes_at(boxes, images, number, index),
+    )
+
+
+def _boxes_at(boxes: Mapping[int, ImageBoxes], images: Tensor, number: Tensor, index: Tensor) -> Tensor:
+    """Boxes of detections, given the number of the image and the place there."""
+    listed = [boxes[image].detections["boxes"].to(number.device) for image in images.tolist()]
+    if not listed:
+        return torch.empty((0, 4), device=number.device)
+    counts = torch.tensor([len(each) for each in listed], device=number.device)
+    return torch.cat(listed)[(counts.cumsum(0) - counts)[number] + index]

@@ -1,0 +1,190 @@
+"""What `compute` gives of matches: one number by its name, or the dict of TorchMetrics.
+
+A name is that of a number of the evaluator, such as `map_50`, or of a detector that is used at one confidence, such as
+`f1_50`. Several types of overlaps put their name before it (`segm_map_50`), and a label follows a slash (`map_50/7`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.curves import OperatingPoints, at_confidence, confidence_curve
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages, evaluate_matches
+
+from .local_matches import Matched, Overlaps
+
+POINT_VALUES: dict[str, Callable[[OperatingPoints], Tensor]] = {
+    "precision": lambda points: points.precision,
+    "recall": lambda points: points.recall,
+    "f1": lambda points: points.f1,
+    "confidence": lambda points: points.confidence,
+}
+"""What is known of a detector that is used at a confidence, [thresholds, classes]."""
+_THRESHOLDS = {"50": 0.5, "75": 0.75}
+_POINT_NAMES = {f"{kind}_{suffix}": (kind, at) for suffix, at in _THRESHOLDS.items() for kind in POINT_VALUES}
+
+Names = Mapping[str, tuple[str, str]]
+"""by the name of a number its `iou_type`, and its name where there is no other type"""
+
+
+def prefix(iou_type: str, iou_types: Sequence[str]) -> str:
+    """The start of the names of a type: nothing for the only type."""
+    return f"{iou_type}_" if len(iou_types) > 1 else ""
+
+
+def names_of_values(value_names: Sequence[str], iou_types: Sequence[str] = ("bbox",)) -> Names:
+    """The names of numbers of an evaluator, for all types of overlaps."""
+    begins = {iou_type: prefix(iou_type, iou_types) for iou_type in iou_types}
+    return {begin + name: (iou_type, name) for iou_type, begin in begins.items() for name in value_names}
+
+
+def coco_names(value_names: Sequence[str], iou_types: Sequence[str]) -> Names:
+    """The names of COCO's numbers, and of those at one confidence."""
+    return names_of_values([*value_names, *_POINT_NAMES], iou_types)
+
+
+@dataclass(frozen=True)
+class SingleValue:
+    """A number by its name: the mean over classes, or that of one class."""
+
+    name: str
+    label: int | None = None
+    iou_type: str = "bbox"
+
+    @classmethod
+    def parsed(cls, text: str, names: Names) -> SingleValue:
+        """The number that a text names.
+
+        Raises:
+            ValueError: an unknown name, or no label behind the slash.
+        """
+        if not isinstance(text, str) or text in names:
+            _checks.one_of("metric", text, names)
+            iou_type, name = names[text]
+            return cls(name, None, iou_type)
+        name, slash, label = text.rpartition("/")
+        _checks.one_of("metric", name if slash else text, names)
+        if not re.fullmatch(r"-?\d+", label):
+            raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {text!r}.")
+        iou_type, name = names[name]
+        return cls(name, int(label), iou_type)
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it depends on a confidence."""
+        return self.name in _POINT_NAMES
+
+    def of(self, matched: Matched, *, rule: str, confidence: float | None) -> Tensor:
+        """The number, float64; -1 without ground truths.
+
+        Args:
+            matched: of all images.
+            rule: of average precision.
+            confidence: where precision, recall and F1 are taken; None for that with the highest mean of F1.
+        """
+        if self.is_point:
+            return self._at_point(matched, confidence)
+        averages = matched.averages(rule, confidence=confidence)
+        if self.label is not None:
+            averages = averages.of_label(self.label)
+        return averages.numbers()[averages.value_names.index(self.name)]
+
+    def _at_point(self, matched: Matched, confidence: float | None) -> Tensor:
+        kind, wanted = _POINT_NAMES[self.name]
+        matches, thresholds = matched.found.matches[0], [*matched.request.grid.iou_thresholds]
+        nothing = torch.tensor(-1.0, dtype=torch.float64, device=matches.num_positives.device)
+        chosen = matches.num_positives[0] > 0
+        if self.label is not None:
+            chosen = chosen & (matches.classes == self.label)
+        if wanted not in thresholds or not bool(chosen.any()):
+            return nothing
+        place = thresholds.index(wanted)
+        if confidence is None:
+            confidence = matched.once(_best_confidence, place)
+            if confidence is None:  # nothing is right
+                return nothing if kind == "confidence" else nothing.new_zeros(())
+        points = matched.once(_points, confidence)
+        return POINT_VALUES[kind](points)[place, chosen].nanmean().nan_to_num(0.0)
+
+
+def chosen_value(metric: str | None, names: Names, *, average: str, confidence: float | None) -> SingleValue | None:
+    """The number that a metric gives alone, if it gives one; raise unless its other options fit that."""
+    value = None if metric is None else SingleValue.parsed(metric, names)
+    if value is not None and value.label is not None and average == "micro":
+        raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {metric!r}.")
+    if confidence is not None:
+        _checks.number("confidence", confidence)
+        if value is None or not value.is_point:
+            raise ValueError(
+                "`confidence` must be None unless `metric` is a precision, recall or F1, such as 'f1_50'; got"
+                f" {confidence} for {metric!r}."
+            )
+    return value
+
+
+def _best_confidence(matched: Matched, place: int) -> float | None:
+    curve = confidence_curve(matched.found.matches[0], threshold=place)
+    best: Any = curve.best()
+    return None if best is None else float(curve.confidence[best])
+
+
+def _points(matched: Matched, confidence: float) -> OperatingPoints:
+    return at_confidence(matched.found.matches[0], confidence)
+
+
+@dataclass(frozen=True)
+class DictOptions:
+    """What decides the entries of the dict of `DetectionMAP.compute`."""
+
+    rule: str
+    """of average precision"""
+    class_metrics: bool
+    extended_summary: bool
+
+
+def computed_values(matched: Matched, options: DictOptions, device: torch.device) -> dict[str, Any]:
+    """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
+    rounded = matched.averages(options.rule).numbers().to(device, torch.float32)
+    numbers = dict(zip(matched.request.grid.value_names, rounded.unbind(), strict=True))
+    values: dict[str, Any] = {}
+    if options.extended_summary:
+        values |= _grids(matched)
+    # Under "micro" the first matches know one class only.
+    values |= _of_classes(matched.averages(options.rule, len(matched.found.matches) - 1), options)
+    values["classes"] = _as_int32(matched.found.labels)
+    return numbers | {name: moved(value, device) for name, value in values.items()}
+
+
+def _grids(matched: Matched) -> dict[str, Any]:
+    grids = evaluate_matches(matched.found.matches[0], matched.request.grid)
+    assert matched.numbering is not None  # noqa: S101 - the request is not plain
+    overlaps = Overlaps.matrices(matched.found.overlaps, matched.numbering.called, grids.classes)
+    return {"ious": overlaps, "precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
+
+
+def _of_classes(averages: ClassAverages, options: DictOptions) -> dict[str, Tensor]:
+    if options.class_metrics:
+        precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
+    else:
+        precision = recall = torch.tensor(-1.0, device="cpu")
+    return {"map_per_class": precision, f"mar_{averages.grid.max_detections[-1]}_per_class": recall}
+
+
+def _as_int32(labels: Tensor) -> Tensor:
+    """The labels in the dtype of TorchMetrics, or as they are where they do not fit it."""
+    narrow = labels.int()
+    return narrow if torch.equal(narrow.long(), labels) else labels.clone()
+
+
+def moved(value: Any, device: torch.device) -> Any:
+    """Tensors on the device of the metric; those of float64 stay where they are if it has none."""
+    if isinstance(value, dict):
+        return {name: moved(each, device) for name, each in value.items()}
+    return value if device.type == "mps" and value.dtype == torch.float64 else value.to(device)

@@ -1,0 +1,113 @@
+"""The numbers of every class, which all evaluators report, and their means over classes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional.detection.inputs import CocoGrid
+
+AT_THRESHOLDS = {"map_50": 0.5, "map_75": 0.75}
+
+
+@dataclass(frozen=True)
+class ClassAverages:
+    """Average precision and recall of every class; NaN for a class without a ground truth that counts."""
+
+    grid: CocoGrid
+    classes: Int[Tensor, " classes"]
+    average_precision: Mapping[int, Float[Tensor, "areas thresholds classes"]]
+    """by the number of the limit: of the largest one, and of that of `map`"""
+    recall: Float[Tensor, "limits areas thresholds classes"]
+    rule: str = "coco"
+    """how a curve became an average precision, see `average_precision`"""
+    has_limits: bool = True
+    """whether the evaluator has area ranges and limits of detections, and so numbers that are named after them"""
+    at_confidence: Mapping[str, Float[Tensor, " classes"]] = field(default_factory=dict)
+    """"precision", "recall" and "f1" of evaluators that report them, at `confidence`"""
+    confidence: float | None = None
+
+    @property
+    def value_names(self) -> list[str]:
+        """The names of `summary`."""
+        return self.grid.value_names if self.has_limits else ["map", *AT_THRESHOLDS, *self.at_confidence]
+
+    def summary(self) -> dict[str, Float[Tensor, ""]]:
+        """The numbers of the evaluator by the names of TorchMetrics, float64; -1 without a class to average over.
+
+        `map` is the mean over thresholds and classes in the first area range, `map_50` and `map_75` those of one
+        threshold (-1 if it is not among the thresholds). COCO has 12 numbers: `map_small` and so on are those of the
+        other area ranges, `mar_10` is the mean recall with 10 detections, `mar_small` that of an area range with the
+        most. The YOLO family has `precision`, `recall` and `f1` at one confidence.
+        """
+        return dict(zip(self.value_names, self.numbers().unbind(), strict=True))
+
+    def numbers(self) -> Float[Tensor, " values"]:
+        """The values of `summary`, in its order."""
+        if not self.has_limits:
+            values = self.of_classes()
+            return torch.stack([values[name].nanmean().nan_to_num(-1.0) for name in self.value_names])
+        grid, last = self.grid, len(self.grid.max_detections) - 1
+        most, num_areas, num_limits = self.average_precision[last], len(grid.area_ranges), len(grid.max_detections)
+        # By area range the recall of each limit, then the precision of the largest one, then of that of `map`.
+        tables = [self.recall, most[None]]
+        if grid.official_limit != last:
+            tables.append(self.average_precision[grid.official_limit][None])
+        means = torch.cat([_means(torch.cat(tables)).flatten(), _means(most[0, :, None]), most.new_full((1,), -1.0)])
+        of_precision = num_limits * num_areas
+        of_threshold, nothing = (num_limits + len(tables) - 1) * num_areas, len(means) - 1
+        thresholds = {value: of_threshold + slot for slot, value in enumerate(grid.iou_thresholds)}
+        limits = {limit: place * num_areas for place, limit in enumerate(grid.max_detections)}  # one may be given twice
+        places = (
+            of_threshold - num_areas,
+            *(thresholds.get(wanted, nothing) for wanted in AT_THRESHOLDS.values()),
+            *range(of_precision + 1, of_precision + num_areas),
+            *limits.values(),
+            *range(last * num_areas + 1, of_precision),
+        )
+        return means.index_select(0, _places(means.device, places))
+
+    def of_classes(self) -> dict[str, Float[Tensor, " classes"]]:
+        """The numbers of every class by name, in the first area range; NaN for what is undefined."""
+        precision = self.average_precision[self.grid.official_limit][0]  # [thresholds, classes]
+        thresholds, undefined = [*self.grid.iou_thresholds], torch.full_like(precision[0], torch.nan)
+        values = {"map": precision.mean(0)}
+        for name, wanted in AT_THRESHOLDS.items():
+            values[name] = precision[thresholds.index(wanted)] if wanted in thresholds else undefined
+        values[f"mar_{self.grid.max_detections[-1]}" if self.has_limits else "mar"] = self.recall[-1, 0].mean(0)
+        return {**values, **self.at_confidence}
+
+    def map_per_class(self) -> Float[Tensor, " classes"]:
+        """Mean over the thresholds, in the first area range and with the limit of `map`; -1 without ground truth."""
+        return self.average_precision[self.grid.official_limit][0].mean(0).nan_to_num(-1.0)
+
+    def mar_per_class(self) -> Float[Tensor, " classes"]:
+        """Mean recall over the thresholds, in the first area range, with the largest limit; -1 without ground truth."""
+        return self.recall[-1, 0].mean(0).nan_to_num(-1.0)
+
+    def of_label(self, label: int) -> ClassAverages:
+        """The numbers of one class; of none if no box has the label."""
+        chosen = self.classes == label
+        return replace(
+            self,
+            classes=self.classes[chosen],
+            average_precision={limit: each[..., chosen] for limit, each in self.average_precision.items()},
+            recall=self.recall[..., chosen],
+            at_confidence={name: each[chosen] for name, each in self.at_confidence.items()},
+        )
+
+
+def _means(values: Float[Tensor, "*rows thresholds classes"]) -> Float[Tensor, "*rows"]:
+    """Means over the last two axes of what is not NaN; -1 where there is nothing else."""
+    return (values.nansum((-2, -1)) / values.isnan().logical_not_().sum((-2, -1))).nan_to_num_(-1.0)
+
+
+@functools.lru_cache(maxsize=8)
+def _places(device: torch.device, places: tuple[int, ...]) -> Int[Tensor, " places"]:
+    """Places as a tensor, which is to be read only: the same one for the same places."""
+    return torch.tensor(places, device=device)

@@ -1,0 +1,157 @@
+"""The evaluators of detections, one row each: how they match detections, and the numbers that they report.
+
+    detections, ground truths -- match --> Matches -- average --> ClassAverages
+
+All results, tables, pictures and reports are made of these two, so that a new evaluator is a row with two functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.curves import AP_RULES
+from reid_torchmetrics.functional.detection.inputs import (
+    COCO_IOU_THRESHOLDS,
+    COCO_RECALL_THRESHOLDS,
+    CocoGrid,
+    Detections,
+    GroundTruths,
+)
+from reid_torchmetrics.functional.detection.matching import Matches, match_best_of_all, match_on_grid
+
+from .class_averages import ClassAverages
+from .coco import average_matches
+from .yolo import YOLO_RULES, average_yolo, match_greedily
+
+VOC_RULES = ("voc", "voc07")
+"""the rules of `average_precision` that Pascal VOC had: all points since 2010, eleven points before"""
+
+
+@dataclass(frozen=True)
+class Evaluator:
+    """An evaluator of detections."""
+
+    title: str
+    """its name in tables"""
+    match: Callable[..., Matches]
+    """of detections, ground truths and a grid, with `keep_ground_truths`, `max_bytes` and options of its own"""
+    average: Callable[..., ClassAverages]
+    """of matches and a grid, with `rule` and `confidence`"""
+    rules: tuple[str, ...]
+    """of average precision, see `average_precision`"""
+    rule: str
+    """by default"""
+    iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS
+    """by default"""
+    reports_confidence: bool = False
+    """whether precision, recall and F1 at one confidence are reported"""
+    confidence: float | None = None
+    """by default; None for the best"""
+    has_limits: bool = False
+    """whether area ranges and limits of detections are known; without them the grid has one range without ends"""
+    knows_crowds: bool = False
+    """whether detections may lie in crowds; others leave crowds out"""
+    knows_difficult: bool = False
+    """whether ground truths may be difficult: they need not be found"""
+    matches_greedily: bool = True
+    """whether a detection takes the best ground truth that is left, not the best of all"""
+    lists_all_classes: bool = True
+    """whether classes without ground truths have a row"""
+    confusion_rule: str = "coco"
+    """whose confusion matrix is that of the evaluator, one of `CONFUSION_RULES`"""
+
+    def checked(self, rule: str | None, confidence: float | None) -> tuple[str, float | None]:
+        """A rule of average precision and a confidence, the defaults for None.
+
+        Raises:
+            TypeError: `confidence` is not a number.
+            ValueError: a rule of another evaluator, or a confidence where nothing is reported at one.
+        """
+        rule = self.rule if rule is None else rule
+        _checks.one_of("rule", rule, self.rules)
+        if confidence is None:
+            return rule, self.confidence
+        _checks.number("confidence", confidence)
+        if not self.reports_confidence:
+            raise ValueError(
+                f"`confidence` must be None with this evaluator, which reports nothing at one; got {confidence}."
+            )
+        return rule, confidence
+
+    def grid(self, iou_thresholds: Sequence[float]) -> CocoGrid:
+        """The grid of an evaluator without area ranges and limits."""
+        ends = (float("-inf"), float("inf"))
+        return CocoGrid(iou_thresholds, COCO_RECALL_THRESHOLDS, (1,), {"all": ends})
+
+
+def _match_by_thresholds(
+    match: Callable[..., Matches],
+) -> Callable[..., Matches]:
+    """A matching that takes the thresholds of the grid, and nothing else of it."""
+
+    def matched(detections: Detections, ground_truths: GroundTruths, grid: CocoGrid, **options: Any) -> Matches:
+        return match(detections, ground_truths, iou_thresholds=grid.iou_thresholds, **options)
+
+    return matched
+
+
+def _average_coco(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:  # noqa: ARG001
+    return average_matches(matches, grid, rule=rule)
+
+
+def _average_voc(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:  # noqa: ARG001
+    return average_matches(matches, grid, rule=rule, has_limits=False)
+
+
+EVALUATORS: dict[str, Evaluator] = {
+    "coco": Evaluator(
+        "COCO", match_on_grid, _average_coco, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True
+    ),
+    "voc": Evaluator(
+        "Pascal VOC",
+        _match_by_thresholds(partial(match_best_of_all, claim="voc")),
+        _average_voc,
+        VOC_RULES,
+        "voc",
+        (0.5,),
+        knows_difficult=True,
+        matches_greedily=False,
+    ),
+    "ultralytics": Evaluator(
+        "Ultralytics",
+        _match_by_thresholds(match_greedily),
+        average_yolo,
+        YOLO_RULES,
+        "ultralytics",
+        reports_confidence=True,
+        lists_all_classes=False,
+        confusion_rule="ultralytics",
+    ),
+    "scaled_yolov4": Evaluator(
+        "ScaledYOLOv4",
+        _match_by_thresholds(partial(match_best_of_all, claim="scaled_yolov4")),
+        average_yolo,
+        YOLO_RULES,
+        "yolo",
+        confidence=0.1,
+        matches_greedily=False,
+        reports_confidence=True,
+        lists_all_classes=False,
+    ),
+    "yolov4": Evaluator(
+        "YOLOv4",
+        _match_by_thresholds(partial(match_best_of_all, claim="yolov4")),
+        average_yolo,
+        YOLO_RULES,
+        "yolo",
+        confidence=0.1,
+        matches_greedily=False,
+        reports_confidence=True,
+        lists_all_classes=False,
+    ),
+}
+"""The evaluators by name."""

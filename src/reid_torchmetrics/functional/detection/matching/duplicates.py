@@ -1,0 +1,74 @@
+"""Duplicate ground truths: identical neighbors of one image and class, matched as one with a capacity.
+
+All detections overlap duplicates equally and match the last one that is free, so the best detection gets the last:
+
+    duplicates in rows 4, 5, 6 and detections 0 to 3 by descending score: 0 matches row 6, 1 row 5, 2 row 4, 3 none.
+
+Without this, n equal boxes that are detected n times give n * n pairs, and n rounds of proposals.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.detection.inputs import OrderedGroundTruths, Shapes
+
+
+class DistinctGroundTruths(NamedTuple):
+    """Ground truths in order, with duplicates merged into the last one of them."""
+
+    ordered: OrderedGroundTruths
+    shapes: Shapes
+    """in this order"""
+    ignored: Bool[Tensor, "areas ground_truths"]
+    capacity: Int[Tensor, " ground_truths"] | None = None
+    """how many detections can match it; None if one each. A crowd has 1, as it does not compete"""
+    all_rows: Int[Tensor, " all_ground_truths"] | None = None
+    """rows in order before merging; None without duplicates"""
+    last: Int[Tensor, " ground_truths"] | None = None
+    """the place there of the last of the duplicates"""
+
+    def rows_of(
+        self, ground_truth: Int[Tensor, " matches"], problem: Int[Tensor, " matches"]
+    ) -> Int[Tensor, " matches"]:
+        """The rows of the ground truths of matches that are listed by descending score, in each problem.
+
+        A problem is an area range and a threshold: there detections that match duplicates get different rows.
+        """
+        if self.capacity is None or self.all_rows is None or self.last is None:
+            return self.ordered.rows.index_select(0, ground_truth)
+        # A stable sort keeps the detections of a ground truth in their order: rank 0 is the best one.
+        keys, order = (problem * len(self.last) + ground_truth).sort(stable=True)
+        rank = torch.empty_like(order)
+        rank[order] = segments.runs(0, keys.unique_consecutive(return_counts=True)[1])[1]
+        last_rank = self.capacity.index_select(0, ground_truth) - 1  # all detections in a crowd match the same row
+        place = self.last.index_select(0, ground_truth) - torch.minimum(rank, last_rank)
+        return self.all_rows.index_select(0, place)
+
+
+def merge_duplicates(
+    ground_truths: OrderedGroundTruths, shapes: Shapes, ignored: Bool[Tensor, "areas ground_truths"]
+) -> DistinctGroundTruths:
+    """Merge neighbors with equal shapes that are both crowds or not, and that the same area ranges ignore.
+
+    `shapes` are given by row. Only neighbors are merged, as between others a tie may go to one that lies between them.
+    """
+    shapes = shapes[ground_truths.rows]
+    is_duplicate = shapes.repeats()
+    if is_duplicate is None or not bool(is_duplicate.any()):
+        return DistinctGroundTruths(ground_truths, shapes, ignored)
+    for values in (ground_truths.groups, ground_truths.is_crowd, *ignored):
+        is_duplicate[1:] &= values[1:] == values[:-1]
+    first = (~is_duplicate).nonzero()[:, 0]
+    last = torch.cat([first[1:], first.new_full((1,), len(is_duplicate))]) - 1
+    columns = ("rows", "class_index", "is_crowd", "groups")
+    distinct = ground_truths._replace(**{name: getattr(ground_truths, name).index_select(0, last) for name in columns})
+    capacity = (last - first + 1).masked_fill_(distinct.is_crowd, 1)
+    return DistinctGroundTruths(
+        distinct, shapes[last], ignored.index_select(1, last), capacity, ground_truths.rows, last
+    )

@@ -1,0 +1,93 @@
+"""The figures of results, one row each: what the callback logs and what a report shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
+
+from .confusion import MOST_CLASSES, plot_confusion_matrix, plot_error_breakdown
+from .detection_curves import plot_confidence, plot_precision_recall
+from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+class ResultFigure(NamedTuple):
+    """A figure of results."""
+
+    plot: Callable[[Any], tuple[Figure | SubFigure, Any]]
+    """draws results"""
+    caption: str
+    section: str = "curves"
+    """of a report"""
+    is_defined: Callable[[Any], bool] = _always
+    """whether results have what is drawn"""
+
+
+def _has_objects(results: DetectionResults) -> bool:
+    return results.objects is not None and results.averages.grid.shown_threshold >= LEAST_OVERLAP
+
+
+def _at(results: DetectionResults) -> dict[str, Any]:
+    return {"iou_threshold": results.averages.grid.shown_threshold}
+
+
+def _confusion(results: DetectionResults) -> tuple[Figure | SubFigure, Any]:
+    matrix = results.confusion_matrix(num_classes=MOST_CLASSES, **_at(results))
+    return plot_confusion_matrix(matrix, names=results.class_names)
+
+
+COUNTED = (
+    "from the confidence with the highest F1 of their class on; those of a class in which nothing is right from the"
+    " confidence with the highest mean F1 of all classes on"
+)
+"""which detections count where no confidence is given, in words"""
+
+FIGURES: dict[type, dict[str, ResultFigure]] = {
+    RetrievalResults: {
+        "cmc": ResultFigure(
+            lambda results: plot_cmc(results.cmc),
+            "Share of the queries with a right answer among the first candidates.",
+        ),
+        "precision_recall": ResultFigure(
+            plot_retrieval_precision_recall,
+            "Mean over queries of the interpolated precision at each recall.",
+            is_defined=lambda results: not TIE_POLICIES[results.setup.ties].averages,  # a mean over orders has no curve
+        ),
+        "first_ranks": ResultFigure(plot_first_ranks, "Queries by the rank of their first right answer."),
+    },
+    DetectionResults: {
+        "precision_recall": ResultFigure(
+            lambda results: plot_precision_recall(results, names=results.class_names, **_at(results)),
+            "Precision over recall.",
+        ),
+        "confidence": ResultFigure(
+            lambda results: plot_confidence(results, names=results.class_names, **_at(results)),
+            "Precision, recall and F1 of the detections that score at least so much.",
+        ),
+        "confusion_matrix": ResultFigure(
+            _confusion,
+            f"Detections are matched without regard to class, {COUNTED}. Rows are ground truths, and background those"
+            " of detections that took none.",
+            "errors",
+            _has_objects,
+        ),
+        "kinds_of_errors": ResultFigure(
+            lambda results: plot_error_breakdown(results.error_breakdown(**_at(results))),
+            "Kinds of errors after TIDE, of all detections: what average precision gains if one kind is repaired.",
+            "errors",
+            lambda results: _has_objects(results) and results.evaluator.matches_greedily,
+        ),
+    },
+}
+"""by the type of results and the name of the figure"""
