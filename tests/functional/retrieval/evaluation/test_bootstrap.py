@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.evaluation import bootstrap
-from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import Interval, bootstrap_interval
+from reid_torchmetrics.functional.retrieval.evaluation import query_statistics
+from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import Interval, bootstrap_interval
 from tests.reference import averages
 
 NAN = math.nan
@@ -106,7 +106,7 @@ def test_only_the_generator_that_is_given_decides_and_no_other_is_touched():
 def test_the_number_of_draws_at_a_time_changes_nothing():
     values = torch.rand(50).double()
     whole = bootstrap_interval(values, generator=seeded(), repeats=33)
-    with mock.patch.object(bootstrap, "_DRAWS_AT_A_TIME", 120):
+    with mock.patch.object(query_statistics, "_DRAWS_AT_A_TIME", 120):
         assert ends(bootstrap_interval(values, generator=seeded(), repeats=33)) == ends(whole)
 
 

@@ -14,7 +14,6 @@ from reid_torchmetrics.functional.retrieval import (
     score_embeddings,
     verify,
 )
-from reid_torchmetrics.functional.retrieval.draws import sample_draws
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 
 QUERY, GALLERY = torch.randn(4, 3), torch.randn(12, 3)
@@ -28,7 +27,6 @@ CALLS = {
     "fnmr_at_fmr": lambda scores: fnmr_at_fmr(scores, ALL, [0.1]),
     "nearest": lambda scores: nearest(scores, ALL, 2),
     "expect_draws": lambda scores: expect_draws(scores, ALL, DRAW),
-    "sample_draws": lambda scores: sample_draws(scores, ALL, DRAW, generator=torch.Generator()),
 }
 
 

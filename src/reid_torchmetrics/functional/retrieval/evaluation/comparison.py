@@ -1,6 +1,6 @@
 """Two models on the same queries: what they differ by, and whether that may be chance.
 
-Two results over the same queries, query by query; what cannot be compared is refused.
+Results are compared query by query, so they are put in one order first; results that cannot be compared are refused.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
 
-from .bootstrap import ROUNDING, UNDEFINED, Chance, Resampling, chances, check_resampling
 from .protocol import PROTOCOL_FIELDS, Protocol
+from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances
 from .ranking_options import Setup
 from .results import RetrievalResults
 
@@ -26,85 +26,9 @@ from .results import RetrievalResults
 _PROTOCOL_FIELDS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
 # Similarity and re-ranking are part of a model.
 _SETUP_FIELDS = ("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query")
+_PLAIN = ("num_queries", "num_valid", "confidence", "repeats", "permutations", "per_identity")  # JSON-safe as they are
 _OF_QUERIES = ("query_identities", "query_cameras")
 _OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
-
-
-class Pairs(NamedTuple):
-    """What two results say of the same queries, in the order of the first, on the CPU."""
-
-    values: dict[str, tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]]
-    """of the numbers that both report; NaN for the same queries in both, unless one is NaN throughout"""
-    first_rank: tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
-    query_index: Int[Tensor, " queries"]
-
-
-def pair(a: RetrievalResults, b: RetrievalResults) -> Pairs:
-    """Put the queries of `b` in the order of those of `a`, by `query_index`.
-
-    Raises:
-        ValueError: other queries, another gallery, other conventions, or no number that both report.
-    """
-    _check_conventions(a, b)
-    names = [name for name in a.values if name in b.values]
-    if not names:
-        listed = (", ".join(map(repr, results.values)) for results in (a, b))
-        raise ValueError("`b` must report one of the numbers of `a`, {}; got {}.".format(*listed))
-    query_index = a.query_index.cpu()
-    order = _order(query_index, b.query_index.cpu())
-    # Of a model with embeddings that are not finite nothing is known but who the queries are.
-    is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
-    for name in (*_OF_QUERIES, *(_OF_RANKED_QUERIES if is_ranked else ())):
-        _check_same(name, getattr(a, name), getattr(b, name), order)
-    values = {name: (a.values[name].cpu(), b.values[name].cpu()[order]) for name in names}
-    if is_ranked:
-        for name, (ours, theirs) in values.items():
-            _check_valid(name, ours, theirs)
-    return Pairs(values, (a.first_rank.cpu(), b.first_rank.cpu()[order]), query_index)
-
-
-def _check_conventions(a: RetrievalResults, b: RetrievalResults) -> None:
-    our_name, their_name = (results.protocol.name.partition(" with ")[0] for results in (a, b))
-    other = "" if our_name == their_name else f"protocol {their_name!r} and not {our_name!r}, such as "
-    for part, names in (("protocol", _PROTOCOL_FIELDS), ("setup", _SETUP_FIELDS)):
-        for name in names:
-            ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
-            if ours != theirs:
-                raise ValueError(f"`b` must be evaluated as `a` was; got {other}{name}={theirs!r} and not {ours!r}.")
-
-
-def _order(ours: Int[Tensor, " ours"], theirs: Int[Tensor, " theirs"]) -> Int[Tensor, " ours"]:
-    """Where each of our queries is among theirs."""
-    if len(ours) != len(theirs):
-        raise ValueError(f"`b` must hold the queries of `a`; got {len(theirs)} queries and not {len(ours)}.")
-    (ascending, places), (others, order) = ours.sort(stable=True), theirs.sort(stable=True)
-    for one, other in zip(ascending[ascending != others].tolist(), others[ascending != others].tolist(), strict=True):
-        raise ValueError(
-            f"`b` must hold the queries of `a`; got another `query_index`, in ascending order first {other} and not"
-            f" {one}."
-        )
-    return torch.empty_like(order).scatter_(0, places, order)
-
-
-def _check_same(name: str, ours: Tensor | None, theirs: Tensor | None, order: Tensor) -> None:
-    if ours is None and theirs is None:
-        return
-    if ours is None or theirs is None:
-        raise ValueError(f"`b` must have `{name}` if and only if `a` has; got them in one of both.")
-    ours, theirs = ours.cpu(), theirs.cpu()[order]
-    for query in (ours != theirs).nonzero()[:1, 0].tolist():
-        raise ValueError(
-            f"`b` must have the `{name}` of `a`; got {theirs[query].item()} and not {ours[query].item()} for query"
-            f" {query}."
-        )
-
-
-def _check_valid(name: str, ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]) -> None:
-    for query in (ours.isnan() != theirs.isnan()).nonzero()[:1, 0].tolist():
-        raise ValueError(
-            f"`b` must have a value of {name!r} for the same queries as `a`; got {float(theirs[query])} and not"
-            f" {float(ours[query])} for query {query}."
-        )
 
 
 @dataclass(frozen=True)
@@ -125,7 +49,7 @@ class Difference:
     num_worse: int
     num_equal: int
     is_rank: bool
-    """whether it is a rank, of which lower is better, and not a share of 1"""
+    """whether it is a rank, so that lower is better, and not a share of 1"""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,8 +61,8 @@ class Comparison:
     conventions: Mapping[str, str]
     """how each number was computed, in words"""
     gained: Int[Tensor, " gained"]
-    """queries whose first candidate is right in b and wrong in a, counted from 0 in the order of a; the gallery is the
-    whole one, also where the protocol draws galleries"""
+    """queries with a first candidate that is right in b and wrong in a, counted from 0 in the order of a; in the whole
+    gallery, also where the protocol draws galleries"""
     lost: Int[Tensor, " lost"]
     """the other way round"""
     gained_index: Int[Tensor, " gained"]
@@ -146,16 +70,16 @@ class Comparison:
     lost_index: Int[Tensor, " lost"]
     num_queries: int
     num_valid: int
-    """queries with a positive; 0 where those of one model were not ranked"""
+    """queries with a positive; 0 where the queries of one model were not ranked"""
     confidence: float
     repeats: int
     permutations: int
     per_identity: bool
     protocol: Protocol
-    """that of a, from which that of b may differ in name, source and what it reports"""
+    """the one of a; the one of b may differ in name, source and what it reports"""
     setup_a: Setup
     setup_b: Setup
-    """similarity and re-ranking may differ from those of a"""
+    """may differ from `setup_a` in similarity and re-ranking"""
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, JSON-safe: undefined numbers are None."""
@@ -167,12 +91,7 @@ class Comparison:
             },
             "gained": {"positions": self.gained.tolist(), "query_index": self.gained_index.tolist()},
             "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
-            "num_queries": self.num_queries,
-            "num_valid": self.num_valid,
-            "confidence": self.confidence,
-            "repeats": self.repeats,
-            "permutations": self.permutations,
-            "per_identity": self.per_identity,
+            **{name: getattr(self, name) for name in _PLAIN},
             "protocol": self.protocol.to_dict(),
             "setup_a": asdict(self.setup_a),
             "setup_b": asdict(self.setup_b),
@@ -180,6 +99,7 @@ class Comparison:
 
     def __repr__(self) -> str:
         """A table of the numbers, then how each was computed."""
+        # The head: who is compared, and how chance was drawn.
         drawn = "identities" if self.per_identity else "queries"
         head = (
             f"Comparison: b - a, protocol {self.protocol.name}, {self.num_valid} of {self.num_queries} queries valid\n"
@@ -187,6 +107,7 @@ class Comparison:
             f"  b: {self.setup_b}\n"
             f"  intervals: {self.repeats} bootstrap samples of {drawn}; p: {self.permutations} sign flips of {drawn}"
         )
+        # The table: one row per number, columns to the right but for the name.
         titles = ("", "a", "b", "b - a", f"{100 * self.confidence:g}% interval", "p", "better", "worse", "equal")
         rows = [titles, *(_cells(name, difference) for name, difference in self.differences.items())]
         name_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
@@ -196,6 +117,7 @@ class Comparison:
             )
             for name, *cells in rows
         ]
+        # Who moved, and the conventions.
         first = f"  right at rank 1 in b only: {len(self.gained)} queries; in a only: {len(self.lost)}"
         words = [f"  {name.ljust(name_width)}  {said}" for name, said in self.conventions.items()]
         return "\n".join([head, *table, first, *words])
@@ -228,7 +150,7 @@ def compare(
     model is valid, as with embeddings that are not finite, differences, intervals and p-values are NaN. A single query
     has an interval without width and a p-value of 1.
 
-    Queries are matched by `query_index`, so those of `b` may come in another order; where evaluations were not given
+    Queries are matched by `query_index`, so they may come in another order in `b`; where evaluations were not given
     `index`, these are positions, and the order must be the same. Protocols may differ in their name, source and what
     they report. Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
 
@@ -254,12 +176,12 @@ def compare(
     for name, results in (("a", a), ("b", b)):
         if not isinstance(results, RetrievalResults):
             raise TypeError(f"`{name}` must be RetrievalResults; got {type(results).__name__}.")
-    _check_options(generator, confidence, repeats, permutations)
+    resampling = Resampling(generator, confidence, repeats, permutations)
     _checks.boolean("per_identity", per_identity)
     if per_identity and a.query_identities is None:
         raise ValueError("`per_identity` must come with results that know identities; got relevance from lists.")
+    # One order of the queries, then means, intervals and p-values, and who moved to or from rank 1.
     pairs = pair(a, b)
-    resampling = Resampling(generator, confidence, repeats, permutations)
     gained, lost = _changes_at_rank_1(*pairs.first_rank)
     return Comparison(
         differences=_differences(a, b, pairs, resampling, per_identity=per_identity),
@@ -280,20 +202,94 @@ def compare(
     )
 
 
-def _check_options(generator: torch.Generator, confidence: float, repeats: int, permutations: int) -> None:
-    check_resampling(generator, confidence, repeats)
-    if generator.device.type != "cpu":
-        raise ValueError(f"`generator` must be on the CPU; got one on {generator.device}.")
-    _checks.positive_int("permutations", permutations)
+class PairedResults(NamedTuple):
+    """The numbers of two results for the same queries, in the order of the first, on the CPU."""
+
+    values: dict[str, tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]]
+    """of the numbers that both report; NaN for the same queries in both, unless one is NaN throughout"""
+    first_rank: tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
+    query_index: Int[Tensor, " queries"]
+
+
+def pair(a: RetrievalResults, b: RetrievalResults) -> PairedResults:
+    """Put the queries of `b` in the order of `a`, by `query_index`.
+
+    Raises:
+        ValueError: other queries, another gallery, other conventions, or no number that both report.
+    """
+    _check_conventions(a, b)
+    names = [name for name in a.values if name in b.values]
+    if not names:
+        listed = (", ".join(map(repr, results.values)) for results in (a, b))
+        raise ValueError("`b` must report one of the numbers of `a`, {}; got {}.".format(*listed))
+    query_index = a.query_index.cpu()
+    order = _order(query_index, b.query_index.cpu())
+    # The queries of both must be the same. Of a model with embeddings that are not finite only they are known.
+    is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
+    for name in (*_OF_QUERIES, *(_OF_RANKED_QUERIES if is_ranked else ())):
+        _check_same(name, getattr(a, name), getattr(b, name), order)
+    # The same queries have a value in both: only the scores may differ, not relevance.
+    values = {name: (a.values[name].cpu(), b.values[name].cpu()[order]) for name in names}
+    if is_ranked:
+        for name, (ours, theirs) in values.items():
+            _check_valid(name, ours, theirs)
+    return PairedResults(values, (a.first_rank.cpu(), b.first_rank.cpu()[order]), query_index)
+
+
+def _check_conventions(a: RetrievalResults, b: RetrievalResults) -> None:
+    # A name that says what was changed, "market1501 with ...", is compared by its fields.
+    our_name, their_name = (results.protocol.name.partition(" with ")[0] for results in (a, b))
+    other = "" if our_name == their_name else f"protocol {their_name!r} and not {our_name!r}, such as "
+    for part, names in (("protocol", _PROTOCOL_FIELDS), ("setup", _SETUP_FIELDS)):
+        for name in names:
+            ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
+            if ours != theirs:
+                raise ValueError(f"`b` must be evaluated as `a` was; got {other}{name}={theirs!r} and not {ours!r}.")
+
+
+def _order(ours: Int[Tensor, " ours"], theirs: Int[Tensor, " theirs"]) -> Int[Tensor, " ours"]:
+    """Where each of our queries is among theirs."""
+    if len(ours) != len(theirs):
+        raise ValueError(f"`b` must hold the queries of `a`; got {len(theirs)} queries and not {len(ours)}.")
+    # Sorted, both are the same numbers; `order` takes theirs there, and `places` takes ours back.
+    (ascending, places), (others, order) = ours.sort(stable=True), theirs.sort(stable=True)
+    for one, other in zip(ascending[ascending != others].tolist(), others[ascending != others].tolist(), strict=True):
+        raise ValueError(
+            f"`b` must hold the queries of `a`; got another `query_index`, in ascending order first {other} and not"
+            f" {one}."
+        )
+    return torch.empty_like(order).scatter_(0, places, order)
+
+
+def _check_same(name: str, ours: Tensor | None, theirs: Tensor | None, order: Tensor) -> None:
+    if ours is None and theirs is None:
+        return
+    if ours is None or theirs is None:
+        raise ValueError(f"`b` must have `{name}` if and only if `a` has; got them in one of both.")
+    ours, theirs = ours.cpu(), theirs.cpu()[order]
+    for query in (ours != theirs).nonzero()[:1, 0].tolist():
+        raise ValueError(
+            f"`b` must have the `{name}` of `a`; got {theirs[query].item()} and not {ours[query].item()} for query"
+            f" {query}."
+        )
+
+
+def _check_valid(name: str, ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]) -> None:
+    for query in (ours.isnan() != theirs.isnan()).nonzero()[:1, 0].tolist():
+        raise ValueError(
+            f"`b` must have a value of {name!r} for the same queries as `a`; got {float(theirs[query])} and not"
+            f" {float(ours[query])} for query {query}."
+        )
 
 
 def _differences(
-    a: RetrievalResults, b: RetrievalResults, pairs: Pairs, resampling: Resampling, *, per_identity: bool
+    a: RetrievalResults, b: RetrievalResults, pairs: PairedResults, resampling: Resampling, *, per_identity: bool
 ) -> dict[str, Difference]:
+    # b - a of every query; numbers that are NaN for one of the models throughout are not resampled.
     weight = None if a.weight is None else a.weight.cpu()
     differences = {name: _without_rounding(*values) for name, values in pairs.values.items()}
     of_a, of_b = a.means, b.means
-    found = chances(
+    resampled = chances(
         {name: values for name, values in differences.items() if not math.isnan(of_a[name] + of_b[name])},
         resampling,
         weight=weight,
@@ -302,7 +298,7 @@ def _differences(
         substitute=None if EMPTY_TARGET_ACTIONS[a.protocol.empty_target_action] is None else 0.0,
     )
     return {
-        name: _difference(name, (of_a[name], of_b[name]), values, found.get(name, UNDEFINED))
+        name: _difference(name, (of_a[name], of_b[name]), values, resampled.get(name, UNDEFINED))
         for name, values in differences.items()
     }
 
@@ -316,6 +312,7 @@ def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " q
 def _difference(
     name: str, means: tuple[float, float], differences: Float[Tensor, " queries"], chance: Chance
 ) -> Difference:
+    # More is better for a share, less for a rank.
     is_rank = parse_report(name)[0].is_rank
     more, less = int((differences > 0).sum()), int((differences < 0).sum())
     return Difference(
@@ -332,7 +329,7 @@ def _difference(
 def _changes_at_rank_1(
     ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]
 ) -> tuple[Int[Tensor, " gained"], Int[Tensor, " lost"]]:
-    """Queries whose first right answer came to rank 1, and those whose left it."""
+    """Queries with a first right answer that came to rank 1, and queries with one that left it."""
     gained, lost = (ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)
     return gained.nonzero()[:, 0], lost.nonzero()[:, 0]
 
