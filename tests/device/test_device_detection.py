@@ -24,8 +24,23 @@ from reid_torchmetrics.functional.detection import (
     pairwise_iou,
     rotated_iou,
 )
-from reid_torchmetrics.functional.detection.curves import curves_from_matches
-from reid_torchmetrics.functional.detection.errors import merge_object_pairs, pair_objects
+from reid_torchmetrics.functional.detection.curves import (
+    at_confidence,
+    average_precision,
+    best_confidence,
+    best_f1,
+    confidence_curve,
+    curves_from_matches,
+    image_errors,
+    precision_recall_curve,
+    ranked_detections,
+)
+from reid_torchmetrics.functional.detection.errors import (
+    confusion_matrix,
+    error_breakdown,
+    merge_object_pairs,
+    pair_objects,
+)
 from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
 from reid_torchmetrics.functional.detection.evaluators import (
     average_matches,
@@ -181,7 +196,7 @@ def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
     def averages(where):
         matches = detection.match_images(*packed(where))
         curves = curves_from_matches(matches)
-        area = detection.average_precision(curves, rule=rule)
+        area = average_precision(curves, rule=rule)
         return [curves, area, average_matches(matches, GRID, rule=rule)]
 
     assert_as_on_the_cpu(device, averages)
@@ -192,8 +207,8 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
         matches = detection.match_images(*packed(where))
         num_positives = torch.ones(12, dtype=torch.int64, device=where)
         confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=where)
-        errors = detection.image_errors(matches, num_positives, confidence)
-        return [detection.coco_evaluate(*packed(where)), evaluate_matches(matches, GRID), errors]
+        of_images = image_errors(matches, num_positives, confidence)
+        return [detection.coco_evaluate(*packed(where)), evaluate_matches(matches, GRID), of_images]
 
     assert_as_on_the_cpu(device, results)
 
@@ -201,18 +216,18 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
 def test_operating_points_are_those_of_the_cpu(device, deterministic):
     def points(where):
         matches = detection.match_images(*packed(where))
-        best, curve = detection.best_f1(matches), detection.confidence_curve(matches)
+        best, curve = best_f1(matches), confidence_curve(matches)
         return [
             *(
-                detection.best_confidence(matches),
+                best_confidence(matches),
                 best,
                 best.precision,
                 best.recall,
                 best.f1,
-                detection.at_confidence(matches, 0.5),
+                at_confidence(matches, 0.5),
             ),
-            *(curve, curve.best(), detection.confidence_curve(matches, 2)),
-            detection.precision_recall_curve(matches, 2),
+            *(curve, curve.best(), confidence_curve(matches, 2)),
+            precision_recall_curve(matches, 2),
         ]
 
     assert_as_on_the_cpu(device, points)
@@ -223,15 +238,15 @@ def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
     def confusion(where):
         objects = merge_object_pairs([pair_objects(*packed(where))])
         confidence = torch.full((len(objects.classes),), 0.4, dtype=torch.float64, device=where)
-        by_class = detection.confusion_matrix(objects, confidence, rule=rule)
-        return [objects, by_class, by_class.normalized, detection.confusion_matrix(objects, 0.5, rule=rule)]
+        by_class = confusion_matrix(objects, confidence, rule=rule)
+        return [objects, by_class, by_class.normalized, confusion_matrix(objects, 0.5, rule=rule)]
 
     assert_as_on_the_cpu(device, confusion)
 
 
 @pytest.mark.parametrize("rule", AP_RULES)
 def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
-    assert_as_on_the_cpu(device, lambda where: detection.error_breakdown(pair_objects(*packed(where)), rule=rule))
+    assert_as_on_the_cpu(device, lambda where: error_breakdown(pair_objects(*packed(where)), rule=rule))
 
 
 @pytest.mark.parametrize("rule", VOC_RULES)
@@ -258,7 +273,7 @@ def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
         matches = detection.match_best_of_all(
             *packed(where), iou_thresholds=(0.5, 0.75), claim=claim, keep_ground_truths=True
         )
-        ranked = detection.ranked_detections(matches)
+        ranked = ranked_detections(matches)
         curve = ranked.of_class(2)
         about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls()]
         return [vars(matches), true_positives(matches), vars(ranked), about, curve.average_precision("coco")]

@@ -12,10 +12,14 @@ from reid_torchmetrics.functional.detection import (
     ConfusionMatrix,
     Detections,
     GroundTruths,
-    confusion_matrix,
     match_images,
 )
-from reid_torchmetrics.functional.detection.errors import ObjectPairs, merge_object_pairs, pair_objects
+from reid_torchmetrics.functional.detection.errors import (
+    ObjectPairs,
+    confusion_matrix,
+    merge_object_pairs,
+    pair_objects,
+)
 from tests.detection_strategies import Problem, problems
 from tests.reference import detection_errors as reference
 
