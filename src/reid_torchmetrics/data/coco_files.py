@@ -1,4 +1,4 @@
-"""COCO's files of results and of data sets: reads boxes, masks and keypoints, and writes boxes."""
+"""COCO's files of results and of data sets: boxes are read and written, masks and keypoints are read."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import Images, NumberedImages
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
 
-RowsByImage = dict[int | str, list[Mapping[str, Any]]]
-
 _LEAST_AREA = torch.finfo(torch.float32).tiny
-"""replaces an area of 0 in a file, because 0 means none in dicts: it has the same area ranges and overlaps"""
+"""stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
 
 
 def write(numbered: NumberedImages, name: str) -> None:
@@ -49,20 +47,23 @@ def _data_set(images: Images, ids: Sequence[int]) -> dict[str, Any]:
     )
     annotations = [
         {"id": number, "image_id": image, "category_id": label, "bbox": box, "area": area, "iscrowd": is_crowd}
-        # From 1: an id of 0 means unmatched to COCO's API.
-        for number, (image, label, box, area, is_crowd) in enumerate(columns, start=1)
-    ]
-    names = images.names()
-    listed = [
-        {"id": image} if names is None else {"id": image, "file_name": names[row]} for row, image in enumerate(ids)
+        for number, (image, label, box, area, is_crowd) in enumerate(
+            columns, start=1
+        )  # 0 means unmatched to COCO's API
     ]
     labels = sorted({*images.detection_labels.tolist(), *images.ground_truth_labels.tolist()})
     return {
         "info": {},  # some versions of COCO's API read it
-        "images": listed,
+        "images": _listed(ids, images.names()),
         "categories": [{"id": label, "name": str(label)} for label in labels],
         "annotations": annotations,
     }
+
+
+def _listed(ids: Sequence[int], names: Sequence[str] | None) -> list[dict[str, Any]]:
+    if names is None:
+        return [{"id": image} for image in ids]
+    return [{"id": image, "file_name": name} for image, name in zip(ids, names, strict=True)]
 
 
 def _repeated(ids: Sequence[int], counts: Tensor) -> list[int]:
@@ -72,50 +73,49 @@ def _repeated(ids: Sequence[int], counts: Tensor) -> list[int]:
 def read(
     results_path: str, data_set_path: str, iou_type: Sequence[str] = ("bbox",)
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Read the detections and ground truths of each image of a data set, in its order, for `DetectionMAP.update`.
+    """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
 
     Raises:
-        ValueError: a result of an image outside the data set, a row without a box if boxes are read, an id that is
-            neither an int nor, of an image, a str, a negative area, or polygons in an image without a size.
+        ValueError: a result in an image that the data set does not have, a row without a box where boxes are read, an
+            id that is neither an int nor, of an image, a str, a negative area, or polygons in an image without size.
     """
     results = json.loads(Path(results_path).read_text(encoding="utf-8"))
     data_set = json.loads(Path(data_set_path).read_text(encoding="utf-8"))
-    images: dict[int | str, Mapping[str, Any]] = {image["id"]: image for image in data_set["images"]}
-    detections: RowsByImage = {image: [] for image in images}
-    ground_truths: RowsByImage = {image: [] for image in images}
+    ids = [image["id"] for image in data_set["images"]]
+    detected: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
+    true: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
     _checks.one_of("iou_type", iou_type[0], ("bbox", *SHAPE_READERS))
     has_boxes = "bbox" in iou_type, "segm" not in iou_type or "bbox" in iou_type
-    # RowsByImage by image, each checked.
-    sides = (results, detections, results_path), (data_set["annotations"], ground_truths, data_set_path)
-    for (rows, by_image, path), has_box in zip(sides, has_boxes, strict=True):
+    sides = (results, detected, results_path), (data_set["annotations"], true, data_set_path)
+    for (rows, images, path), has_box in zip(sides, has_boxes, strict=True):
         for row in rows:
             _check_row(row, path, has_box=has_box and not (rows is results and row.get("segmentation")))
             image = row["image_id"]
-            if image not in by_image:
+            if image not in images:
                 raise ValueError(
                     f"`{path}` must have boxes of images of the data set only; got one of image {image!r}."
                 )
-            by_image[image].append(row)
+            images[image].append(row)
     if has_boxes[0]:
-        _add_boxes(results, images)
+        _add_boxes(results, {image["id"]: image for image in data_set["images"]})
     shapes = {name: SHAPE_READERS[name] for name in iou_type if name in SHAPE_READERS}
-    # Dicts of tensors, in the order of the data set.
     preds, target = [], []
     for image in data_set["images"]:
         number = image["id"]
-        rows, true_rows = detections[number], ground_truths[number]
-        preds.append(_boxes(rows, has_boxes=has_boxes[0]) | {"scores": _column(rows, "score", torch.float64)})
-        target.append(_ground_truths(true_rows, number, has_boxes=has_boxes[1]))
-        for key, read_shapes in shapes.values():
-            preds[-1][key], target[-1][key] = read_shapes(rows, image), read_shapes(true_rows, image)
+        of_detected, of_true = (
+            {key: read(rows, image) for key, read in shapes.values()} for rows in (detected[number], true[number])
+        )
+        preds.append(_detections(detected[number], has_boxes=has_boxes[0]) | of_detected)
+        target.append(_ground_truths(true[number], number, has_boxes=has_boxes[1]) | of_true)
         if "keypoints" in shapes:
-            counts = [*map(_num_keypoints, true_rows)]
-            target[-1]["num_keypoints"] = torch.tensor(counts, dtype=torch.int64, device="cpu")
+            target[-1]["num_keypoints"] = torch.tensor(
+                [*map(_num_keypoints, true[number])], dtype=torch.int64, device="cpu"
+            )
     return preds, target
 
 
 def _check_row(row: Mapping[str, Any], path: str, *, has_box: bool) -> None:
-    """Raise unless a row has a box, if boxes are read, and int ids; the image's may be a str."""
+    """Raise unless a row has a box, if boxes are read, and ids that are ints; the image's may be a str."""
     if has_box and not row.get("bbox"):
         came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
         raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row.get('image_id')!r}.")
@@ -133,7 +133,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _add_boxes(results: list[dict[str, Any]], images: Mapping[Any, Mapping[str, Any]]) -> None:
-    """Give results with only a mask its bounding box, as COCO's API does."""
+    """Give results without a box the box of their mask, as COCO's API does."""
     for row in results:
         if not row.get("bbox"):
             masks = RunLengths.from_coco([_of_polygons(row["segmentation"], images[row["image_id"]])])
@@ -161,12 +161,16 @@ def _keypoints(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> Tenso
 
 
 def _num_keypoints(row: Mapping[str, Any]) -> int:
-    """The number in the row, or else of visible keypoints: COCO's API ignores objects with 0."""
+    """The number in the row, else the number of visible keypoints: COCO's API ignores objects with 0."""
     return int(row.get("num_keypoints", sum(visibility > 0 for visibility in row["keypoints"][2::3])))
 
 
 SHAPE_READERS = {"segm": ("masks", _run_lengths), "keypoints": ("keypoints", _keypoints)}
-"""for each `iou_type` but boxes the key of the dicts, and the reader of its values from the rows of an image"""
+"""for each `iou_type` but boxes the key of the dicts, and the function that reads its values from rows"""
+
+
+def _detections(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Any]:
+    return _boxes(rows, has_boxes=has_boxes) | {"scores": _column(rows, "score", torch.float64)}
 
 
 def _ground_truths(rows: list[Mapping[str, Any]], image: int | str, *, has_boxes: bool) -> dict[str, Any]:
@@ -178,12 +182,11 @@ def _ground_truths(rows: list[Mapping[str, Any]], image: int | str, *, has_boxes
     return _boxes(rows, has_boxes=has_boxes) | optional | {"image_id": image}
 
 
-def _boxes(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Any]:
-    labels = {"labels": _column(rows, "category_id", torch.int64)}
+def _boxes(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Tensor]:
     if not has_boxes:  # results of masks have none
-        return labels
+        return {"labels": _column(rows, "category_id", torch.int64)}
     boxes = torch.tensor([row["bbox"] for row in rows], dtype=torch.float64, device="cpu")
-    return {"boxes": boxes.view(-1, 4)} | labels
+    return {"boxes": boxes.view(-1, 4), "labels": _column(rows, "category_id", torch.int64)}
 
 
 def _column(rows: list[Mapping[str, Any]], key: str, dtype: torch.dtype) -> Tensor:

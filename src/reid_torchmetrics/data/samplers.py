@@ -1,4 +1,4 @@
-"""A sampler for evaluation on several processes."""
+"""Samplers for evaluation on several processes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class UnpaddedDistributedSampler(DistributedSampler[int]):
     """Deals a data set out to the processes, every sample to exactly one.
 
     PyTorch's `DistributedSampler` repeats samples until all processes have equally many. Here process r of W gets the
-    samples r, r + W, r + 2 W, ...: some processes have one sample less than others, or none. Lightning keeps any
-    `DistributedSampler` of the user, this one included. Use it for evaluation only: training steps of the processes
-    wait for each other, and must be equally many.
+    samples r, r + W, r + 2 W, ..., so that some processes have one less than others, and processes beyond the end of
+    the data set none. Lightning leaves a `DistributedSampler` of the user's in place, and so this one. It is for
+    evaluation: training steps wait for each other, and must be equally many.
 
     Args:
-        dataset: anything with a length.
-        num_replicas: number of processes; by default from the process group.
-        rank: number of this process; by default from the process group.
-        shuffle: whether to deal out in random order, a new one after each `set_epoch`.
+        dataset: what is sampled; anything with a length.
+        num_replicas: number of processes; from the process group by default.
+        rank: number of this process; from the process group by default.
+        shuffle: whether to deal out in a random order, another one after each `set_epoch`.
         seed: of the random order; the same on all processes.
 
     Raises:
-        RuntimeError: no process group, and no `num_replicas` and `rank`.
+        RuntimeError: neither `num_replicas` and `rank` nor a process group is there.
         ValueError: `rank` is not below `num_replicas`.
 
     Example:

@@ -9,18 +9,17 @@ from .detection_curves import plot_confidence, plot_detection_curve, plot_precis
 from .figures import COUNTED as COUNTED
 from .figures import FIGURES as FIGURES
 from .figures import ResultFigure as ResultFigure
-from .pictures import Pictures, picture_at
+from .pictures import Pictures as Pictures
 from .pictures import check_pictures as check_pictures
+from .pictures import picture_at as picture_at
 from .rank_lists import draw_rank_lists
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 from .verification_curves import plot_det, plot_roc, plot_scores
 
 __all__ = [
-    "Pictures",
     "draw_box_grid",
     "draw_boxes",
     "draw_rank_lists",
-    "picture_at",
     "plot_camera_pairs",
     "plot_cmc",
     "plot_comparison",

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, match_images, to_xywh
+from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, Detections, GroundTruths, match_images
+from reid_torchmetrics.functional.detection.inputs import to_xywh
 
 from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Color, Lettering, resized
 

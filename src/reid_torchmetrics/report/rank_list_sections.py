@@ -87,7 +87,7 @@ _HOW = (
 
 
 @dataclass
-class Queries:
+class ShownQueries:
     """Single queries of some results, each drawn once on the page."""
 
     results: RetrievalResults
@@ -109,7 +109,7 @@ class Queries:
         names: Mapping[int, str],
         pictures: Pictures | None,
         gallery_pictures: Pictures | None,
-    ) -> Queries:
+    ) -> ShownQueries:
         """With the rank lists that the results hold or can make."""
         lists, missing = _rank_lists(results)
         return cls(results, lists, missing, names, pictures, gallery_pictures)
@@ -177,7 +177,7 @@ class Queries:
         return f"{wrong} wrong, right at {', '.join(map(str, right))}" if right else f"{wrong} wrong"
 
 
-def hardest_section(queries: Queries, num_hardest: int) -> Section:
+def hardest_section(queries: ShownQueries, num_hardest: int) -> Section:
     """The queries with the lowest average precision."""
     hardest = queries.results.hardest(num_hardest).tolist()
     said = "Queries with the lowest average precision, the lowest first. Queries without a positive are left out."
@@ -186,12 +186,12 @@ def hardest_section(queries: Queries, num_hardest: int) -> Section:
     return Section("hardest", "Hardest queries", [note(said), *missing, *shown])
 
 
-def mistakes_section(queries: Queries, num_mistakes: int) -> Section:
+def mistakes_section(queries: ShownQueries, num_mistakes: int) -> Section:
     """The queries whose best candidate is wrong and scores far above the first right answer."""
     return Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes))
 
 
-def _mistakes(queries: Queries, num_mistakes: int) -> list[Html]:
+def _mistakes(queries: ShownQueries, num_mistakes: int) -> list[Html]:
     if queries.lists is None:
         return [note(f"Not shown: {queries.missing}")]
     mistakes = queries.lists.confident_mistakes(num_mistakes).tolist()

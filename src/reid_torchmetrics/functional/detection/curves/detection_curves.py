@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -27,10 +28,11 @@ Values = Float[Tensor, " points"]
 _IMAGE_WIDTH = 6  # letters, at least
 
 
+@renamed(mode="rule")
 def compute_ap(
     recall: Tensor | NDArray[np.generic] | Sequence[float],
     precision: Tensor | NDArray[np.generic] | Sequence[float],
-    mode: str = "coco",
+    rule: str = "coco",
 ) -> Float[Tensor, ""]:
     """Area under the upper envelope of a curve given at each detection, best first, float64.
 
@@ -41,13 +43,13 @@ def compute_ap(
     Args:
         recall: at every detection, ascending.
         precision: at the same.
-        mode: one of `AP_RULES`.
+        rule: one of `AP_RULES`.
 
     Raises:
         TypeError: arguments that are no arrays.
-        ValueError: an unknown `mode`, arrays that are not [N] and [N], or a recall that falls.
+        ValueError: an unknown `rule`, arrays that are not [N] and [N], or a recall that falls.
     """
-    _checks.one_of("mode", mode, AP_RULES)
+    _checks.one_of("rule", rule, AP_RULES)
     for argument, value in (("recall", recall), ("precision", precision)):
         _checks.array_like(argument, value)
     x, y = (
@@ -60,7 +62,7 @@ def compute_ap(
         raise ValueError(f"`recall` must not fall; got {x.tolist()}.")
     if not len(x):
         return x.new_zeros(())
-    return x.new_full((), torch.nan) if bool(x.isnan().any()) else _AREAS[mode](x, y)
+    return x.new_full((), torch.nan) if bool(x.isnan().any()) else _AREAS[rule](x, y)
 
 
 def envelope_at(recall: Values, precision: Values, recalls: Float[Tensor, " recalls"]) -> Float[Tensor, " recalls"]:

@@ -1,0 +1,131 @@
+"""Pascal VOC's files: an XML document for each image, and a text file of detections for each class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+import torch
+
+from reid_torchmetrics._files import files_in
+
+VOC_CLASSES = (
+    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"),
+    *("horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
+)
+"""the 20 classes of Pascal VOC since 2007"""
+
+_EDGES = ("xmin", "ymin", "xmax", "ymax")
+
+Dicts = list[dict[str, Any]]
+
+
+class _Detection(NamedTuple):
+    """A detection."""
+
+    box: list[float]
+    score: float
+    label: int
+
+
+def read_voc(
+    results: str | PathLike[str], annotations: str | PathLike[str], class_names: Sequence[str] = VOC_CLASSES
+) -> tuple[Dicts, Dicts]:
+    """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
+
+    A label is the place of the class in `class_names`. Boxes are corners, `box_format="xyxy"`, as in the files: pixels
+    are counted from 1, and the last pixel belongs to the box. Source of the formats: the
+    development kit of the Pascal VOC challenge.
+
+    Args:
+        results: folder of text files, one for each detected class, with a name that ends with the class, such as
+            `comp4_det_test_car.txt`; a line is the name of an image, the confidence and the four edges.
+        annotations: folder of XML documents, one for each image, named like the images.
+        class_names: names of the classes that are evaluated.
+
+    Returns:
+        For each image `boxes`, `scores` and `labels`, float64 and int64, and `boxes`, `labels`, `difficult`, bool, and
+        `image_id`, the name of the image, a str.
+
+    Raises:
+        FileNotFoundError: a folder that does not exist.
+        ValueError: a malformed file, a class that is not among `class_names`, or a detection in an image without a
+            document; the message names the file, and the line.
+    """
+    labels = {name: label for label, name in enumerate(class_names)}
+    documents = sorted(files_in(annotations, ".xml"), key=lambda path: path.stem)
+    target = [_ground_truths(path, labels) for path in documents]
+    detections: dict[str, list[_Detection]] = {path.stem: [] for path in documents}
+    for path in sorted(files_in(results, ".txt")):
+        label = _label_of_file(path, labels)
+        for place, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+            if line.strip():
+                image, detection = _detection(line, f"{path}:{place}", label)
+                if image not in detections:
+                    raise ValueError(
+                        f"`results` must have detections in annotated images only; got {image!r}, {path}:{place}."
+                    )
+                detections[image].append(detection)
+    return [_packed(detections[path.stem]) for path in documents], target
+
+
+def _label_of_file(path: Path, labels: dict[str, int]) -> int:
+    """The class with the longest name that is the file's, or ends it after an underscore."""
+    fitting = [name for name in labels if path.stem == name or path.stem.endswith(f"_{name}")]
+    if not fitting:
+        raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
+    return labels[max(fitting, key=len)]
+
+
+def _detection(line: str, where: str, label: int) -> tuple[str, _Detection]:
+    try:
+        image, *values = line.split()
+        score, *box = map(float, values)
+    except ValueError:
+        score, box = 0.0, []
+    if len(box) != len(_EDGES):
+        raise ValueError(f"`results` must have an image, a confidence and four edges in a line; got {line!r}, {where}.")
+    return image, _Detection(box, score, label)
+
+
+def _ground_truths(path: Path, labels: dict[str, int]) -> dict[str, Any]:
+    try:
+        objects = ET.parse(path).getroot().findall("object")  # noqa: S314 - annotations of one's own data
+        rows = [_object(each) for each in objects]
+    except (ET.ParseError, ValueError) as error:
+        raise ValueError(
+            f"`annotations` must have objects with a name and the edges of a box; {path}: {error}."
+        ) from error
+    for name, _, _ in rows:
+        if name not in labels:
+            raise ValueError(f"`annotations` must have objects of `class_names` only; got {name!r}, {path}.")
+    return {
+        "boxes": torch.tensor([box for _, box, _ in rows], dtype=torch.float64, device="cpu").view(-1, 4),
+        "labels": torch.tensor([labels[name] for name, _, _ in rows], dtype=torch.int64, device="cpu"),
+        "difficult": torch.tensor([difficult for _, _, difficult in rows], dtype=torch.bool, device="cpu"),
+        "image_id": path.stem,
+    }
+
+
+def _object(element: ET.Element) -> tuple[str, list[float], bool]:
+    """Class, edges, and whether it is difficult."""
+
+    def text(path: str) -> str:
+        value = element.findtext(path)
+        if value is None:
+            raise ValueError(f"an object without {path!r}")
+        return value.strip()
+
+    is_difficult = int(element.findtext("difficult", "0")) != 0
+    return text("name"), [float(text(f"bndbox/{edge}")) for edge in _EDGES], is_difficult
+
+
+def _packed(detections: Sequence[_Detection]) -> dict[str, Any]:
+    return {
+        "boxes": torch.tensor([each.box for each in detections], dtype=torch.float64, device="cpu").view(-1, 4),
+        "scores": torch.tensor([each.score for each in detections], dtype=torch.float64, device="cpu"),
+        "labels": torch.tensor([each.label for each in detections], dtype=torch.int64, device="cpu"),
+    }
