@@ -234,8 +234,10 @@ def test_below_an_overlap_of_a_tenth_there_is_no_confusion():
 
 
 def test_a_detector_without_the_usual_overlap_is_drawn_at_the_nearest(monkeypatch):
-    seen, plot = [], figures.plot_confidence
-    monkeypatch.setattr(figures, "plot_confidence", lambda *a, **k: seen.append(k["iou_threshold"]) or plot(*a, **k))
+    seen, plot = [], figures.plot_detection_confidence
+    monkeypatch.setattr(
+        figures, "plot_detection_confidence", lambda *a, **k: seen.append(k["iou_threshold"]) or plot(*a, **k)
+    )
     module = DetectingModule()
     module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.3, 0.6])
     trainer(EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10)), False).validate(

@@ -30,7 +30,7 @@ _MOST_NAMED = 10  # so many curves have colors and names of their own
 _MOST_DRAWN = 200  # more gray lines are no more to be seen
 
 
-def plot_precision_recall(
+def plot_detection_precision_recall(
     results: DetectionResults | Mapping[str, DetectionResults],
     *,
     iou_threshold: float | None = 0.5,
@@ -146,7 +146,7 @@ def _lines_of_classes(chosen: _Chosen, names: Mapping[int, str]) -> list[_Line]:
 _MOST_POINTS = 2000  # more than a picture has columns
 
 
-def plot_confidence(
+def plot_detection_confidence(
     results: DetectionResults,
     *,
     iou_threshold: float = 0.5,

@@ -11,7 +11,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
 from .confusion import MOST_CLASSES, plot_confusion_matrix, plot_error_breakdown
-from .detection_curves import plot_confidence, plot_precision_recall
+from .detection_curves import plot_detection_confidence, plot_detection_precision_recall
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
     },
     DetectionResults: {
         "precision_recall": ResultFigure(
-            lambda results: plot_precision_recall(results, names=results.class_names, **_at(results)),
+            lambda results: plot_detection_precision_recall(results, names=results.class_names, **_at(results)),
             "Precision over recall.",
         ),
         "confidence": ResultFigure(
-            lambda results: plot_confidence(results, names=results.class_names, **_at(results)),
+            lambda results: plot_detection_confidence(results, names=results.class_names, **_at(results)),
             "Precision, recall and F1 of the detections that score at least so much.",
         ),
         "confusion_matrix": ResultFigure(
