@@ -6,14 +6,13 @@ import warnings
 from typing import Any
 
 from .boxes import draw_box_grid, draw_boxes
-from .camera_pairs import plot_camera_pairs
-from .comparison import plot_comparison
-from .confusion import MOST_CLASSES as MOST_CLASSES
-from .confusion import plot_confusion_matrix, plot_error_breakdown
 from .detection_curves import plot_detection_confidence, plot_detection_curve, plot_detection_precision_recall
+from .differences import plot_comparison, plot_error_breakdown
 from .figures import COUNTED as COUNTED
 from .figures import FIGURES as FIGURES
 from .figures import ResultFigure as ResultFigure
+from .matrices import MOST_CLASSES as MOST_CLASSES
+from .matrices import plot_camera_pairs, plot_confusion_matrix
 from .pictures import Pictures, picture_at
 from .pictures import check_pictures as check_pictures
 from .rank_lists import draw_rank_lists

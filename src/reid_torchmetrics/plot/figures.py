@@ -10,8 +10,9 @@ from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
-from .confusion import MOST_CLASSES, plot_confusion_matrix, plot_error_breakdown
 from .detection_curves import plot_detection_confidence, plot_detection_precision_recall
+from .differences import plot_error_breakdown
+from .matrices import MOST_CLASSES, plot_confusion_matrix
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 
 if TYPE_CHECKING:
