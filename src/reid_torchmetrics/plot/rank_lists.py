@@ -1,10 +1,11 @@
-"""Rank lists as rows of pictures."""
+"""Rank lists as rows of framed pictures with captions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +13,17 @@ from numpy.typing import NDArray
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 
-from .canvas import GREEN, RED
-from .cell_grid import Cell, Row, draw_cells
+from .canvas import BLACK, DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Color, Lettering
 from .pictures import Pictures, picture_at
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _LEAST_HEIGHT = 32
+_ASPECTS = (1 / 3, 2.0)  # narrowest and widest cell, as width over height
+_ASPECT_OF_NOTHING = 0.5
+_WIDEST_FOR_TITLE = 640
+_SPACE = "  "
 
 
 def draw_rank_lists(
@@ -35,9 +39,9 @@ def draw_rank_lists(
 
     Right candidates have a green frame with a check mark, wrong ones a red frame with a cross. Below a candidate are
     its rank and score, and its identity and camera where they are known. Behind the list is the first right answer with
-    its rank, or that there is none. Places behind the last candidate are pale. Pictures keep their proportions; a cell
-    has those of the median picture. Text is cut where it is too long. Letters with accents, Greek and Cyrillic ones
-    need Matplotlib's fonts; Chinese ones are empty boxes.
+    its rank, or a remark that there is none. Places behind the last candidate are pale. Pictures keep their
+    proportions; a cell has those of the median picture. Text is cut where it is too long. Letters with accents, Greek
+    and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes.
 
     A picture is an image of Pillow; a NumPy array of uint8, [H, W, 3], [H, W, 4] or [H, W]; a tensor [3, H, W] of uint8
     or of floats in [0, 1]; or an item of a data set: a tuple that begins with one of these, or a dict that has it as
@@ -45,7 +49,7 @@ def draw_rank_lists(
 
     Args:
         lists: such as `results.nearest(10)`, or `lists.select(lists.confident_mistakes(10))`.
-        pictures: of the queries by `query_index`, and of the gallery by `index`: a function of the number, or what is
+        pictures: of the queries by `query_index`, and of the gallery by `index`: a function of the number, or something
             indexed by it, such as a data set.
         gallery_pictures: of the gallery, if it is another data set than that of the queries, as it is where the
             evaluation was not given `index`; None for `pictures`.
@@ -63,14 +67,32 @@ def draw_rank_lists(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    cells = _Cells.of(lists, pictures, gallery_pictures, names or {})
+    cells = _ListCells.of(lists, pictures, gallery_pictures, names or {})
     rows = [cells.row(row) for row in range(len(lists))]
-    return draw_cells(rows, height=height, title=title, if_empty="no queries")
+    return _draw_rows(rows, height=height, title=title, if_empty="no queries")
+
+
+class _Cell(NamedTuple):
+    """A picture with its frame and caption; without a picture a remark, or a pale place."""
+
+    image: Image | None = None
+    color: Color = DARK
+    """of the frame"""
+    mark: str | None = None
+    """in the upper right corner: "check" or "cross" """
+    caption: tuple[tuple[str, ...], ...] = ()
+    """the lines below the picture, each as its parts: parts of a line that is too wide have lines of their own"""
+    remark: tuple[str, ...] = ()
+    """lines in the place of the picture"""
+
+
+_Row: TypeAlias = Sequence[Sequence[_Cell]]
+"""groups of cells that are set apart"""
 
 
 @dataclass(frozen=True)
-class _Cells:
-    """What makes the cells of lists."""
+class _ListCells:
+    """The cells of rank lists."""
 
     lists: Mapping[str, Any]
     """fields of the lists, as Python's numbers"""
@@ -79,7 +101,7 @@ class _Cells:
     names: Mapping[int, str]
 
     @classmethod
-    def of(cls, lists: RankLists, pictures: Pictures, gallery: Pictures | None, names: Mapping[int, str]) -> _Cells:
+    def of(cls, lists: RankLists, pictures: Pictures, gallery: Pictures | None, names: Mapping[int, str]) -> _ListCells:
         values = {name: None if each is None else each.tolist() for name, each in vars(lists).items()}
         argument, gallery = ("pictures", pictures) if gallery is None else ("gallery_pictures", gallery)
         return cls(
@@ -89,7 +111,7 @@ class _Cells:
             names,
         )
 
-    def row(self, row: int) -> Row:
+    def row(self, row: int) -> _Row:
         """The query, the candidates, and the first right answer if it is not among them."""
         places = range(len(self.lists["index"][row]))
         is_shown = 1 <= self.lists["first_positive_rank"][row] <= len(places)
@@ -99,34 +121,33 @@ class _Cells:
             [] if is_shown else [self._first_positive(row)],
         )
 
-    def _query(self, row: int) -> Cell:
+    def _query(self, row: int) -> _Cell:
         number = self.lists["query_index"][row]
         who = self._who(self._label("query_identities", row), self._label("query_cameras", row))
-        return Cell(self.query_picture(number), caption=((f"query {number}",), who))
+        return _Cell(self.query_picture(number), caption=((f"query {number}",), who))
 
-    def _candidate(self, row: int, place: int) -> Cell:
+    def _candidate(self, row: int, place: int) -> _Cell:
         index = self.lists["index"][row][place]
         if index < 0:
-            return Cell()
+            return _Cell()
         color, mark = (GREEN, "check") if self.lists["is_positive"][row][place] else (RED, "cross")
         who = self._who(self._label("identities", row, place), self._label("cameras", row, place))
-        said = (f"#{place + 1}", _written(self.lists["scores"][row][place]))
-        return Cell(self.gallery_picture(index), color, mark, (said, who))
+        said = (f"#{place + 1}", _rounded(self.lists["scores"][row][place]))
+        return _Cell(self.gallery_picture(index), color, mark, (said, who))
 
-    def _first_positive(self, row: int) -> Cell:
+    def _first_positive(self, row: int) -> _Cell:
         rank = self.lists["first_positive_rank"][row]
         if rank < 1:
-            return Cell(remark=("no right", "answer"))
+            return _Cell(remark=("no right", "answer"))
         who = self._who(None, self._label("first_positive_camera", row))
-        said = (f"rank {rank}", _written(self.lists["first_positive_score"][row]))
-        return Cell(self.gallery_picture(self.lists["first_positive_index"][row]), GREEN, "check", (said, who))
+        said = (f"rank {rank}", _rounded(self.lists["first_positive_score"][row]))
+        return _Cell(self.gallery_picture(self.lists["first_positive_index"][row]), GREEN, "check", (said, who))
 
-    def _label(self, name: str, row: int, place: int | None = None) -> int | None:
-        """An identity or a camera, where they are known."""
-        values = self.lists[name]
-        if values is None:
-            return None
-        label: int = values[row] if place is None else values[row][place]
+    def _label(self, name: str, *places: int) -> int | None:
+        """An identity or a camera by its row, and its place in the list; None where they are not known."""
+        label: Any = self.lists[name]
+        for place in places if label is not None else ():
+            label = label[place]
         return label
 
     def _who(self, identity: int | None, camera: int | None) -> tuple[str, ...]:
@@ -134,6 +155,131 @@ class _Cells:
         return named if camera is None else (*named, f"cam {camera}")
 
 
-def _written(score: float) -> str:
+def _rounded(score: float) -> str:
     """A score with three decimals, or with two if it is large."""
     return f"{score:.3f}" if abs(score) < 1 else f"{score:.2f}"
+
+
+def _draw_rows(rows: Sequence[_Row], *, height: int, title: str | None, if_empty: str) -> NDArray[np.uint8]:
+    """Draw rows of as many groups each, with pictures of a height in cells of one size; `if_empty` stands for no rows.
+
+    A cell has the proportions of the median picture, and pictures keep their own.
+    """
+    sizes = _CellSizes.of(height, [cell for row in rows for group in row for cell in group])
+    small, large, gap = sizes.small, sizes.large, sizes.gap
+    groups = [_CellGroup.of([row[number] for row in rows], sizes) for number in range(len(rows[0]) if rows else 0)]
+    top = gap + (large.height + gap if title else 0)
+    num_lines = max((group.num_lines for group in groups), default=0)
+    row_height = sizes.cell_height + num_lines * small.height + 2 * gap
+    width, lefts = _columns(groups, sizes)
+    title = large.cut(title or "", max(width, _WIDEST_FOR_TITLE) - 2 * gap)
+    words = max(large.width(title), small.width("" if rows else if_empty))
+    canvas = Canvas(max(width, words + 2 * gap), top + (len(rows) * row_height or small.height + gap))
+    if title:
+        canvas.text((gap, gap), title, large)
+    if not rows:
+        canvas.text((gap, top), if_empty, small, GRAY)
+    for number in range(len(rows)):
+        for group, left in zip(groups, lefts, strict=True):
+            _draw_cells(canvas, sizes, (left, top + number * row_height), group.cells[number])
+    return canvas.pixels()
+
+
+@dataclass(frozen=True)
+class _CellSizes:
+    """Sizes in pixels, which follow from the height of a picture."""
+
+    small: Lettering
+    large: Lettering
+    frame: int
+    gap: int
+    badge: int
+    cell_width: int
+    """with the frame"""
+    cell_height: int
+
+    @classmethod
+    def of(cls, height: int, cells: Sequence[_Cell]) -> _CellSizes:
+        size, frame = max(10, round(0.075 * height)), max(2, height // 40)
+        aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
+        narrowest, widest = _ASPECTS
+        aspect = min(max(median(aspects or [_ASPECT_OF_NOTHING]), narrowest), widest)
+        return cls(
+            small=Lettering(size),
+            large=Lettering(round(1.3 * size)),
+            frame=frame,
+            gap=max(4, height // 20),
+            badge=max(10, height // 9),
+            cell_width=max(round(height * aspect), 5 * size) + 2 * frame,  # captions need their room
+            cell_height=height + 2 * frame,
+        )
+
+
+class _CellGroup(NamedTuple):
+    """The cells of a group in each row, with captions as they are written: one part a line."""
+
+    cells: list[list[_Cell]]
+    num_columns: int
+    num_lines: int
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[_Cell]], sizes: _CellSizes) -> _CellGroup:
+        is_split = _are_too_wide([cell for cells in rows for cell in cells], sizes)
+        cells = [[_with_lines(cell, is_split) for cell in row] for row in rows]
+        num_lines = max((len(cell.caption) for row in cells for cell in row), default=0)
+        return cls(cells, max(map(len, rows), default=0), num_lines)
+
+
+def _are_too_wide(cells: Sequence[_Cell], sizes: _CellSizes) -> list[bool]:
+    """Whether each line of the captions is wider than a cell somewhere: it is then divided in all of them."""
+    num_lines = max((len(cell.caption) for cell in cells), default=0)
+    is_split = [False] * num_lines
+    for cell in cells:
+        for line, parts in enumerate(cell.caption):
+            is_split[line] |= sizes.small.is_wider(_SPACE.join(parts), sizes.cell_width)
+    return is_split
+
+
+def _with_lines(cell: _Cell, is_split: Sequence[bool]) -> _Cell:
+    lines: list[str] = []
+    for parts, split in zip(cell.caption, is_split, strict=False):
+        lines += parts if split else [_SPACE.join(parts)]
+    return cell._replace(caption=tuple((line,) for line in lines if line))
+
+
+def _columns(groups: Sequence[_CellGroup], sizes: _CellSizes) -> tuple[int, list[int]]:
+    """The width of all cells with margins, and where each group begins; one without cells has no place."""
+    step, lefts, end = sizes.cell_width + sizes.gap, [], sizes.gap
+    for group in groups:
+        is_apart = group.num_columns > 0 and end > sizes.gap
+        lefts.append(end + (2 * sizes.gap if is_apart else 0))
+        end = lefts[-1] + group.num_columns * step
+    return end, lefts
+
+
+def _draw_cells(canvas: Canvas, sizes: _CellSizes, corner: tuple[int, int], cells: Sequence[_Cell]) -> None:
+    left, top = corner
+    for cell in cells:
+        _draw_cell(canvas, sizes, Box(left, top, sizes.cell_width, sizes.cell_height), cell)
+        left += sizes.cell_width + sizes.gap
+
+
+def _draw_cell(canvas: Canvas, sizes: _CellSizes, box: Box, cell: _Cell) -> None:
+    if cell.image is not None:
+        canvas.fill(box, PALE)
+        canvas.paste(cell.image, box.inside(sizes.frame))
+        canvas.frame(box, cell.color, sizes.frame)
+    elif not cell.remark:
+        canvas.fill(box, PALE)
+    if cell.mark is not None:
+        right = box.left + box.width - sizes.frame - sizes.badge - 1
+        canvas.mark((right, box.top + sizes.frame + 1), sizes.badge, cell.mark, cell.color)
+    _write_lines(canvas, sizes, box._replace(top=box.top + box.height), [line for (line,) in cell.caption], BLACK)
+    above = (box.height - len(cell.remark) * sizes.small.height) // 2
+    _write_lines(canvas, sizes, box._replace(top=box.top + above), cell.remark, GRAY)
+
+
+def _write_lines(canvas: Canvas, sizes: _CellSizes, box: Box, lines: Sequence[str], color: Color) -> None:
+    for number, line in enumerate(lines):
+        place = box._replace(top=box.top + number * sizes.small.height, height=sizes.small.height)
+        canvas.centered(place, line, sizes.small, color)
