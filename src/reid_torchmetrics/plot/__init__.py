@@ -15,7 +15,9 @@ from .matrices import MOST_CLASSES as MOST_CLASSES
 from .matrices import plot_camera_pairs, plot_confusion_matrix
 from .pictures import Pictures, picture_at
 from .pictures import check_pictures as check_pictures
+from .rank_lists import ListedPicture as ListedPicture
 from .rank_lists import draw_rank_lists
+from .rank_lists import listed_pictures as listed_pictures
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 from .verification_curves import plot_det, plot_roc, plot_scores
 

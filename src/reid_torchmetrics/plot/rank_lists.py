@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -67,9 +69,51 @@ def draw_rank_lists(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    cells = _ListCells.of(lists, pictures, gallery_pictures, names or {})
-    rows = [cells.row(row) for row in range(len(lists))]
+    rows = [
+        _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names or {})
+        for row in range(len(lists))
+    ]
     return _draw_rows(rows, height=height, title=title, if_empty="no queries")
+
+
+class ListedPicture(NamedTuple):
+    """A picture of a rank list with its labels."""
+
+    kind: str
+    """"query", "right", "wrong", or "first" for the first right answer if it is not among the candidates"""
+    number: int
+    """of the sample"""
+    picture: Callable[[], Image]
+    identity: int | None
+    camera: int | None
+    rank: int = 0
+    score: float = math.nan
+
+
+def listed_pictures(
+    lists: RankLists, row: int, pictures: Pictures, gallery_pictures: Pictures | None
+) -> list[ListedPicture]:
+    """The query, its candidates, and the first right answer if it is not among them."""
+    argument, gallery = ("pictures", pictures) if gallery_pictures is None else ("gallery_pictures", gallery_pictures)
+    fields = vars(lists).items()
+    values: dict[str, Any] = {name: None if each is None else each[row].tolist() for name, each in fields}
+
+    def of_gallery(kind: str, index: int, **labels: Any) -> ListedPicture:
+        return ListedPicture(kind, index, partial(picture_at, argument, gallery, index), **labels)
+
+    number, identity = values["query_index"], values["query_identities"]
+    query = partial(picture_at, "pictures", pictures, number)
+    listed = [ListedPicture("query", number, query, identity, values["query_cameras"])]
+    for place, index in enumerate(values["index"]):
+        if index >= 0:
+            kind = "right" if values["is_positive"][place] else "wrong"
+            names = {"identity": "identities", "camera": "cameras", "score": "scores"}
+            labels = {label: values[name] and values[name][place] for label, name in names.items()}
+            listed.append(of_gallery(kind, index, rank=place + 1, **labels))
+    if values["first_positive_rank"] >= len(listed):
+        first = {label: values[f"first_positive_{label}"] for label in ("rank", "score", "camera")}
+        listed.append(of_gallery("first", values["first_positive_index"], identity=identity, **first))
+    return listed
 
 
 class _Cell(NamedTuple):
@@ -90,74 +134,25 @@ _Row: TypeAlias = Sequence[Sequence[_Cell]]
 """groups of cells that are set apart"""
 
 
-@dataclass(frozen=True)
-class _ListCells:
-    """The cells of rank lists."""
-
-    lists: Mapping[str, Any]
-    """fields of the lists, as Python's numbers"""
-    query_picture: Callable[[int], Image]
-    gallery_picture: Callable[[int], Image]
-    names: Mapping[int, str]
-
-    @classmethod
-    def of(cls, lists: RankLists, pictures: Pictures, gallery: Pictures | None, names: Mapping[int, str]) -> _ListCells:
-        values = {name: None if each is None else each.tolist() for name, each in vars(lists).items()}
-        argument, gallery = ("pictures", pictures) if gallery is None else ("gallery_pictures", gallery)
-        return cls(
-            values,
-            lambda number: picture_at("pictures", pictures, number),
-            lambda number: picture_at(argument, gallery, number),
-            names,
-        )
-
-    def row(self, row: int) -> _Row:
-        """The query, the candidates, and the first right answer if it is not among them."""
-        places = range(len(self.lists["index"][row]))
-        is_shown = 1 <= self.lists["first_positive_rank"][row] <= len(places)
-        return (
-            [self._query(row)],
-            [self._candidate(row, place) for place in places],
-            [] if is_shown else [self._first_positive(row)],
-        )
-
-    def _query(self, row: int) -> _Cell:
-        number = self.lists["query_index"][row]
-        who = self._who(self._label("query_identities", row), self._label("query_cameras", row))
-        return _Cell(self.query_picture(number), caption=((f"query {number}",), who))
-
-    def _candidate(self, row: int, place: int) -> _Cell:
-        index = self.lists["index"][row][place]
-        if index < 0:
-            return _Cell()
-        color, mark = (GREEN, "check") if self.lists["is_positive"][row][place] else (RED, "cross")
-        who = self._who(self._label("identities", row, place), self._label("cameras", row, place))
-        said = (f"#{place + 1}", _rounded(self.lists["scores"][row][place]))
-        return _Cell(self.gallery_picture(index), color, mark, (said, who))
-
-    def _first_positive(self, row: int) -> _Cell:
-        rank = self.lists["first_positive_rank"][row]
-        if rank < 1:
-            return _Cell(remark=("no right", "answer"))
-        who = self._who(None, self._label("first_positive_camera", row))
-        said = (f"rank {rank}", _rounded(self.lists["first_positive_score"][row]))
-        return _Cell(self.gallery_picture(self.lists["first_positive_index"][row]), GREEN, "check", (said, who))
-
-    def _label(self, name: str, *places: int) -> int | None:
-        """An identity or a camera by its row, and its place in the list; None where they are not known."""
-        label: Any = self.lists[name]
-        for place in places if label is not None else ():
-            label = label[place]
-        return label
-
-    def _who(self, identity: int | None, camera: int | None) -> tuple[str, ...]:
-        named = () if identity is None else (self.names.get(identity, f"id {identity}"),)
-        return named if camera is None else (*named, f"cam {camera}")
+def _row(lists: RankLists, row: int, listed: Sequence[ListedPicture], names: Mapping[int, str]) -> _Row:
+    """The cells of a list: pale ones stand for candidates that are lacking."""
+    query, *others = (_cell(each, names) for each in listed)
+    others, first = (others[:-1], others[-1:]) if listed[-1].kind == "first" else (others, [])
+    if lists.first_positive_rank[row] < 1:
+        first = [_Cell(remark=("no right", "answer"))]
+    return [query], [*others, *[_Cell()] * (lists.index.shape[1] - len(others))], first
 
 
-def _rounded(score: float) -> str:
-    """A score with three decimals, or with two if it is large."""
-    return f"{score:.3f}" if abs(score) < 1 else f"{score:.2f}"
+def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
+    who = [] if listed.identity is None else [names.get(listed.identity, f"id {listed.identity}")]
+    camera = [] if listed.camera is None else [f"cam {listed.camera}"]
+    if listed.kind == "query":
+        return _Cell(listed.picture(), caption=((f"query {listed.number}",), (*who, *camera)))
+    score = f"{listed.score:.3f}" if abs(listed.score) < 1 else f"{listed.score:.2f}"
+    if listed.kind == "first":
+        return _Cell(listed.picture(), GREEN, "check", ((f"rank {listed.rank}", score), (*camera,)))
+    color, mark = (GREEN, "check") if listed.kind == "right" else (RED, "cross")
+    return _Cell(listed.picture(), color, mark, ((f"#{listed.rank}", score), (*who, *camera)))
 
 
 def _draw_rows(rows: Sequence[_Row], *, height: int, title: str | None, if_empty: str) -> NDArray[np.uint8]:
