@@ -13,6 +13,7 @@ from .figures import FIGURES as FIGURES
 from .figures import ResultFigure as ResultFigure
 from .matrices import MOST_CLASSES as MOST_CLASSES
 from .matrices import plot_camera_pairs, plot_confusion_matrix
+from .pictures import Indexed as Indexed
 from .pictures import Pictures, picture_at
 from .pictures import check_pictures as check_pictures
 from .rank_lists import ListedPicture as ListedPicture

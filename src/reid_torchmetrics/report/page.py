@@ -1,7 +1,4 @@
-"""The page around the sections: head, style, and the script of the filters.
-
-Where the numbers come from: versions, and all settings as JSON.
-"""
+"""A page and its sections: head, style, the script of the filters, figures, versions, and all numbers as JSON."""
 
 from __future__ import annotations
 
@@ -92,7 +89,7 @@ for (const box of document.querySelectorAll(".filtered")) {
 
 
 class Section(NamedTuple):
-    """A part of the page, under a heading that the list of contents leads to."""
+    """A part of the page, under a heading in the list of contents."""
 
     id: str
     heading: str
@@ -100,7 +97,7 @@ class Section(NamedTuple):
 
 
 def shown_or_why(make: Callable[[], list[Html]]) -> list[Html]:
-    """What a section shows or, where the results do not have it, the reason."""
+    """The content of a section or, where the results lack it, the reason."""
     try:
         return make()
     except ValueError as error:
@@ -110,15 +107,15 @@ def shown_or_why(make: Callable[[], list[Html]]) -> list[Html]:
 def figures_section(results: object, section: str) -> Html:
     """The figures of a section, each with its caption or the reason why there is none."""
 
-    def shown(name: str, row: ResultFigure) -> list[Html]:
-        return shown_or_why(lambda: [figure(row.plot(results)[0], name.replace("_", "-"), row.caption)])
+    def shown(name: str, row: ResultFigure) -> Html:
+        return join(shown_or_why(lambda: [figure(row.plot(results)[0], name.replace("_", "-"), row.caption)]))
 
-    rows = {name: row for name, row in FIGURES[type(results)].items() if row.section == section}
-    return element("div", *(each for name, row in rows.items() for each in shown(name, row)), class_="figures")
+    rows = FIGURES[type(results)].items()
+    return element("div", *(shown(name, row) for name, row in rows if row.section == section), class_="figures")
 
 
 def picture_or_why(draw: Callable[[], Html]) -> Html:
-    """A picture or, where it is missing or no picture, the reason, with a warning: the rest of the page is not lost."""
+    """A picture or, if it fails, the reason, with a warning: the rest of the page is not lost."""
     try:
         return draw()
     except Exception as error:  # noqa: BLE001 - the user's functions
@@ -127,7 +124,7 @@ def picture_or_why(draw: Callable[[], Html]) -> Html:
 
 
 class Page(NamedTuple):
-    """What a page is about."""
+    """The content of a page."""
 
     title: str
     lead: str
@@ -147,19 +144,13 @@ def written(page: Page, title: str | None) -> str:
         element("title", title),
         element("style", Html(STYLE)),
     )
-    data, script = embedded(as_json(page.data)), element("script", Html(SCRIPT))
-    body = element("body", join([_header(page, title), _main(page), data, script], between="\n"))
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
-
-
-def _header(page: Page, title: str) -> Html:
     entries = (element("li", element("a", each.heading, href=f"#{each.id}")) for each in page.sections)
     contents = element("nav", element("ul", *entries), aria_label="Contents")
-    return element("header", element("h1", title), element("p", page.lead, class_="note"), contents)
-
-
-def _main(page: Page) -> Html:
-    return element("main", join(map(_section, page.sections), between="\n"))
+    header = element("header", element("h1", title), element("p", page.lead, class_="note"), contents)
+    main = element("main", join(map(_section, page.sections), between="\n"))
+    data, script = embedded(as_json(page.data)), element("script", Html(SCRIPT))
+    body = element("body", join([header, main, data, script], between="\n"))
+    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
 def _section(section: Section) -> Html:
@@ -168,7 +159,7 @@ def _section(section: Section) -> Html:
 
 
 def versions() -> dict[str, str]:
-    """Versions of what computed the numbers."""
+    """Versions of the packages that computed the numbers."""
     from reid_torchmetrics import __version__  # noqa: PLC0415 - the package imports this module
 
     return {
@@ -187,7 +178,7 @@ def _version_of(distribution: str) -> str:
 
 
 def provenance_section(data: dict[str, Any]) -> Section:
-    """Versions, then all that the page is about as JSON."""
+    """Versions, then all settings and numbers as JSON."""
     shown = table("Versions", ("package", "version"), data["versions"].items())
     code = element("pre", element("code", as_json(data)), tabindex="0")
     return Section("provenance", "Provenance", [shown, details("Settings and numbers as JSON", code)])
