@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval import (
     score_histogram,
     verify,
 )
-from reid_torchmetrics.integrations.drawings import Shown, drawings_of
+from reid_torchmetrics.integrations.drawings import DrawingOptions, drawings_of
 from reid_torchmetrics.plot import (
     draw_box_grid,
     draw_boxes,
@@ -139,7 +139,9 @@ def test_a_page_is_that_of_the_cpu(device, tmp_path, is_detection):
 
 @pytest.mark.parametrize("is_detection", [False, True])
 def test_what_a_callback_logs_is_drawn_as_on_the_cpu(device, is_detection):
-    shown = Shown(lambda number: np.full((128, 128, 3), number, np.uint8), None, None, num_queries=2, k=3, num_images=2)
+    shown = DrawingOptions(
+        lambda number: np.full((128, 128, 3), number, np.uint8), None, None, num_queries=2, k=3, num_images=2
+    )
     drawn = []
     for where in (device, "cpu"):
         metric = boxes(where) if is_detection else fed(ReIDMetrics().to(where), moved(batches(), where))["map"]

@@ -393,11 +393,11 @@ def test_normalized_pictures_have_a_remedy_in_one_line():
 
 
 def test_a_picture_has_no_more_places_than_are_asked_for_or_seen(monkeypatch):
-    with pytest.warns(UserWarning, match=r"^`k` is 1,000,000, of which a picture shows 50 at most\.$"):
+    with pytest.warns(UserWarning, match=r"^`k` is 1,000,000; a picture shows 50 at most\.$"):
         callback = EvaluationPictures(pictures=picture, k=10**6)
     trainer(callback, False).validate(PicturedModule(), loader(), verbose=False)
     with Image.open("pictures/val/hardest_queries_step_000000.png") as drawn:
         assert drawn.width < 640  # two queries against three gallery items
     for option in ("num_queries", "num_images"):
-        with pytest.warns(UserWarning, match=rf"^`{option}` is 51, of which"):
-            assert getattr(EvaluationPictures(**{option: 51})._shown, option) == 50
+        with pytest.warns(UserWarning, match=rf"^`{option}` is 51; a picture"):
+            assert getattr(EvaluationPictures(**{option: 51})._options, option) == 50

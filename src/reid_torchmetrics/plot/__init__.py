@@ -13,9 +13,11 @@ from .figures import FIGURES as FIGURES
 from .figures import ResultFigure as ResultFigure
 from .matrices import MOST_CLASSES as MOST_CLASSES
 from .matrices import plot_camera_pairs, plot_confusion_matrix
+from .pictures import Channels as Channels
 from .pictures import Indexed as Indexed
 from .pictures import Pictures, picture_at
 from .pictures import check_pictures as check_pictures
+from .pictures import without_normalization as without_normalization
 from .rank_lists import ListedPicture as ListedPicture
 from .rank_lists import draw_rank_lists
 from .rank_lists import listed_pictures as listed_pictures

@@ -60,7 +60,8 @@ def detection_page(
         Section("images", "Images with the most errors", _worst_images(results, threshold, num_worst, draw)),
         provenance_section(data),
     ]
-    lead = f"{len(results.classes)} classes; average precision by rule {results.averages.rule}."
+    num_classes = len(results.classes)
+    lead = f"{num_classes} class{'es' * (num_classes != 1)}; average precision by rule {results.averages.rule}."
     return Page(f"Detection by {results.evaluator.title}", lead, sections, data)
 
 
