@@ -1,5 +1,6 @@
 """The callback that logs pictures of each evaluation: which, when, once, and never at the cost of the run."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from torch.utils.data import (
 )
 from torchmetrics import MetricCollection, SumMetric
 
-from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
+from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP, VocMAP, YoloMAP
+from reid_torchmetrics.functional.detection import EVALUATORS
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.integrations import EvaluationPictures, drawings, evaluation_pictures
 from reid_torchmetrics.integrations.drawings import numbers_are_others
@@ -207,6 +209,28 @@ def test_images_with_names_are_asked_for_by_them(monkeypatch):
     assert asked == ["0", "10"]
     assert [each["image_id"] for each in true] == ["0", "10"]
     assert [len(each["boxes"]) for each in found] == [0, 1]
+
+
+EVALUATOR_METRICS = {
+    "coco": DetectionMAP,
+    "voc": VocMAP,
+    **{name: partial(YoloMAP, matching=name) for name in ("ultralytics", "scaled_yolov4", "yolov4")},
+}
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator, monkeypatch):
+    seen, draw = [], drawings.draw_box_grid
+    monkeypatch.setattr(drawings, "draw_box_grid", lambda *a, **k: seen.append(k["evaluator"]) or draw(*a, **k))
+    module = DetectingModule()
+    module.val_boxes = EVALUATOR_METRICS[evaluator](metric="map")
+    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10))
+    trainer(callback, False).validate(module, loader(), verbose=False)
+    names = ["confidence", "confusion_matrix", "precision_recall", "worst_images"]
+    # Repairs are defined where a detection takes the best ground truth that is left.
+    names += ["kinds_of_errors"] * EVALUATORS[evaluator].matches_greedily
+    assert files() == named([f"val/{name}" for name in names], 0)
+    assert seen == [EVALUATORS[evaluator]]
 
 
 def test_the_worst_images_are_drawn():

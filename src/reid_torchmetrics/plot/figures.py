@@ -1,4 +1,4 @@
-"""The figures of results, one row each: what the callback logs and what a report shows."""
+"""The figures of results, one row each, for the callback and for reports."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ResultFigure(NamedTuple):
     section: str = "curves"
     """of a report"""
     is_defined: Callable[[Any], bool] = _always
-    """whether results have what is drawn"""
+    """whether results have the data of the figure"""
 
 
 def _has_objects(results: DetectionResults) -> bool:
@@ -49,10 +49,10 @@ def _confusion(results: DetectionResults) -> tuple[Figure | SubFigure, Any]:
 
 
 COUNTED = (
-    "from the confidence with the highest F1 of their class on; those of a class in which nothing is right from the"
-    " confidence with the highest mean F1 of all classes on"
+    "from the confidence with the highest F1 of their class on, or with the highest mean F1 of all classes for a class"
+    " in which nothing is right"
 )
-"""which detections count where no confidence is given, in words"""
+"""the detections that count where no confidence is given, in words"""
 
 FIGURES: dict[type, dict[str, ResultFigure]] = {
     RetrievalResults: {
@@ -74,18 +74,18 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
         ),
         "confidence": ResultFigure(
             lambda results: plot_detection_confidence(results, names=results.class_names, **_at(results)),
-            "Precision, recall and F1 of the detections that score at least so much.",
+            "Precision, recall and F1 of the detections from each confidence on.",
         ),
         "confusion_matrix": ResultFigure(
             _confusion,
-            f"Detections are matched without regard to class, {COUNTED}. Rows are ground truths, and background those"
-            " of detections that took none.",
+            f"Detections are matched without regard to class, {COUNTED}. Rows are ground truths; the row of background"
+            " has the detections that match none.",
             "errors",
             _has_objects,
         ),
         "kinds_of_errors": ResultFigure(
             lambda results: plot_error_breakdown(results.error_breakdown(**_at(results))),
-            "Kinds of errors after TIDE, of all detections: what average precision gains if one kind is repaired.",
+            "Kinds of errors after TIDE, of all detections: the gain of average precision if one kind is repaired.",
             "errors",
             lambda results: _has_objects(results) and results.evaluator.matches_greedily,
         ),
