@@ -50,14 +50,19 @@ def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(ev
     page = read(write_report(results, tmp_path / "page.html"))
     title = EVALUATORS[evaluator].title
     assert page.one("h1").text == f"Detection by {title}"
-    numbers = {row["measure"]: row["value (%)"] for row in section(page, "numbers").rows(f"{title}'s numbers")}
+    numbers = {row["measure"]: row["value (%)"] for row in section(page, "numbers").rows(f"Numbers by {title}")}
     assert numbers == {
         name: f"{100 * float(value):.2f}" if value >= 0 else "undefined" for name, value in results.summary().items()
     }
     assert [*data(page)["classes"]] == ["cat"]
+    (columns,) = section(page, "classes").all("thead")
+    headings = [each.text for each in columns.all("th")]
+    assert len(set(headings)) == len(headings)
     assert len(section(page, "curves").all("figure")) == 2
     # The confusion of classes has a meaning for all, kinds of errors where detections take what is left.
-    assert len(section(page, "errors").all("figure")) == 1 + EVALUATORS[evaluator].matches_greedily
+    errors, is_greedy = section(page, "errors"), EVALUATORS[evaluator].matches_greedily
+    assert len(errors.all("figure")) == 1 + is_greedy
+    assert ("Not shown: kinds of errors are defined where" in errors.text) == (not is_greedy)
 
 
 @pytest.mark.parametrize("evaluator", METRICS)
@@ -80,7 +85,7 @@ def test_results_of_a_function_have_a_page_too(tmp_path):
     number = torch.zeros(1, dtype=torch.int64)
     results = voc_evaluate(Detections(boxes, torch.ones(1), number, number), GroundTruths(boxes, number, number))
     page = read(write_report(results, tmp_path / "page.html"))
-    assert next(row["value (%)"] for row in section(page, "numbers").rows("Pascal VOC's numbers")) == "100.00"
+    assert next(row["value (%)"] for row in section(page, "numbers").rows("Numbers by Pascal VOC")) == "100.00"
 
 
 @pytest.mark.parametrize("evaluator", METRICS)

@@ -132,7 +132,7 @@ def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
     if not has_samples:
         return {}
     rows = FIGURES[type(results)].items()
-    drawings: Drawings = {name: partial(_figure, row, results) for name, row in rows if row.is_defined(results)}
+    drawings: Drawings = {name: partial(_figure, row, results) for name, row in rows if not row.why_not(results)}
     if options.pictures is not None:
         drawings |= _with_error_kept(name, prepare)
     return drawings

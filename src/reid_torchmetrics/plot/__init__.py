@@ -11,6 +11,8 @@ from .differences import plot_comparison, plot_error_breakdown
 from .figures import COUNTED as COUNTED
 from .figures import FIGURES as FIGURES
 from .figures import ResultFigure as ResultFigure
+from .figures import why_no_errors as why_no_errors
+from .figures import why_no_kinds_of_errors as why_no_kinds_of_errors
 from .matrices import MOST_CLASSES as MOST_CLASSES
 from .matrices import plot_camera_pairs, plot_confusion_matrix
 from .pictures import Channels as Channels

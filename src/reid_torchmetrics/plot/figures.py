@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 
-def _always(_: Any) -> bool:
-    return True
-
-
 class ResultFigure(NamedTuple):
     """A figure of results."""
 
@@ -31,12 +27,28 @@ class ResultFigure(NamedTuple):
     caption: str
     section: str = "curves"
     """of a report"""
-    is_defined: Callable[[Any], bool] = _always
-    """whether results have the data of the figure"""
+    why_not: Callable[[Any], str] = lambda _: ""
+    """the reason why results have no such figure; empty if they have it"""
 
 
-def _has_objects(results: DetectionResults) -> bool:
-    return results.objects is not None and results.averages.grid.shown_threshold >= LEAST_OVERLAP
+def _why_no_precision(results: RetrievalResults) -> str:
+    averages = TIE_POLICIES[results.setup.ties].averages
+    return "a mean over orders of equal scores has no precision at each rank." if averages else ""
+
+
+def why_no_errors(results: DetectionResults) -> str:
+    """The reason why it is not known what was detected instead of what; empty if it is."""
+    if results.objects is not None and results.averages.grid.shown_threshold >= LEAST_OVERLAP:
+        return ""
+    how = "results(across_classes=True) of a metric holds which boxes of different classes overlap"
+    return f"{how}, from {LEAST_OVERLAP:g} on."
+
+
+def why_no_kinds_of_errors(results: DetectionResults) -> str:
+    """The reason why errors have no kinds; empty if they have."""
+    if results.evaluator.matches_greedily:
+        return why_no_errors(results)
+    return "kinds of errors are defined where a detection matches the best ground truth that is left, as in COCO."
 
 
 def _at(results: DetectionResults) -> dict[str, Any]:
@@ -63,7 +75,7 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
         "precision_recall": ResultFigure(
             plot_retrieval_precision_recall,
             "Mean over queries of the interpolated precision at each recall.",
-            is_defined=lambda results: not TIE_POLICIES[results.setup.ties].averages,  # a mean over orders has no curve
+            why_not=_why_no_precision,
         ),
         "first_ranks": ResultFigure(plot_first_ranks, "Queries by the rank of their first right answer."),
     },
@@ -81,13 +93,13 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
             f"Detections are matched without regard to class, {COUNTED}. Rows are ground truths; the row of background"
             " has the detections that match none.",
             "errors",
-            _has_objects,
+            why_no_errors,
         ),
         "kinds_of_errors": ResultFigure(
             lambda results: plot_error_breakdown(results.error_breakdown(**_at(results))),
             "Kinds of errors after TIDE, of all detections: the gain of average precision if one kind is repaired.",
             "errors",
-            lambda results: _has_objects(results) and results.evaluator.matches_greedily,
+            why_no_kinds_of_errors,
         ),
     },
 }

@@ -12,9 +12,18 @@ import torch
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import BOX_FORMATS
-from reid_torchmetrics.functional.detection.errors import ERROR_KINDS, LEAST_OVERLAP
+from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
-from reid_torchmetrics.plot import COUNTED, MOST_CLASSES, Indexed, Pictures, draw_boxes, picture_at
+from reid_torchmetrics.plot import (
+    COUNTED,
+    MOST_CLASSES,
+    Indexed,
+    Pictures,
+    draw_boxes,
+    picture_at,
+    why_no_errors,
+    why_no_kinds_of_errors,
+)
 
 from .elements import Html, details, element, note, percent, picture, table, thousands
 from .page import Page, Section, figures_section, picture_or_why, provenance_section, versions
@@ -69,7 +78,7 @@ def _numbers(results: DetectionResults, data: Mapping[str, Any]) -> Html:
     """The numbers of the evaluator, each with its convention."""
     rows = [[name, percent(number["value"]), number["convention"]] for name, number in data["numbers"].items()]
     columns = ("measure", "value (%)", "convention")
-    return table(f"{results.evaluator.title}'s numbers", columns, rows, words=["convention"])
+    return table(f"Numbers by {results.evaluator.title}", columns, rows, words=["convention"])
 
 
 def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float | None]]) -> list[Html]:
@@ -77,21 +86,29 @@ def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float
     if not classes:
         return [note("None: there are no boxes.")]
     rows = [[name, *(_cell(column, value) for column, value in of_class.items())] for name, of_class in classes.items()]
-    columns = ["class", *map(_heading, next(iter(classes.values())))]
+    averages, names = results.averages, next(iter(classes.values()))
+    caption = "Means over IoU thresholds, if no threshold is named"
+    if averages.at_confidence:
+        at = f"IoU {averages.grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}"
+        caption = f"{caption}; {', '.join(averages.at_confidence)} at {at}"
+    columns = ["class", *(_heading(name, is_alone="recall" not in names) for name in names)]
     summary = f"All {len(rows)} classes"
     if len(rows) > _MOST_ROWS:
         summary = f"{_MOST_ROWS:,} of {len(rows):,} classes, those with the lowest AP; all are in the JSON below"
-        rising = results.averages.of_classes()["map"].argsort(stable=True)  # NaN is last
+        rising = averages.of_classes()["map"].argsort(stable=True)  # NaN is last
         rows = [rows[place] for place in rising[:_MOST_ROWS].sort().values.tolist()]
     filter_by = "class beginning with" if len(rows) > _MOST_OPEN else None
-    shown = table("Means over IoU thresholds, if no threshold is named", columns, rows, filter_by=filter_by)
+    shown = table(caption, columns, rows, filter_by=filter_by)
     return [details(summary, shown) if filter_by else shown]
 
 
-def _heading(column: str) -> str:
+def _heading(column: str, *, is_alone: bool) -> str:
+    """The heading of a column; the largest recall is simply the recall, unless there is one at a confidence."""
     if column in (*_COUNTS, "confidence"):
         return column
-    return _HEADINGS.get(column, "recall (%)" if column.startswith("mar") else f"{column} (%)")
+    if column.startswith("mar"):
+        return "recall (%)" if is_alone else "largest recall (%)"
+    return _HEADINGS.get(column, f"{column} (%)")
 
 
 def _cell(column: str, value: float | None) -> str:
@@ -102,7 +119,7 @@ def _cell(column: str, value: float | None) -> str:
 
 def _error_kinds(results: DetectionResults, threshold: float) -> dict[str, Any] | None:
     """Counts and gains of each kind of errors; None where they are not known."""
-    if results.objects is None or threshold < LEAST_OVERLAP or not results.evaluator.matches_greedily:
+    if why_no_kinds_of_errors(results):
         return None
     breakdown = results.error_breakdown(iou_threshold=threshold)
     gains = None if math.isnan(breakdown.average_precision) else dict(breakdown.gains)
@@ -111,9 +128,8 @@ def _error_kinds(results: DetectionResults, threshold: float) -> dict[str, Any] 
 
 def _errors(results: DetectionResults, threshold: float, kinds: Mapping[str, Any] | None) -> list[Html]:
     """Confused classes and kinds of errors, at the IoU threshold nearest to 0.5."""
-    if results.objects is None or threshold < LEAST_OVERLAP:
-        how = "results(across_classes=True) of a metric holds which boxes of different classes overlap"
-        return [note(f"Not shown: {how}, from {LEAST_OVERLAP:g} on.")]
+    if why_not := why_no_errors(results):
+        return [note(f"Not shown: {why_not}")]
     shown = [figures_section(results, "errors")]
     if kinds is not None:
         gains = kinds["gains"] or {}

@@ -108,6 +108,8 @@ def figures_section(results: object, section: str) -> Html:
     """The figures of a section, each with its caption or the reason why there is none."""
 
     def shown(name: str, row: ResultFigure) -> Html:
+        if why_not := row.why_not(results):
+            return note(f"Not shown: {why_not}")
         return join(shown_or_why(lambda: [figure(row.plot(results)[0], name.replace("_", "-"), row.caption)]))
 
     rows = FIGURES[type(results)].items()
