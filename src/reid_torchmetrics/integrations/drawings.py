@@ -23,7 +23,7 @@ Drawings: TypeAlias = dict[str, Callable[[], Any]]
 """functions that draw a figure or an image, by its name"""
 
 SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images"})
-"""drawings of single samples, whose numbers or names are those of pictures"""
+"""drawings of single samples, found by their numbers or names"""
 
 
 def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) -> dict[str, EvaluatedMetric]:

@@ -43,9 +43,10 @@ class EvaluationPictures(Callback):
 
     Of embeddings they are the CMC, precision over recall, the ranks of the first right answers and the hardest queries
     with their first candidates: "val/cmc", "val/precision_recall", "val/first_ranks", "val/hardest_queries". Of
-    detections they are precision over recall, precision and recall over the confidence, which classes are detected as
-    which, what each kind of error costs, and the images with the most errors: "val/precision_recall", "val/confidence",
-    "val/confusion_matrix", "val/kinds_of_errors", "val/worst_images". After a test they are "test/cmc" and so on.
+    detections, by any evaluator, they are precision over recall, precision and recall over the confidence, the
+    confusion matrix, the cost of each kind of error where a detection matches the best ground truth that is left, and
+    the images with the most errors: "val/precision_recall", "val/confidence", "val/confusion_matrix",
+    "val/kinds_of_errors", "val/worst_images". After a test they are "test/cmc" and so on.
     With several metrics the attribute's name is put between, as in "val/val_market/cmc". The step is
     `trainer.global_step`; after an epoch of training Lightning gives its numbers the step before. Loggers that take no
     pictures get files; see `log_picture`.
@@ -60,22 +61,22 @@ class EvaluationPictures(Callback):
 
     Args:
         metrics: attribute of the LightningModule, or several, with dots where it is within another. It holds an
-            `EmbeddingMetric`, `ReIDMetrics`, a `DetectionMAP`, a `MetricCollection`, of which the first such member is
-            taken, or a `ModuleDict` of any of these.
+            `EmbeddingMetric`, `ReIDMetrics`, a `DetectionMAP`, `VocMAP` or `YoloMAP`, a `MetricCollection` (its first
+            such member is drawn), or a `ModuleDict` of any of these.
         pictures: of the queries by `query_index`, and of the gallery by `index`, or of the images by `image_id`: a
-            function of the number or the name, or what is indexed by it, such as a data set; see `draw_rank_lists`.
+            function of the number or the name, or something indexed by it, such as a data set; see `draw_rank_lists`.
             None for the curves alone.
         gallery_pictures: of the gallery, if it is another data set than that of the queries.
-        mean: of each channel or of all, where `pictures` are tensors of floats that were normalized, which is undone;
-            with `std`. None where they lie in [0, 1].
+        mean: of each channel or of all, to undo the normalization of `pictures` that are tensors of floats; with `std`.
+            None where they lie in [0, 1].
         std: likewise.
-        names: of the identities, or of the classes by label, else those of a metric's `class_names`; without a name the
+        names: of the identities, or of the classes by label, else the metric's `class_names`; without a name the
             number is shown.
         num_queries: how many of the hardest queries are shown, at most 50.
         k: how many candidates of each, at most 50.
         num_images: how many of the images with the most errors are shown, at most 50.
         every_n_epochs: in training only the pictures of each n-th epoch are logged.
-        test_metrics: attributes with the metrics of the test; None for those of `metrics`.
+        test_metrics: attributes with the metrics of the test; None for `metrics`.
 
     Raises:
         ModuleNotFoundError: Lightning or Matplotlib is not installed.
@@ -183,7 +184,7 @@ class EvaluationPictures(Callback):
 
     @contextmanager
     def _warning_instead(self, name: str, what: str) -> Iterator[None]:
-        """Warn, once of each kind, where an error would end the run."""
+        """Warn, once of each kind, instead of ending the run by an error."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - the user's functions and loggers

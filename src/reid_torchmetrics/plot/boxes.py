@@ -56,7 +56,7 @@ def draw_boxes(
         names: of the classes by label; without a name the label is shown.
         min_score: the least score of a detection that is accepted, for all or by label, such as
             `results.best_confidences()`; the others are not drawn, and their ground truths are missed.
-        iou_threshold: overlap from which on a detection may match a ground truth.
+        iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh", as in `DetectionMAP`.
         class_agnostic: let a detection match a ground truth of any label, as under `average="micro"`.
         evaluator: of the matching, such as `results.evaluator`; None for COCO.
@@ -103,7 +103,7 @@ def draw_box_grid(
         columns: how many images are in a row; None for about as many as there are rows.
         names: of the classes by label.
         min_score: the least score that is accepted, for all or by label.
-        iou_threshold: overlap from which on a detection may match a ground truth.
+        iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh".
         class_agnostic: let a detection match a ground truth of any label.
         evaluator: of the matching; None for COCO.
@@ -115,7 +115,7 @@ def draw_box_grid(
     Raises:
         ModuleNotFoundError: Pillow is not installed.
         TypeError: an argument of the wrong type or dtype.
-        ValueError: arguments of different lengths, and what `draw_boxes` refuses.
+        ValueError: arguments of different lengths, or as in `draw_boxes`.
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
@@ -231,7 +231,7 @@ def _draw_boxes(
     in_pixels = [_in_pixels(each.corners, scale, size) for each in boxes]
     for judged, box in zip(boxes, in_pixels, strict=True):
         _outline(canvas, box, _STYLES[judged.outcome], thickness)
-    # The last ones, which are errors, choose their places first and are written last, over the others.
+    # The last ones are errors: they choose their places first and are written last, on top of the others.
     plates = _Plates(size, lettering)
     for judged, box in reversed([*zip(boxes, in_pixels, strict=True)]):
         plates.add(_STYLES[judged.outcome], _text(judged, names), box, below=judged.score is None)

@@ -28,7 +28,7 @@ WHITE: Color = (255, 255, 255)
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 _LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {ELLIPSIS}  # of Pillow's own font
-_SCALE = 0.9  # makes letters of DejaVu Sans as large as those of Pillow's font
+_SCALE = 0.9  # letters of DejaVu Sans become as large as in Pillow's font
 
 # Corners of the lines of each mark, in a square of side 1.
 _STROKES = {
@@ -93,7 +93,7 @@ class Lettering:
         self.height: int = self._ascent + descent
 
     def font_of(self, text: str) -> tuple[Any, int]:
-        """The font of a text, and the pixels by which it begins lower, to stand on the same line."""
+        """The font of a text, and its offset downwards, so that all texts stand on one line."""
         font = self._font if _LETTERS.issuperset(text) else self._wide_font
         return font, self._ascent - font.getmetrics()[0]
 
@@ -114,7 +114,7 @@ class Lettering:
         return math.ceil(length)
 
     def is_wider(self, text: str, width: int) -> bool:
-        """Whether a text needs more than so many pixels; one of more letters does, and is not measured."""
+        """Whether a text is wider than `width` pixels; a text of more letters is, and is not measured."""
         return len(text) > width or self.width(text) > width
 
     def cut(self, text: str, width: int, *, keeps_end: bool = False) -> str:

@@ -37,7 +37,7 @@ def plot_detection_precision_recall(
 ) -> tuple[Figure | SubFigure, Axes]:
     """Draw precision over recall: of all classes of one evaluation and their mean, or the means of several by name.
 
-    A curve is what COCO reads of it: at each recall the largest precision from there on, 0 where the recall is not
+    The curves are COCO's: at each recall the largest precision from there on, 0 where the recall is not
     reached, in the area range and with the limit of detections of `map`. The legend has the average precision by the
     rule of the evaluation, named in its title. By "coco" that is the mean height of the line; the other rules take the
     area between its points, too, or under slopes that are not drawn. Classes without ground truths are left out; of
@@ -132,10 +132,10 @@ def plot_detection_confidence(
     label: int | None = None,
     ax: Axes | None = None,
 ) -> tuple[Figure | SubFigure, Axes]:
-    """Draw precision, recall and F1 over the confidence from which on detections are accepted.
+    """Draw precision, recall and F1 over the least confidence of accepted detections.
 
-    They are means over the classes that have ground truths, for precision over those of them that have a detection, or
-    of one class; see `confidence_curve`. A line marks the confidence with the highest F1; the legend has the values
+    They are means over the classes with ground truths, for precision over the classes that also have a detection, or of
+    one class; see `confidence_curve`. A line marks the confidence with the highest F1; the legend has the values
     there, or says that nothing is defined. Precision ends at the highest score: above it nothing is detected. In
     percent, drawn into `ax` if given. Returns the figure and its axes.
 
@@ -208,7 +208,7 @@ def _best_in_words(curve: ConfidenceCurve) -> str:
 def plot_detection_curve(
     curve: DetectionCurve, *, rule: str = "voc", ax: Axes | None = None
 ) -> tuple[Figure | SubFigure, Axes]:
-    """Draw precision over recall after each detection of a class, its upper envelope, and what a rule reads of it.
+    """Draw precision over recall after each detection of a class, its upper envelope, and the points of a rule.
 
     The legend has the average precision: by "voc" the area under the envelope, which is shaded; by "voc07" and "coco"
     the mean of 11 or 101 points, which are marked; by the others trapezoids that are not drawn. Ignored detections are

@@ -37,7 +37,7 @@ def _why_no_precision(results: RetrievalResults) -> str:
 
 
 def why_no_errors(results: DetectionResults) -> str:
-    """The reason why it is not known what was detected instead of what; empty if it is."""
+    """The reason why confusions of classes are not known; empty if they are."""
     if results.objects is not None and results.averages.grid.shown_threshold >= LEAST_OVERLAP:
         return ""
     how = "results(across_classes=True) of a metric holds which boxes of different classes overlap"

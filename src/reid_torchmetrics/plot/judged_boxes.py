@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.detection import (
 )
 
 OUTCOMES = ("ignored", "right", "missed", "wrong")
-"""in the order in which they are drawn: errors are on top"""
+"""in the order of drawing: errors are on top"""
 _DETECTIONS = ("boxes", "scores", "labels")
 _GROUND_TRUTHS = ("boxes", "labels")
 
@@ -31,7 +31,7 @@ class JudgedBox(NamedTuple):
     outcome: str
     """one of `OUTCOMES`"""
     corners: tuple[float, float, float, float]
-    """left, top, right and bottom edge; those of inverted boxes are put in order, and may be infinite or NaN"""
+    """left, top, right and bottom edge, in order also for inverted boxes; they may be infinite or NaN"""
     label: int
     score: float | None
     """None for a ground truth"""
@@ -64,8 +64,8 @@ class Judgment:
     ) -> list[JudgedBox]:
         """Match the boxes of one image, and list them in the order of `OUTCOMES`, without low scores.
 
-        All detections take part in matching, also those beyond the limits of an evaluation. Errors name the arguments
-        with `which` behind.
+        All detections take part in matching, also beyond the limits of an evaluation. Errors name the arguments with
+        `which` behind.
         """
         columns = _columns(f"detections{which}", detections, _DETECTIONS)
         true_columns = _columns(f"ground_truths{which}", ground_truths, _GROUND_TRUTHS)

@@ -32,7 +32,7 @@ class Indexed(Protocol):
 
 
 Pictures: TypeAlias = Callable[[Any], Any] | Indexed
-"""what gives the picture with a number, or of an image with a name: a function, or something indexed by it"""
+"""a function of the number or the name of an image, or something indexed by it, that gives the picture"""
 Channels: TypeAlias = float | Sequence[float]
 """a number for all channels, or one for each"""
 

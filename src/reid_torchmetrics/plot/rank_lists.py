@@ -182,7 +182,7 @@ def _draw_rows(rows: Sequence[_Row], *, height: int, title: str | None, if_empty
 
 @dataclass(frozen=True)
 class _CellSizes:
-    """Sizes in pixels, which follow from the height of a picture."""
+    """Sizes in pixels, derived from the height of a picture."""
 
     small: Lettering
     large: Lettering

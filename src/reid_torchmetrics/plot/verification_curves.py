@@ -138,7 +138,7 @@ def plot_scores(
 ) -> tuple[Figure | SubFigure, Axes]:
     """Draw the shares of the genuine and of the impostor pairs in each bin of their score.
 
-    In percent of all genuine, and of all impostor pairs, on a logarithmic axis from 0.001 % to 100 %, on which the few
+    In percent of all genuine, and of all impostor pairs, on a logarithmic axis from 0.001 % to 100 %, where the few
     impostors that score high can be seen. With a `histogram` of fixed `limits` both axes are the same in every epoch.
     A vertical line is drawn at the threshold of each of `far`; the legend says if there is none. Drawn into `ax` if
     given. Returns the figure and its axes.

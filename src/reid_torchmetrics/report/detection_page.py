@@ -29,7 +29,7 @@ from .elements import Html, details, element, note, percent, picture, table, tho
 from .page import Page, Section, figures_section, picture_or_why, provenance_section, versions
 
 Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | Indexed
-"""what gives the boxes of the image with a number or a name: a function, or something indexed by it"""
+"""a function of the number or the name of an image, or something indexed by it, that gives the boxes"""
 
 _MOST_OPEN = 20  # classes that are seen at once
 _MOST_ROWS = 1000  # a page with more is slow, and all are in its JSON
@@ -49,7 +49,7 @@ def detection_page(
     ground_truths: Boxes | None = None,
     box_format: str = "xyxy",
 ) -> Page:
-    """All sections about results of a detection; the options are those of `write_report`."""
+    """All sections about results of a detection; for the options see `write_report`."""
     _checks.positive_int("num_worst", num_worst)
     _checks.one_of("box_format", box_format, BOX_FORMATS)
     boxes_of = _boxes(results, pictures, detections, ground_truths)

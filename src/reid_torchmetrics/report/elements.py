@@ -29,13 +29,13 @@ _REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 class Html(str):
-    """Markup, which is not escaped again."""
+    """Markup: it is not escaped again."""
 
     __slots__ = ()
 
 
 def element(name: str, /, *content: str, **attributes: object) -> Html:
-    """One element, in which strings of `content` that are no `Html` are text.
+    """One element; `content` is escaped unless it is `Html`.
 
     An attribute's `_` stands for `-`, and one at its end for nothing (`class_`). True is an attribute without a value;
     None and False leave it out.
@@ -119,7 +119,7 @@ def figure(plotted: Figure | SubFigure, name: str, caption: str) -> Html:
     for each in root.iter():
         each.tag = _without_namespace(each.tag)
         each.attrib = {_without_namespace(key): _renamed(key, value, name) for key, value in each.attrib.items()}
-    # A style inside would be the style of the whole page, which has it already.
+    # A style inside would be the style of the whole page; the page has it already.
     for definitions in root.findall("defs"):
         for style in definitions.findall("style"):
             definitions.remove(style)

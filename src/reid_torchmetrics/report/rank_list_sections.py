@@ -26,7 +26,7 @@ class ReportedQueries:
     """Single queries of results, each with its rank list once on the page.
 
     Args:
-        results: with rank lists, or with what they are made of.
+        results: with rank lists, or with the scores to make them.
         names: of identities.
         pictures: of the queries; None for tables.
         gallery_pictures: None for `pictures`.
@@ -133,7 +133,7 @@ def hardest_section(queries: ReportedQueries, num_hardest: int) -> Section:
 
 
 def mistakes_section(queries: ReportedQueries, num_mistakes: int) -> Section:
-    """The queries whose best candidate is wrong and scores far above the first right answer."""
+    """The queries with a wrong best candidate that scores far above the first right answer."""
     return Section("mistakes", "Confident mistakes", _mistakes(queries, num_mistakes))
 
 

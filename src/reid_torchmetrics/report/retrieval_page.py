@@ -54,7 +54,7 @@ def retrieval_page(
     comparison: Comparison | None = None,
     generator: torch.Generator | None = None,
 ) -> Page:
-    """All sections about results of a retrieval; the options are those of `write_report`."""
+    """All sections about results of a retrieval; for the options see `write_report`."""
     _checks.instance("comparison", comparison, (Comparison,))
     _checks.instance("generator", generator, (torch.Generator,))
     _checks.positive_int("num_hardest", num_hardest)

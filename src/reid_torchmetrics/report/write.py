@@ -108,4 +108,4 @@ _PAGES: dict[type, tuple[Callable[..., Page], str]] = {
     RetrievalResults: (retrieval_page, "a retrieval"),
     DetectionResults: (detection_page, "a detection"),
 }
-"""by the type of results: the function that makes the page, and what it is about"""
+"""by the type of results: the function that makes the page, and the kind of evaluation"""
