@@ -162,11 +162,11 @@ def _draw_rows(rows: Sequence[_Row], *, height: int, title: str | None, if_empty
     """
     sizes = _CellSizes.of(height, [cell for row in rows for group in row for cell in group])
     small, large, gap = sizes.small, sizes.large, sizes.gap
-    groups = [_CellGroup.of([row[number] for row in rows], sizes) for number in range(len(rows[0]) if rows else 0)]
+    groups = [_with_lines([row[number] for row in rows], sizes) for number in range(len(rows[0]) if rows else 0)]
+    num_lines = max((len(cell.caption) for group in groups for cells in group for cell in cells), default=0)
     top = gap + (large.height + gap if title else 0)
-    num_lines = max((group.num_lines for group in groups), default=0)
     row_height = sizes.cell_height + num_lines * small.height + 2 * gap
-    width, lefts = _columns(groups, sizes)
+    width, lefts = _columns([max(map(len, group)) for group in groups], sizes)
     title = large.cut(title or "", max(width, _WIDEST_FOR_TITLE) - 2 * gap)
     words = max(large.width(title), small.width("" if rows else if_empty))
     canvas = Canvas(max(width, words + 2 * gap), top + (len(rows) * row_height or small.height + gap))
@@ -174,9 +174,9 @@ def _draw_rows(rows: Sequence[_Row], *, height: int, title: str | None, if_empty
         canvas.text((gap, gap), title, large)
     if not rows:
         canvas.text((gap, top), if_empty, small, GRAY)
-    for number in range(len(rows)):
-        for group, left in zip(groups, lefts, strict=True):
-            _draw_cells(canvas, sizes, (left, top + number * row_height), group.cells[number])
+    for group, left in zip(groups, lefts, strict=True):
+        for number, cells in enumerate(group):
+            _draw_cells(canvas, sizes, (left, top + number * row_height), cells)
     return canvas.pixels()
 
 
@@ -210,45 +210,30 @@ class _CellSizes:
         )
 
 
-class _CellGroup(NamedTuple):
-    """The cells of a group in each row, with captions as they are written: one part a line."""
-
-    cells: list[list[_Cell]]
-    num_columns: int
-    num_lines: int
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[_Cell]], sizes: _CellSizes) -> _CellGroup:
-        is_split = _are_too_wide([cell for cells in rows for cell in cells], sizes)
-        cells = [[_with_lines(cell, is_split) for cell in row] for row in rows]
-        num_lines = max((len(cell.caption) for row in cells for cell in row), default=0)
-        return cls(cells, max(map(len, rows), default=0), num_lines)
-
-
-def _are_too_wide(cells: Sequence[_Cell], sizes: _CellSizes) -> list[bool]:
-    """Whether each line of the captions is wider than a cell somewhere: it is then divided in all of them."""
-    num_lines = max((len(cell.caption) for cell in cells), default=0)
-    is_split = [False] * num_lines
-    for cell in cells:
+def _with_lines(group: Sequence[Sequence[_Cell]], sizes: _CellSizes) -> list[list[_Cell]]:
+    """The cells of a group in each row, with one part of a caption a line where all parts are too wide for one."""
+    num_lines = max((len(cell.caption) for cells in group for cell in cells), default=0)
+    is_split = [False] * num_lines  # in all cells, if a line is wider than a cell in one of them
+    for cell in (cell for cells in group for cell in cells):
         for line, parts in enumerate(cell.caption):
             is_split[line] |= sizes.small.is_wider(_SPACE.join(parts), sizes.cell_width)
-    return is_split
+    return [[_split(cell, is_split) for cell in cells] for cells in group]
 
 
-def _with_lines(cell: _Cell, is_split: Sequence[bool]) -> _Cell:
+def _split(cell: _Cell, is_split: Sequence[bool]) -> _Cell:
     lines: list[str] = []
     for parts, split in zip(cell.caption, is_split, strict=False):
         lines += parts if split else [_SPACE.join(parts)]
     return cell._replace(caption=tuple((line,) for line in lines if line))
 
 
-def _columns(groups: Sequence[_CellGroup], sizes: _CellSizes) -> tuple[int, list[int]]:
+def _columns(nums_columns: Sequence[int], sizes: _CellSizes) -> tuple[int, list[int]]:
     """The width of all cells with margins, and where each group begins; one without cells has no place."""
     step, lefts, end = sizes.cell_width + sizes.gap, [], sizes.gap
-    for group in groups:
-        is_apart = group.num_columns > 0 and end > sizes.gap
+    for num_columns in nums_columns:
+        is_apart = num_columns > 0 and end > sizes.gap
         lefts.append(end + (2 * sizes.gap if is_apart else 0))
-        end = lefts[-1] + group.num_columns * step
+        end = lefts[-1] + num_columns * step
     return end, lefts
 
 
