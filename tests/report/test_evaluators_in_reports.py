@@ -113,3 +113,14 @@ def test_crowds_and_difficult_ground_truths_are_not_missed(evaluator):
             ("missed", True),
             ("wrong", False),
         ]
+
+
+def test_boxes_of_voc_have_whole_pixels_as_by_default_in_its_metric():
+    # 3 by 2 pixels in 3 by 4 with both edges inside, IoU 1/2; without them 2 by 1 in 2 by 3, IoU 1/3.
+    detections = {"boxes": torch.tensor([[0.0, 0.0, 2.0, 1.0]]), "scores": torch.ones(1), "labels": torch.tensor([1])}
+    ground_truths = {"boxes": torch.tensor([[0.0, 0.0, 2.0, 3.0]]), "labels": torch.tensor([1])}
+    metric = VocMAP(metric="map")
+    metric.update([detections], [ground_truths])
+    assert metric.compute() == 1
+    judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=EVALUATORS["voc"])
+    assert [each.outcome for each in judgment.judge(detections, ground_truths)] == ["right"]

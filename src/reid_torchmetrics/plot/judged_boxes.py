@@ -100,11 +100,11 @@ class Judgment:
         num = len(detections.labels)
         if self.class_agnostic:
             detections, ground_truths = detections.of_one_class(), ground_truths.of_one_class()
-        grid, options = self._evaluator.grid((self.iou_threshold,)), {}
+        grid, options = self._evaluator.grid((self.iou_threshold,)), dict[str, Any]()
         if self._evaluator.has_limits:
             grid = replace(grid, max_detections=(max(1, num),), area_ranges={"all": COCO_AREA_RANGES["all"]})
         if self._evaluator.knows_difficult:
-            options["is_difficult"] = is_difficult
+            options |= {"is_difficult": is_difficult, "whole_pixels": True}  # VOC's default in metrics and functions
         matches = self._evaluator.match(detections, ground_truths, grid, keep_ground_truths=True, **options)
         assert matches.ground_truths is not None  # noqa: S101 - they are kept
         rows = matches.rows[matches.columns]
