@@ -18,7 +18,8 @@ from harness.claims import claim
 from harness.detection_peers import COMPILED, OURS, evaluate, installed, prepare
 from harness.detection_problems import VAL2017, Size, detection_problem
 from harness.processes import Cost, measured, run
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, find_pairs
+from reid_torchmetrics.functional.detection import Detections, GroundTruths
+from reid_torchmetrics.functional.detection.matching import find_pairs
 
 LIMIT = 100
 MANY = ("faster-coco-eval", "pycocotools", "TorchMetrics, faster-coco-eval", "TorchMetrics")

@@ -24,10 +24,10 @@ from reid_torchmetrics.functional.retrieval import (
     find_relevance,
     inverse_negative_penalty,
     mean_over_queries,
-    nearest,
     rank_positives,
     score_embeddings,
 )
+from reid_torchmetrics.functional.retrieval.ranking import nearest
 
 LIMITS = {512: 1.7, 2048: 1.3}
 

@@ -4,8 +4,8 @@
 
 Two processes compute beside this one, all on the same two cores, as the workers of a data loader do beside a
 validation. At most 1.5 times the wall time of one thread beside them: for ranking, with few and with many embeddings,
-rank lists, verification, the expectation over drawn galleries and draws of them, re-ranking, and `DetectionMAP`. The
-same times on idle cores are shown beside it. Linux only, for this process is bound to two cores.
+rank lists, verification, the expectation over drawn galleries, re-ranking, and `DetectionMAP`. The same times on idle
+cores are shown beside it. Linux only, for this process is bound to two cores.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ from reid_torchmetrics.functional.retrieval import (
     average_precision,
     find_relevance,
     mean_over_queries,
-    nearest,
     rank_positives,
     score_embeddings,
 )
-from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, expect_draws, sample_draws
-from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.functional.retrieval.draws import GalleryDraw, expect_draws
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 from reid_torchmetrics.functional.retrieval.reranking import rerank_k_reciprocal
 from reid_torchmetrics.functional.retrieval.verification import verify
 
@@ -89,14 +88,6 @@ def first_of_market1501(num_queries: int) -> Problem:
     return query, gallery, query_identities, gallery_identities, query_cameras, gallery_cameras
 
 
-def sampled_galleries() -> Work:
-    """Ten draws of single-shot galleries, of 500 x 5,000 images; every query draws for itself."""
-    query, gallery, *labels = first_of_market1501(500)
-    relevance = find_relevance(*labels)
-    scores = score_embeddings(query, gallery, relevance)
-    return lambda: sample_draws(scores, relevance, GalleryDraw(1), generator=torch.Generator(), repeats=10)
-
-
 def drawn_galleries() -> Work:
     """The expectation over galleries of one image of each of 600 identities, of about 4,500 images."""
     generator = torch.Generator().manual_seed(0)
@@ -135,7 +126,6 @@ WORKS: dict[str, Callable[[], Work]] = {
     "rank lists": rank_lists,
     "verification": verification,
     "drawn galleries": drawn_galleries,
-    "sampled galleries": sampled_galleries,
     "re-ranking": reranking,
     "DetectionMAP": detection,
 }

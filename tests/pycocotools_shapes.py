@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pycocotools.coco import COCO
 from pycocotools.cocoeval import COCOeval
 
-from reid_torchmetrics.functional.detection import PrecisionGrid
+from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid
 
 ARRAYS = ("precision", "recall", "scores")
 Rows = Sequence[Mapping[str, Any]]

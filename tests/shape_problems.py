@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from reid_torchmetrics import DetectionMAP
-from reid_torchmetrics.functional.detection import PrecisionGrid
+from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid
 from tests.metrics.detection import keypoint_samples, mask_samples
 from tests.metrics.detection.detection_samples import fed
 from tests.pycocotools_shapes import largest_difference, run_coco

@@ -11,13 +11,7 @@ from hand_made.color_stripes import color_stripes
 from matplotlib.figure import Figure
 
 from reid.pedestrians import draw_pedestrians
-from reid_torchmetrics.functional.retrieval import (
-    GalleryDraw,
-    evaluate,
-    find_relevance,
-    sample_draws,
-    score_embeddings,
-)
+from reid_torchmetrics.functional.retrieval import evaluate
 
 # %%
 # One draw, by hand
@@ -39,40 +33,38 @@ gallery_features = color_stripes(gallery.pictures[is_person])
 identities, cameras = gallery.identities[is_person], gallery.cameras[is_person]
 
 
-def draw_once(generator):
-    """Rank-1 with one image of each person, drawn anew for every query."""
-    num_right = 0
+def rank_1_of_draws(num_draws, generator):
+    """Rank-1 of each draw of one image of each person, drawn anew for every query."""
+    num_right = torch.zeros(num_draws)
     for row in range(len(query)):
         identity, camera = query.identities[row], query.cameras[row]
         is_candidate = (identities != identity) | (cameras != camera)
         drawn = []
         for person in identities.unique():
             images = ((identities == person) & is_candidate).nonzero()[:, 0]
-            drawn.append(images[torch.randint(len(images), (), generator=generator)])
-        drawn = torch.stack(drawn)
-        scores = torch.cosine_similarity(query_features[row], gallery_features[drawn])
-        num_right += int(identities[drawn[scores.argmax()]] == identity)
+            drawn.append(
+                images[torch.randint(len(images), (num_draws,), generator=generator)]
+            )
+        drawn = torch.stack(drawn, dim=1)  # an image of each person, in each draw
+        scores = torch.cosine_similarity(query_features[row], gallery_features, dim=1)
+        best = drawn.gather(1, scores[drawn].argmax(dim=1, keepdim=True))[:, 0]
+        num_right += identities[best] == identity
     return num_right / len(query)
 
 
 generator = torch.Generator().manual_seed(0)
-by_hand = [draw_once(generator) for _ in range(10)]
-print("rank-1 of ten draws:", " ".join(f"{100 * each:.1f}" for each in by_hand))
-print(f"their mean: {100 * sum(by_hand) / 10:.2f} %")
+by_hand = 100 * rank_1_of_draws(10, generator)
+print("rank-1 of ten draws:", " ".join(f"{each:.1f}" for each in by_hand))
+print(f"their mean: {by_hand.mean():.2f} %")
 
 # %%
 # Ten draws, with 200 seeds
 # -------------------------
 #
-# Somebody else, with another seed, gets another mean. ``sample_draws`` draws as above,
-# many at once. Here are the means of ten draws that 200 people get.
+# Somebody else, with another seed, gets another mean. Here are the means of ten draws
+# that 200 people get.
 
-relevance = find_relevance(query.identities, identities, query.cameras, cameras)
-scores = score_embeddings(query_features, gallery_features, relevance)
-draws = sample_draws(
-    scores, relevance, GalleryDraw(1), generator=generator, repeats=2000, max_rank=1
-)
-tens = 100 * draws.cmc[:, 0].view(200, 10).mean(1)
+tens = 100 * rank_1_of_draws(2000, generator).view(200, 10).mean(1)
 print(f"from {tens.min():.2f} to {tens.max():.2f} %", end=", ")
 print(f"standard deviation {tens.std():.2f} points")
 
@@ -112,8 +104,7 @@ ax.hist(
     tens, torch.arange(first, last, 4 * step), alpha=0.4, label="ten draws, 200 seeds"
 )
 ax.axvline(exact, color="black", label=f"exact expectation, {exact:.2f} %")
-mean_by_hand = 100 * sum(by_hand) / 10
-ax.plot([mean_by_hand], [0.3], "^", color="tab:red", label="ten draws by hand")
+ax.plot([by_hand.mean()], [0.3], "^", color="tab:red", label="ten draws by hand")
 ax.set(xlabel="rank-1 (%)", ylabel="seeds", title="CUHK03, single gallery shot")
 legend = ax.legend(fontsize="small")
 
@@ -132,19 +123,20 @@ print(vehicles.means)
 # The same by drawing, where all queries share the gallery of a draw. The mean of all
 # draws is near the exact number; the mean of ten is off by one or two points.
 
-everything = find_relevance(
-    identities, identities, self_index=torch.arange(len(identities))
-)
-shared = sample_draws(
-    score_embeddings(gallery_features, gallery_features, everything),
-    everything,
-    GalleryDraw(1),
-    generator=generator,
-    repeats=500,
-    shared=True,
-    queries_in_draw=True,
-    max_rank=1,
-)
-tens = 100 * shared.cmc[:, 0].view(50, 10).mean(1)
+features = torch.nn.functional.normalize(gallery_features)
+scores = features @ features.T
+images_of = [(identities == person).nonzero()[:, 0] for person in identities.unique()]
+draws = []
+for _ in range(500):
+    drawn = torch.stack(
+        [
+            images[torch.randint(len(images), (), generator=generator)]
+            for images in images_of
+        ]
+    )
+    is_query = torch.ones(len(identities), dtype=torch.bool).index_fill_(0, drawn, 0)
+    best = drawn[scores[is_query][:, drawn].argmax(1)]
+    draws.append((identities[best] == identities[is_query]).double().mean())
+tens = 100 * torch.stack(draws).view(50, 10).mean(1)
 print(f"mean of {len(tens)} times ten draws: {tens.mean():.2f} %", end=", ")
 print(f"standard deviation of ten draws {tens.std():.2f} points")

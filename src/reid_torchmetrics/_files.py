@@ -1,4 +1,4 @@
-"""Files that are seen when they are complete."""
+"""Files: listed by suffix, and written as a whole."""
 
 from __future__ import annotations
 
@@ -8,14 +8,25 @@ from pathlib import Path
 from uuid import uuid4
 
 
-def write_whole(path: Path, contents: bytes) -> None:
-    """Write a file beside its place, and rename it when it is complete, so that an older one is lost to no error.
-
-    The file has the permissions of the older one, and a link still leads to it. What is no regular file, such as a
-    device or a pipe, is written to where it is. Folders that do not exist are made.
+def files_in(folder: str | os.PathLike[str], suffix: str) -> list[Path]:
+    """The files of a folder with a suffix.
 
     Raises:
-        OSError: of `path`, whatever failed.
+        FileNotFoundError: the folder does not exist.
+    """
+    if not Path(folder).is_dir():
+        raise FileNotFoundError(f"There is no folder {str(folder)!r}.")
+    return [path for path in Path(folder).iterdir() if path.suffix == suffix]
+
+
+def write_whole(path: Path, contents: bytes) -> None:
+    """Write a file beside its place, and rename it when it is complete, so that no error loses an older file.
+
+    The file has the permissions of the older file, and a link still leads to it. A path that is no regular file, such
+    as a device or a pipe, is written to directly. Folders that do not exist are made.
+
+    Raises:
+        OSError: any failure, with `path` as its file name.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -83,7 +83,7 @@ def test_a_metric_knows_the_images_by_their_names(folders):
         ("results/dog.txt", "2008_000002 0.9 1 2 3\n", "four edges in a line; got '2008_000002 0.9 1 2 3',"),
         ("results/dog.txt", "2008_000002 high 1 2 3 4\n", "a confidence and four edges in a line"),
         ("results/dog.txt", "\n7 0.9 1 2 3 4\n", "in annotated images only; got '7', "),
-        ("results/cow_boy.txt", "", "whose names end with that of a class; got 'cow_boy.txt'."),
+        ("results/cow_boy.txt", "", "with names that end with a class; got 'cow_boy.txt'."),
         ("annotations/2.xml", "<annotation><object></annotation>", "`annotations` must have objects with a name"),
         (
             "annotations/2.xml",

@@ -121,7 +121,7 @@ def test_a_confidence_in_front_of_the_box_is_named(folders):
     (folders[0] / "a.txt").write_text(lines(DARKNET[:1]), encoding="utf-8")
     (folders[0] / "b.txt").write_text(lines(DARKNET[1:]), encoding="utf-8")
     message = (
-        "`results` must have the confidence behind the box, which leaves the image otherwise; got '0 0.9 0.3 0.5 0.2"
+        "`results` must have the confidence behind the box, as boxes leave the image otherwise; got '0 0.9 0.3 0.5 0.2"
     )
     with pytest.raises(ValueError, match=re.escape(message) + r" 0\.4', .*a\.txt:1\.$"):
         read_yolo(*folders)

@@ -10,22 +10,46 @@ from reid_torchmetrics.functional.detection import (
     BOX_FORMATS,
     CLAIMS,
     CONFUSION_RULES,
+    EVALUATORS,
     VOC_RULES,
     YOLO_RULES,
     CocoGrid,
     Detections,
     GroundTruths,
     RunLengths,
-    Sides,
-    box_areas,
     compute_ap,
     mask_iou,
     non_maximum_suppression,
     object_keypoint_similarity,
     pairwise_iou,
     rotated_iou,
-    to_xywh,
 )
+from reid_torchmetrics.functional.detection.curves import (
+    at_confidence,
+    average_precision,
+    best_confidence,
+    best_f1,
+    confidence_curve,
+    curves_from_matches,
+    image_errors,
+    precision_recall_curve,
+    ranked_detections,
+)
+from reid_torchmetrics.functional.detection.errors import (
+    confusion_matrix,
+    error_breakdown,
+    merge_object_pairs,
+    pair_objects,
+)
+from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
+from reid_torchmetrics.functional.detection.evaluators import (
+    average_matches,
+    evaluate_matches,
+    greedy_true_positives,
+    true_positives,
+)
+from reid_torchmetrics.functional.detection.inputs import Sides, box_areas, to_xywh
+from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.mask_samples import mask_images
@@ -162,7 +186,7 @@ def test_matches_are_those_of_the_cpu(device, max_bytes):
             max_bytes=max_bytes,
         )
         boxes, others = packed(where)
-        return [found, detection.merge_matches([found]), detection.find_pairs(boxes, others, at_least=0.5)]
+        return [found, merge_matches([found]), find_pairs(boxes, others, at_least=0.5)]
 
     assert_as_on_the_cpu(device, matches)
 
@@ -171,9 +195,9 @@ def test_matches_are_those_of_the_cpu(device, max_bytes):
 def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
     def averages(where):
         matches = detection.match_images(*packed(where))
-        curves = detection.curves_from_matches(matches)
-        area = detection.average_precision(curves, rule=rule)
-        return [curves, area, detection.average_matches(matches, GRID, rule=rule)]
+        curves = curves_from_matches(matches)
+        area = average_precision(curves, rule=rule)
+        return [curves, area, average_matches(matches, GRID, rule=rule)]
 
     assert_as_on_the_cpu(device, averages)
 
@@ -183,8 +207,8 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
         matches = detection.match_images(*packed(where))
         num_positives = torch.ones(12, dtype=torch.int64, device=where)
         confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=where)
-        errors = detection.image_errors(matches, num_positives, confidence)
-        return [detection.coco_evaluate(*packed(where)), detection.evaluate_matches(matches, GRID), errors]
+        of_images = image_errors(matches, num_positives, confidence)
+        return [detection.coco_evaluate(*packed(where)), evaluate_matches(matches, GRID), of_images]
 
     assert_as_on_the_cpu(device, results)
 
@@ -192,18 +216,18 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
 def test_operating_points_are_those_of_the_cpu(device, deterministic):
     def points(where):
         matches = detection.match_images(*packed(where))
-        best, curve = detection.best_f1(matches), detection.confidence_curve(matches)
+        best, curve = best_f1(matches), confidence_curve(matches)
         return [
             *(
-                detection.best_confidence(matches),
+                best_confidence(matches),
                 best,
                 best.precision,
                 best.recall,
                 best.f1,
-                detection.at_confidence(matches, 0.5),
+                at_confidence(matches, 0.5),
             ),
-            *(curve, curve.best(), detection.confidence_curve(matches, 2)),
-            detection.precision_recall_curve(matches, 2),
+            *(curve, curve.best(), confidence_curve(matches, 2)),
+            precision_recall_curve(matches, 2),
         ]
 
     assert_as_on_the_cpu(device, points)
@@ -212,19 +236,17 @@ def test_operating_points_are_those_of_the_cpu(device, deterministic):
 @pytest.mark.parametrize("rule", CONFUSION_RULES)
 def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
     def confusion(where):
-        objects = detection.merge_object_pairs([detection.pair_objects(*packed(where))])
+        objects = merge_object_pairs([pair_objects(*packed(where))])
         confidence = torch.full((len(objects.classes),), 0.4, dtype=torch.float64, device=where)
-        by_class = detection.confusion_matrix(objects, confidence, rule=rule)
-        return [objects, by_class, by_class.normalized, detection.confusion_matrix(objects, 0.5, rule=rule)]
+        by_class = confusion_matrix(objects, confidence, rule=rule)
+        return [objects, by_class, by_class.normalized, confusion_matrix(objects, 0.5, rule=rule)]
 
     assert_as_on_the_cpu(device, confusion)
 
 
 @pytest.mark.parametrize("rule", AP_RULES)
 def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
-    assert_as_on_the_cpu(
-        device, lambda where: detection.error_breakdown(detection.pair_objects(*packed(where)), rule=rule)
-    )
+    assert_as_on_the_cpu(device, lambda where: error_breakdown(pair_objects(*packed(where)), rule=rule))
 
 
 @pytest.mark.parametrize("rule", VOC_RULES)
@@ -236,7 +258,7 @@ def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
 def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     def results(where):
         found, true = packed(where)
-        is_right = detection.greedy_true_positives(found, true, iou_thresholds=(0.5, 0.75))
+        is_right = greedy_true_positives(found, true, iou_thresholds=(0.5, 0.75))
         return [
             is_right,
             detection.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule),
@@ -251,14 +273,31 @@ def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
         matches = detection.match_best_of_all(
             *packed(where), iou_thresholds=(0.5, 0.75), claim=claim, keep_ground_truths=True
         )
-        ranked = detection.ranked_detections(matches)
+        ranked = ranked_detections(matches)
         curve = ranked.of_class(2)
         about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls()]
-        return [
-            *(vars(matches), detection.true_positives(matches), vars(ranked), about, curve.average_precision("coco")),
-            *(detection.voc_results(matches).mean, detection.yolo_results(matches).f1),
-            *detection.yolo_results(matches, confidence=None)[1:4],
-        ]
+        return [vars(matches), true_positives(matches), vars(ranked), about, curve.average_precision("coco")]
+
+    assert_as_on_the_cpu(device, results)
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_every_evaluator_gives_the_results_of_the_cpu(device, deterministic, evaluator):
+    def results(where):
+        held = {"across_classes": True, "boxes": True}
+        found = detection.evaluate_images(*moved((PREDICTED, TRUE), where), evaluator=evaluator, **held)
+        worst = found.worst_images(2)
+        return [found.summary(), found.to_dict(), found.confusion_matrix(), worst, found.boxes_of(worst.image)]
+
+    assert_as_on_the_cpu(device, results)
+
+
+@pytest.mark.parametrize("matching", YOLO_MATCHINGS)
+@pytest.mark.parametrize("confidence", [None, 0.4])
+def test_the_evaluations_of_the_yolo_family_are_those_of_the_cpu(device, deterministic, matching, confidence):
+    def results(where):
+        found = detection.yolo_evaluate(*packed(where), matching=matching, confidence=confidence)
+        return [found.averages.at_confidence, found.average_precision, found.averages.confidence]
 
     assert_as_on_the_cpu(device, results)
 

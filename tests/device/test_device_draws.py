@@ -10,7 +10,6 @@ from reid_torchmetrics.functional.retrieval import (
     find_relevance,
     fnmr_at_fmr,
     given_scores,
-    sample_draws,
     score_embeddings,
     score_histogram,
     verify,
@@ -53,23 +52,6 @@ def test_camera_rules_and_queries_in_the_draw_give_the_expectations_of_the_cpu(d
         cameras = expect_draws(*prepared(where, same_camera="all"), GalleryDraw(1), **options)
         own = expect_draws(*leave_one_out(where), GalleryDraw(1), queries_in_draw=True, **options)
         return [cameras, own, cameras.mean_cmc, own.mean_average_precision, own.mean_inverse_negative_penalty]
-
-    assert_as_on_the_cpu(device, drawn)
-
-
-@pytest.mark.parametrize("draw", DRAWS, ids=repr)
-@pytest.mark.parametrize("ties", DRAWN_TIES)
-def test_a_generator_on_the_cpu_draws_the_same_galleries(device, deterministic, ties, draw):
-    def drawn(where):
-        options = {"ties": ties, "max_rank": 3, "repeats": 2}
-        given, own = prepared(where), leave_one_out(where)
-        return [
-            sample_draws(*given, draw, generator=torch.Generator().manual_seed(0), **options),
-            sample_draws(*given, draw, generator=torch.Generator().manual_seed(0), shared=True, **options),
-            sample_draws(
-                *own, GalleryDraw(1), generator=torch.Generator(), shared=True, queries_in_draw=True, **options
-            ),
-        ]
 
     assert_as_on_the_cpu(device, drawn)
 

@@ -13,11 +13,11 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate,
     evaluate_scores,
     expand_queries,
-    expand_set,
     find_protocol,
     pool_queries,
     rerank_k_reciprocal,
 )
+from reid_torchmetrics.functional.retrieval.reranking import expand_set
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 
 BY_LISTS = [name for name in PROTOCOLS if find_protocol(name).needs_lists]

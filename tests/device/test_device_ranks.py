@@ -11,19 +11,18 @@ from reid_torchmetrics.functional.retrieval import (
     TIE_POLICIES,
     GalleryDraw,
     PositiveRanks,
-    count_ranks,
     evaluate,
     evaluate_scores,
     expect_draws,
     find_listed_relevance,
     find_relevance,
     given_scores,
-    nearest,
     rank_positives,
     rank_positives_from_scores,
     score_embeddings,
     verify,
 )
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 
 ONE_TILE, PANELS = 10**6, 5000  # bytes: the second makes panels of a part of the gallery

@@ -7,8 +7,10 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import EmbeddingMetric
-from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES, PositiveRanks, QueryCounts, RetrievalResults
+from reid_torchmetrics.functional.retrieval import PositiveRanks, RetrievalResults
 from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import World
 from tests.reference.retrieval import Evaluation, evaluate, similarity
 from tests.strategies import ALL_TIES, SAME_CAMERA

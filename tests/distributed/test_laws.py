@@ -8,8 +8,7 @@ from unittest import mock
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import DEFAULT_MAX_BYTES
-from reid_torchmetrics.functional.retrieval.scores import rows
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, rows
 from reid_torchmetrics.functional.world import ALONE
 from tests.distributed import threads
 from tests.distributed.problems import Outcome, Problem, problem

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DistributedMetricError
-from reid_torchmetrics.functional.world import ALONE, World, all_gather_rows
+from reid_torchmetrics.functional.world import ALONE, SentRows, World, all_reduce_values, exchange_rows
 from reid_torchmetrics.metrics.base import DistributedWorld
 from tests.distributed import threads
 
@@ -15,11 +15,11 @@ def answers(world: World) -> list:
     world.all_gather(torch.tensor([world.process, 7]), gathered)
     total = world.all_reduce_sum(torch.empty(3), lambda out: out.fill_(world.process + 1.0))
     sizes = [process + 1 for process in range(world.size)]
-    rows = torch.full((sum(sizes), 2), -1.0)
-    rows.split(sizes)[world.process].fill_(world.process)
-    all_gather_rows(world, rows, sizes)
+    pieces = torch.full((world.process + 1, 2), float(world.process)).split(1)
+    (rows,) = exchange_rows(world, sizes, SentRows(lambda: pieces, (2,), torch.float32))
     done, table = world.guarded_all_gather(lambda: ("done", [world.process, 5]))
-    return [gathered.tolist(), total.tolist(), rows[:, 0].tolist(), done, table, world.guarded(lambda: "alike")]
+    sums = all_reduce_values(world, lambda: torch.tensor([world.process + 1, 2])).tolist()
+    return [gathered.tolist(), total.tolist(), sums, rows[:, 0].tolist(), done, table, world.guarded(lambda: "alike")]
 
 
 def wanted(size: int) -> list:
@@ -28,6 +28,7 @@ def wanted(size: int) -> list:
     return [
         [[process, 7] for process in processes],
         [sum(process + 1.0 for process in processes)] * 2,
+        [sum(process + 1 for process in processes), 2 * size],
         rows,
         "done",
         [[process, 5] for process in processes],
@@ -43,7 +44,11 @@ def failures(world: World) -> list[str]:
         if is_last:
             raise ValueError("no luck")
 
-    for call in (lambda: world.guarded(work), lambda: world.all_reduce_sum(torch.empty(3), work)):
+    for call in (
+        lambda: world.guarded(work),
+        lambda: world.all_reduce_sum(torch.empty(3), work),
+        lambda: all_reduce_values(world, lambda: work() or torch.zeros(2)),
+    ):
         with pytest.raises((DistributedMetricError, ValueError), match="no luck") as caught:
             call()
         said.append(str(caught.value))
@@ -59,18 +64,18 @@ def in_group(process: int, size: int) -> tuple[list, list[str]]:
 def test_one_process_is_a_world():
     assert isinstance(ALONE, World)
     assert answers(ALONE) == wanted(1)
-    assert failures(ALONE) == ["no luck"] * 2
+    assert failures(ALONE) == ["no luck"] * 3
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_threads_are_a_world(size):
     assert threads.run(size, answers) == [wanted(size)] * size
-    assert threads.run(size, failures) == [[f"process {size - 1}: ValueError: no luck"] * 2] * size
+    assert threads.run(size, failures) == [[f"process {size - 1}: ValueError: no luck"] * 3] * size
 
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_a_process_group_is_a_world(processes, size):
-    assert processes.run(size, in_group) == [(wanted(size), [f"process {size - 1}: ValueError: no luck"] * 2)] * size
+    assert processes.run(size, in_group) == [(wanted(size), [f"process {size - 1}: ValueError: no luck"] * 3)] * size
 
 
 def _without_lists_of_tensors(process: int, size: int) -> list[list[int]]:

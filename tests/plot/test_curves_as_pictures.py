@@ -8,21 +8,9 @@ mpl.use("Agg")
 
 from matplotlib import pyplot as plt
 
-from reid_torchmetrics.functional.detection import (
-    ConfusionMatrix,
-    Detections,
-    GroundTruths,
-    coco_evaluate,
-    error_breakdown,
-    pair_objects,
-)
-from reid_torchmetrics.functional.retrieval import (
-    evaluate,
-    find_relevance,
-    score_embeddings,
-    score_histogram,
-    verify,
-)
+from reid_torchmetrics.functional.detection import ConfusionMatrix, Detections, GroundTruths, coco_evaluate
+from reid_torchmetrics.functional.detection.errors import error_breakdown, pair_objects
+from reid_torchmetrics.functional.retrieval import evaluate, find_relevance, score_embeddings, score_histogram, verify
 from reid_torchmetrics.plot import (
     plot_camera_pairs,
     plot_cmc,

@@ -1,4 +1,4 @@
-"""What an evaluation is fed from: samplers, and files of detections."""
+"""Inputs of an evaluation: samplers, and files of detections."""
 
 from .samplers import UnpaddedDistributedSampler
 from .voc_files import VOC_CLASSES, read_voc

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.detection.batches import Images, NumberedImage
 from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_masks
 
 _LEAST_AREA = torch.finfo(torch.float32).tiny
-"""stands for the area 0 of a file in dicts, where 0 is none: it lies in the same ranges, and gives the same overlaps"""
+"""stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
 
 
 def write(numbered: NumberedImages, name: str) -> None:
@@ -73,20 +73,20 @@ def _repeated(ids: Sequence[int], counts: Tensor) -> list[int]:
 def read(
     results_path: str, data_set_path: str, iou_type: Sequence[str] = ("bbox",)
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Detections and ground truths of each image of a data set, in its order, as `DetectionMAP.update` takes them.
+    """Read detections and ground truths of each image, in the order of the data set, for `DetectionMAP.update`.
 
     Raises:
-        ValueError: a result is of an image that the data set does not have, a row has no box where boxes are read, an
-            id is neither an int nor, of an image, a str, an area is negative, or polygons are of an image without size.
+        ValueError: a result in an image that the data set does not have, a row without a box where boxes are read, an
+            id that is neither an int nor, of an image, a str, a negative area, or polygons in an image without size.
     """
     results = json.loads(Path(results_path).read_text(encoding="utf-8"))
     data_set = json.loads(Path(data_set_path).read_text(encoding="utf-8"))
     ids = [image["id"] for image in data_set["images"]]
-    found: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
+    detected: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
     true: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
     _checks.one_of("iou_type", iou_type[0], ("bbox", *SHAPE_READERS))
     has_boxes = "bbox" in iou_type, "segm" not in iou_type or "bbox" in iou_type
-    sides = (results, found, results_path), (data_set["annotations"], true, data_set_path)
+    sides = (results, detected, results_path), (data_set["annotations"], true, data_set_path)
     for (rows, images, path), has_box in zip(sides, has_boxes, strict=True):
         for row in rows:
             _check_row(row, path, has_box=has_box and not (rows is results and row.get("segmentation")))
@@ -102,10 +102,10 @@ def read(
     preds, target = [], []
     for image in data_set["images"]:
         number = image["id"]
-        of_found, of_true = (
-            {key: read(rows, image) for key, read in shapes.values()} for rows in (found[number], true[number])
+        of_detected, of_true = (
+            {key: read(rows, image) for key, read in shapes.values()} for rows in (detected[number], true[number])
         )
-        preds.append(_detections(found[number], has_boxes=has_boxes[0]) | of_found)
+        preds.append(_detections(detected[number], has_boxes=has_boxes[0]) | of_detected)
         target.append(_ground_truths(true[number], number, has_boxes=has_boxes[1]) | of_true)
         if "keypoints" in shapes:
             target[-1]["num_keypoints"] = torch.tensor(
@@ -115,7 +115,7 @@ def read(
 
 
 def _check_row(row: Mapping[str, Any], path: str, *, has_box: bool) -> None:
-    """Raise unless a row has a box, if it is read, and ids that are ints; that of the image may be a str."""
+    """Raise unless a row has a box, if boxes are read, and ids that are ints; the image's may be a str."""
     if has_box and not row.get("bbox"):
         came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
         raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row.get('image_id')!r}.")
@@ -133,7 +133,7 @@ def _is_whole(value: object) -> bool:
 
 
 def _add_boxes(results: list[dict[str, Any]], images: Mapping[Any, Mapping[str, Any]]) -> None:
-    """Give results of masks alone the boxes of their masks, as COCO's API does."""
+    """Give results without a box the box of their mask, as COCO's API does."""
     for row in results:
         if not row.get("bbox"):
             masks = RunLengths.from_coco([_of_polygons(row["segmentation"], images[row["image_id"]])])
@@ -161,12 +161,12 @@ def _keypoints(rows: list[Mapping[str, Any]], image: Mapping[str, Any]) -> Tenso
 
 
 def _num_keypoints(row: Mapping[str, Any]) -> int:
-    """What the row says, whatever is visible: COCO's API ignores objects that have 0."""
+    """The number in the row, else the number of visible keypoints: COCO's API ignores objects with 0."""
     return int(row.get("num_keypoints", sum(visibility > 0 for visibility in row["keypoints"][2::3])))
 
 
 SHAPE_READERS = {"segm": ("masks", _run_lengths), "keypoints": ("keypoints", _keypoints)}
-"""for each `iou_type` but boxes the key of the dicts, and what reads its values from the rows of an image"""
+"""for each `iou_type` but boxes the key of the dicts, and the function that reads its values from rows"""
 
 
 def _detections(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Any]:

@@ -14,14 +14,14 @@ class UnpaddedDistributedSampler(DistributedSampler[int]):
     """Deals a data set out to the processes, every sample to exactly one.
 
     PyTorch's `DistributedSampler` repeats samples until all processes have equally many. Here process r of W gets the
-    samples r, r + W, r + 2 W, ..., so that some processes have one less than others, and those beyond the end of the
-    data set none. Lightning leaves a `DistributedSampler` of the user's in place, and so this one. It is for
+    samples r, r + W, r + 2 W, ..., so that some processes have one less than others, and processes beyond the end of
+    the data set none. Lightning leaves a `DistributedSampler` of the user's in place, and so this one. It is for
     evaluation: training steps wait for each other, and must be equally many.
 
     Args:
         dataset: what is sampled; anything with a length.
-        num_replicas: number of processes; that of the process group by default.
-        rank: number of this process; that in the process group by default.
+        num_replicas: number of processes; from the process group by default.
+        rank: number of this process; from the process group by default.
         shuffle: whether to deal out in a random order, another one after each `set_epoch`.
         seed: of the random order; the same on all processes.
 

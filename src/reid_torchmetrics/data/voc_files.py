@@ -10,6 +10,8 @@ from xml.etree import ElementTree as ET
 
 import torch
 
+from reid_torchmetrics._files import files_in
+
 VOC_CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable", "dog"),
     *("horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
@@ -21,7 +23,7 @@ _EDGES = ("xmin", "ymin", "xmax", "ymax")
 Dicts = list[dict[str, Any]]
 
 
-class _Found(NamedTuple):
+class _Detection(NamedTuple):
     """A detection."""
 
     box: list[float]
@@ -32,17 +34,17 @@ class _Found(NamedTuple):
 def read_voc(
     results: str | PathLike[str], annotations: str | PathLike[str], class_names: Sequence[str] = VOC_CLASSES
 ) -> tuple[Dicts, Dicts]:
-    """Read detections and ground truths of each image, by ascending name, as `DetectionMAP.update` takes them.
+    """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 
-    A label is the place of the class in `class_names`. Boxes are corners, `box_format="xyxy"`, as they are in the
-    files: of pixels that are counted from 1, the last of which belongs to the box. Source of the formats: the
+    A label is the place of the class in `class_names`. Boxes are corners, `box_format="xyxy"`, as in the files: pixels
+    are counted from 1, and the last pixel belongs to the box. Source of the formats: the
     development kit of the Pascal VOC challenge.
 
     Args:
-        results: folder of text files, one for each class that was detected, whose names end with that of the class,
-            such as `comp4_det_test_car.txt`; a line is the name of an image, the confidence and the four edges.
-        annotations: folder of XML documents, one for each image, whose names are those of the images.
-        class_names: of the classes that are evaluated.
+        results: folder of text files, one for each detected class, with a name that ends with the class, such as
+            `comp4_det_test_car.txt`; a line is the name of an image, the confidence and the four edges.
+        annotations: folder of XML documents, one for each image, named like the images.
+        class_names: names of the classes that are evaluated.
 
     Returns:
         For each image `boxes`, `scores` and `labels`, float64 and int64, and `boxes`, `labels`, `difficult`, bool, and
@@ -50,41 +52,35 @@ def read_voc(
 
     Raises:
         FileNotFoundError: a folder that does not exist.
-        ValueError: a file that is not as it must be, a class that is not among `class_names`, or a detection in an
-            image without a document; it names the file, and the line.
+        ValueError: a malformed file, a class that is not among `class_names`, or a detection in an image without a
+            document; the message names the file, and the line.
     """
     labels = {name: label for label, name in enumerate(class_names)}
-    documents = sorted(_files(annotations, ".xml"), key=lambda path: path.stem)
+    documents = sorted(files_in(annotations, ".xml"), key=lambda path: path.stem)
     target = [_ground_truths(path, labels) for path in documents]
-    found: dict[str, list[_Found]] = {path.stem: [] for path in documents}
-    for path in sorted(_files(results, ".txt")):
+    detections: dict[str, list[_Detection]] = {path.stem: [] for path in documents}
+    for path in sorted(files_in(results, ".txt")):
         label = _label_of_file(path, labels)
         for place, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
             if line.strip():
                 image, detection = _detection(line, f"{path}:{place}", label)
-                if image not in found:
+                if image not in detections:
                     raise ValueError(
                         f"`results` must have detections in annotated images only; got {image!r}, {path}:{place}."
                     )
-                found[image].append(detection)
-    return [_packed(found[path.stem]) for path in documents], target
-
-
-def _files(folder: str | PathLike[str], suffix: str) -> list[Path]:
-    if not Path(folder).is_dir():
-        raise FileNotFoundError(f"There is no folder {str(folder)!r}.")
-    return [path for path in Path(folder).iterdir() if path.suffix == suffix]
+                detections[image].append(detection)
+    return [_packed(detections[path.stem]) for path in documents], target
 
 
 def _label_of_file(path: Path, labels: dict[str, int]) -> int:
-    """The class whose name, the longest that fits, ends that of a file after an underscore, or is all of it."""
+    """The class with the longest name that is the file's, or ends it after an underscore."""
     fitting = [name for name in labels if path.stem == name or path.stem.endswith(f"_{name}")]
     if not fitting:
-        raise ValueError(f"`results` must have files whose names end with that of a class; got {path.name!r}.")
+        raise ValueError(f"`results` must have files with names that end with a class; got {path.name!r}.")
     return labels[max(fitting, key=len)]
 
 
-def _detection(line: str, where: str, label: int) -> tuple[str, _Found]:
+def _detection(line: str, where: str, label: int) -> tuple[str, _Detection]:
     try:
         image, *values = line.split()
         score, *box = map(float, values)
@@ -92,7 +88,7 @@ def _detection(line: str, where: str, label: int) -> tuple[str, _Found]:
         score, box = 0.0, []
     if len(box) != len(_EDGES):
         raise ValueError(f"`results` must have an image, a confidence and four edges in a line; got {line!r}, {where}.")
-    return image, _Found(box, score, label)
+    return image, _Detection(box, score, label)
 
 
 def _ground_truths(path: Path, labels: dict[str, int]) -> dict[str, Any]:
@@ -127,9 +123,9 @@ def _object(element: ET.Element) -> tuple[str, list[float], bool]:
     return text("name"), [float(text(f"bndbox/{edge}")) for edge in _EDGES], is_difficult
 
 
-def _packed(found: Sequence[_Found]) -> dict[str, Any]:
+def _packed(detections: Sequence[_Detection]) -> dict[str, Any]:
     return {
-        "boxes": torch.tensor([each.box for each in found], dtype=torch.float64, device="cpu").view(-1, 4),
-        "scores": torch.tensor([each.score for each in found], dtype=torch.float64, device="cpu"),
-        "labels": torch.tensor([each.label for each in found], dtype=torch.int64, device="cpu"),
+        "boxes": torch.tensor([each.box for each in detections], dtype=torch.float64, device="cpu").view(-1, 4),
+        "scores": torch.tensor([each.score for each in detections], dtype=torch.float64, device="cpu"),
+        "labels": torch.tensor([each.label for each in detections], dtype=torch.int64, device="cpu"),
     }

@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 import torch
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._files import files_in
 
 _NUM_BOX, _LEAST_POLYGON = 4, 6  # numbers of a box, and of a polygon of three corners
 _BOTH_SIDES = 2
 _LARGEST_CLASS = 2**63 - 1
-_ROUNDING = 0.01  # a share of the image that Ultralytics, too, leaves to it
-_LEAST_LEAVING = 3  # boxes that leave the image are no chance
+_ROUNDING = 0.01  # tolerance, a share of the image, as in Ultralytics
+_LEAST_LEAVING = 3  # boxes outside of the image that are no chance
 
 Dicts = list[dict[str, Any]]
 
@@ -37,19 +38,19 @@ def read_yolo(
     *,
     image_sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None = None,
 ) -> tuple[Dicts, Dicts]:
-    """Read detections and ground truths of each image, by ascending name, as `DetectionMAP.update` takes them.
+    """Read detections and ground truths of each image, by ascending name, for `DetectionMAP.update`.
 
-    A line of `labels` is the class, and center, width and height as shares of the image's; a line of `results` has the
-    confidence behind them. In place of a box may be the corners of a polygon, x and y each: their bounding box is read.
-    Boxes are given as corners, `box_format="xyxy"`. An image may have a file in one folder only, for there are no files
-    without objects. Source of the formats: Ultralytics' documentation of its data sets, and `save_txt=True` with
-    `save_conf=True` of its `predict`.
+    A line of `labels` is the class, and center, width and height as shares of the image; a line of `results` ends with
+    the confidence. The corners of a polygon, x and y each, may stand for a box: their bounding box is read. Boxes are
+    corners, `box_format="xyxy"`. An image may have a file in one folder only, for there are no files without objects.
+    Source of the formats: Ultralytics' documentation of its data sets, and `save_txt=True` with `save_conf=True` of its
+    `predict`.
 
     Args:
         results: folder of text files, named like the images.
         labels: folder of text files, named like the images.
-        image_sizes: width and height of all images, or of each by its name, in pixels, in which boxes are given then.
-            None leaves them as shares, which has the same overlaps, but no areas that COCO's ranges could mean.
+        image_sizes: width and height in pixels of all images, or of each by its name; boxes are then in pixels. None
+            leaves them as shares, with the same overlaps, but without areas for COCO's ranges.
 
     Returns:
         For each image `boxes`, `scores` and `labels`, float64 and int64, and `boxes`, `labels` and `image_id`, the name
@@ -58,13 +59,12 @@ def read_yolo(
     Raises:
         FileNotFoundError: a folder that does not exist.
         TypeError: `image_sizes` are neither a pair of sizes nor such pairs by name.
-        ValueError: a line that is not as it must be, which is named with its file: without a class, with shares outside
-            of 0 to 1 but for 0.01, or with the confidence in front of the box, as darknet has it, where boxes tell; or
-            an image without a size.
+        ValueError: a malformed line, named with its file: without a class, with shares outside of 0 to 1 by more than
+            0.01, or with the confidence in front of the box, as in darknet, if boxes tell; or an image without a size.
     """
-    found, true = _by_name(results), _by_name(labels)
-    names = sorted({*found, *true})
-    objects = [(_read("results", found.get(name)), _read("labels", true.get(name))) for name in names]
+    paths = [{path.stem: path for path in files_in(folder, ".txt")} for folder in (results, labels)]
+    names = sorted({*paths[0], *paths[1]})
+    objects = [(_read("results", paths[0].get(name)), _read("labels", paths[1].get(name))) for name in names]
     _check_order([each for of_image, _ in objects for each in of_image if len(each.numbers) == _NUM_BOX])
     preds, target = [], []
     for name, (of_results, of_labels) in zip(names, objects, strict=True):
@@ -73,12 +73,6 @@ def read_yolo(
         preds.append(_columns(of_results, size) | {"scores": scores})
         target.append(_columns(of_labels, size) | {"image_id": name})
     return preds, target
-
-
-def _by_name(folder: str | PathLike[str]) -> dict[str, Path]:
-    if not Path(folder).is_dir():
-        raise FileNotFoundError(f"There is no folder {str(folder)!r}.")
-    return {path.stem: path for path in Path(folder).iterdir() if path.suffix == ".txt"}
 
 
 def _size(sizes: tuple[int, int] | Mapping[str, tuple[int, int]] | None, name: str) -> tuple[int, int]:
@@ -125,7 +119,7 @@ def _check_order(boxes: Sequence[_Object]) -> None:
     otherwise = sum(_leaves([*each.numbers[1:], each.confidence]) for each in boxes)
     if len(leaving) >= max(_LEAST_LEAVING, len(boxes) / 2 + 1) and 10 * otherwise <= len(boxes):
         raise ValueError(
-            "`results` must have the confidence behind the box, which leaves the image otherwise; got"
+            "`results` must have the confidence behind the box, as boxes leave the image otherwise; got"
             f" {leaving[0].text}."
         )
 

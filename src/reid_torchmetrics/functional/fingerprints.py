@@ -1,4 +1,4 @@
-"""Numbers of 64 bits that stand for something longer: equal where it is equal, and else nearly never."""
+"""Hashes of 64 bits: equal values have equal hashes, other values nearly never."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STEP = -0x61C8864680B583EB
 
 
 def mixed(values: Int[Tensor, "*shape"], further: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """Numbers of which every bit depends on all bits (Steele et al., "Fast splittable generators", 2014)."""
+    """Hash pairs of numbers; every bit depends on all bits (Steele et al., "Fast splittable generators", 2014)."""
     values = (values + _STEP) ^ further
     for shift, factor in zip(_SHIFTS, _FACTORS, strict=False):
         values = (values ^ (values >> shift)) * factor

@@ -1,6 +1,6 @@
-"""Results that metrics share which hold the same samples: members of a collection, or separate attributes.
+"""Results shared by metrics that hold the same samples: members of a collection, or separate attributes.
 
-    nothing --- keep ---> results of these samples, by key --- keep, of other samples ---> results of those alone
+    nothing --- keep ---> results of these samples, by key --- keep, of other samples ---> results of these alone
                              |
                              +--- a tensor of the samples is gone (`reset`, or no metric is left) ---> nothing
 
@@ -41,11 +41,11 @@ class Kept(Generic[Result]):
 
 
 class ResultCache(Generic[Result]):
-    """The results of the newest samples, which it holds no longer than `lifetime`, one of their states."""
+    """The results of the newest samples, kept no longer than `lifetime`, one of their states."""
 
     def __init__(self, lifetime: str) -> None:
         self._lifetime = lifetime
-        self._samples: _Samples | None = None
+        self._samples: _StateSnapshot | None = None
         self._results: list[tuple[Hashable, Kept[Result]]] = []
 
     def find(self, states: States, key: Hashable) -> Kept[Result] | None:
@@ -58,10 +58,10 @@ class ResultCache(Generic[Result]):
         return None
 
     def keep(self, states: States, key: Hashable, result: Result, *, number: int) -> None:
-        """Remember a result; those of other samples are let go."""
+        """Remember a result; results of other samples are let go."""
         others = self._results if self._samples is not None and self._samples.are(states) else []
         if not others:
-            self._samples = _Samples(states, self._lifetime, self._forget)
+            self._samples = _StateSnapshot(states, self._lifetime, self._forget)
         others = [(known, kept) for known, kept in others if known != key]
         self._results = [(key, Kept(number, result)), *others][:_MOST_KEPT]
 
@@ -74,7 +74,7 @@ class ResultCache(Generic[Result]):
             self.clear()
 
 
-class _Samples:
+class _StateSnapshot:
     """The batches of a metric as they were: one state is held weakly, and what was written to is noticed."""
 
     def __init__(self, states: States, lifetime: str, forget: object) -> None:
@@ -90,12 +90,12 @@ class _Samples:
     def are(self, states: States) -> bool:
         """Whether a metric holds the same: these tensors, written to as often, or others of the same values."""
         alive = [block for block in (ref() for ref in self._blocks) if block is not None]
-        held = self._others | {self._lifetime: alive}
-        if states.keys() != held.keys() or any(len(states[name]) != len(blocks) for name, blocks in held.items()):
+        kept = self._others | {self._lifetime: alive}
+        if states.keys() != kept.keys() or any(len(states[name]) != len(blocks) for name, blocks in kept.items()):
             return False
-        if any([*map(version_of, blocks)] != self._versions[name] for name, blocks in held.items()):
+        if any([*map(version_of, blocks)] != self._versions[name] for name, blocks in kept.items()):
             return False
-        return all(_are_equal(blocks, states[name]) for name, blocks in held.items())  # for which a GPU waits
+        return all(_are_equal(blocks, states[name]) for name, blocks in kept.items())  # a GPU waits for it
 
 
 def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
@@ -105,7 +105,7 @@ def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
         return False
     if len(pairs) < 2 or sum(block.numel() * block.element_size() for block, _ in pairs) > _MOST_JOINED:
         return all(torch.equal(*pair) for pair in pairs)
-    # Joined, all of a state is one comparison, for which a GPU waits once.
+    # Joined, all of a state is one comparison: a GPU waits once.
     return torch.equal(*(torch.cat(side) for side in zip(*pairs, strict=True)))
 
 
@@ -126,7 +126,7 @@ def version_of(block: Tensor) -> int:
 
 
 def drawn_number() -> int:
-    """A number for a new result, not by torch's generator, whose state is the user's."""
+    """A number for a new result; the state of torch's generator is the user's, and stays as it is."""
     return random.SystemRandom().getrandbits(62) | 1
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic of segments: ragged rows of entries, laid end to end, of known lengths; of ranges and of running sums."""
+"""Arithmetic of segments, ragged rows of entries laid end to end; of ranges, and of running sums."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def runs(
     From 7, 8, 9 the lengths 2, 0, 3 give the segments 0, 0, 2, 2, 2 and the numbers 7, 8, 9, 10, 11.
     """
     segment = numbers(lengths, total)
-    shifts = (first - starts(lengths)).index_select(0, segment)  # which takes half the time of `[segment]` on a CPU
+    shifts = (first - starts(lengths)).index_select(0, segment)  # in half the time of `[segment]` on a CPU
     return segment, torch.arange(len(segment), device=lengths.device).add_(shifts)
 
 
@@ -61,7 +61,7 @@ def running_sums(values: Float[Tensor, "*shape"], dim: int = 0) -> Float[Tensor,
 
 
 def ranges_within(lengths: Int[Tensor, " segments"], most: int) -> Iterator[slice]:
-    """Ranges of segments, in order, that have about `most` entries each, and one segment at least."""
+    """Ranges of segments, in order, with about `most` entries each, and one segment at least."""
     stop = 0
     part = (lengths.cumsum(0) - 1).div(most, rounding_mode="floor")
     for number in part.unique_consecutive(return_counts=True)[1].tolist():

@@ -1,10 +1,10 @@
-"""Our own threads, each of which computes alone: parts of some work, for which nobody has to wait in between.
+"""A thread pool with workers that each run independent parts of a computation.
 
-Where several threads of torch share an operation, all wait for the slowest of them at its end. Beside other processes
-that want the cores one of them nearly always waits for a core, and a ranking has thousands of operations. So what is
-done on the CPU is done here: a thread takes a part, does all of its operations by itself, and takes the next part.
+If several threads of torch share an operation, all wait for the slowest of them at its end. Beside other processes that
+need the cores one of them nearly always waits for a core, and a ranking has thousands of operations. So work on the CPU
+is done here: a thread takes a part, does all of its operations by itself, and takes the next part.
 
-Whoever shares out work does parts, too, and waits only for parts that somebody has begun, never for a free thread. So
+A thread that shares out work does parts, too, and waits only for parts that were begun, never for a free thread. So
 many callers, or a part that shares out work itself, cannot block each other, as long as no part waits for another one.
 """
 
@@ -23,15 +23,15 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 _IS_COUNTED_BY_THREAD = "ATen parallel backend: OpenMP" in torch.__config__.parallel_info()
-"""whether `torch.set_num_threads` speaks for the calling thread, and for threads that begin to use torch later"""
+"""whether `torch.set_num_threads` holds for the calling thread, and for threads that begin to use torch later"""
 
 
 class _Place(threading.local):
-    """What a thread knows of its work; all that is said here is that of threads that are not ours."""
+    """Facts of a thread about its work; the defaults hold for threads outside of the pool."""
 
     is_ours = False
     num_threads = 1
-    """how many share what is shared out here"""
+    """threads that share the work shared out here"""
     is_unwanted: threading.Event
     """set when the caller no longer waits"""
 
@@ -41,10 +41,10 @@ _CPU = torch.device("cpu")
 
 
 def run(work: Callable[[], Result], device: torch.device, *, inside: bool = False) -> Result:
-    """Do work on the CPU on one of our threads; what it shares out goes to as many of them as torch has here.
+    """Do work on the CPU on a thread of the pool; it shares out parts to as many threads as torch has here.
 
-    It sees whether gradients and inference mode are on where it is called from, but not autocast. `inside` does it on
-    the calling thread, as work wants that calls functions of the user. On another device the calling thread does all.
+    The work sees the caller's gradient and inference mode, but not its autocast. `inside` keeps it on the calling
+    thread, for work that calls functions of the user. On another device the calling thread does all.
     """
     if device.type != "cpu":
         return _undivided(work)
@@ -63,10 +63,10 @@ def run(work: Callable[[], Result], device: torch.device, *, inside: bool = Fals
 def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | None = None) -> list[Result]:
     """Do work on all parts, by all threads that are free; results in the order of the parts.
 
-    Where `most` parts may be done at a time, which is fewer than there are threads, each shares out what it can.
+    If `most`, the parts done at a time, is less than the number of threads, each part may share out work, too.
 
     Raises:
-        Exception: what the first of the parts that fail raises; no other is begun then.
+        Exception: the error of the first part that fails; no other part is begun then.
     """
     if not _place.is_ours and len(parts) > 1 and torch.get_num_threads() > 1:
         return run(lambda: share(work, parts, most=most), _CPU)
@@ -84,7 +84,7 @@ def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | 
 
 
 def _undivided(work: Callable[[], Result]) -> Result:
-    """Do work on the calling thread, and all that it shares out."""
+    """Do work on the calling thread, with all parts that it shares out."""
     before = _place.is_ours, _place.num_threads
     _place.is_ours, _place.num_threads = True, 1
     try:
@@ -94,7 +94,7 @@ def _undivided(work: Callable[[], Result]) -> Result:
 
 
 class _Sharing(Generic[Part, Result]):
-    """Parts that are left to do, and what came of the others."""
+    """Parts left to do, and the results of the others."""
 
     def __init__(self, work: Callable[[Part], Result], parts: Sequence[Part]) -> None:
         self._work = work
@@ -125,7 +125,7 @@ class _Sharing(Generic[Part, Result]):
 
 
 def _placed(work: Callable[[], Result], num_threads: int, is_unwanted: threading.Event) -> Callable[[], Result]:
-    """Work as one of our threads has to do it for the thread that calls this."""
+    """Wrap work for a thread of the pool, with the modes of the calling thread."""
     is_inference, wants_grad = torch.is_inference_mode_enabled(), torch.is_grad_enabled()
 
     def placed() -> Result:
@@ -137,7 +137,7 @@ def _placed(work: Callable[[], Result], num_threads: int, is_unwanted: threading
 
 
 class _Crew:
-    """As many threads as were ever asked for at a time; a forked process begins with none."""
+    """A pool of the most threads needed so far; a forked process begins with none."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -145,29 +145,29 @@ class _Crew:
         self._size = 0
 
     def submit(self, work: Callable[[], Result], num_threads: int) -> futures.Future[Result]:
-        """Let one of at least so many threads do work."""
+        """Let a pool of at least `num_threads` threads do work."""
         with self._lock:
             if self._pool is None or self._size < num_threads:
                 if self._pool is not None:
-                    self._pool.shutdown(wait=False)  # what was submitted is done
+                    self._pool.shutdown(wait=False)  # submitted work is still done
                 self._pool, self._size = _pool(num_threads), num_threads
             return self._pool.submit(work)
 
 
 def _pool(size: int) -> futures.ThreadPoolExecutor:
-    """Threads of which each counts one thread of torch, whatever is set elsewhere."""
+    """A pool of threads; each uses one thread of torch, independent of other settings."""
     pool = futures.ThreadPoolExecutor(size, thread_name_prefix="reid_torchmetrics")
     all_there = threading.Barrier(size)
 
     def use_one_thread(_: int) -> None:
-        torch.get_num_threads()  # a thread that was not asked before would forget what it is told
+        torch.get_num_threads()  # a thread that was not asked before would forget the setting
         if _IS_COUNTED_BY_THREAD:
             torch.set_num_threads(1)
         all_there.wait()
 
     def begin() -> None:
-        # What a thread sets holds for itself and for all that begin later. This one is new, so it knows what held for
-        # those, and sets it again.
+        # A setting holds for its thread and for all threads that begin later. This thread is new, so it knows the
+        # setting for later threads, and restores it.
         num_threads = torch.get_num_threads()
         list(pool.map(use_one_thread, range(size)))
         if _IS_COUNTED_BY_THREAD:
@@ -183,7 +183,7 @@ _crew = _Crew()
 
 
 def _begin_anew() -> None:
-    """Forget the threads of the parent process, which a fork does not copy."""
+    """Forget the threads of the parent process: a fork does not copy them."""
     global _crew  # noqa: PLW0603
     _crew = _Crew()
     vars(_place).clear()

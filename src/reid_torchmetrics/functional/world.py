@@ -1,14 +1,14 @@
 """The processes that share a problem, as this layer sees them: a contract, and the world of one process.
 
-What crosses processes is written once, against `World`, and is handed the world that it runs in: `ALONE`, or that of
-`torch.distributed`, which is made outside of this layer.
+Code for several processes is written once, against `World`, and is handed the world that it runs in: `ALONE`, or the
+world of `torch.distributed`, made outside of this layer.
 
 A collective that only some processes reach hangs the others. So number and shape of the collectives depend only on
 sizes that all processes have agreed on, and between two collectives nothing can fail outside of `guarded`,
-`guarded_all_gather` or the `fill` of `all_reduce_sum`, which raise on every process what is raised on one. Buffers are
-reserved there, too.
+`guarded_all_gather` or the `fill` of `all_reduce_sum`, which raise an error of one process on every process. Buffers
+are reserved there, too.
 
-What all processes must ask for alike, and the words for it where they do not.
+A computation begins by `meet`: processes compare what they were asked for.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -29,7 +29,7 @@ DTYPES = (
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
 )
-"""dtypes that processes tell each other by their number in this list"""
+"""dtypes, exchanged by their number in this list"""
 
 
 class DistributedMetricError(RuntimeError):
@@ -45,31 +45,31 @@ class World(Protocol):
     process: int
     """the number of this one"""
     members: tuple[int, ...]
-    """what tells these processes from others; nothing where there is one"""
+    """numbers of these processes, to tell them from other groups; empty for one process"""
     device: torch.device
-    """where tensors that are exchanged must lie"""
+    """device of the tensors that are exchanged"""
 
     def all_gather(self, values: Tensor, gathered: Tensor) -> None:
         """Fill `gathered`, [size, *shape], with the values of every process, all of one shape and dtype."""
 
-    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], None]) -> Tensor:
+    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
         """Let `fill` write to `buffer[1:]`, and return the sum over the processes; an error of `fill` is guarded."""
 
     def broadcast(self, rows: Tensor, source: int) -> None:
-        """Fill `rows`, which must be contiguous, with those of the process `source`."""
+        """Fill `rows`, a contiguous tensor, with the rows of the process `source`."""
 
     def guarded(self, work: Callable[[], Result]) -> Result:
         """Do local work; its error is raised on every process."""
 
     def guarded_all_gather(self, work: Callable[[], tuple[Result, Sequence[int]]]) -> tuple[Result, list[list[int]]]:
-        """Do local work, and learn the few numbers that come of it on every process, equally many on each."""
+        """Do local work, and gather the few numbers that it returns, equally many on each process."""
 
     def texts(self, text: str) -> list[str]:
-        """Texts of all processes, one of each."""
+        """Gather one text of each process."""
 
 
 class Alone:
-    """One process, which has nobody to talk to."""
+    """The world of one process: collectives are copies."""
 
     size, process, device = 1, 0, torch.device("cpu")
     members: tuple[int, ...] = ()
@@ -78,13 +78,13 @@ class Alone:
         """Copy the values."""
         gathered[0].copy_(values)
 
-    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], None]) -> Tensor:
+    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
         """Fill the buffer."""
         fill(buffer[1:])
         return buffer[1:]
 
     def broadcast(self, rows: Tensor, source: int) -> None:
-        """Nothing: the rows are there."""
+        """Do nothing: the rows are there."""
 
     def guarded(self, work: Callable[[], Result]) -> Result:
         """Do the work."""
@@ -100,42 +100,83 @@ class Alone:
         return [text]
 
     def conclude(self, error: Exception | None) -> None:
-        """Nothing: whoever computes learns of an error anyway."""
+        """Do nothing: the caller learns of an error anyway."""
 
 
 ALONE = Alone()
 
 
 def all_gather_values(world: World, values: Tensor, dtype: torch.dtype | None = None) -> Tensor:
-    """Values of all processes, [size, *shape], on the world's device; they have one shape on all, and take a dtype."""
+    """Gather values of one shape on all processes: [size, *shape] on the world's device, in `dtype` if given."""
 
     def prepare() -> tuple[Tensor, Tensor]:
-        own = values.to(device=world.device, dtype=dtype).contiguous()
+        sent = values.to(device=world.device, dtype=dtype).contiguous()
         # In some versions of PyTorch gloo's threads are not in inference mode with their caller, and may not write to
         # its tensors: https://github.com/pytorch/pytorch/issues/126032.
         with torch.inference_mode(mode=False):
-            return own, own.new_empty((world.size, *own.shape))
+            return sent, sent.new_empty((world.size, *sent.shape))
 
-    own, gathered = world.guarded(prepare)
-    world.all_gather(own, gathered)
+    sent, gathered = world.guarded(prepare)
+    world.all_gather(sent, gathered)
     return gathered
 
 
-def all_gather_rows(world: World, rows: Tensor, sizes: Sequence[int]) -> None:
-    """Fill in the rows of the other processes; `sizes` are the numbers of rows of each, in order, own rows are there.
+def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:
+    """Do local work, and sum the vector that it returns over all processes; on the vector's device."""
+    if world.size == 1:
+        return world.guarded(work)
 
-    One broadcast from each process, into a slice: nothing is padded and nothing is copied.
+    def prepare() -> tuple[Tensor, Tensor]:
+        values = work()
+        return values, torch.empty(1 + len(values), dtype=values.dtype, device=world.device)
+
+    values, buffer = world.guarded(prepare)
+    if not len(values):
+        return values
+    return world.all_reduce_sum(buffer, lambda out: out.copy_(values)).to(values.device)
+
+
+class SentRows(NamedTuple):
+    """The rows that this process sends in an exchange."""
+
+    pieces: Callable[[], Iterable[Tensor]]
+    """one after another, so that no second copy of large rows is made"""
+    shape: Sequence[int] = ()
+    """of a row"""
+    dtype: torch.dtype = torch.int64
+
+
+def exchange_rows(world: World, sizes: Sequence[int], *parts: SentRows) -> list[Tensor]:
+    """The rows of all processes, in their order, of each part; `sizes` are the numbers of rows of the processes.
+
+    Each process reserves room for the rows of all, writes its own, and is sent the others by one broadcast from each
+    process, into a slice: nothing is padded and nothing is copied.
     """
-    for source, part in enumerate(rows.split(list(sizes))):
-        world.broadcast(part, source)
+
+    def prepare() -> list[Tensor]:
+        buffers = []
+        for part in parts:
+            buffer = torch.empty((sum(sizes), *part.shape), dtype=part.dtype, device=world.device)
+            filled = sum(sizes[: world.process])
+            for piece in part.pieces():
+                buffer[filled : filled + len(piece)] = piece
+                filled += len(piece)
+            buffers.append(buffer)
+        return buffers
+
+    buffers = world.guarded(prepare)
+    for buffer in buffers:
+        for source, rows in enumerate(buffer.split([*sizes])):
+            world.broadcast(rows, source)
+    return buffers
 
 
 _said: set[str] = set()
-"""what `warn_once` has warned about"""
+"""subjects of the warnings that `warn_once` has given"""
 
 
 def warn_once(world: World, about: str, text: str, is_so: Callable[[], bool] = lambda: True) -> None:
-    """Warn on process 0, unless it has warned `about` the same before, or finds that it is not so; all must call."""
+    """Warn on process 0 where `is_so`, once `about` a subject; all processes must call."""
 
     def say() -> None:
         if world.process == 0 and about not in _said and is_so():
@@ -146,7 +187,7 @@ def warn_once(world: World, about: str, text: str, is_so: Callable[[], bool] = l
 
 
 def differing(what: str, values: Sequence[object]) -> DistributedMetricError:
-    """The error to raise on all processes when they do not have the same; each must know the values of all."""
+    """The error to raise on all processes when their values differ; each must know the values of all."""
     return disagreement(f"have the same {what}", values)
 
 
@@ -158,26 +199,23 @@ def disagreement(rule: str, values: Sequence[object]) -> DistributedMetricError:
 
 @dataclass(frozen=True)
 class Settings:
-    """Which metric was asked for what, as text that is the same in every process."""
+    """The call of a metric, as text that is the same in every process."""
 
     metric: str
-    """the class"""
+    """name of the class"""
     method: str
-    """that was called"""
     options: Mapping[str, str]
-    """what decides the value, by the names that users know"""
+    """options of the value, by the names that users know"""
     implied: Mapping[str, str]
-    """what follows from options and samples: it is named where nothing else differs"""
+    """derived values; named in the error only if all options agree"""
 
 
 def meet(
-    world: World,
-    look: Callable[[], tuple[Result, Sequence[int]]],
-    describe: Callable[[], Settings],
+    world: World, look: Callable[[], tuple[Result, Sequence[int]]], describe: Callable[[], Settings]
 ) -> tuple[Result, list[list[int]]]:
-    """Begin to compute: do local work, learn some numbers that come of it on all processes, and compare the settings.
+    """Begin a computation: do local work, gather the numbers that it returns, and compare the settings.
 
-    It is the first that processes hear of each other, and of one shape whatever they were asked for.
+    It is the first message between the processes, of one shape for all settings.
 
     Raises:
         DistributedMetricError: the work failed on some process, or settings differ.
@@ -197,12 +235,12 @@ def meet(
 
 
 def _difference(settings: Sequence[Settings]) -> DistributedMetricError:
-    # What users see first: another class, then another protocol, then options, then what follows from them.
+    # In the order in which users see them: class, protocol, options, derived values.
     called = [f"`{each.metric}.{each.method}`" for each in settings]
     if len(set(called)) > 1:
         return disagreement("call the same method of the same class", called)
     options = [each.options for each in settings]
-    # Where protocols differ, so do the options that follow from them.
+    # If protocols differ, so do the options that they decide.
     protocols = [{name: value for name, value in each.items() if name == "protocol"} for each in options]
     for values in (protocols, options, [each.implied for each in settings]):
         names = [name for name in sorted(set().union(*values)) if len({each.get(name) for each in values}) > 1]
@@ -219,5 +257,5 @@ def _difference_of(names: Sequence[str], values: Sequence[Mapping[str, str]]) ->
 
 
 def _digest(text: str) -> int:
-    """A number that stands for a text when processes compare theirs."""
+    """A hash of a text, 56 bits: processes compare them in place of the texts."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

@@ -17,8 +17,9 @@ from .matrices import MOST_CLASSES as MOST_CLASSES
 from .matrices import plot_camera_pairs, plot_confusion_matrix
 from .pictures import Channels as Channels
 from .pictures import Indexed as Indexed
-from .pictures import Pictures, picture_at
+from .pictures import Pictures as Pictures
 from .pictures import check_pictures as check_pictures
+from .pictures import picture_at as picture_at
 from .pictures import without_normalization as without_normalization
 from .rank_lists import ListedPicture as ListedPicture
 from .rank_lists import draw_rank_lists
@@ -27,11 +28,9 @@ from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precisi
 from .verification_curves import plot_det, plot_roc, plot_scores
 
 __all__ = [
-    "Pictures",
     "draw_box_grid",
     "draw_boxes",
     "draw_rank_lists",
-    "picture_at",
     "plot_camera_pairs",
     "plot_cmc",
     "plot_comparison",

@@ -10,14 +10,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection import (
-    COCO_AREA_RANGES,
-    EVALUATORS,
-    Detections,
-    Evaluator,
-    GroundTruths,
-    to_xywh,
-)
+from reid_torchmetrics.functional.detection import COCO_AREA_RANGES, EVALUATORS, Detections, Evaluator, GroundTruths
+from reid_torchmetrics.functional.detection.inputs import to_xywh
 
 OUTCOMES = ("ignored", "right", "missed", "wrong")
 """in the order of drawing: errors are on top"""

@@ -11,7 +11,6 @@ from reid_torchmetrics.functional.retrieval import (
     Relevance,
     average_precision,
     cmc_curve,
-    count_ranks,
     find_relevance,
     given_scores,
     inverse_negative_penalty,
@@ -19,6 +18,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.scores.scores import Scores
 from tests.golden.cases import RECORDINGS, Record, as_problem
 from tests.golden.peers import assert_equal, inputs_of

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import PositiveRanks, count_ranks, find_listed_relevance, given_scores
+from reid_torchmetrics.functional.retrieval import PositiveRanks, find_listed_relevance, given_scores
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from tests.golden.cases import RECORDINGS
 from tests.golden.peers import PEERS, QUANTITIES, assert_equal
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torchmetrics import MetricCollection, MetricTracker
 
-from reid_torchmetrics.functional.detection import AP_RULES, curves_from_matches
-from reid_torchmetrics.functional.detection.curves import average_precision
+from reid_torchmetrics.functional.detection import AP_RULES
+from reid_torchmetrics.functional.detection.curves import average_precision, curves_from_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.golden.coco_cases import val2014
 from tests.metrics.detection.detection_samples import (

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import best_confidence, pairwise_iou
+from reid_torchmetrics.functional.detection import pairwise_iou
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
+from reid_torchmetrics.functional.detection.curves import best_confidence
 from reid_torchmetrics.functional.detection.evaluation.local_matches import LocalMatches, Matched, merge_local_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.metrics.detection.detection_samples import box, fed, images

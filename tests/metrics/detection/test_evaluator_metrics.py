@@ -13,14 +13,13 @@ from reid_torchmetrics.functional.detection import (
     YOLO_RULES,
     Detections,
     GroundTruths,
-    greedy_true_positives,
     match_best_of_all,
-    to_xywh,
-    true_positives,
     voc_evaluate,
     yolo_average_precision,
 )
 from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
+from reid_torchmetrics.functional.detection.evaluators import greedy_true_positives, true_positives
+from reid_torchmetrics.functional.detection.inputs import to_xywh
 from tests.metrics.detection.detection_samples import fed, images
 
 THRESHOLDS = (0.5, 0.75)

@@ -12,7 +12,8 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection import Detections, GroundTruths, match_images, to_xywh
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, match_images
+from reid_torchmetrics.functional.detection.inputs import to_xywh
 from tests.coming_from.coco_files import stats_of
 from tests.golden.bad_box_cases import BadBoxes, bad_boxes
 from tests.metrics.detection.detection_samples import FLOAT32_THRESHOLDS, box, fed, images, is_same, torchmetrics_peer

@@ -1,6 +1,6 @@
 """Retrieval: from embeddings, or scores, and labels to the ranks of positives, and from ranks to measures."""
 
-from .draws import DrawnResults, GalleryDraw, SampledDraws, expect_draws, sample_draws
+from .draws import GalleryDraw, expect_draws
 from .evaluation import (
     PROTOCOLS,
     Breakdown,
@@ -8,7 +8,6 @@ from .evaluation import (
     Comparison,
     Difference,
     Interval,
-    PooledQueries,
     Protocol,
     RankLists,
     RetrievalResults,
@@ -47,32 +46,26 @@ from .measures import (
 )
 from .ranking import (
     TIE_POLICIES,
-    Nearest,
     PositiveRanks,
-    TiedGroups,
-    count_ranks,
-    nearest,
     rank_positives,
     rank_positives_from_scores,
 )
-from .relevance import SAME_CAMERA_RULES, QueryCounts, Relevance, find_listed_relevance, find_relevance
+from .relevance import SAME_CAMERA_RULES, Relevance, find_listed_relevance, find_relevance
 from .reranking import (
     EXPANSIONS,
     ORIGINAL_DISTANCES,
     KReciprocal,
     QueryExpansion,
     expand_queries,
-    expand_set,
     rerank_k_reciprocal,
 )
-from .scores import DEFAULT_MAX_BYTES, SIMILARITIES, given_scores, score_embeddings
+from .scores import SIMILARITIES, given_scores, score_embeddings
 from .verification import ScoreHistogram, Verification, fnmr_at_fmr, global_average_precision, score_histogram, verify
 
 __all__ = [
     "AP_NORMALIZERS",
     "AP_RULES",
     "CMC_MODES",
-    "DEFAULT_MAX_BYTES",
     "EMPTY_TARGET_ACTIONS",
     "EXPANSIONS",
     "MEASURES",
@@ -86,22 +79,16 @@ __all__ = [
     "CameraPairs",
     "Comparison",
     "Difference",
-    "DrawnResults",
     "GalleryDraw",
     "Interval",
     "KReciprocal",
-    "Nearest",
-    "PooledQueries",
     "PositiveRanks",
     "Protocol",
-    "QueryCounts",
     "QueryExpansion",
     "RankLists",
     "Relevance",
     "RetrievalResults",
-    "SampledDraws",
     "ScoreHistogram",
-    "TiedGroups",
     "Verification",
     "average_precision",
     "average_precision_at_r",
@@ -109,11 +96,9 @@ __all__ = [
     "cmc_at",
     "cmc_curve",
     "compare",
-    "count_ranks",
     "evaluate",
     "evaluate_scores",
     "expand_queries",
-    "expand_set",
     "expect_draws",
     "find_listed_relevance",
     "find_protocol",
@@ -129,7 +114,6 @@ __all__ = [
     "mean_over_queries",
     "mean_precision_recall_curve",
     "median_over_queries",
-    "nearest",
     "normalized_dcg",
     "pool_queries",
     "precision_at",
@@ -140,7 +124,6 @@ __all__ = [
     "recall_at",
     "reciprocal_rank",
     "rerank_k_reciprocal",
-    "sample_draws",
     "score_embeddings",
     "score_histogram",
     "verify",

@@ -1,13 +1,9 @@
-"""The arguments of a metric class: for those who misspell one, and as the `repr` shows them.
-
-Options that may be values of NumPy or PyTorch, as Python's own.
-"""
+"""Argument names of a metric class, for "did you mean" errors and for `repr`; values of NumPy as Python's own."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -30,16 +26,16 @@ _OF_ALL_METRICS: dict[str, Any] = {
     "sync_on_compute": True,
     "compute_with_cache": True,
 }
-"""keyword arguments of `torchmetrics.Metric`, which takes them by any name, and their defaults"""
+"""keyword arguments of `torchmetrics.Metric`, and their defaults; it takes them as `**kwargs`"""
 
 
 def arguments_of(kind: type, *others: str) -> list[str]:
-    """The arguments that a class takes, its own first, then `others`, then those of all metrics."""
-    found: dict[str, None] = {}
+    """The arguments that a class takes, its own first, then `others`, then the arguments of all metrics."""
+    names: dict[str, None] = {}
     for one in takewhile(lambda one: one not in (Metric, MetricCollection), kind.__mro__):
         parameters = inspect.signature(vars(one)["__init__"]).parameters.values() if "__init__" in vars(one) else ()
-        found |= {each.name: None for each in parameters if each.kind is not each.VAR_KEYWORD}
-    return [name for name in dict.fromkeys((*found, *others, *_OF_ALL_METRICS)) if name != "self"]
+        names |= {each.name: None for each in parameters if each.kind is not each.VAR_KEYWORD}
+    return [name for name in dict.fromkeys((*names, *others, *_OF_ALL_METRICS)) if name != "self"]
 
 
 def naming_arguments(
@@ -63,18 +59,10 @@ def naming_arguments(
 
 
 def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str, Any]) -> str:
-    """Arguments as they are written: those that are `always` shown, then attributes that are not their default."""
-    held = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
-    changed = {name: value for name, (value, default) in held.items() if value != default}
+    """Arguments as they are written: the ones that are `always` shown, then attributes that are not their default."""
+    values = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
+    changed = {name: value for name, (value, default) in values.items() if value != default}
     return ", ".join(f"{name}={value!r}" for name, value in {**always, **changed}.items())
-
-
-def renamed(kwargs: dict[str, Any], old: str, new: str, value: Any) -> Any:
-    """The value of an argument, also where it was given by its old name, with a warning."""
-    if old not in kwargs:
-        return value
-    warnings.warn(f"`{old}` is now called `{new}`.", FutureWarning, stacklevel=3)
-    return kwargs.pop(old)
 
 
 def python_bool(argument: str, value: object) -> bool:

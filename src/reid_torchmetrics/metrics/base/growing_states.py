@@ -1,12 +1,15 @@
 """Adapts `torchmetrics.Metric` to states that are lists of batches: they only ever grow, and they are large.
 
 What the base class does to list states at every step (copy them for `forward`, walk over them in `.to`) costs more
-the longer the epoch. The hooks below were tried on torchmetrics 1.6 and 1.9.
+the longer the epoch. All processes agree on how `compute` ends: with a value, or with an error. The hooks below were
+tried on torchmetrics 1.6 and 1.9.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
+import sys
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +21,8 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities.distributed import gather_all_tensors
 
-from reid_torchmetrics.functional.world import ALONE
+from reid_torchmetrics.functional.world import ALONE, Alone
 
-from .agreeing_metric import AgreeingMetric
-from .logged_metric import LoggedMetric
 from .process_group import DistributedWorld
 
 _FORWARD_FLAGS = (
@@ -36,14 +37,23 @@ _FORWARD_FLAGS = (
 )
 
 
-class GrowingStates(LoggedMetric, AgreeingMetric):
-    """A metric all of whose states are lists of tensors that `update` appends to.
+class GrowingStates(Metric):
+    """A metric with states that are lists of tensors; `update` appends to them.
 
     They are added by `_add_growing_state`. Syncing gathers none of them: `compute` combines the processes of `_world`.
+    An error of one process is raised on all of them, in `compute` and wherever the metric is `_synced`.
     """
 
-    __jit_unused_properties__: ClassVar[list[str]] = [*LoggedMetric.__jit_unused_properties__, "update_called"]
+    __jit_unused_properties__: ClassVar[list[str]] = [
+        *Metric.__jit_unused_properties__,
+        "update_called",
+        "_forward_cache",
+    ]
 
+    _world: DistributedWorld | Alone = ALONE
+    """the processes that share the samples, while they are several and the metric is synced"""
+    _concludes = False
+    """whether all processes are told of an error while the metric is synced"""
     _states_before_sync: dict[str, Any] | None = None
     _states_before_forward: dict[str, list[Tensor]] | None = None
     """what the metric holds while `forward` evaluates a batch alone; None outside `forward`"""
@@ -58,6 +68,60 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         """Add a state; `empty` has no rows, and the dtype and number of axes of what will be appended."""
         self.add_state(name, default=[], dist_reduce_fx="cat")
         self._empty_states[name] = empty
+
+    @contextmanager
+    def sync_context(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        """As in the base class, but an exception inside leaves the metric unsynced and usable."""
+        try:
+            with super().sync_context(*args, **kwargs), self._agreeing():
+                yield
+        except BaseException:
+            if self._is_synced:
+                self.unsync()
+            raise
+
+    @contextmanager
+    def _agreeing(self) -> Iterator[None]:
+        """Raise an error of one process on all of them, if the metric computes."""
+        world = self._world if self._concludes else ALONE
+        try:
+            yield
+        except Exception as error:
+            world.conclude(error)
+            raise
+        world.conclude(None)
+
+    @contextmanager
+    def _concluding(self) -> Iterator[None]:
+        self._concludes = True
+        try:
+            yield
+        finally:
+            self._concludes = False
+
+    def _wrap_compute(self, compute: Callable[..., Any]) -> Callable[..., Any]:
+        """As in the base class; it copies the value, and if one process fails to, none may remember it."""
+        wrapped = super()._wrap_compute(compute)
+
+        @functools.wraps(compute)
+        def computing(*args: Any, **kwargs: Any) -> Any:
+            with self._concluding():
+                return wrapped(*args, **kwargs)
+
+        return computing
+
+    @contextmanager
+    def _synced(self) -> Iterator[None]:
+        """Combine the processes for a while, under the same conditions as `compute` does."""
+        with (
+            self._concluding(),
+            self.sync_context(
+                dist_sync_fn=self.dist_sync_fn,
+                should_sync=self._to_sync and not self._is_synced,
+                should_unsync=not self._is_synced,
+            ),
+        ):
+            yield
 
     @abstractmethod
     def _sync_compute(self) -> None:
@@ -78,6 +142,25 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         if refused is not None:
             raise refused
 
+    def _log_instead(self) -> str | None:
+        """What `self.log` takes in the place of this metric; None if it takes the metric."""
+        return None
+
+    @property
+    def _forward_cache(self) -> Any:
+        """What `forward` gave last; Lightning reads it as soon as `self.log` is given the metric."""
+        reader = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]  # noqa: SLF001
+        instead = self._log_instead() if reader in {"lightning", "pytorch_lightning"} else None
+        if instead is not None:
+            raise TypeError(
+                f"`value` of `self.log` must be a metric of one number; got {type(self).__name__}: log `{instead}`."
+            )
+        return self.__dict__.get("_forward_cache")  # where the base class has it, for pickles and copies
+
+    @_forward_cache.setter
+    def _forward_cache(self, value: Any) -> None:
+        self.__dict__["_forward_cache"] = value
+
     def _held(self) -> dict[str, list[Tensor]]:
         """The states, also while `forward` has put them aside."""
         return self._states_before_forward or {name: getattr(self, name) for name in self._defaults}
@@ -86,8 +169,8 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         """Forget all samples, and what was refused."""
         if self._states_before_forward is None:  # `forward` resets, too
             self._deferred_error = None
-        # The base class empties lists in place, also those that a collection shares. They are plain attributes, which
-        # `setattr` of a module would look for among parameters first.
+        # The base class empties lists in place, also lists that a collection shares. They are plain attributes;
+        # `setattr` of a module would look for them among parameters first.
         vars(self).update({name: [] for name in self._defaults})
         self._states_before_sync, self._world = None, ALONE
         super().reset()
@@ -98,7 +181,7 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
 
     @torch.jit.unused
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Append a batch and evaluate it alone; under `dist_sync_on_step` with those of the other processes."""
+        """Append a batch and evaluate it alone; under `dist_sync_on_step` with the batches of the other processes."""
         try:
             return self._forward(*args, **kwargs)
         except Exception:
@@ -109,8 +192,8 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
             raise
 
     def _forward(self, *args: Any, **kwargs: Any) -> Any:
-        """As in the base class, which loses what it holds if the batch is refused."""
-        # As in a transaction: a batch that is refused leaves states and flags as they were.
+        """As in the base class, but a batch that is refused changes nothing."""
+        # As in a transaction: states and flags are put back. The base class loses what it holds.
         before = {name: getattr(self, name) for name in _FORWARD_FLAGS}
         self._states_before_forward = self._copy_state_dict()
         try:
@@ -141,10 +224,10 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
         """Add another metric's samples behind its own; the base class puts them before, and keeps its value."""
-        own_batches = self._copy_state_dict()
+        batches_before = self._copy_state_dict()
         super().merge_state(incoming_state)
         # The base class has put the other's batches first, and its own behind them.
-        for name, batches in own_batches.items():
+        for name, batches in batches_before.items():
             merged = getattr(self, name)
             setattr(self, name, [*batches, *merged[: len(merged) - len(batches)]])
         self._computed = None
@@ -154,12 +237,12 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
     def _move_list_states_to_cpu(self) -> None:
         """Move what the last batches added; the base class walks over all batches at each update."""
         for name in self._defaults:
-            held = getattr(self, name)
+            batches = getattr(self, name)
             # From the end up to the first batch that was moved before: all in front of it were, too.
-            for place in reversed(range(len(held))):
-                if held[place].device.type == "cpu":
+            for place in reversed(range(len(batches))):
+                if batches[place].device.type == "cpu":
                     break
-                held[place] = held[place].cpu()
+                batches[place] = batches[place].cpu()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ()) -> torch.nn.Module:
         """Move or cast the states, but integers are never cast, and `compute_on_cpu` keeps states where they are.
@@ -172,8 +255,8 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
 
     def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
         # All batches of a state went the same way, so the first and the last tell what the others are.
-        lists = [held for held in (getattr(self, name) for name in self._defaults) if held]
-        kinds = {(block.dtype, block.device) for held in lists for block in (held[0], held[-1])}
+        states = [batches for batches in (getattr(self, name) for name in self._defaults) if batches]
+        kinds = {(batch.dtype, batch.device) for batches in states for batch in (batches[0], batches[-1])}
         probes = [torch.empty(0, dtype=dtype, device=device) for dtype, device in kinds]
         return any(fn(probe).dtype != probe.dtype or fn(probe).device != probe.device for probe in probes)
 
@@ -195,8 +278,8 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
 
     def _whole(self, name: str) -> Tensor:
         """A state as one tensor, also if there is nothing in it: every process must have something to gather."""
-        held = getattr(self, name)
-        return torch.cat(held) if held else self._empty_states[name].to(self.device)
+        batches = getattr(self, name)
+        return torch.cat(batches) if batches else self._empty_states[name].to(self.device)
 
     def unsync(self, should_unsync: bool = True) -> None:  # noqa: FBT002 - the base class's signature
         """Undo `sync`; the lists are the same as before, so a collection's members keep sharing them."""
@@ -206,14 +289,14 @@ class GrowingStates(LoggedMetric, AgreeingMetric):
         super().unsync(should_unsync)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out the processes, which cannot be pickled or copied."""
+        """Leave out the processes: they cannot be pickled or copied."""
         return super().__getstate__() | {"_world": ALONE}
 
     __hash__ = torch.nn.Module.__hash__  # the base class hashes every batch
 
 
 def _copied(error: Exception) -> Exception:
-    """The same error without its traceback, which would keep the batch alive."""
+    """The same error without its traceback: that would keep the batch alive."""
     try:
         return copy.copy(error).with_traceback(None)
     except Exception:  # noqa: BLE001 - an exception with arguments of its own may not be copied
@@ -245,7 +328,7 @@ class _SharedCopies:
         self._last: tuple[weakref.ref[Tensor], int, weakref.ref[Tensor]] | None = None
 
     def __call__(self, values: Tensor) -> Tensor:
-        """A tensor to keep, as the function `detached_copy` makes it."""
+        """A tensor to keep, as `detached_copy` makes it."""
         # An inference tensor keeps no count of changes in place, and to compare values on a device waits for it.
         if values.is_inference() or values.device.type != "cpu":
             return detached_copy(values)

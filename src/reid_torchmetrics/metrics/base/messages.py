@@ -1,8 +1,7 @@
-"""Small messages that the processes of a group send each other, of one shape, through memory that is there already.
+"""Small messages of one shape between the processes of a group, through memory that is there already.
 
-Whatever a process has to say, that it failed above all, it must be able to say without memory, and to others that
-expect something else: so numbers, errors and texts are rows of the same length, which are reserved when a group first
-talks.
+A process must be able to report an error even when it is out of memory, and while others wait for something else. So
+numbers, errors and texts are rows of the same length, reserved when a group first talks.
 """
 
 from __future__ import annotations
@@ -28,22 +27,22 @@ class Messages:
         """Reserve a row for each of `size` processes on `device`, where the group's backend wants tensors."""
         with torch.inference_mode(mode=False):  # they outlive an evaluation in inference mode
             self._numbers = array("q", bytes(NUM_BYTES))
-            own = torch.frombuffer(self._numbers, dtype=torch.int64)
+            sent = torch.frombuffer(self._numbers, dtype=torch.int64)
             table = torch.empty((size, NUM_NUMBERS), dtype=torch.int64, device="cpu")
             self._received = [memoryview(row.numpy()) for row in table]
-            self._own, self._table = (own, own), (table, table)
+            self._sent, self._table = (sent, sent), (table, table)
             if device.type != "cpu":
-                self._own = own, torch.empty_like(own, device=device)
+                self._sent = sent, torch.empty_like(sent, device=device)
                 self._table = table, torch.empty_like(table, device=device)
             self._rows = [*self._table[1].unbind()]
 
     def send(self, message: array[int], process_group: Any) -> list[array[int]]:
         """The messages of all processes, given this one's."""
         self._numbers[:] = message
-        _copy(*self._own)
-        distributed.all_gather(self._rows, self._own[1], group=process_group)
+        _copy(*self._sent)
+        distributed.all_gather(self._rows, self._sent[1], group=process_group)
         _copy(*reversed(self._table))
-        # 192 bytes a process, where a list of ints takes a kilobyte: nobody would hear of a lack of memory here.
+        # 192 bytes a process, where a list of ints takes a kilobyte: a lack of memory here could not be reported.
         return [array("q", row.tobytes()) for row in self._received]
 
 
@@ -63,7 +62,7 @@ def bytes_of(message: Sequence[int]) -> bytes:
 
 
 def messages_of(process_group: Any, device: torch.device) -> Messages:
-    """The rows of a group, which are reserved the first time, on all of its processes or on none.
+    """The rows of a group, reserved the first time, on all of its processes or on none.
 
     Raises:
         DistributedMetricError: some process has no memory for them.

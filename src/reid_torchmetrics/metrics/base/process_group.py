@@ -1,7 +1,7 @@
-"""The world of `torch.distributed`: a process group whose processes share a metric's samples.
+"""The world of `torch.distributed`: the processes of a group share a metric's samples.
 
 What precedes a message (`guarded`, `guarded_all_gather`, `raise_everywhere`) may fail outside of it as well, against
-the rule of `functional.world`: the error escapes to `conclude`, and its message meets those that the others send next,
+the rule of `functional.world`: the error escapes to `conclude`, and its message meets the next message of the others,
 because all messages have one shape. What precedes `all_gather`, `broadcast` or `all_reduce_sum` may not.
 """
 
@@ -49,18 +49,18 @@ class DistributedWorld:
         self._collective(distributed.all_gather, [*gathered.unbind()], values)
 
     def broadcast(self, rows: Tensor, source: int) -> None:
-        """Fill `rows`, which must be contiguous, with those of the process `source`."""
+        """Fill `rows`, contiguous memory, with the rows of the process `source`."""
         if rows.numel():
             as_bytes = rows.view(-1).view(torch.uint8)  # every backend moves bytes, not every one bfloat16
             self._collective(distributed.broadcast, as_bytes, src=self.members[source])
 
-    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], None]) -> Tensor:
+    def all_reduce_sum(self, buffer: Tensor, fill: Callable[[Tensor], object]) -> Tensor:
         """Let `fill` write to `buffer[1:]` and add that up over the processes; the first entry says whether it failed.
 
         Raises:
             DistributedMetricError: `fill` failed on some process; see `raise_everywhere`.
         """
-        # The collective takes place whatever `fill` does, or the others would wait for it.
+        # The collective takes place even if `fill` fails, or the others would wait for it.
         error = None
         try:
             fill(buffer[1:])
@@ -125,7 +125,7 @@ class DistributedWorld:
         lengths = [length for length, *_ in table]
         if not any(lengths):
             return
-        # All know all lengths, so all take part in as many rounds, also those that did not fail.
+        # All know all lengths, so all take part in as many rounds, also processes that did not fail.
         texts = self._texts(_encoded(error), lengths)
         self._is_over = True  # every process raises now: `conclude` has nothing to add
         if error is not None and len(set(texts)) == 1:
@@ -134,7 +134,7 @@ class DistributedWorld:
         raise DistributedMetricError("; ".join(failed)) from error
 
     def _send(self, message: array[int]) -> list[array[int]]:
-        self._is_over = True  # unless the collective returns: if it raises, nobody can be told
+        self._is_over = True  # unless the collective returns: if it raises, no process can be told
         table = messages_of(self._group, self.device).send(message, self._group)
         self._is_over = False
         return table

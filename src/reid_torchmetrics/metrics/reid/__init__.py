@@ -1,5 +1,4 @@
 """Re-identification and retrieval metrics."""
 
-from .collection import ReIDMetrics
 from .embedding_metric import EmbeddingMetric
-from .reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMINP
+from .reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -30,11 +30,13 @@ from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, Positiv
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
-from reid_torchmetrics.functional.world import Settings
+from reid_torchmetrics.functional.world import Settings, meet
 from reid_torchmetrics.metrics.base import arguments_of, naming_arguments, show_arguments
 
-from .ranking import describe_settings, meet_samples, rank_once
-from .sample_states import SampleStates
+from .ranking import SampleStates, rank_once
+
+_NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
+"""attributes of a metric that do not decide its value"""
 
 
 class EmbeddingMetric(SampleStates):
@@ -47,11 +49,11 @@ class EmbeddingMetric(SampleStates):
     scores of positives and counts, and has the same value on all processes, which all must call it. Metrics must
     be the same on all: the class and its public attributes that are numbers, strings or tuples are compared.
 
-    Options left at None are those of the protocol.
+    Options left at None are taken from the protocol.
 
     Args:
         protocol: the benchmark, by its name in `PROTOCOLS` or as a `Protocol`; the default is Market-1501 as today's
-            code bases compute it. One whose relevance comes as lists needs `functional.retrieval.evaluate`.
+            code bases compute it. A protocol with relevance as lists needs `functional.retrieval.evaluate`.
         similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
             items [g, D] that returns scores [q, g], higher is closer.
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
@@ -84,7 +86,7 @@ class EmbeddingMetric(SampleStates):
     plot_upper_bound: float | None = 1.0
 
     _of_cmc = False
-    """whether the camera rule and the drawn galleries are those that the protocol has for the CMC"""
+    """whether the camera rule and the drawn galleries are the ones of the protocol's CMC"""
     _longest = 1
     """the largest rank of a CMC"""
     _shown: ClassVar[tuple[str, ...]] = ()
@@ -94,7 +96,7 @@ class EmbeddingMetric(SampleStates):
         _reported: tuple[str, ...]
 
     _reported = ()
-    """what `results` holds besides what the protocol reports"""
+    """numbers that `results` holds besides the reports of the protocol"""
 
     def __init__(
         self,
@@ -149,7 +151,7 @@ class EmbeddingMetric(SampleStates):
 
     @abstractmethod
     def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """The metric's value, given the ranks of the positives of all queries, of which at least one has some."""
+        """The metric's value, given the ranks of the positives of all queries; at least one query has some."""
 
     def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
         """The metric's value, given the expectations over drawn galleries; only where the protocol draws them."""
@@ -171,6 +173,7 @@ class EmbeddingMetric(SampleStates):
             drawn = ranking.drawn
             value = self.summarize(ranking.ranks) if drawn is None else self.summarize_drawn(drawn)
             return value.to(self.device, self.dtype)
+        # The shape of the value, from one query with one hit; then its mean over queries without positives.
         one_hit = PositiveRanks(*torch.ones((3, 1), dtype=torch.int64, device=ranking.ranks.rank.device))
         shape = self.summarize(one_hit).shape  # `summarize` need not cope with no ranks at all
         num_empty = ranking.counts.total - ranking.counts.not_ranked
@@ -179,7 +182,7 @@ class EmbeddingMetric(SampleStates):
 
     @naming_arguments
     def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> RetrievalResults:
-        """One value per query, with the reasons where there is none; the same on all processes, which all must ask.
+        """One value per query, with the reasons where there is none; the same on all processes; all must ask.
 
         The queries are in the order of `index` where it is given, else in that in which they came, process by process.
         What the results can be asked for later is decided here, because they hold no embeddings.
@@ -210,8 +213,8 @@ class EmbeddingMetric(SampleStates):
     def nearest(self, k: int = 10, queries: Tensor | None = None) -> RankLists:
         """The first k candidates of every query, or of chosen ones, and the first right answer of each.
 
-        The same on all processes, which all must ask for the same. Candidates, their order and what is right are those
-        of the ranking. The gallery does not move: each process gives the best of its part, and they are merged.
+        The same on all processes, which all must ask for the same. Candidates, their order and what is right are as
+        in the ranking. The gallery does not move: each process gives the best of its part, and they are merged.
 
         Args:
             k: how many, at most all of the gallery; a query with fewer candidates is padded.
@@ -235,14 +238,12 @@ class EmbeddingMetric(SampleStates):
                 _checks.integer_labels("queries", queries)
             return self._accepted_samples()
 
-        samples = meet_samples(self._world, collect=collect, describe=lambda: self._settings("nearest", asked))
+        (samples, _), _ = meet(self._world, lambda: (collect(), ()), lambda: self._settings("nearest", asked))
         return list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
 
     def _camera_pairs(self, protocol: Protocol) -> dict[str, CameraPairs]:
         names = {name: self._ranks_by(of_cmc=parse_report(name)[0].is_cmc) for name in protocol.reports}
-        samples = meet_samples(
-            self._world, collect=self._accepted_samples, describe=lambda: self._settings("results", {})
-        )
+        samples, _ = self._world.guarded(self._accepted_samples)
         return find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
@@ -258,7 +259,7 @@ class EmbeddingMetric(SampleStates):
         return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
     def _ranking(self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None) -> Ranking:
-        """The ranking that `method` needs, which the processes compare."""
+        """The ranking that `method` needs; processes compare the method and its settings."""
         return rank_once(
             self._world,
             self._ranks_by(of_cmc=of_cmc),
@@ -274,10 +275,17 @@ class EmbeddingMetric(SampleStates):
 
     def _settings(self, method: str, asked: Mapping[str, str]) -> Settings:
         """The class, the method that was called with some arguments, and the options that decide the value."""
-        return describe_settings(type(self).__name__, method, vars(self), self._ranks_by(of_cmc=self._of_cmc), asked)
+        public = {key: value for key, value in vars(self).items() if not key.startswith("_") and key not in _NEUTRAL}
+        ranked, protocol = self._ranks_by(of_cmc=self._of_cmc).describe(), self.protocol
+        chosen = {key: repr(value) for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
+        chosen |= {key: ranked[key] for key in ("similarity", "rerank")}
+        chosen |= {each.name: repr(getattr(protocol, each.name)) for each in fields(protocol) if each.name != "name"}
+        chosen["protocol"] = repr(protocol.name.partition(" with ")[0])  # what was changed has a name of its own
+        chosen |= asked  # an argument goes before an option of its name: the `k` of rank lists before that of AP
+        return Settings(type(self).__name__, method, chosen, ranked)
 
     def extra_repr(self) -> str:
-        """The options that decide the value, and others that were chosen; those of the protocol are in its name."""
+        """The options that decide the value, and others that were chosen; the protocol's are in its name."""
         shown: dict[str, Any] = {name: getattr(self, name) for name in self._shown}
         shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
         return show_arguments(self, shown, {"rerank": None, "max_bytes": DEFAULT_MAX_BYTES})

@@ -1,6 +1,15 @@
-"""Rank the samples that metrics hold, once for all metrics that hold the same samples.
+"""The samples that metrics hold, and their ranking: once for all metrics that hold the same samples.
 
-One ranking for all metrics that hold the same samples: what it is kept under, and when it may be used again.
+`update` checks a batch and stores it (`SampleStates`); `compute` ranks all samples (`rank_once`).
+
+A ranking is kept under its options, processes and device (`RankedSamples.key`), and is used again for equal samples
+unless a buffer, the ranks or a learned similarity may have changed since (`KeptRanking.is_for`). For instance:
+
+    a, b, c = ReIDMeanAP(), ReIDMINP(), ReIDMeanAP(ties="optimistic")     each is given the same batches
+    a.compute()                  ranks
+    b.compute()                  the same key, equal samples: the ranking of a
+    c.compute()                  another key: ranks, and is kept beside it
+    a.update(...); a.compute()   other samples: ranks, and what was kept is let go
 """
 
 from __future__ import annotations
@@ -8,32 +17,191 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics.utilities import rank_zero_warn
 
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.result_cache import ResultCache, drawn_number, number_of_all, version_of
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.functional.world import Settings, World, meet
+from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
 
-# To tell whether a function has learned, every pair of so many queries and gallery items is looked at,
-_PROBED = (64, 256)
-_PROBED_WITH_ALL = 4  # and so many queries with every gallery item, and gallery items with every query.
-
+_PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
+_PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
 _clock = itertools.count()
 _times: WeakIdKeyDictionary = WeakIdKeyDictionary()  # when a batch came, by its roles, which belong to it alone
 _versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # how often its embeddings had been written to by then
+rankings: ResultCache[KeptRanking] = ResultCache("embeddings")  # of all metrics
+
+
+class SampleStates(GrowingStates):
+    """Holds embeddings and labels; `update` checks a batch and stores it, nothing else."""
+
+    if TYPE_CHECKING:  # `torch.jit` does not know these types
+        embeddings: list[Tensor]
+        identities: list[Tensor]
+        roles: list[Tensor]
+        cameras: list[Tensor]
+        index: list[Tensor]
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._add_growing_state("embeddings", torch.empty((0, 0), device="cpu"))
+        self._add_growing_state("roles", torch.empty(0, dtype=torch.int8, device="cpu"))
+        for name in ("identities", "cameras", "index"):
+            self._add_growing_state(name, torch.empty(0, dtype=torch.int64, device="cpu"))
+        self._roles_given: set[str] = set()
+
+    def update(
+        self,
+        embeddings: Tensor,
+        identities: Tensor,
+        cameras: Tensor | None = None,
+        *unnamed: NoReturn,
+        is_query: bool | Tensor | None = None,
+        index: Tensor | None = None,
+    ) -> None:
+        """Check and store a batch.
+
+        Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned:
+        clone a buffer that will be filled anew. `compute` raises a ValueError if they were written to since.
+
+        Args:
+            embeddings: float [N, D].
+            identities: int [N].
+            cameras: int [N], in every batch or in none.
+            is_query: True for a batch of queries, False for a batch of gallery items, a bool mask [N] for a mixed
+                batch; None (leave-one-out): every sample is a query and, for all others, a gallery item.
+            index: int [N], the sample's number in its data set, in every batch or in none. Of samples with the same
+                number the first counts, among queries and among gallery items of all processes, so that repetitions by
+                a distributed sampler do not. `compute` raises a ValueError if their identities or cameras differ, and
+                warns once if a process was given one again with another embedding.
+
+        Raises:
+            TypeError: an argument of the wrong type or dtype.
+            ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
+        """
+        with self._deferring_errors():
+            if unnamed:  # Python's own error names an inner class
+                came = 3 + len(unnamed)
+                raise TypeError(f"`is_query` and `index` must be given by name; got {came} arguments without one.")
+            check_batch(embeddings, identities, cameras, is_query, index)
+            check_against_earlier(self._held(), embeddings, cameras, index)
+            labels = {"identities": identities, "cameras": cameras, "index": index}
+            # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
+            batch = {
+                name: each.detach().to(torch.int64, copy=True) for name, each in labels.items() if each is not None
+            }
+            batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
+            batch["embeddings"] = shared_copy(embeddings)
+            warn_of_mixed_roles(self._roles_given, is_query)
+        record_update(batch["embeddings"], batch["roles"])
+        for name, values in batch.items():
+            getattr(self, name).append(values)
+
+    def reset(self) -> None:
+        """Forget all samples."""
+        if self._states_before_forward is None:  # `forward` resets, too
+            self._roles_given = set()
+        super().reset()
+
+    def _accepted_samples(self) -> tuple[Samples, int]:
+        if self._world.size > 1:  # on one process `update` has raised it
+            self._raise_deferred_error()
+        check_not_written(self.embeddings)
+        return self._samples(), last_update_time(self.roles)
+
+    def _samples(self) -> Samples:
+        # Samples are ranked where they are, but for MPS, which has no float64.
+        device = self.embeddings[-1].device if self.embeddings else self.device
+        states = {name: getattr(self, name) for name in self._defaults}
+        return Samples.joined(states, torch.device("cpu") if device.type == "mps" else device)
+
+
+def check_batch(
+    embeddings: Tensor,
+    identities: Tensor,
+    cameras: Tensor | None,
+    is_query: bool | Tensor | None,
+    index: Tensor | None,
+) -> None:
+    """Raise unless the arguments of `update` fit each other."""
+    _checks.embeddings("embeddings", embeddings)
+    length, device = len(embeddings), embeddings.device
+    _checks.integer_labels("identities", identities, length, device)
+    if cameras is not None:
+        _checks.integer_labels("cameras", cameras, length, device)
+    if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
+        _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
+    if index is not None:
+        _checks.integer_labels("index", index, length, device)
+
+
+def check_against_earlier(
+    earlier: Mapping[str, list[Tensor]], embeddings: Tensor, cameras: Tensor | None, index: Tensor | None
+) -> None:
+    """Raise unless a batch has the dimension and the labels of the `earlier` batches, the states of a metric."""
+    if earlier["embeddings"]:
+        before = earlier["embeddings"][-1].shape[1]
+        _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
+        _checks.given_throughout("cameras", given=cameras is not None, given_before=bool(earlier["cameras"]))
+        _checks.given_throughout("index", given=index is not None, given_before=bool(earlier["index"]))
+
+
+def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
+    """The role of each sample, `QUERY`, `GALLERY` or both; int8 [length]."""
+    if isinstance(is_query, Tensor):
+        return torch.where(is_query, QUERY, GALLERY).to(torch.int8)
+    role = {None: QUERY | GALLERY, True: QUERY, False: GALLERY}[is_query]
+    return torch.full((length,), role, dtype=torch.int8, device=device)
+
+
+def warn_of_mixed_roles(before: set[str], is_query: bool | Tensor | None) -> None:
+    """Note how the roles of a batch are given, and warn once if some batches have queries and others no roles."""
+    has_queries = isinstance(is_query, Tensor) or is_query  # a mask is not looked at, for that would wait for a GPU
+    given = "nothing" if is_query is None else "queries" if has_queries else "gallery"
+    is_new = given not in before
+    before.add(given)
+    if is_new and {"nothing", "queries"} <= before:
+        rank_zero_warn(
+            "Some batches were given with `is_query` and some without: the samples of the latter are queries and"
+            " gallery items at once (leave-one-out). Pass `is_query=False` with batches of the gallery.",
+            UserWarning,
+            stacklevel=5,  # the line that calls `update`
+        )
 
 
 def record_update(embeddings: Tensor, roles: Tensor) -> None:
     """Remember that a batch came now, and how it was, whichever metrics hold it."""
     _times[roles], _versions[embeddings] = next(_clock), version_of(embeddings)
+
+
+def last_update_time(batches: Sequence[Tensor]) -> int:
+    """When the last of some batches came, by their roles; -1 if it is unknown, as for samples from a checkpoint."""
+    return max((_times.get(roles, -1) for roles in batches), default=-1)
+
+
+def check_not_written(batches: Sequence[Tensor]) -> None:
+    """Raise if embeddings were written to after they came.
+
+    Raises:
+        ValueError: some were.
+    """
+    known = [(version_of(block), _versions.get(block)) for block in batches]
+    written = [place for place, (now, then) in enumerate(known) if then is not None and now != then]
+    if written:
+        raise ValueError(
+            "`embeddings` must stay as they are from `update` to `compute`, because they are not copied; got"
+            f" {len(written)} of {len(batches)} batches that were written to in place, the first of them batch"
+            f" {written[0]}. Pass `embeddings.clone()` to `update` where the tensor is a buffer that is used again."
+        )
 
 
 class RankedSamples(NamedTuple):
@@ -60,32 +228,11 @@ class RankedSamples(NamedTuple):
         return {"embeddings": samples.embeddings, **listed}
 
 
-def last_update_time(batches: Sequence[Tensor]) -> int:
-    """When the last of some batches came, by their roles; -1 if nobody knows, as of samples from a checkpoint."""
-    return max((_times.get(roles, -1) for roles in batches), default=-1)
-
-
-def check_not_written(batches: Sequence[Tensor]) -> None:
-    """Raise if embeddings were written to after they came.
-
-    Raises:
-        ValueError: some were.
-    """
-    known = [(version_of(block), _versions.get(block)) for block in batches]
-    written = [place for place, (now, then) in enumerate(known) if then is not None and now != then]
-    if written:
-        raise ValueError(
-            "`embeddings` must stay as they are from `update` to `compute`, because they are not copied; got"
-            f" {len(written)} of {len(batches)} batches that were written to in place, the first of them batch"
-            f" {written[0]}. Pass `embeddings.clone()` to `update` where the tensor is a buffer that is used again."
-        )
-
-
 class KeptRanking:
-    """A ranking, and what of it and of the similarity is looked at before it is used again."""
+    """A ranking, with the state of its ranks and scores, to notice what changed before it is used again."""
 
     def __init__(self, ranking: Ranking, ranked: RankedSamples) -> None:
-        """Note how ranks and scores are."""
+        """Note the versions of the ranks, and some scores of a learned similarity."""
         self.ranking = ranking
         self._time = next(_clock)
         self._warned: int | None = None
@@ -96,7 +243,7 @@ class KeptRanking:
         """Whether it is still the ranking of equal samples."""
         if wanted.time > self._time:  # a buffer may have been filled anew, by NumPy for one, which counts no versions
             return False
-        if self._versions != self._rank_versions():  # somebody wrote to the ranks
+        if self._versions != self._rank_versions():  # the ranks were written to
             return False
         return all(map(torch.equal, self._probe, _probe(wanted)))
 
@@ -109,14 +256,14 @@ class KeptRanking:
     def _rank_versions(self) -> list[int]:
         ranking = self.ranking
         parts = [part for part in (ranking, ranking.ranks, ranking.ranks.tied, ranking.drawn) if part is not None]
-        held = (value for part in parts for value in vars(part).values())
-        return [version_of(values) for values in held if isinstance(values, Tensor)]
+        values_of_parts = (value for part in parts for value in vars(part).values())
+        return [version_of(values) for values in values_of_parts if isinstance(values, Tensor)]
 
 
 def _probe(ranked: RankedSamples) -> list[Tensor]:
-    """Scores of a user's similarity, which has learned when it gives others; none for those by name.
+    """Some scores of a similarity that is a function: it has learned if they change; none for a similarity by name.
 
-    Its parameters could be anywhere. Every query and every gallery item is looked at, so that a rule about a single one
+    Its parameters could be anywhere. Every query and every gallery item is scored, so that a rule about a single one
     shows, too.
     """
     samples, similarity = ranked.samples, ranked.options.similarity
@@ -142,13 +289,6 @@ def _some(positions: Tensor, number: int) -> Tensor:
     return positions[:: -(-len(positions) // number) or 1].contiguous()
 
 
-rankings: ResultCache[KeptRanking] = ResultCache("embeddings")
-
-
-_NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
-"""attributes of a metric that do not decide its value"""
-
-
 @torch.no_grad()
 def rank_once(
     world: World,
@@ -166,7 +306,7 @@ def rank_once(
     Args:
         world: the processes that share the samples.
         options: how samples are ranked.
-        collect: gives this process's samples, and when the last of them came by `ranking_cache.last_update_time`.
+        collect: gives this process's samples, and when the last of them came by `last_update_time`.
         describe: says what was asked for, which must be the same on all processes.
         max_bytes: bound on the scores that are held at a time.
         warn: whether to say why nothing can be ranked, once per ranking.
@@ -184,48 +324,14 @@ def rank_once(
             return (wanted, None), [drawn_number(), 0]
         return (wanted, kept.result), [drawn_number(), kept.number]
 
-    (wanted, found), table = meet(world, look, describe)
+    (wanted, kept), table = meet(world, look, describe)
     # Samples may have changed on another process alone: a ranking is used again if all processes have it.
-    if found is None or number_of_all([offered for _, offered in table]) is None:
-        found = KeptRanking(rank_samples(wanted.samples, options, world, max_bytes=max_bytes), wanted)
+    if kept is None or number_of_all([offered for _, offered in table]) is None:
+        kept = KeptRanking(rank_samples(wanted.samples, options, world, max_bytes=max_bytes), wanted)
         if wanted.samples.embeddings or wanted.members:  # nothing but newer samples ends what has no embeddings
-            rankings.keep(wanted.states, wanted.key, found, number=table[0][0])
-    if warn and found.ranking.undefined:  # on all processes alike; a warning may be an error
+            rankings.keep(wanted.states, wanted.key, kept, number=table[0][0])
+    if warn and kept.ranking.undefined:  # on all processes alike; a warning may be an error
         say = rank_zero_warn if world.size == 1 else warnings.warn
-        entry = found
-        world.guarded(lambda: entry.warn_once(wanted, say) if world.process == 0 else None)
-    return found.ranking
-
-
-def meet_samples(
-    world: World,
-    *,
-    collect: Callable[[], tuple[Samples, int]],
-    describe: Callable[[], Settings],
-) -> Samples:
-    """This process's samples, once all processes are known to ask for the same; `collect` and `describe` as above.
-
-    Raises:
-        DistributedMetricError: an error on some process, or metrics that differ between processes.
-    """
-    (samples, _), _ = meet(world, lambda: (collect(), ()), describe)
-    return samples
-
-
-def describe_settings(
-    metric: str, method: str, attributes: Mapping[str, Any], options: RankingOptions, asked: Mapping[str, str]
-) -> Settings:
-    """What was asked of a metric of the class `metric`, and what of its attributes decides the answer.
-
-    `asked` are the arguments of the method, as texts.
-    """
-    public = {key: value for key, value in attributes.items() if not key.startswith("_") and key not in _NEUTRAL}
-    decisive = {key: value for key, value in public.items() if isinstance(value, (str, int, float, tuple))}
-    ranked = options.describe()
-    chosen = {key: repr(value) for key, value in decisive.items()}
-    chosen |= {key: ranked[key] for key in ("similarity", "rerank")}
-    protocol = attributes["protocol"]
-    chosen |= {field.name: repr(getattr(protocol, field.name)) for field in fields(protocol) if field.name != "name"}
-    chosen["protocol"] = repr(protocol.name.partition(" with ")[0])  # what was changed has a name of its own
-    chosen |= asked  # an argument goes before an option of its name: the `k` of rank lists before that of AP
-    return Settings(metric, method, chosen, ranked)
+        ranking = kept
+        world.guarded(lambda: ranking.warn_once(wanted, say) if world.process == 0 else None)
+    return kept.ranking

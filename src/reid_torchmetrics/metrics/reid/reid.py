@@ -1,25 +1,52 @@
-"""Re-identification metrics: CMC, mean average precision and mINP."""
+"""Re-identification metrics: CMC, mean average precision, mINP, any measure by name, and a collection of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import torch
 from torch import Tensor
+from torchmetrics import Metric, MetricCollection
+from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults
-from reid_torchmetrics.functional.retrieval.measures import cmc_at, cmc_curve, measure, measure_drawn, parse_report
+from reid_torchmetrics.functional.retrieval.evaluation import (
+    NO_SAMPLE,
+    PROTOCOL_FIELDS,
+    Protocol,
+    RankLists,
+    RetrievalResults,
+    find_protocol,
+)
+from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from reid_torchmetrics.metrics.base import arguments_of, naming_arguments
 from reid_torchmetrics.plot import plot_cmc
 
 from .embedding_metric import EmbeddingMetric
 
 
-class ReIDMeanAP(EmbeddingMetric):
+class _MeanOfMeasure(EmbeddingMetric):
+    """The mean over queries of one row of `MEASURES`."""
+
+    _number = "map"
+    """the name of the row, with its k"""
+
+    def summarize(self, ranks: PositiveRanks) -> Tensor:
+        """Mean over queries of the number."""
+        return self._mean(measure(self._number, ranks, self.protocol))
+
+    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
+        """Mean over queries of its expectation over drawn galleries."""
+        return self._mean(measure_drawn(self._number, drawn), drawn)
+
+
+class ReIDMeanAP(_MeanOfMeasure):
     """Mean average precision (mAP): the mean over queries of the area under the precision-recall curve.
 
-    Options left at None are those of the protocol; see `functional.retrieval.average_precision`.
+    Options left at None are taken from the protocol; see `functional.retrieval.average_precision`.
 
     Args:
         rule: how the area is taken: "rectangle" (torchreid, fast-reid, TransReID, scikit-learn), "trapezoid" (the
@@ -45,20 +72,12 @@ class ReIDMeanAP(EmbeddingMetric):
         super().__init__(**options)
         self._change(rule=rule, k=k, normalizer=normalizer)
 
-    def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Mean over queries of the average precision."""
-        return self._mean(measure("map", ranks, self.protocol))
 
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
-        """Mean over queries of the expected average precision."""
-        return self._mean(drawn.average_precision, drawn)
-
-
-class ReIDMINP(EmbeddingMetric):
+class ReIDMINP(_MeanOfMeasure):
     """Mean inverse negative penalty (mINP): the mean over queries of n / r_n, r_n the rank of the last of n positives.
 
-    Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI 2021. Options are
-    those of `EmbeddingMetric`.
+    Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI 2021. For
+    options see `EmbeddingMetric`.
 
     Example:
         >>> import torch
@@ -71,16 +90,10 @@ class ReIDMINP(EmbeddingMetric):
         tensor(0.6667)
     """
 
-    def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Mean over queries of the inverse negative penalty."""
-        return self._mean(measure("minp", ranks, self.protocol))
-
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
-        """Mean over queries of the expected inverse negative penalty."""
-        return self._mean(drawn.inverse_negative_penalty, drawn)
+    _number = "minp"
 
 
-class ReIDCMC(EmbeddingMetric):
+class ReIDCMC(_MeanOfMeasure):
     """Cumulative matching characteristic (CMC) at rank `top_k`: the share of queries with a positive that early.
 
     By default this is the first-match CMC of the Market-1501 protocol, "rank-1" at `top_k=1`. It is one number, so
@@ -110,15 +123,8 @@ class ReIDCMC(EmbeddingMetric):
         self._change(mode=mode)
         _checks.positive_int("top_k", top_k)
         self.top_k = self._longest = top_k
-        self._reported = (f"rank_{top_k}",)
-
-    def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Share of queries whose best positive is among the first `top_k` candidates."""
-        return self._mean(cmc_at(ranks, self.top_k, mode=self.protocol.mode))
-
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
-        """Mean over queries of the probability that it is."""
-        return self._mean(drawn.cmc[:, self.top_k - 1], drawn)
+        self._number = f"rank_{top_k}"
+        self._reported = (self._number,)
 
 
 class ReIDCMCCurve(EmbeddingMetric):
@@ -153,7 +159,7 @@ class ReIDCMCCurve(EmbeddingMetric):
         self.max_rank = self._longest = max_rank
 
     def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Share of queries whose best positive is among the first k candidates, for every k."""
+        """Share of queries with a positive among the first k candidates, for every k."""
         return cmc_curve(ranks, self.max_rank, mode=self.protocol.mode, empty_target_action=self.empty_target_action)
 
     def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
@@ -164,14 +170,14 @@ class ReIDCMCCurve(EmbeddingMetric):
         return "ReIDCMC(top_k=k)" if self.max_rank > 1 else None
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
-        """Draw the curve, or those given; returns the figure and its axes. Needs matplotlib."""
+        """Draw the curve, or the given ones; returns the figure and its axes. Needs matplotlib."""
         curves = self.compute() if val is None else val
         if isinstance(curves, Tensor):
             return plot_cmc(curves, ax=ax)
         return plot_cmc({f"step {step}": curve for step, curve in enumerate(curves)}, ax=ax)
 
 
-class ReIDMeasure(EmbeddingMetric):
+class ReIDMeasure(_MeanOfMeasure):
     """Mean over queries of any number in `MEASURES`, by name: "precision_10", "map_at_r", "hit_rate_1", "mrr", ...
 
     Args:
@@ -201,7 +207,7 @@ class ReIDMeasure(EmbeddingMetric):
         draw = self._ranks_by(of_cmc=self._of_cmc).protocol.draw
         if draw is not None and row.expectation is None:
             raise ValueError(f"`protocol` must not draw galleries for the report {name!r}; got {draw!r}.")
-        self.name = name
+        self.name = self._number = name
         self._reported = (name,)
 
     @property
@@ -209,10 +215,84 @@ class ReIDMeasure(EmbeddingMetric):
         """Whether it is no rank."""
         return not parse_report(self.name)[0].is_rank
 
-    def summarize(self, ranks: PositiveRanks) -> Tensor:
-        """Mean over queries of the number."""
-        return self._mean(measure(self.name, ranks, self.protocol))
 
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
-        """Mean over queries of its expectation."""
-        return self._mean(measure_drawn(self.name, drawn), drawn)
+class ReIDMetrics(MetricCollection):
+    """The numbers that papers report, as a `MetricCollection`: `map`, `minp`, `rank_1`, ... or a protocol's reports.
+
+    All members are 0-d tensors, ready for `self.log_dict`, and share one set of samples and their rankings.
+
+    Args:
+        ranks: the ranks at which the CMC is reported; None for the ranks of the protocol, 1, 5 and 10 by default.
+        protocol: the benchmark; it says what is reported.
+        rule: the rule of average precision; see `ReIDMeanAP`.
+        prefix: put before every name, for instance "val/".
+        postfix: put behind every name.
+        options: see `EmbeddingMetric`, and the other fields of `Protocol`.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import ReIDMetrics
+        >>> metrics = ReIDMetrics(ranks=(1, 2))
+        >>> metrics.update(torch.tensor([[1.0, 0.0], [0.0, 1.0]]), torch.tensor([7, 3]), is_query=True)
+        >>> gallery = torch.tensor([[0.9, 0.1], [0.8, 0.3], [0.1, 0.9]])
+        >>> metrics.update(gallery, torch.tensor([7, 3, 7]), is_query=False)
+        >>> metrics.compute()
+        {'map': tensor(0.6667), 'minp': tensor(0.5833), 'rank_1': tensor(0.5000), 'rank_2': tensor(1.)}
+    """
+
+    def __init__(
+        self,
+        ranks: Sequence[int] | None = None,
+        *,
+        protocol: str | Protocol = "market1501",
+        rule: str | None = None,
+        prefix: str | None = None,
+        postfix: str | None = None,
+        **options: Any,
+    ) -> None:
+        shared = arguments_of(EmbeddingMetric)
+        _checks.known_arguments("ReIDMetrics", options, arguments_of(ReIDMetrics, *PROTOCOL_FIELDS, *shared))
+        fixed = {name: options.pop(name) for name in set(options) & set(PROTOCOL_FIELDS)}
+        protocol = find_protocol(protocol).changed(fixed if rule is None else fixed | {"rule": rule})
+        reports = protocol.reports
+        if ranks is not None:
+            _checks.positive_ints("ranks", ranks)
+            reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
+        protocol = protocol.changed({"reports": reports})
+        members: dict[str, Metric | MetricCollection] = {
+            name: _member(name, protocol=protocol, **options) for name in reports
+        }
+        super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
+        for name in members:  # the base class sorts by name: rank_10 before rank_5
+            self._modules[name] = self._modules.pop(name)
+
+    def compute(self) -> dict[str, Any]:
+        """All numbers, by name; NaN and one warning where no sample was given."""
+        members = {name: member for name, member in self.items(copy_state=False) if isinstance(member, EmbeddingMetric)}
+        if any(member.update_called or member.roles for member in members.values()):
+            return super().compute()
+        rank_zero_warn(NO_SAMPLE)
+        return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in members.items()}
+
+    @naming_arguments
+    def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> RetrievalResults:
+        """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""
+        return self._first_member().results(nearest=nearest, camera_pairs=camera_pairs)
+
+    def nearest(self, k: int = 10, queries: Tensor | None = None) -> RankLists:
+        """The first k candidates of every query, or of chosen ones; see `EmbeddingMetric.nearest`."""
+        return self._first_member().nearest(k, queries)
+
+    def _first_member(self) -> EmbeddingMetric:
+        member = next(iter(self._modules.values()))
+        assert isinstance(member, EmbeddingMetric)  # noqa: S101 - for the type checker; see __init__
+        return member
+
+
+def _member(name: str, **options: Any) -> EmbeddingMetric:
+    """The metric of a reported number."""
+    row, k = parse_report(name)
+    if row.is_cmc:
+        return ReIDCMC(k, **options)
+    metric = {"map": ReIDMeanAP, "minp": ReIDMINP}.get(row.name)
+    return ReIDMeasure(name, **options) if metric is None else metric(**options)

@@ -8,14 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import (
-    ConfidenceCurve,
-    Matches,
-    best_confidence,
-    best_f1,
-    confidence_curve,
-    match_images,
-)
+from reid_torchmetrics.functional.detection import ConfidenceCurve, Matches, match_images
+from reid_torchmetrics.functional.detection.curves import best_confidence, best_f1, confidence_curve
 from tests.detection_strategies import Problem, problems
 from tests.found_classes import Found, images_of
 from tests.reference import detection_curves as reference

@@ -7,16 +7,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from reid_torchmetrics.functional.detection import (
-    Detections,
-    GroundTruths,
-    ImageErrors,
-    Matches,
-    at_confidence,
-    best_f1,
-    image_errors,
-    match_images,
-)
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, ImageErrors, Matches, match_images
+from reid_torchmetrics.functional.detection.curves import at_confidence, best_f1, image_errors
 from tests.detection_strategies import Problem, problems
 
 BOX = [0.0, 0.0, 10.0, 10.0]

@@ -12,9 +12,11 @@ from reid_torchmetrics.functional.detection import (
     ConfusionMatrix,
     Detections,
     GroundTruths,
+    match_images,
+)
+from reid_torchmetrics.functional.detection.errors import (
     ObjectPairs,
     confusion_matrix,
-    match_images,
     merge_object_pairs,
     pair_objects,
 )

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from reid_torchmetrics.functional.detection import ErrorBreakdown, error_breakdown, pair_objects
+from reid_torchmetrics.functional.detection import ErrorBreakdown
+from reid_torchmetrics.functional.detection.errors import error_breakdown, pair_objects
 from tests.functional.detection.errors.test_golden_confusion import CASES, SCORES, packed
 from tests.reference.detection import Detection, GroundTruth
 from tests.reference.detection_curves import HUNDREDTHS, mean_at_recalls

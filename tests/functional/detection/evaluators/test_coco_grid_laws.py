@@ -12,14 +12,11 @@ from reid_torchmetrics.functional.detection import (
     CocoGrid,
     Detections,
     GroundTruths,
-    average_matches,
     coco_evaluate,
-    evaluate_matches,
-    find_pairs,
     match_images,
-    merge_matches,
 )
-from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
+from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_headline, evaluate_matches
+from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.detection_strategies import problems
 from tests.functional.detection.evaluators.test_coco_laws import few, same
 from tests.reference.detection import Detection

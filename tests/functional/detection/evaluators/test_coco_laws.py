@@ -9,22 +9,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import (
-    Detections,
-    GroundTruths,
-    Matches,
-    PrecisionGrid,
-    coco_evaluate,
-    evaluate_matches,
-    merge_matches,
-)
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, coco_evaluate
 from reid_torchmetrics.functional.detection.curves import precision_recall
-from reid_torchmetrics.functional.detection.evaluators import coco
+from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid, coco, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import ordering
 from reid_torchmetrics.functional.detection.matching import (
     acceptance,
     assignment,
     matching,
+    merge_matches,
     pairs,
 )
 from tests.detection_strategies import problems

@@ -12,10 +12,10 @@ from reid_torchmetrics.functional.retrieval import (
     PositiveRanks,
     average_precision,
     cmc_at,
-    count_ranks,
     find_listed_relevance,
     given_scores,
 )
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from tests.golden.cases import RECORDINGS
 from tests.golden.peers import assert_equal
 

@@ -10,15 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection import (
-    BoxShapes,
-    Detections,
-    GroundTruths,
-    Matches,
-    find_pairs,
-    match_best_of_all,
-    match_greedily,
-)
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, match_best_of_all, match_greedily
+from reid_torchmetrics.functional.detection.inputs import BoxShapes
+from reid_torchmetrics.functional.detection.matching import find_pairs
 from tests.detection_strategies import Problem, as_many_pairs, draw_problem
 from tests.reference.detection import Box, Detection, GroundTruth, Setting
 

@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.detection import COCO_SIGMAS, object_keypoint_similarity
-from reid_torchmetrics.functional.detection.inputs import checked_keypoints, keypoint_boxes, keypoints
+from reid_torchmetrics.functional.detection import object_keypoint_similarity
+from reid_torchmetrics.functional.detection.inputs import COCO_SIGMAS, checked_keypoints, keypoint_boxes, keypoints
 from tests.reference.keypoints import similarity
 
 

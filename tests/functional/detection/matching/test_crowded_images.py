@@ -10,16 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection import (
-    BoxShapes,
-    Detections,
-    GroundTruths,
-    Matches,
-    find_pairs,
-    match_images,
-)
-from reid_torchmetrics.functional.detection.inputs import OrderedGroundTruths
-from reid_torchmetrics.functional.detection.matching import assignment
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches, match_images
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, OrderedGroundTruths
+from reid_torchmetrics.functional.detection.matching import assignment, find_pairs
 from reid_torchmetrics.functional.detection.matching.duplicates import merge_duplicates
 from tests.detection_strategies import as_many_pairs, problems
 from tests.reference.detection import iou

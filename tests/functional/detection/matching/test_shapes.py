@@ -12,18 +12,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection import (
-    BoxShapes,
     Detections,
     GroundTruths,
     Shapes,
-    box_areas,
     coco_evaluate,
-    find_pairs,
-    greedy_true_positives,
     match_images,
     pairwise_iou,
     voc_evaluate,
 )
+from reid_torchmetrics.functional.detection.evaluators import greedy_true_positives
+from reid_torchmetrics.functional.detection.inputs import BoxShapes, box_areas
+from reid_torchmetrics.functional.detection.matching import find_pairs
 from tests.detection_strategies import LABELS, problems, taken_of
 from tests.reference.detection import evaluate
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import sample_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_listed_relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
@@ -24,13 +23,10 @@ MESSAGES = [
     (lambda: GalleryDraw(1, "camera"), ValueError, "`per` must be one of 'identity', 'identity_and_camera'; got 'camera'."),
     (lambda: expect_draws(SCORES, BY_IDENTITY, DRAW, ties="grouped"), ValueError, "`ties` must be one of 'pessimistic', 'optimistic', 'stable'; got 'grouped'."),
     (lambda: expect_draws(SCORES, BY_IDENTITY, DRAW, max_rank=0), ValueError, "`max_rank` must be at least 1; got 0."),
-    (lambda: expect_draws(SCORES, LISTED, DRAW), ValueError, "`relevance` must come from identities, of which galleries are drawn; got lists of positives."),
+    (lambda: expect_draws(SCORES, LISTED, DRAW), ValueError, "`relevance` must come from identities, to draw galleries of them; got lists of positives."),
     (lambda: expect_draws(SCORES, BY_IDENTITY, GalleryDraw(1, "identity_and_camera")), ValueError, "`relevance` must know cameras where `per` is 'identity_and_camera'; got none."),
     (lambda: expect_draws(SCORES, BY_IDENTITY, DRAW, queries_in_draw=True), ValueError, "`queries_in_draw` must come with every query's own place in the gallery, that is leave-one-out or `self_index`; got 2 queries without."),
-    (lambda: sample_draws(SCORES, BY_IDENTITY, DRAW, generator=torch.Generator(), queries_in_draw=True), ValueError, "`queries_in_draw` must come with every query's own place in the gallery, that is leave-one-out or `self_index`; got 2 queries without."),
-    (lambda: sample_draws(SCORES, BY_IDENTITY, DRAW, generator=torch.Generator(), repeats=0), ValueError, "`repeats` must be at least 1; got 0."),
     (lambda: expect_draws(NAN_SCORES, BY_IDENTITY, DRAW), ValueError, "`scores` must give scores that can be ordered; got NaN."),
-    (lambda: sample_draws(NAN_SCORES, BY_IDENTITY, DRAW, generator=torch.Generator()), ValueError, "`scores` must give scores that can be ordered; got NaN."),
 ]  # fmt: skip
 
 

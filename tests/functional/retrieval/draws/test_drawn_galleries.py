@@ -7,12 +7,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.draws import dense_counting, drawn_galleries, identities_ahead, strata
+from reid_torchmetrics.functional.retrieval.draws import drawn_galleries, identities_ahead, strata_ahead
 from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
-from reid_torchmetrics.functional.retrieval.draws.sampled_galleries import sample_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
-from reid_torchmetrics.functional.retrieval.measures.first_and_last import inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.ranking.ranks import count_ranks
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
@@ -108,7 +107,7 @@ def test_a_draw_of_everything_is_the_whole_ranked_list(problem):
 @given(problems(), PLANS, st.sampled_from([1, TINY, 1000]))
 def test_the_memory_bound_changes_nothing(problem, draw, max_bytes):
     draw = with_cameras(problem, draw)
-    with mock.patch.object(drawn_galleries, "_CELLS", 16), mock.patch.object(strata, "_CELLS", 16):
+    with mock.patch.object(drawn_galleries, "_CELLS", 16), mock.patch.object(strata_ahead, "_CELLS", 16):
         found = expect(problem, draw, max_bytes=max_bytes)
     assert_same(table(found), table(expect(problem, draw)), 1e-14)
 
@@ -131,7 +130,7 @@ def test_however_the_items_ahead_are_counted_the_results_are_the_same(problem, d
     with mock.patch.object(identities_ahead, "_SMALL", 0):
         expected = expect(problem, draw)
     shares = mock.patch.multiple(identities_ahead, _NEAR=near, _NEAR_ONE=near)
-    with shares, mock.patch.object(dense_counting, "_PAIRS", pairs):
+    with shares, mock.patch.object(strata_ahead, "_PAIRS", pairs):
         found, cmc = expect(problem, draw), expect(problem, draw, with_precision=False).cmc
     assert_same(table(found), table(expected), 1e-14)
     assert_same(cmc, expected.cmc, 1e-14)
@@ -149,7 +148,7 @@ def test_strata_of_many_sizes_are_counted_alike_by_comparing_and_by_searching(sh
     for small, bins in ((0, 1 << 15), (255, 1 << 15), (255, 1)):
         with (
             mock.patch.object(identities_ahead, "_SMALL", small),
-            mock.patch.object(dense_counting, "_MOST_BINS", bins),
+            mock.patch.object(strata_ahead, "_MOST_BINS", bins),
         ):
             options = {"ties": ties, "max_rank": 20}
             found.append(expect_draws(given_scores(scores, relevance), relevance, GalleryDraw(shots), **options))
@@ -210,6 +209,3 @@ def test_nothing_to_draw_from_is_nan_and_no_error():
         assert bool(found.cmc.isnan().all())
         assert bool(found.mean_cmc.isnan().all())
         assert bool(found.mean_average_precision.isnan())
-        sampled = sample_draws(scores, relevance, GalleryDraw(1), generator=torch.Generator(), max_rank=3)
-        assert sampled.cmc.shape == (10, 3)
-        assert bool(sampled.cmc.isnan().all())

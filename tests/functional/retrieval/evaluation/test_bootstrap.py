@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.evaluation import bootstrap
-from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import Interval, bootstrap_interval
+from reid_torchmetrics.functional.retrieval.evaluation import query_statistics
+from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import Interval, bootstrap_interval
 from tests.reference import averages
 
 NAN = math.nan
@@ -40,7 +40,7 @@ def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, co
     found = bootstrap_interval(
         values,
         generator=seeded(),
-        confidence=confidence,
+        level=confidence,
         repeats=repeats,
         identities=identities if by_identity else None,
         empty_target_action=action,
@@ -56,7 +56,7 @@ def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, co
     draws = torch.randint(len(clusters), (repeats, len(clusters)), generator=seeded()).tolist()
     ordered = [clusters[own] for own in sorted(clusters)]
     assert ends(found) == pytest.approx(averages.percentile_interval(ordered, draws, confidence), abs=1e-12)
-    assert found.confidence == confidence
+    assert found.level == confidence
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution_where_queries_are_many():
@@ -106,7 +106,7 @@ def test_only_the_generator_that_is_given_decides_and_no_other_is_touched():
 def test_the_number_of_draws_at_a_time_changes_nothing():
     values = torch.rand(50).double()
     whole = bootstrap_interval(values, generator=seeded(), repeats=33)
-    with mock.patch.object(bootstrap, "_DRAWS_AT_A_TIME", 120):
+    with mock.patch.object(query_statistics, "_DRAWS_AT_A_TIME", 120):
         assert ends(bootstrap_interval(values, generator=seeded(), repeats=33)) == ends(whole)
 
 
@@ -127,9 +127,9 @@ def test_an_interval_of_nothing_is_nan_and_of_empty_queries_what_they_count(acti
     ("options", "kind", "message"),
     [
         ({"generator": 7}, TypeError, "`generator` must be a torch.Generator; got int."),
-        ({"confidence": "95%"}, TypeError, "`confidence` must be a number; got str."),
-        ({"confidence": 95}, ValueError, "`confidence` must lie between 0 and 1; got 95."),
-        ({"confidence": NAN}, ValueError, "`confidence` must lie between 0 and 1; got nan."),
+        ({"level": "95%"}, TypeError, "`level` must be a number; got str."),
+        ({"level": 95}, ValueError, "`level` must lie between 0 and 1; got 95."),
+        ({"level": NAN}, ValueError, "`level` must lie between 0 and 1; got nan."),
         ({"repeats": 0}, ValueError, "`repeats` must be at least 1; got 0."),
         ({"identities": torch.arange(3)}, ValueError, r"`identities` must have shape \[2\]; got \[3\]."),
         ({"empty_target_action": "zero"}, ValueError, "`empty_target_action` must be one of .*; got 'zero'."),

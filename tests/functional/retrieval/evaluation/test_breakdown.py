@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import mean_over_queries
-from reid_torchmetrics.functional.retrieval.evaluation.breakdown import mean_by, sums_of_groups
+from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import mean_by, sums_of_groups
 from tests.reference import averages
 
 NAN = math.nan

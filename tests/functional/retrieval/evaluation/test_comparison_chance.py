@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from reid_torchmetrics.functional.retrieval import bootstrap_interval
-from reid_torchmetrics.functional.retrieval.evaluation import bootstrap
-from reid_torchmetrics.functional.retrieval.evaluation.bootstrap import bootstrap_means, sign_flip_p_values
+from reid_torchmetrics.functional.retrieval.evaluation import query_statistics
+from reid_torchmetrics.functional.retrieval.evaluation.query_statistics import bootstrap_means, sign_flip_p_values
 from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, seeded
 from tests.reference import averages, comparisons
 
@@ -32,7 +32,7 @@ def test_chance_is_what_the_slow_reference_says_of_the_same_draws(rows, per_iden
     a = ranked(*(rank for rank, _, _ in rows), identities=identities, empty_target_action=action)
     ranks_b = [other if rank else None for rank, other, _ in rows]
     b = ranked(*ranks_b, identities=identities, empty_target_action=action)
-    found = compared(a, b, confidence=confidence, repeats=20, permutations=30, per_identity=per_identity)
+    found = compared(a, b, level=confidence, repeats=20, permutations=30, per_identity=per_identity)
     difference = found.differences["map"]
     clusters = defaultdict(list)
     for place, (rank, other, _) in enumerate(rows):
@@ -79,7 +79,7 @@ def test_all_flips_are_scipy_s_paired_permutations(values):
 def test_intervals_are_those_of_scipy():
     values = torch.randn(200, generator=seeded(3)).double()
     means = bootstrap_means(values[:, None], torch.ones(200).double(), 10_000, seeded())[:, 0]
-    interval = bootstrap.percentile_interval(means, 0.95)
+    interval = query_statistics.percentile_interval(means, 0.95)
     expected = stats.bootstrap((values.numpy(),), np.mean, method="percentile", rng=np.random.default_rng(0))
     low, high = expected.confidence_interval
     assert [float(interval.low), float(interval.high)] == pytest.approx([low, high], abs=0.03 * (high - low))
@@ -158,7 +158,7 @@ def test_only_the_generator_that_is_given_decides_and_no_other_is_touched():
 def test_the_number_of_draws_at_a_time_changes_nothing():
     pair = evaluated(1), evaluated(2)
     whole = compared(*pair).differences
-    with mock.patch.object(bootstrap, "_DRAWS_AT_A_TIME", 120):
+    with mock.patch.object(query_statistics, "_DRAWS_AT_A_TIME", 120):
         parts = compared(*pair).differences
     for name, difference in whole.items():
         assert numbers_of(parts[name]) == pytest.approx(numbers_of(difference), abs=1e-12)

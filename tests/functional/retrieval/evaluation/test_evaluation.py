@@ -14,13 +14,13 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate,
     evaluate_scores,
     expand_queries,
-    expand_set,
     expect_draws,
     find_relevance,
     given_scores,
     pool_queries,
     rerank_k_reciprocal,
 )
+from reid_torchmetrics.functional.retrieval.reranking import expand_set
 from tests.functional.retrieval.evaluation.one_call import (
     EXPECTED,
     GALLERY,

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics.functional.retrieval import (
-    KReciprocal,
-    evaluate,
-    evaluate_scores,
-)
+from reid_torchmetrics.functional.retrieval import KReciprocal, evaluate, evaluate_scores
 from tests.functional.retrieval.evaluation.one_call import (
     GALLERY,
     GALLERY_CAM,

@@ -13,16 +13,16 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import (
     AP_RULES,
     average_precision,
     average_precision_at_r,
+    mean_precision_recall_curve,
 )
 from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve
-from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_rank, inverse_negative_penalty
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import first_rank, inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.measures.means import (
     EMPTY_TARGET_ACTIONS,
     mean_over_identities,
     mean_over_queries,
     median_over_queries,
 )
-from reid_torchmetrics.functional.retrieval.measures.precision_recall import mean_precision_recall_curve
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
 from tests.reference import measures as reference

@@ -7,12 +7,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.measures.average_precision import average_precision
-from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
-from reid_torchmetrics.functional.retrieval.measures.precision_recall import (
+from reid_torchmetrics.functional.retrieval.measures.average_precision import (
+    average_precision,
     mean_precision_recall_curve,
     precision_recall_curve,
 )
+from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
 from tests.reference import measures as reference

@@ -16,23 +16,22 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import (
     AP_RULES,
     average_precision,
     average_precision_at_r,
+    mean_precision_recall_curve,
+    precision_recall_curve,
 )
 from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     PRECISION_DIVISORS,
+    first_rank,
     hit_rate_at,
+    inverse_negative_penalty,
     normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.measures.first_and_last import first_rank, inverse_negative_penalty
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
-from reid_torchmetrics.functional.retrieval.measures.precision_recall import (
-    mean_precision_recall_curve,
-    precision_recall_curve,
-)
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import (
     Groups,
     RangeSums,

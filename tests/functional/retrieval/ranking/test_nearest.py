@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from reid_torchmetrics.functional.retrieval import (
     Relevance,
-    count_ranks,
     find_listed_relevance,
     find_relevance,
     first_rank,
     given_scores,
     score_embeddings,
 )
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks
 from reid_torchmetrics.functional.retrieval.ranking.nearest import Nearest, nearest
 from tests.reference import nearest as reference
 from tests.reference.retrieval import candidates

@@ -16,7 +16,6 @@ from reid_torchmetrics.functional.retrieval import (
     AP_RULES,
     PRECISION_DIVISORS,
     PositiveRanks,
-    TiedGroups,
     average_precision,
     average_precision_at_r,
     cmc_at,
@@ -33,7 +32,7 @@ from reid_torchmetrics.functional.retrieval import (
     recall_at,
     reciprocal_rank,
 )
-from reid_torchmetrics.functional.retrieval.ranking import positive_ranks
+from reid_torchmetrics.functional.retrieval.ranking import TiedGroups, positive_ranks
 from tests.strategies import ALL_TIES, problems
 
 FRUIT = [1, 0, 1, 0, 0, 1]
@@ -190,7 +189,7 @@ def test_ranks_of_different_tie_policies_do_not_append():
 
 def test_ranks_of_the_engine_are_not_looked_through_again():
     scores, identities = torch.rand(4, 9), torch.arange(9) % 4
-    with mock.patch.object(positive_ranks, "check_ascending") as look:
+    with mock.patch.object(positive_ranks, "_check_ascending") as look:
         ranks = rank_positives_from_scores(scores, identities[:4], identities)
         average_precision(PositiveRanks.concatenate(list(ranks.split(1))))
         precision_recall_curve(PositiveRanks.from_hits([FRUIT]), 0)

@@ -8,14 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval import (
-    Relevance,
-    count_ranks,
-    find_listed_relevance,
-    find_relevance,
-    given_scores,
-)
-from reid_torchmetrics.functional.retrieval.relevance import relevance
+from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance, relevance
 from tests.reference.relevance import sort_gallery
 from tests.reference.retrieval import Candidates, positive_ranks
 

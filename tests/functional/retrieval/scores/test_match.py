@@ -6,17 +6,15 @@ import torch
 from reid_torchmetrics.functional.retrieval import (
     GalleryDraw,
     bootstrap_interval,
-    count_ranks,
     expect_draws,
     find_relevance,
     fnmr_at_fmr,
     given_scores,
     mean_over_queries,
-    nearest,
-    sample_draws,
     score_embeddings,
     verify,
 )
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks, nearest
 
 QUERY, GALLERY = torch.randn(4, 3), torch.randn(12, 3)
 LABELS = torch.arange(4), torch.arange(12) % 5
@@ -29,7 +27,6 @@ CALLS = {
     "fnmr_at_fmr": lambda scores: fnmr_at_fmr(scores, ALL, [0.1]),
     "nearest": lambda scores: nearest(scores, ALL, 2),
     "expect_draws": lambda scores: expect_draws(scores, ALL, DRAW),
-    "sample_draws": lambda scores: sample_draws(scores, ALL, DRAW, generator=torch.Generator()),
 }
 
 

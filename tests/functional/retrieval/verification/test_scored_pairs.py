@@ -8,11 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval import (
-    find_relevance,
-    given_scores,
-    score_embeddings,
-)
+from reid_torchmetrics.functional.retrieval import find_relevance, given_scores, score_embeddings
 from reid_torchmetrics.functional.retrieval.verification import scored_pairs
 from reid_torchmetrics.functional.retrieval.verification.scored_pairs import ScoredPairs, impostor_scores_at
 from reid_torchmetrics.functional.retrieval.verification.verify import fnmr_at_fmr, verify

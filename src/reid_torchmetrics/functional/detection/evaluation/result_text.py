@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsFloat
 
 from torch import Tensor
 
@@ -196,7 +196,7 @@ def _cut(name: str) -> str:
     return line if len(line) <= _MOST_CHARACTERS else f"{line[: _MOST_CHARACTERS - 1]}…"
 
 
-def _cell(column: str, value: float) -> str:
+def _cell(column: str, value: SupportsFloat) -> str:
     if column in _COUNTS:
         return str(value)
-    return f"{value:.3f}" if math.isfinite(value) else "-"
+    return f"{float(value):.3f}" if math.isfinite(value) else "-"

@@ -27,7 +27,7 @@ from torch import Tensor
 from reid_torchmetrics.functional.detection.batches import ImageNumbering, Images
 from reid_torchmetrics.functional.detection.inputs import as_words, num_words, number_names, unpack_names
 from reid_torchmetrics.functional.result_cache import drawn_number, number_of_all
-from reid_torchmetrics.functional.world import Settings, World, all_gather_rows, differing, meet, warn_once
+from reid_torchmetrics.functional.world import SentRows, Settings, World, differing, exchange_rows, meet, warn_once
 
 from .image_boxes import Asked, ImageBoxes, places_of
 from .local_matches import LocalMatches, Matched, MatchRequest, matchings, merge_local_matches
@@ -50,14 +50,7 @@ def share_ids(
     spans = [(size, size, num_words(num_bytes)) for size, num_bytes in zip(sizes, num_name_bytes, strict=True)]
     totals = [sum(span) for span in spans]
 
-    def prepare() -> Tensor:
-        listed = torch.empty(sum(totals), dtype=torch.int64, device=world.device)
-        if len(images):
-            listed.split(totals)[world.process].copy_(torch.cat(_columns(images)))
-        return listed
-
-    listed = world.guarded(prepare)
-    all_gather_rows(world, listed, totals)
+    (listed,) = exchange_rows(world, totals, SentRows(lambda: _columns(images) if len(images) else []))
     parts = [part.split(span) for part, span in zip(listed.split(totals), spans, strict=True)]
     ids, prints = (torch.cat([part[column] for part in parts]) for column in (0, 1))
     if not are_names:

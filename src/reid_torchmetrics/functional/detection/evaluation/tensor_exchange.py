@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from reid_torchmetrics.functional.world import DTYPES, World, all_gather_rows
+from reid_torchmetrics.functional.world import DTYPES, SentRows, World, exchange_rows
 
 _MOST_AXES = 3
 _ALIGNMENT = 8  # bytes: a part of a buffer is read as any dtype
@@ -29,16 +29,12 @@ def exchange_tensors(world: World, tensors: Sequence[Tensor]) -> list[list[Tenso
     _, table = world.guarded_all_gather(lambda: (None, [len(forms), sum(spans)]))
     sizes = [size for _, size in table]
 
-    def prepare() -> Tensor:
-        buffer = torch.zeros(sum(sizes), dtype=torch.uint8, device=world.device)
-        own = buffer.split(sizes)[world.process]
-        for tensor, place in zip(listed, own.split(spans), strict=True):
+    def pieces() -> Iterator[Tensor]:
+        for tensor, size in zip(listed, spans, strict=True):
             data = _to_bits(tensor) if tensor.dtype == torch.bool else tensor.view(-1).view(torch.uint8)
-            place[: len(data)] = data
-        return buffer
+            yield functional.pad(data, (0, size - len(data)))
 
-    buffer = world.guarded(prepare)
-    all_gather_rows(world, buffer, sizes)
+    (buffer,) = exchange_rows(world, sizes, SentRows(pieces, dtype=torch.uint8))
     return [_tensors(part, length) for part, (length, _) in zip(buffer.split(sizes), table, strict=True)]
 
 

@@ -109,16 +109,16 @@ def _number_groups(
     return numbers
 
 
-class _Groups(NamedTuple):
+class _BoxGroups(NamedTuple):
     """Groups of boxes that are left to be looked at."""
 
     first: Int[Tensor, " groups"]
     """where each begins among all boxes that are left"""
     sizes: Int[Tensor, " groups"]
 
-    def at(self, chosen: Int[Tensor, " some"]) -> _Groups:
+    def at(self, chosen: Int[Tensor, " some"]) -> _BoxGroups:
         """Some of the groups."""
-        return _Groups(*(each.index_select(0, chosen) for each in self))
+        return _BoxGroups(*(each.index_select(0, chosen) for each in self))
 
 
 class _Suppression:
@@ -141,7 +141,7 @@ class _Suppression:
         left = torch.arange(len(self._kept), device=self._kept.device)
         while len(left):
             sizes = self._groups.index_select(0, left).unique_consecutive(return_counts=True)[1]
-            groups, least, rest = _Groups(segments.starts(sizes), sizes), 0, [left[:0]]
+            groups, least, rest = _BoxGroups(segments.starts(sizes), sizes), 0, [left[:0]]
             for width in _FRONTS:
                 # Small groups have small fronts; the widest are for all that are larger.
                 is_wide = sizes > least if width == _FRONTS[-1] else (sizes > least) & (sizes <= width)
@@ -153,7 +153,7 @@ class _Suppression:
                 left = left.sort().values
         return self._kept
 
-    def _look(self, left: Int[Tensor, " left"], groups: _Groups, width: int) -> list[Int[Tensor, " _"]]:
+    def _look(self, left: Int[Tensor, " left"], groups: _BoxGroups, width: int) -> list[Int[Tensor, " _"]]:
         """Keep what is kept of the front of each group, and give what that does not suppress of the rest."""
         place = torch.arange(width, device=left.device)
         kept = place < groups.sizes[:, None]

@@ -1,10 +1,9 @@
-"""Exact expectations over galleries that are drawn at random, in place of the mean of a few draws.
+"""Exact expectations over galleries that are drawn at random, instead of the mean of a few draws.
 
 A query is ranked in a gallery that holds a few items of every stratum: one image of each identity (CUHK03,
 VehicleID), or a few of each identity and camera (SYSU-MM01). Per stratum, the chance that an item ahead of a positive
-is drawn is known, and strata are independent: what a benchmark estimates by ten draws is a finite sum.
-
-The expectations of one tile of queries, from the strata that are ahead of their positives.
+is drawn is known, and strata are independent: what a benchmark estimates by ten draws is a finite sum. It is computed
+for one tile of queries at a time, from the strata that are ahead of their positives.
 """
 
 from __future__ import annotations
@@ -25,137 +24,12 @@ from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_ma
 
 from .hypergeometric import Hypergeometric, at_most, find_chances, largest_mean, ordinal_density, panels, powers
 from .identities_ahead import AheadTile, cut_in_tiles
-from .strata import CaseCounts, GalleryDraw, Strata, StrataAhead, find_strata
+from .strata import GalleryDraw, Strata, find_strata
+from .strata_ahead import CaseCounts, StrataAhead
 
 _CELLS = 1 << 20  # values of a histogram, or of an integrand, that are held at a time
 _POSITIVES = 1024  # that are integrated at a time, at most
 _MOST_NODES = 256  # of an integrand, as a rule
-
-
-class CurveTerms(NamedTuple):
-    """Positives that add to curves."""
-
-    query: Int[Tensor, " positives"]
-    best: Float[Tensor, " positives"]
-    """the chance P(p) to be the best positive that is drawn"""
-    chance: Float[Tensor, " events"]
-    """of each identity to be ahead, by positive"""
-    num_events: Int[Tensor, " positives"]
-    num_seen: int
-    """positives that were looked at, with those that add nothing"""
-
-
-class IdentityCurves:
-    """Sums over positives of P(p) P(S_p < k), for all queries; terms are convolved many at a time."""
-
-    def __init__(self, num_queries: int, max_rank: int, device: torch.device) -> None:
-        """Start with 0."""
-        self.cmc = torch.zeros(num_queries, max_rank, dtype=torch.float64, device=device)
-        self.most_ahead = largest_mean(max_rank - 1)
-        """what has more identities ahead on average adds nothing"""
-        self._waiting: list[CurveTerms] = []
-        self._num_waiting = 0
-
-    def add(self, terms: CurveTerms) -> None:
-        """Add positives, of which those that matter wait to be convolved."""
-        self._waiting.append(terms)
-        self._num_waiting += len(terms.chance) + terms.num_seen
-        if self._num_waiting > _CELLS:
-            self.finish()
-
-    def finish(self) -> None:
-        """Convolve what waits."""
-        if self._waiting:
-            parts = zip(*(terms[:-1] for terms in self._waiting), strict=True)
-            query, best, chance, num_events = map(torch.cat, parts)
-            below = at_most(chance, num_events, self.cmc.shape[1]).mul_(best[:, None])
-            self.cmc.scatter_add_(0, query[:, None].expand_as(below), below)  # index_add_ is slow for rows
-        self._waiting, self._num_waiting = [], 0
-
-
-class TileExpectation:
-    """Expected average precision and INP of the queries of one tile; 0 without positives or if not asked for.
-
-    `curve_terms` is what the CMC needs.
-    """
-
-    def __init__(
-        self, tile: AheadTile, strata: Strata, draw: GalleryDraw, *, most_ahead: float, with_precision: bool
-    ) -> None:
-        """Count what is ahead of the positives that matter, and sum over them.
-
-        What has more than `most_ahead` identities ahead on average adds nothing to the CMC.
-        """
-        valid = tile.positives.valid
-        self._tile, self._strata, self._most_ahead = tile, strata, most_ahead
-        self.curve_terms: list[CurveTerms] = []
-        self.num_positives = valid.sum(1)
-        self.average_precision = torch.zeros(len(valid), dtype=torch.float64, device=valid.device)
-        self.inverse_negative_penalty = torch.zeros_like(self.average_precision)
-        if not bool(valid.any()):
-            return
-        stratum = strata.of_item[tile.positives.columns]  # those of an identity have consecutive numbers
-        first = stratum.where(valid, strata.number).amin(1, keepdim=True)
-        self._chances = find_chances(stratum - first, valid, draw)
-        self._law = Hypergeometric(*tile.cases, draw.num_drawn(tile.cases.available))
-        wanted = self.num_positives
-        if not with_precision:
-            wanted = (self._chances.best > 0).sum(1)  # the chance to be the best falls to 0 and stays there
-        for ahead in tile.count(wanted, 1 - self._law.none(), most_ahead=most_ahead, with_cases=with_precision):
-            self._add_curves(ahead.strata)
-            for cases in ahead.cases:
-                self._add_precisions(cases)
-
-    def _add_curves(self, block: StrataAhead) -> None:
-        none_ahead, num_events = self._law.none()[block.case], block.num_strata
-        if not self._strata.one_per_identity:
-            none_ahead, num_events = _per_identity(none_ahead, block, self._strata)
-        best = self._chances.best[block.query, block.ordinal]
-        chance = 1 - none_ahead
-        useful = (best > 0) & (segments.reduce(chance, "sum", num_events) <= self._most_ahead)
-        chance = chance[useful.repeat_interleave(num_events)]
-        query = (block.query + self._tile.rows.start)[useful]
-        self.curve_terms.append(CurveTerms(query, best[useful], chance, num_events[useful], len(best)))
-
-    def _add_precisions(self, cases: CaseCounts) -> None:
-        """Add the terms of some positives, those together that have about as many items ahead on average."""
-        number = cases.number.double()
-        mean = number @ self._law.mean
-        most = max(1, min(_POSITIVES, _CELLS // max(len(self._law.mean), _MOST_NODES)))
-        for chosen in mean.argsort(stable=True).split(most):
-            means = float(mean[chosen[0]]), float(mean[chosen[-1]])
-            self._add_precision(cases.query[chosen], cases.ordinal[chosen], number.index_select(0, chosen), means)
-
-    def _add_precision(
-        self,
-        query: Int[Tensor, " positives"],
-        ordinal: Int[Tensor, " positives"],
-        number: Float[Tensor, "positives cases"],
-        means: tuple[float, float],
-    ) -> None:
-        """Add the terms of positives that have between these two `means` items ahead."""
-        chances, num_drawn = self._chances, self._chances.num_drawn[query]
-        nodes, weights = panels(*means)
-        log_x = torch.log1p(-torch.from_numpy(nodes)).to(number.device)
-        negatives = (number @ self._law.log_at(log_x)).exp_().mul_(torch.from_numpy(weights).to(number.device))
-        others = Hypergeometric(*(values[query, ordinal] for values in chances.others))
-        precision = (ordinal_density(others, log_x) * negatives).sum(1)
-        self.average_precision.index_add_(0, query, precision * chances.drawn[query, ordinal] / num_drawn)
-        penalty = (powers(num_drawn - 1, log_x) * negatives).sum(1)
-        self.inverse_negative_penalty.index_add_(0, query, penalty * chances.last[query, ordinal] * num_drawn)
-
-
-def _per_identity(
-    none_ahead: Float[Tensor, " entries"], block: StrataAhead, strata: Strata
-) -> tuple[Float[Tensor, " identities"], Int[Tensor, " positives"]]:
-    """Multiply the strata of an identity: none of it is ahead if none of any stratum is."""
-    positive = segments.numbers(block.num_strata, len(none_ahead))
-    key = positive * strata.number + strata.identity[block.stratum]
-    keys, num_strata = key.unique_consecutive(return_counts=True)
-    positive = torch.div(keys, strata.number, rounding_mode="floor")
-    num_identities = torch.bincount(positive, minlength=len(block.num_strata))
-    return segments.reduce(none_ahead, "prod", num_strata), num_identities
-
 
 DRAWN_TIES = tuple(policy.name for policy in TIE_POLICIES.values() if not policy.groups)
 """the policies of `TIE_POLICIES` that put the items of a drawn gallery in a definite order"""
@@ -183,12 +57,12 @@ class DrawnResults:
 
     @property
     def mean_average_precision(self) -> Float[Tensor, ""]:
-        """The same of `average_precision`."""
+        """Weighted mean of `average_precision`."""
         return mean_over_queries(self.average_precision, weight=self.weight)
 
     @property
     def mean_inverse_negative_penalty(self) -> Float[Tensor, ""]:
-        """The same of `inverse_negative_penalty`."""
+        """Weighted mean of `inverse_negative_penalty`."""
         return mean_over_queries(self.inverse_negative_penalty, weight=self.weight)
 
 
@@ -212,7 +86,7 @@ def expect_draws(
         E[CMC@k] = sum_p P(p) P(S_p < k),
 
     S_p being the number of identities ahead of p, a sum of independent events (Poisson binomial). A CMC over identities
-    is the plain CMC where one item of each is drawn. The average precision and the INP are those of the drawn list of
+    is the plain CMC where one item of each is drawn. The average precision and the INP are of the drawn list of
     items: with A positives and B negatives drawn ahead of p, and n positives drawn,
 
         E[AP] = (1/n) sum_p P(p drawn) E[(1 + A) / (1 + A + B)],
@@ -232,7 +106,7 @@ def expect_draws(
         ties: "pessimistic", "optimistic" or "stable"; the other tie policies have no order to draw from.
         max_rank: length of the CMC; it is 1 beyond the number of identities.
         with_precision: whether to compute average precision and INP, which must look at every positive; the CMC alone
-            needs only those that can be among the first `max_rank`.
+            needs only the positives that can be among the first `max_rank`.
         queries_in_draw: the gallery is drawn from the queries themselves, which are then no queries: each is weighted
             by the chance that it is not drawn, (n - 1) / n for one of n images. Needs their `self_index`, and no rule
             that drops pairs.
@@ -245,10 +119,9 @@ def expect_draws(
     _checks.positive_int("max_rank", max_rank)
     check_match(scores, relevance)
     strata = find_strata(relevance, draw.per)
-    if queries_in_draw:
-        check_queries_in_draw(relevance)
     weight = torch.ones(scores.num_queries, dtype=torch.float64, device=scores.device)
     if queries_in_draw:
+        _check_queries_in_draw(relevance)
         weight = _chance_not_drawn(relevance, strata, draw)
     expectation = _Expectation(scores, relevance, strata, draw)
     return workers.run(
@@ -256,6 +129,29 @@ def expect_draws(
         scores.device,
         inside=expectation.keeps_thread,
     )
+
+
+def _check_queries_in_draw(relevance: Relevance) -> None:
+    """Raise unless one gallery can be drawn from the queries: all of them are in it, and no rule drops pairs."""
+    if relevance.own_column is None and relevance.num_queries:
+        raise ValueError(
+            "`queries_in_draw` must come with every query's own place in the gallery, that is leave-one-out or"
+            f" `self_index`; got {relevance.num_queries} queries without."
+        )
+    if relevance.rules or relevance.junk_pairs is not None:
+        came = "a rule about cameras or sequences" if relevance.rules else "`junk_pairs`"
+        raise ValueError(f"`queries_in_draw` must come without a camera rule or another that drops pairs; got {came}.")
+
+
+def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:
+    """1 - m/n: the chance that a query, one of the n items of its stratum, is not among the m that are drawn."""
+    weight = torch.ones(relevance.num_queries, dtype=torch.float64, device=relevance.device)
+    column = relevance.own_column
+    if column is None:
+        return weight  # there are no queries
+    num_items = strata.num_items[strata.of_item[column[column >= 0]]]
+    weight[column >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
+    return weight
 
 
 @dataclass(frozen=True)
@@ -300,24 +196,126 @@ class _Expectation:
         return DrawnResults(curves.cmc, precision, penalty, num_positives, weight)
 
 
-def check_queries_in_draw(relevance: Relevance) -> None:
-    """Raise unless one gallery can be drawn from the queries: all of them are in it, and no rule drops pairs."""
-    if relevance.own_column is None and relevance.num_queries:
-        raise ValueError(
-            "`queries_in_draw` must come with every query's own place in the gallery, that is leave-one-out or"
-            f" `self_index`; got {relevance.num_queries} queries without."
-        )
-    if relevance.rules or relevance.junk_pairs is not None:
-        came = "a rule about cameras or sequences" if relevance.rules else "`junk_pairs`"
-        raise ValueError(f"`queries_in_draw` must come without a camera rule or another that drops pairs; got {came}.")
+class TileExpectation:
+    """Expected average precision and INP of the queries of one tile; 0 without positives or if not asked for.
+
+    `curve_terms` is what the CMC needs.
+    """
+
+    def __init__(
+        self, tile: AheadTile, strata: Strata, draw: GalleryDraw, *, most_ahead: float, with_precision: bool
+    ) -> None:
+        """Count what is ahead of the positives that matter, and sum over them.
+
+        What has more than `most_ahead` identities ahead on average adds nothing to the CMC.
+        """
+        valid = tile.positives.valid
+        self._tile, self._strata, self._most_ahead = tile, strata, most_ahead
+        self.curve_terms: list[CurveTerms] = []
+        self.num_positives = valid.sum(1)
+        self.average_precision = torch.zeros(len(valid), dtype=torch.float64, device=valid.device)
+        self.inverse_negative_penalty = torch.zeros_like(self.average_precision)
+        if not bool(valid.any()):
+            return
+        stratum = strata.of_item[tile.positives.columns]  # strata of one identity have consecutive numbers
+        first = stratum.where(valid, strata.number).amin(1, keepdim=True)
+        self._chances = find_chances(stratum - first, valid, draw)
+        self._law = Hypergeometric(*tile.cases, draw.num_drawn(tile.cases.available))
+        wanted = self.num_positives
+        if not with_precision:
+            wanted = (self._chances.best > 0).sum(1)  # the chance to be the best falls to 0 and stays there
+        for ahead in tile.count(wanted, 1 - self._law.none(), most_ahead=most_ahead, with_cases=with_precision):
+            self._add_curves(ahead.strata)
+            for cases in ahead.cases:
+                self._add_precisions(cases)
+
+    def _add_curves(self, block: StrataAhead) -> None:
+        none_ahead, num_events = self._law.none()[block.case], block.num_strata
+        if not self._strata.one_per_identity:
+            none_ahead, num_events = _per_identity(none_ahead, block, self._strata)
+        best = self._chances.best[block.query, block.ordinal]
+        chance = 1 - none_ahead
+        useful = (best > 0) & (segments.reduce(chance, "sum", num_events) <= self._most_ahead)
+        chance = chance[useful.repeat_interleave(num_events)]
+        query = (block.query + self._tile.rows.start)[useful]
+        self.curve_terms.append(CurveTerms(query, best[useful], chance, num_events[useful], len(best)))
+
+    def _add_precisions(self, cases: CaseCounts) -> None:
+        """Add the terms of some positives; positives with about as many items ahead on average share their nodes."""
+        number = cases.number.double()
+        mean = number @ self._law.mean
+        most = max(1, min(_POSITIVES, _CELLS // max(len(self._law.mean), _MOST_NODES)))
+        for chosen in mean.argsort(stable=True).split(most):
+            means = float(mean[chosen[0]]), float(mean[chosen[-1]])
+            self._add_precision(cases.query[chosen], cases.ordinal[chosen], number.index_select(0, chosen), means)
+
+    def _add_precision(
+        self,
+        query: Int[Tensor, " positives"],
+        ordinal: Int[Tensor, " positives"],
+        number: Float[Tensor, "positives cases"],
+        means: tuple[float, float],
+    ) -> None:
+        """Add the terms of positives that have between these two `means` items ahead."""
+        chances, num_drawn = self._chances, self._chances.num_drawn[query]
+        nodes, weights = panels(*means)
+        log_x = torch.log1p(-torch.from_numpy(nodes)).to(number.device)
+        negatives = (number @ self._law.log_at(log_x)).exp_().mul_(torch.from_numpy(weights).to(number.device))
+        others = Hypergeometric(*(values[query, ordinal] for values in chances.others))
+        precision = (ordinal_density(others, log_x) * negatives).sum(1)
+        self.average_precision.index_add_(0, query, precision * chances.drawn[query, ordinal] / num_drawn)
+        penalty = (powers(num_drawn - 1, log_x) * negatives).sum(1)
+        self.inverse_negative_penalty.index_add_(0, query, penalty * chances.last[query, ordinal] * num_drawn)
 
 
-def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -> Float[Tensor, " queries"]:
-    """1 - m/n: the chance that a query, one of the n items of its stratum, is not among the m that are drawn."""
-    weight = torch.ones(relevance.num_queries, dtype=torch.float64, device=relevance.device)
-    column = relevance.own_column
-    if column is None:
-        return weight  # there are no queries
-    num_items = strata.num_items[strata.of_item[column[column >= 0]]]
-    weight[column >= 0] = 1 - draw.num_drawn(num_items) / num_items.double()
-    return weight
+def _per_identity(
+    none_ahead: Float[Tensor, " entries"], block: StrataAhead, strata: Strata
+) -> tuple[Float[Tensor, " identities"], Int[Tensor, " positives"]]:
+    """Multiply the strata of an identity: none of it is ahead if none of any stratum is."""
+    positive = segments.numbers(block.num_strata, len(none_ahead))
+    key = positive * strata.number + strata.identity[block.stratum]
+    keys, num_strata = key.unique_consecutive(return_counts=True)
+    positive = torch.div(keys, strata.number, rounding_mode="floor")
+    num_identities = torch.bincount(positive, minlength=len(block.num_strata))
+    return segments.reduce(none_ahead, "prod", num_strata), num_identities
+
+
+class CurveTerms(NamedTuple):
+    """Positives that add to curves."""
+
+    query: Int[Tensor, " positives"]
+    best: Float[Tensor, " positives"]
+    """the chance P(p) to be the best positive that is drawn"""
+    chance: Float[Tensor, " events"]
+    """of each identity to be ahead, by positive"""
+    num_events: Int[Tensor, " positives"]
+    num_seen: int
+    """positives that were looked at; some of them add nothing"""
+
+
+class IdentityCurves:
+    """Sums over positives of P(p) P(S_p < k), for all queries; terms are convolved many at a time."""
+
+    def __init__(self, num_queries: int, max_rank: int, device: torch.device) -> None:
+        """Start with 0."""
+        self.cmc = torch.zeros(num_queries, max_rank, dtype=torch.float64, device=device)
+        self.most_ahead = largest_mean(max_rank - 1)
+        """what has more identities ahead on average adds nothing"""
+        self._waiting: list[CurveTerms] = []
+        self._num_waiting = 0
+
+    def add(self, terms: CurveTerms) -> None:
+        """Add positives; the ones that matter wait to be convolved."""
+        self._waiting.append(terms)
+        self._num_waiting += len(terms.chance) + terms.num_seen
+        if self._num_waiting > _CELLS:
+            self.finish()
+
+    def finish(self) -> None:
+        """Convolve what waits."""
+        if self._waiting:
+            parts = zip(*(terms[:-1] for terms in self._waiting), strict=True)
+            query, best, chance, num_events = map(torch.cat, parts)
+            below = at_most(chance, num_events, self.cmc.shape[1]).mul_(best[:, None])
+            self.cmc.scatter_add_(0, query[:, None].expand_as(below), below)  # index_add_ is slow for rows
+        self._waiting, self._num_waiting = [], 0

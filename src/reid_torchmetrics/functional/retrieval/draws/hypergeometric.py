@@ -1,11 +1,11 @@
-"""How many of a stratum's items ahead of a positive are drawn: the hypergeometric law.
+"""Laws of what a drawn gallery holds ahead of a positive.
 
-The chances of a query's positives in a gallery that is drawn: to be drawn, to come first, to come last.
+hypergeometric      how many of the items of one stratum that are ahead of a positive are drawn
+chances             of a query's positives: to be drawn, to come first, to come last
+Poisson binomial    how many identities are ahead: a sum of independent events with unequal probabilities
+integrals           of generating functions E[x^S], which give average precision and INP
 
-Sums of independent events with unequal probabilities: how many identities, or drawn items, are ahead.
-
-The number S of identities ahead of a positive is a sum of independent events, one for each identity: its law is the
-Poisson binomial. Below, mu is its mean.
+Below, mu is the mean of the Poisson binomial S.
 """
 
 from __future__ import annotations
@@ -25,10 +25,16 @@ from reid_torchmetrics.functional import segments
 from .strata import GalleryDraw
 
 _BELOW_ONE = 1 - 2.0**-53
+_NEGLIGIBLE = 1e-17  # a probability that changes no sum of float64
+_STEPS = 20  # of Newton's method
+_NODES = 12  # of each panel; see `panels`
+_NARROW = 8.0  # mean times width of the panel at 1
+_CELLS = 1 << 21  # probabilities that are laid out at a time
+_BATCH = 1024  # laws that are convolved at a time: their state stays in the cache
 
 
 class Hypergeometric:
-    """The law of T, the number of marked items among those drawn, one law for each entry.
+    """The law of T, the number of marked items among the drawn ones, one law for each entry.
 
     P(T = t) = C(c, t) C(n - c, m - t) / C(n, m) where m of n items are drawn without replacement and c are marked. Its
     generating function E[x^T] and the probability that none is drawn are all that an exact expectation needs.
@@ -61,14 +67,14 @@ class Hypergeometric:
         return shift * (self.probability @ of_count), shift * ((self.probability * (least + count)) @ of_count)
 
     def log_at(self, log_x: Float[Tensor, " nodes"]) -> Float[Tensor, "*shape nodes"]:
-        """log E[x^T], which is accurate for x near 1."""
+        """log E[x^T], accurate for x near 1."""
         count = torch.arange(self.probability.shape[-1], device=log_x.device)
         missing = self.probability @ -torch.expm1(count[:, None] * log_x)
         return self.least[..., None] * log_x + torch.log1p(-missing.clamp(max=_BELOW_ONE))
 
 
 def powers(exponent: Int[Tensor, "*shape"], log_x: Float[Tensor, " nodes"]) -> Float[Tensor, "*shape nodes"]:
-    """x to the power of each exponent; the same ones are looked up, which are often few and small."""
+    """x to the power of each exponent; equal exponents, often few and small, are computed once."""
     distinct, place = exponent.unique(return_inverse=True)
     looked_up: Tensor = (distinct[:, None] * log_x).exp_().index_select(0, place.view(-1))
     return looked_up.view([*exponent.shape, len(log_x)])
@@ -86,8 +92,8 @@ class DrawnPositives(NamedTuple):
     num_drawn: Int[Tensor, " queries"]
     """positives that are drawn: a fixed number"""
     others: tuple[Tensor, Tensor, Tensor]
-    """other positives of each stratum of the identity, [queries, padded, strata]: all, those ahead of this one, and how
-    many of them are drawn if this one is"""
+    """other positives of each stratum of the identity, [queries, padded, strata]: all, the ones ahead of this one, and
+    how many of them are drawn if this one is"""
 
 
 def find_chances(
@@ -99,13 +105,13 @@ def find_chances(
     drawn independently, so chances multiply.
     """
     num_strata = int(stratum.where(valid, 0).max()) + 1 if stratum.numel() else 1
-    own = (stratum[..., None] == torch.arange(num_strata, device=stratum.device)) & valid[..., None]
-    own = own.long()  # [queries, padded, strata]: 1 in the stratum of the positive
-    available = own.sum(1, keepdim=True)
+    # [queries, padded, strata]: 1 in the stratum of the positive.
+    is_in = ((stratum[..., None] == torch.arange(num_strata, device=stratum.device)) & valid[..., None]).long()
+    available = is_in.sum(1, keepdim=True)
     num_drawn = draw.num_drawn(available)
-    ahead = own.cumsum(1) - own
-    others, others_drawn = available - own, num_drawn - own
-    drawn = (own * num_drawn / available.clamp(min=1).double()).sum(-1)
+    ahead = is_in.cumsum(1) - is_in
+    others, others_drawn = available - is_in, num_drawn - is_in
+    drawn = (is_in * num_drawn / available.clamp(min=1).double()).sum(-1)
     best, last = (
         drawn * Hypergeometric(others, marked, others_drawn).none().prod(-1) for marked in (ahead, others - ahead)
     )
@@ -119,18 +125,10 @@ def ordinal_density(others_ahead: Hypergeometric, log_x: Float[Tensor, " nodes"]
     """
     values, slopes = others_ahead.at(log_x)
     value, slope = values[:, 0], slopes[:, 0]
-    for own_value, own_slope in zip(values.unbind(1)[1:], slopes.unbind(1)[1:], strict=True):
-        value, slope = value * own_value, slope * own_value + value * own_slope
+    # The product rule, stratum by stratum.
+    for factor, factor_slope in zip(values.unbind(1)[1:], slopes.unbind(1)[1:], strict=True):
+        value, slope = value * factor, slope * factor + value * factor_slope
     return value + slope
-
-
-_NEGLIGIBLE = 1e-17
-"""a probability that changes no sum of float64"""
-_STEPS = 20  # of Newton's method
-_NODES = 12  # of each panel; see `panels`
-_NARROW = 8.0  # mean times width of the panel at 1
-_CELLS = 1 << 21  # probabilities that are laid out at a time
-_BATCH = 1024  # laws that are convolved at a time: their state stays in the cache
 
 
 def at_most(
@@ -168,9 +166,9 @@ def _convolved(probabilities: Float[Tensor, "events sums"], size: int) -> Float[
 
 
 def largest_mean(count: int) -> float:
-    """The mu from which on P(S <= count) is negligible.
+    """The smallest mu with a negligible P(S <= count).
 
-    By Chernoff's bound P(S <= count) <= exp(-mu + count + count log(mu / count)), whatever the probabilities. From
+    By Chernoff's bound P(S <= count) <= exp(-mu + count + count log(mu / count)), for any probabilities. From
     mu = count on its logarithm falls, and it is concave: so Newton's method, which starts beyond, stays beyond.
     """
     exponent = -math.log(_NEGLIGIBLE)

@@ -19,9 +19,17 @@ from reid_torchmetrics.functional.retrieval.ranking import TiePolicy, are_above,
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, SharedWalk, Walk, rows_with_gallery
 
-from .dense_counting import DenseCounting, Thresholds
-from .sparse_counting import ItemsAhead, SparseCounting
-from .strata import Ahead, Strata, StrataAhead, cells_of_true, number_cases, places_of_true
+from .strata import Strata
+from .strata_ahead import (
+    Ahead,
+    DenseCounting,
+    ItemsAhead,
+    SparseCounting,
+    StrataAhead,
+    cells_of_true,
+    number_cases,
+    places_of_true,
+)
 
 _BYTES_PER_ITEM = 44  # that is ahead, or may be: masks, places, and keys
 _BYTES_PER_MASK = 2  # of a tile: what is dropped, and what is near
@@ -40,10 +48,10 @@ class SortedPositives(NamedTuple):
     scores: Float[Tensor, "queries padded"]
     """minus infinity at padding"""
     valid: Bool[Tensor, "queries padded"]
-    """False at padding, which comes last"""
+    """False at padding, behind all positives"""
 
     def at(self, rows: slice) -> SortedPositives:
-        """Those of some of the queries."""
+        """The positives of some of the queries."""
         return SortedPositives(*(values[rows] for values in self))
 
 
@@ -51,7 +59,7 @@ class AheadTile:
     """The scores of a tile of queries, with everything but negatives taken out."""
 
     def __init__(self, walk: Walk, relevance: Relevance, strata: Strata, rows: slice, ties: TiePolicy) -> None:
-        """Score the queries `rows`, in place of those of the tile before.
+        """Score the queries `rows`, into the memory of the tile before.
 
         Raises:
             ValueError: a score is NaN.
@@ -81,11 +89,12 @@ class AheadTile:
     ) -> Iterator[Ahead]:
         """Count the negatives of each stratum ahead of the `wanted` best positives of each query.
 
-        `chance` is that of a stratum to be ahead, in each case. A positive with more than `most_ahead` identities ahead
-        on average may be left out of `Ahead.strata`.
+        `chance` is the chance of each case that its stratum is ahead. A positive with more than `most_ahead` identities
+        ahead on average may be left out of `Ahead.strata`.
         """
         near, width = self._near(wanted), self._scores.shape[1]
         num_items = torch.full_like(wanted, width) if near is None else count_true(near)
+        # Queries with many items ahead are counted densely, where that can be done, all others sparsely.
         if near is not None and self._may_compare:
             is_wide = num_items > _NEAR_ONE * width
             for ahead in self._densely(wanted.where(is_wide, 0), chance, most_ahead):
@@ -98,7 +107,7 @@ class AheadTile:
                 yield Ahead(strata, strata.in_cases(len(chance)) if with_cases else [])
 
     def _parts(self, near: Tensor | None, num_items: Tensor) -> Iterator[tuple[slice, Tensor | None]]:
-        """Queries that are counted at a time, and which of their items are looked at; None for all."""
+        """Ranges of queries that are counted at a time, with the mask of their items to look at; None for all."""
         width = self._scores.shape[1]
         is_wide = num_items > _NEAR * width
         num_bytes = num_items.where(~is_wide, width) * _BYTES_PER_ITEM + self._strata.number * _BYTES_PER_STRATUM
@@ -114,25 +123,25 @@ class AheadTile:
     def _densely(self, wanted: Tensor, chance: Tensor, most_ahead: float) -> Iterator[Ahead]:
         """Count for the wanted positives by comparing all items with each."""
         query, ordinal = segments.runs(0, wanted)
-        thresholds = Thresholds(query, ordinal, self.positives.scores[query, ordinal])
+        least = self.positives.scores[query, ordinal]
         counting = DenseCounting(self._strata.layers, self._first_case[0], chance, max_bytes=self._max_bytes)
-        return counting.count(self._scores, thresholds, or_level=not self._ties.positives_first, most_ahead=most_ahead)
+        or_level = not self._ties.positives_first
+        return counting.count(self._scores, query, ordinal, least, or_level=or_level, most_ahead=most_ahead)
 
     def _sparsely(self, rows: slice, wanted: Tensor, near: Tensor | None, most_ahead: float) -> Iterator[StrataAhead]:
-        """Count for the wanted positives of some queries, of the items that are ahead of one."""
+        """Count for the wanted positives of some queries, from the items that are ahead of one."""
         scores, positives = self._scores[rows], self.positives.at(rows)
         if near is None:
-            row, column, first = _among_all(scores, positives, wanted, self._ties)
+            items = _among_all(scores, positives, wanted, self._ties)
         else:
-            row, column, first = _among_near(scores, positives, wanted, near, or_level=not self._ties.positives_first)
-        items = ItemsAhead(row, self._strata.of_item.index_select(0, column), first)
+            items = _among_near(scores, positives, wanted, near, or_level=not self._ties.positives_first)
         first_case = self._first_case if len(self._first_case) == 1 else self._first_case[rows]
         counting = SparseCounting(items, self._strata, first_case, wanted)
         for strata in counting.count(most_ahead=most_ahead, max_bytes=self._max_bytes):
             yield strata._replace(query=strata.query + rows.start)
 
     def _near(self, wanted: Tensor) -> Bool[Tensor, "queries gallery"] | None:
-        """Which items may be ahead of a wanted positive, where that is all that has to be looked at."""
+        """Which items may be ahead of a wanted positive; None if every item must be searched for."""
         scores = self.positives.scores
         if self._ties.by_place is not None or scores.shape[1] > _FEW:
             return None
@@ -140,7 +149,7 @@ class AheadTile:
         return are_above(self._scores, last, or_level=True)
 
     def _available(self, dropped: Tensor | None) -> Int[Tensor, "#queries strata"]:
-        """Candidates of each query in each stratum, but for the strata of its own identity."""
+        """Number of candidates of each query in each stratum; undefined for strata of the query's identity."""
         if dropped is None:
             return self._strata.num_items[None]
         row, column = dropped.nonzero(as_tuple=True)
@@ -179,15 +188,15 @@ def _among_near(
     near: Bool[Tensor, "queries gallery"],
     *,
     or_level: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Rows and columns of the items ahead of a wanted positive, and the best behind each, searched for one by one."""
+) -> ItemsAhead:
+    """The items ahead of a wanted positive, searched for among the `near` ones one by one."""
     row, column = cells_of_true(near)
     values, first = scores[row, column], torch.full_like(row, positives.scores.shape[1], dtype=torch.uint8)
     for score in positives.scores.T.contiguous():
         behind = score.index_select(0, row)
         first -= (values >= behind if or_level else values > behind).view(torch.uint8)
     ahead = places_of_true(first < wanted[row])
-    return row[ahead], column[ahead], first[ahead]
+    return ItemsAhead(row[ahead], column[ahead], first[ahead])
 
 
 def _among_all(
@@ -195,11 +204,11 @@ def _among_all(
     positives: SortedPositives,
     wanted: Int[Tensor, " queries"],
     ties: TiePolicy,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The same, by a search for every item."""
+) -> ItemsAhead:
+    """The items ahead of a wanted positive, by a search for every item."""
     first = _first_behind(scores, positives, ties)
     ahead = first < wanted.to(first.dtype)[:, None]
-    return *cells_of_true(ahead), first[ahead]
+    return ItemsAhead(*cells_of_true(ahead), first[ahead])
 
 
 def _first_behind(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,15 +17,14 @@ from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
-from .pooling import pool_queries
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
 from .protocol import PROTOCOL_FIELDS, Protocol, find_protocol
-from .queries_in_gallery import IN_GALLERY, count_as_right, find_copies
+from .queries import IN_GALLERY, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
-from .ranking_options import RankingOptions, Setup
-from .results import RetrievalResults
-from .summary import summarize
+from .ranking_options import Setup
+from .results import RetrievalResults, summarize
 
+# Fields of a protocol that only labels can follow, and lists cannot.
 _ABOUT_LABELS = ("same_camera", "cmc_same_camera", "camera_map", "search_cameras", "junk_identities")
 
 
@@ -89,27 +89,20 @@ def evaluate(
             f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
             " so that all samples are given once, as `query`; got a gallery."
         )
-    labels: dict[str, Any] = {
-        "query_identities": query_identities,
-        "gallery_identities": gallery_identities,
-        "query_cameras": query_cameras,
-        "gallery_cameras": gallery_cameras,
-        "query_sequences": query_sequences,
-        "gallery_sequences": gallery_sequences,
-        "self_index": self_index,
-    }
+    sides = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
+    labels = Labels(*sides, junk_pairs, self_index, ground_truth)
     _checks.embeddings("query", query)
+    # The images of a query become one, before anything is compared.
     if multi_query:
         query, labels = _pooled(query, labels, gallery)
+    # Leave-one-out: the gallery is the queries.
     if gallery is None:
         gallery, labels = query, _leave_one_out(labels, len(query), query.device)
     check_pair(query, gallery)
     _checks.positive_int("max_bytes", max_bytes)
     source = Embeddings(Rows([query]), Rows([gallery]), similarity, rerank, max_bytes)
-    labels |= {"ground_truth": ground_truth, "num_queries": len(query), "num_gallery": len(gallery)}
-    given = Labels(**labels, junk_pairs=junk_pairs)
-    problem = RetrievalProblem(source, given)
-    _warn_of_queries_in_gallery(query, gallery, given, protocol)
+    problem = RetrievalProblem(source, labels)
+    _warn_of_queries_in_gallery(query, gallery, problem, protocol)
     return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
 
 
@@ -134,24 +127,14 @@ def evaluate_scores(
 ) -> RetrievalResults:
     """Evaluate given scores, higher is closer; a distance matrix enters as `-distances`.
 
-    The other arguments, what is returned and what is raised are those of `evaluate`.
+    The other arguments, the results and the errors are as in `evaluate`.
     """
     _checks.floating_matrix("scores", scores, "G")
-    given = Labels(
-        query_identities,
-        gallery_identities,
-        query_cameras,
-        gallery_cameras,
-        query_sequences,
-        gallery_sequences,
-        junk_pairs=junk_pairs,
-        self_index=self_index,
-        ground_truth=ground_truth,
-        num_queries=scores.shape[0],
-        num_gallery=scores.shape[1],
-    )
-    problem = RetrievalProblem(Matrix(scores, max_bytes), given)
+    sides = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
+    labels = Labels(*sides, junk_pairs, self_index, ground_truth)
+    problem = RetrievalProblem(Matrix(scores, max_bytes), labels)
     chosen = _chosen("evaluate_scores", _ARGUMENTS_OF_SCORES, protocol, options, ground_truth)
+    # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:
         _check_own_places(chosen, self_index, len(scores))
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
@@ -163,12 +146,14 @@ _ARGUMENTS, _ARGUMENTS_OF_SCORES = (
 )
 
 
-def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, labels: Labels, protocol: Protocol) -> None:
-    """Say once that most queries find themselves, where that seems so."""
+def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> None:
+    """Warn once if most queries seem to find themselves."""
+    # With `self_index` the copies are left out, and lists are the benchmark's own answer.
+    labels = problem.labels
     if labels.self_index is not None or labels.ground_truth is not None:
         return
     copies = find_copies(query, gallery)
-    if len(copies[0]) and count_as_right(query, gallery, copies, labels.relevance(protocol, query.device)):
+    if len(copies[0]) and count_as_right(query, gallery, copies, labels.relevance(protocol, problem.source)):
         warn_once(ALONE, "queries in the gallery", IN_GALLERY)
 
 
@@ -192,7 +177,8 @@ def _chosen(
     options: dict[str, Any],
     ground_truth: GroundTruth | None,
 ) -> Protocol:
-    """The protocol with its options; those about labels are refused where relevance comes as lists."""
+    """The protocol with its options; options about labels are refused where relevance comes as lists."""
+    # An option about labels would be ignored where relevance comes as lists.
     _checks.known_arguments(owner, options, arguments)
     about_labels = [name for name in options if name in _ABOUT_LABELS]
     if ground_truth is not None and about_labels:
@@ -207,13 +193,12 @@ def _chosen(
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
     _checks.positive_int("max_rank", max_rank)
-    source = problem.source
 
     def rank(*, of_cmc: bool) -> Ranking:
-        chosen = {"similarity": source.similarity, "rerank": source.rerank, "ties": setup.ties}
-        options = RankingOptions.of(protocol, of_cmc=of_cmc, longest=max_rank, **chosen)
+        options = problem.ranking_options(protocol, ties=setup.ties, of_cmc=of_cmc, longest=max_rank)
         return rank_problem(problem, options)
 
+    # Once, or twice where the CMC has a camera rule of its own.
     of_cmc = rank(of_cmc=True)
     ranking = of_cmc if protocol.for_cmc is protocol else rank(of_cmc=False)
     if not ranking.counts.valid:
@@ -222,34 +207,36 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
 
 
 def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | None) -> None:
-    """Say once that no gallery item has one of the cameras, where that is so."""
+    """Warn once if no gallery item has one of the cameras."""
     if cameras is not None and len(cameras) and searched and not set(searched) & set(cameras.tolist()):
         warn_once(
             ALONE,
             f"search cameras {searched}",
-            f"`search_cameras` must hold cameras of the gallery; got {searched}, of which no gallery item has one, so"
-            " that the results are NaN.",
+            f"`search_cameras` must hold cameras of the gallery; got {searched}, which no gallery item has, so that the"
+            " results are NaN.",
         )
 
 
-def _pooled(query: Tensor, labels: dict[str, Any], gallery: Tensor | None) -> tuple[Tensor, dict[str, Any]]:
+def _pooled(query: Tensor, labels: Labels, gallery: Tensor | None) -> tuple[Tensor, Labels]:
     """The mean query of every identity and camera."""
-    came = ["no `query_identities`"] if labels["query_identities"] is None else []
+    # Images that are pooled need one label each; they may differ in sequence and in their place in the gallery.
+    identities = labels.query_identities
+    came = ["no `query_identities`"] if identities is None else []
     came += ["no `gallery`"] if gallery is None else []
-    came += [f"`{name}`" for name in ("query_sequences", "self_index") if labels[name] is not None]
-    if came:
+    came += [f"`{name}`" for name in ("query_sequences", "self_index") if getattr(labels, name) is not None]
+    if identities is None or came:
         raise ValueError(
             "`multi_query` needs `query_identities` and a `gallery`, and neither sequences nor `self_index`; got"
             f" {' and '.join(came)}."
         )
-    pooled = pool_queries(query, labels["query_identities"], labels["query_cameras"])
-    return pooled.embeddings, labels | {"query_identities": pooled.identities, "query_cameras": pooled.cameras}
+    pooled = pool_queries(query, identities, labels.query_cameras)
+    return pooled.embeddings, replace(labels, query_identities=pooled.identities, query_cameras=pooled.cameras)
 
 
-def _leave_one_out(labels: dict[str, Any], num_queries: int, device: torch.device) -> dict[str, Any]:
+def _leave_one_out(labels: Labels, num_queries: int, device: torch.device) -> Labels:
     """The queries' labels on both sides, and every query at its own place."""
     for name in ("gallery_identities", "gallery_cameras", "gallery_sequences", "self_index"):
-        if labels[name] is not None:
+        if getattr(labels, name) is not None:
             raise ValueError(f"`{name}` must come with `gallery`; got it without.")
-    own = {name.replace("query", "gallery"): labels[name] for name in labels if name.startswith("query")}
-    return labels | own | {"self_index": torch.arange(num_queries, device=device)}
+    gallery = {f"gallery_{what}": getattr(labels, f"query_{what}") for what in ("identities", "cameras", "sequences")}
+    return replace(labels, **gallery, self_index=torch.arange(num_queries, device=device))

@@ -1,6 +1,6 @@
 """A retrieval problem as it is given: where scores come from, and the labels or lists that say what is relevant.
 
-The lists that come with every query of a benchmark, by name: the protocol says what each of them is.
+Lists come with every query of a benchmark, by name; the protocol says which are positives and which junk.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Int, Integer
+from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
@@ -26,92 +26,19 @@ from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .protocol import Protocol
-from .ranking_options import Setup, similarity_name
+from .ranking_options import RankingOptions, Setup, similarity_name
 
 GroundTruth = Sequence[Mapping[str, Any]]
 """For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
-
 _BESIDE_LISTS = ("bbx", "query")
 """what the files of benchmarks hold beside lists: the box of the query (revisitop, Oxford), its image (Oxford)"""
 
-
-def find_named_relevance(
-    ground_truth: GroundTruth,
-    protocol: Protocol,
-    *,
-    num_queries: int,
-    num_gallery: int,
-    self_index: Integer[Tensor, " queries"] | None,
-    device: torch.device,
-) -> Relevance:
-    """Who is positive and who junk by the lists that a protocol names; on a device, wherever the lists are.
-
-    Raises:
-        TypeError: no sequence of mappings of names to positions.
-        ValueError: lists that the protocol does not name, positions outside the gallery or listed twice for a query.
-    """
-    _check_mappings(ground_truth, num_queries)
-    _check_list_names(ground_truth, protocol)
-    sides = (protocol.positive_lists, protocol.junk_lists)
-    positives, junk = (_joined(ground_truth, names, num_gallery) for names in sides)
-    check_listed_once("ground_truth", positives, junk)
-    return find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self_index).to(device)
-
-
-def _check_mappings(values: object, num_queries: int) -> None:
-    """Raise unless there is a mapping for each query."""
-    if isinstance(values, (str, bytes, Tensor, Mapping)) or not isinstance(values, Sequence):
-        raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(values).__name__}.")
-    for lists in values:
-        if not isinstance(lists, Mapping):
-            raise TypeError(
-                f"`ground_truth` must hold mappings of names to gallery positions; got {type(lists).__name__}."
-            )
-    if len(values) != num_queries:
-        raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(values)}.")
-
-
-def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
-    """Raise unless the protocol names the lists of every query, one of them as positives at least.
-
-    A list that it does not name would be a list of negatives, which nobody means.
-    """
-    positive, known = protocol.positive_lists, dict.fromkeys((*protocol.positive_lists, *protocol.junk_lists))
-    for query, lists in enumerate(ground_truth):
-        if not set(positive) & set(lists):
-            wanted = ", ".join(map(repr, positive))
-            raise ValueError(
-                f"`ground_truth` must name one of {wanted} for every query; got {list(lists)} for {query}."
-            )
-        unknown = [name for name in lists if name not in {*known, *_BESIDE_LISTS}]
-        if unknown:
-            raise ValueError(
-                "`ground_truth` must hold lists that `positive_lists` or `junk_lists` of the protocol name,"
-                f" {', '.join(map(repr, known))}; got {unknown[0]!r} for query {query}."
-            )
-
-
-def _joined(ground_truth: GroundTruth, names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
-    """The named lists of every query, one after the other, on the CPU; a list that a query lacks is empty."""
-    none = torch.empty(0, dtype=torch.int64, device="cpu")
-    joined = []
-    for query, lists in enumerate(ground_truth):
-        parts = [none]
-        for name in names:
-            argument, positions = f"ground_truth[{query}][{name!r}]", lists.get(name, none)
-            _checks.array_like(argument, positions)
-            positions = torch.as_tensor(positions, device="cpu")
-            if positions.numel():  # an empty list is a tensor of floats
-                _checks.integer_labels(argument, positions)
-                _checks.in_range(argument, positions, 0, num_gallery)
-                parts.append(positions)
-        joined.append(torch.cat(parts))
-    return joined
+_LABELS = [f"{side}_{what}" for what in ("identities", "cameras", "sequences") for side in ("query", "gallery")]
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """Scores are those of finite embeddings: of all queries, and of this process's part of the gallery."""
+    """Scores come from finite embeddings: of all queries, and of this process's part of the gallery."""
 
     query: Rows
     gallery: Rows
@@ -121,9 +48,9 @@ class Embeddings:
     argument = "query"
 
     @property
-    def num_queries(self) -> int:
-        """Number of queries."""
-        return self.query.size
+    def shape(self) -> tuple[int, int]:
+        """Numbers of queries and of gallery items."""
+        return self.query.size, self.gallery.size
 
     @property
     def device(self) -> torch.device:
@@ -137,6 +64,7 @@ class Embeddings:
         """Scores against the gallery items that `relevance` keeps."""
         _checks.length("query", self.query.size, relevance.num_queries)
         _checks.length("gallery", self.gallery.size, relevance.num_gallery)
+        # Only items that are kept are scored, but re-ranking looks for neighbors among all of them.
         if self.rerank is None:
             gallery = self.gallery.select(relevance.kept)
             return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=self.max_bytes)
@@ -155,9 +83,9 @@ class Matrix:
     argument = "scores"
 
     @property
-    def num_queries(self) -> int:
-        """Number of queries."""
-        return len(self.matrix)
+    def shape(self) -> tuple[int, int]:
+        """Numbers of queries and of gallery items."""
+        return len(self.matrix), self.matrix.shape[1]
 
     @property
     def device(self) -> torch.device:
@@ -169,12 +97,9 @@ class Matrix:
         return given_scores(self.matrix, relevance, max_bytes=self.max_bytes)
 
 
-_LABELS = [f"{side}_{what}" for what in ("identities", "cameras", "sequences") for side in ("query", "gallery")]
-
-
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What says what is relevant: labels of both sides, or the lists that come with each query."""
+    """What decides relevance: labels of both sides, or the lists that come with each query."""
 
     query_identities: Tensor | None
     gallery_identities: Tensor | None
@@ -185,10 +110,13 @@ class Labels:
     junk_pairs: JunkPairs | None = None
     self_index: Tensor | None = None
     ground_truth: GroundTruth | None = None
-    num_queries: int = 0
-    num_gallery: int = 0
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
+        """Raise unless there are identities of both sides, or lists and no labels.
+
+        Raises:
+            ValueError: labels are missing, or come beside lists.
+        """
         given = [name for name in _LABELS if getattr(self, name) is not None]
         if self.ground_truth is not None:
             if given:
@@ -199,18 +127,15 @@ class Labels:
                 f"`query_identities` and `gallery_identities` must be given, or `ground_truth`; got {came}."
             )
 
-    def relevance(self, protocol: Protocol, device: torch.device) -> Relevance:
-        """Who is positive, negative or junk under a protocol; lists go to the device, labels must be there."""
+    def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
+        """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
         if self.ground_truth is not None:
-            listed = find_named_relevance(
-                self.ground_truth,
-                protocol,
-                num_queries=self.num_queries,
-                num_gallery=self.num_gallery,
-                self_index=self.self_index,
-                device=device,
-            )
-            return replace(listed, junk_pairs=self.junk_pairs)
+            # Lists come from files, so they are put together on the CPU.
+            num_queries, num_gallery = source.shape
+            positives, junk = _find_lists(self.ground_truth, protocol, num_queries, num_gallery)
+            listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
+            return replace(listed.to(source.device), junk_pairs=self.junk_pairs)
+        # Labels, which `check` has asked for.
         assert self.query_identities is not None  # noqa: S101 - for the type checker
         assert self.gallery_identities is not None  # noqa: S101
         return find_relevance(
@@ -238,26 +163,36 @@ class RetrievalProblem:
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set, where they are known"""
 
+    def __post_init__(self) -> None:
+        self.labels.check()
+
     @property
     def numbers_of_queries(self) -> Int[Tensor, " queries"]:
         """What users know a query by: its number in the data set, else its position."""
         if self.query_index is not None:
             return self.query_index
-        return torch.arange(self.source.num_queries, device=self.source.device)
+        return torch.arange(self.source.shape[0], device=self.source.device)
 
     def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
         """Scores and relevance under a protocol."""
+        # Each process has relevance for its own part of the gallery, so it may fail on one alone.
         relevance = world.guarded(lambda: self._relevance(protocol))
         return self.source.scores(relevance, world), relevance
 
     def _relevance(self, protocol: Protocol) -> Relevance:
-        relevance = self.labels.relevance(protocol, self.source.device)
+        # Lists were moved to the scores; labels on another device are the user's mistake.
+        relevance = self.labels.relevance(protocol, self.source)
         _checks.same_device(self.source.argument, self.source, "query_identities", relevance)
         return relevance
 
     def kept_places(self, relevance: Relevance) -> Int[Tensor, " kept"] | None:
         """Places of the gallery items that a relevance keeps."""
         return self.places if self.places is None or relevance.kept is None else self.places[relevance.kept]
+
+    def ranking_options(self, protocol: Protocol, *, ties: str, of_cmc: bool, longest: int = 1) -> RankingOptions:
+        """What decides the ranking under a protocol, for the CMC or for other measures."""
+        source = {"similarity": self.source.similarity, "rerank": self.source.rerank}
+        return RankingOptions.of(protocol, of_cmc=of_cmc, longest=longest, ties=ties, **source)
 
     def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
         """What decides the numbers besides the protocol."""
@@ -272,3 +207,74 @@ class RetrievalProblem:
             junk_pairs=labels.junk_pairs is not None,
             multi_query=multi_query,
         )
+
+
+def _find_lists(
+    ground_truth: GroundTruth, protocol: Protocol, num_queries: int, num_gallery: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Positives and junk of every query, by the lists that a protocol names.
+
+    Raises:
+        TypeError: no sequence of mappings of names to positions.
+        ValueError: lists that the protocol does not name, positions outside the gallery or listed twice for a query.
+    """
+    _check_mappings(ground_truth, num_queries)
+    _check_list_names(ground_truth, protocol)
+    sides = (protocol.positive_lists, protocol.junk_lists)
+    positives, junk = (_joined(ground_truth, names, num_gallery) for names in sides)
+    check_listed_once("ground_truth", positives, junk)
+    return positives, junk
+
+
+def _check_mappings(values: object, num_queries: int) -> None:
+    """Raise unless there is a mapping for each query."""
+    # A single mapping, or a string, can be iterated as well.
+    if isinstance(values, (str, bytes, Tensor, Mapping)) or not isinstance(values, Sequence):
+        raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(values).__name__}.")
+    for lists in values:
+        if not isinstance(lists, Mapping):
+            raise TypeError(
+                f"`ground_truth` must hold mappings of names to gallery positions; got {type(lists).__name__}."
+            )
+    if len(values) != num_queries:
+        raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(values)}.")
+
+
+def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
+    """Raise unless the protocol names the lists of every query, one of them as positives at least.
+
+    Another list would be one of negatives, which is hardly meant.
+    """
+    positive, known = protocol.positive_lists, dict.fromkeys((*protocol.positive_lists, *protocol.junk_lists))
+    for query, lists in enumerate(ground_truth):
+        # Without any list of positives a query would silently count as one without a positive.
+        if not set(positive) & set(lists):
+            wanted = ", ".join(map(repr, positive))
+            raise ValueError(
+                f"`ground_truth` must name one of {wanted} for every query; got {list(lists)} for {query}."
+            )
+        unknown = [name for name in lists if name not in {*known, *_BESIDE_LISTS}]
+        if unknown:
+            raise ValueError(
+                "`ground_truth` must hold lists that `positive_lists` or `junk_lists` of the protocol name,"
+                f" {', '.join(map(repr, known))}; got {unknown[0]!r} for query {query}."
+            )
+
+
+def _joined(ground_truth: GroundTruth, names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
+    """The named lists of every query, one after the other, on the CPU; a list that a query lacks is empty."""
+    # One tensor per query: the positions of all its lists of this kind.
+    none = torch.empty(0, dtype=torch.int64, device="cpu")
+    joined = []
+    for query, lists in enumerate(ground_truth):
+        parts = [none]
+        for name in names:
+            argument, positions = f"ground_truth[{query}][{name!r}]", lists.get(name, none)
+            _checks.array_like(argument, positions)
+            positions = torch.as_tensor(positions, device="cpu")
+            if positions.numel():  # an empty list is a tensor of floats
+                _checks.integer_labels(argument, positions)
+                _checks.in_range(argument, positions, 0, num_gallery)
+                parts.append(positions)
+        joined.append(torch.cat(parts))
+    return joined

@@ -1,8 +1,6 @@
-"""What a protocol fixes, as one frozen value; `protocols.py` holds those of the benchmarks.
+"""What a protocol fixes, as one frozen value, and the protocols of the benchmarks by name.
 
-The protocols of the benchmarks, by name.
-
-Splits into query and gallery are those that each benchmark ships; a protocol says how they are evaluated.
+Each benchmark ships its split into query and gallery; a protocol says how that is evaluated.
 """
 
 from __future__ import annotations
@@ -54,7 +52,7 @@ class Protocol:
     _: KW_ONLY
     same_camera: str = "same_identity"
     cmc_same_camera: str | None = None
-    """the camera rule of the CMC where it is another one than that of average precision"""
+    """the camera rule of the CMC where it differs from the one of average precision"""
     camera_map: tuple[tuple[int, int], ...] = ()
     """cameras that the camera rule takes for another one, as pairs"""
     search_cameras: tuple[int, ...] | None = None
@@ -63,9 +61,9 @@ class Protocol:
     needs_lists: bool = False
     """whether the benchmark names positives and junk of each query; its relevance cannot be told from labels"""
     positive_lists: tuple[str, ...] = ("ok",)
-    """which lists of a query's ground truth are its positives, where relevance comes as lists; one is enough"""
+    """the lists of a query's ground truth that are its positives, where relevance comes as lists; one is enough"""
     junk_lists: tuple[str, ...] = ("junk",)
-    """which are dropped for it; a list that is neither is an error"""
+    """the lists that are dropped for it; a list that is neither is an error"""
     leave_one_out: bool = False
     """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
     rule: str = "rectangle"
@@ -78,7 +76,7 @@ class Protocol:
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are exact expectations over all draws"""
     draws_precision: bool = True
-    """whether average precision and INP are those of drawn galleries, too, and not those of the whole gallery"""
+    """whether average precision and INP are of drawn galleries, too, and not of the whole gallery"""
     queries_in_draw: bool = False
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
     empty_target_action: str = "skip"
@@ -86,8 +84,10 @@ class Protocol:
     """what papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
 
     def __post_init__(self) -> None:
+        # Users may write lists and mappings; a value that is hashed and compared holds tuples.
         for field in fields(Protocol):
             object.__setattr__(self, field.name, _frozen(getattr(self, field.name)))
+        # Each field by itself first, then what must fit together.
         self._check_fields()
         _checks.nonempty("reports", self.reports)
         if isinstance(AP_RULES[self.rule], int) and self.normalizer != "positives":
@@ -97,7 +97,6 @@ class Protocol:
             raise ValueError("`queries_in_draw` needs a drawn gallery; got no `draw`.")
 
     def _check_fields(self) -> None:
-        # Each field by itself; what must fit together is checked after.
         for name, table in _TABLES.items():
             _checks.one_of(name, getattr(self, name), table)
         for name in ("reports", "positive_lists", "junk_lists"):
@@ -115,6 +114,7 @@ class Protocol:
         _checks.integers("junk_identities", self.junk_identities)
 
     def _check_expectations(self) -> None:
+        # An expectation over drawn galleries is known for some measures, and for AP by one rule only.
         for name in self.reports:
             measure, _ = parse_report(name)
             if self.draws(measure) and measure.expectation is None:
@@ -127,7 +127,7 @@ class Protocol:
             raise ValueError(f"`draw` needs mode 'first_match'; got {self.mode!r}.")
 
     def draws(self, measure: Measure) -> bool:
-        """Whether a measure is that of drawn galleries, and not that of the whole gallery."""
+        """Whether a measure is taken over drawn galleries, and not over the whole gallery."""
         return self.draw is not None and (measure.is_cmc or self.draws_precision)
 
     @property
@@ -142,7 +142,7 @@ class Protocol:
 
     @property
     def relevance_options(self) -> dict[str, Any]:
-        """What `find_relevance` takes of it."""
+        """The options of `find_relevance`."""
         return {
             "same_camera": self.same_camera,
             "camera_map": dict(self.camera_map) or None,
@@ -151,7 +151,7 @@ class Protocol:
         }
 
     def check_takes_labels(self) -> None:
-        """Raise if the benchmark names positives and junk of each query, which labels cannot tell.
+        """Raise if the benchmark names positives and junk of each query, so that labels are not enough.
 
         Raises:
             ValueError: it does.
@@ -172,6 +172,7 @@ class Protocol:
             raise ValueError(f"`options` must be some of {', '.join(PROTOCOL_FIELDS)}; got {unknown[0]!r}.")
         if "same_camera" in options:
             options = {"cmc_same_camera": None} | dict(options)
+        # Only what really changes is written into the name; an equal protocol stays itself.
         new = {name: _frozen(value) for name, value in options.items()}
         new = {name: value for name, value in new.items() if value != getattr(self, name)}
         if not new:
@@ -210,14 +211,23 @@ def _frozen(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, Mapping):
-        return tuple(sorted(value.items()))
+        return tuple(sorted(value.items()))  # in one order, so that equal mappings are equal
     if isinstance(value, Collection) and not isinstance(value, (str, bytes, tuple)):
         return tuple(value)
     return value
 
 
+# Benchmarks of person and vehicle re-identification: a change to Market-1501 is all that a row says.
 _SINGLE_SHOT = GalleryDraw(shots=1, per="identity")
 
+_CUHK03 = Protocol(
+    "cuhk03_torchreid",
+    "Li et al., CVPR 2014, as torchreid's eval_cuhk03 reads it: single gallery shot among all items but those of"
+    " the query's identity and camera; average precision over the whole gallery",
+    draw=_SINGLE_SHOT,
+    draws_precision=False,
+    reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
+)
 _REID = [
     Protocol(
         "market1501",
@@ -234,23 +244,14 @@ _REID = [
     Protocol("dukemtmc", "Zheng et al., ICCV 2017 and Ristani et al., ECCVW 2016; as Market-1501"),
     Protocol("msmt17", "Wei et al., CVPR 2018; as Market-1501"),
     Protocol("cuhk03_np", "Zhong et al., CVPR 2017, 767/700 split; as Market-1501"),
-    Protocol(
-        "cuhk03_openreid",
-        "Li et al., CVPR 2014, as open-reid reads it: separate cameras, single gallery shot; average precision over"
-        " the whole gallery, without the items of the query's identity and camera",
+    replace(
+        _CUHK03,
+        name="cuhk03_openreid",
+        source="Li et al., CVPR 2014, as open-reid reads it: separate cameras, single gallery shot; average precision"
+        " over the whole gallery, without the items of the query's identity and camera",
         cmc_same_camera="all",
-        draw=_SINGLE_SHOT,
-        draws_precision=False,
-        reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
     ),
-    Protocol(
-        "cuhk03_torchreid",
-        "Li et al., CVPR 2014, as torchreid's eval_cuhk03 reads it: single gallery shot among all items but those of"
-        " the query's identity and camera; average precision over the whole gallery",
-        draw=_SINGLE_SHOT,
-        draws_precision=False,
-        reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
-    ),
+    _CUHK03,
     Protocol(
         "vehicleid",
         "Liu et al., CVPR 2016: one random image of every identity is the gallery, the others are queries; all images"
@@ -285,9 +286,11 @@ def _sysu(search: str, cameras: tuple[int, ...], shots: int) -> Protocol:
     )
 
 
+# Cameras 3 and 6 are infrared and query; the others are the gallery, 1 and 2 indoors.
 _SEARCHES = {"all": (1, 2, 4, 5), "indoor": (1, 2)}
 _SYSU = [_sysu(search, cameras, shots) for search, cameras in _SEARCHES.items() for shots in (1, 10)]
 
+# Landmarks: relevance comes as lists, and no camera rule exists.
 _OXFORD = Protocol(
     "oxford5k",
     "Philbin et al., CVPR 2007: compute_ap, trapezoid; lists `good`, `ok` and `junk` of each query",
@@ -329,6 +332,7 @@ _LANDMARKS = [
 ]
 
 
+# Metric learning: every label is an identity, so none is junk.
 def _metric_learning(name: str, source: str, cutoffs: tuple[int, ...], *, leave_one_out: bool = True) -> Protocol:
     return Protocol(
         name,

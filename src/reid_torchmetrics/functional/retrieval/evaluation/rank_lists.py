@@ -1,7 +1,4 @@
-"""Rank lists: the first candidates of queries, with all that it takes to look at them.
-
-From a retrieval problem, in whatever world, to rank lists.
-"""
+"""Rank lists: the first candidates of queries, with all that it takes to look at them, in any world."""
 
 from __future__ import annotations
 
@@ -25,20 +22,20 @@ from .protocol import Protocol
 class RankLists:
     """The first k candidates of some queries, best first, and the first right answer of each, however far behind.
 
-    Candidates, their order among equal scores and positives are those of the ranking: junk is in no list. A k beyond
+    Candidates, their order among equal scores and positives are as in the ranking: junk is in no list. A k beyond
     the gallery without junk identities is its length. A query with fewer candidates than others has padding at the end:
     `scores` NaN, all else -1 or False.
     """
 
     query: Int[Tensor, " queries"]
-    """which query this is, counted from 0 in the order of the results"""
+    """the number of the query, counted from 0 in the order of the results"""
     query_index: Int[Tensor, " queries"]
     """its number in the data set, where the evaluation was given `index`, else the same as `query`"""
     query_identities: Int[Tensor, " queries"] | None
     query_cameras: Int[Tensor, " queries"] | None
     index: Int[Tensor, "queries k"]
-    """the candidate's number in the data set, where the evaluation was given `index`, else its position in the gallery,
-    that of all processes one after the other; -1 at padding"""
+    """the candidate's number in the data set, where the evaluation was given `index`, else its position in the gallery
+    of all processes, one after the other; -1 at padding"""
     identities: Int[Tensor, "queries k"] | None
     cameras: Int[Tensor, "queries k"] | None
     scores: Float[Tensor, "queries k"]
@@ -67,10 +64,11 @@ class RankLists:
         _checks.positive_int("k", k)
         if k > self.index.shape[1]:
             raise ValueError(f"`k` must be at most {self.index.shape[1]}, the length of the lists; got {k}.")
+        # Matrices hold lists, vectors one value for each of them.
         return self._map(lambda values: values[:, :k] if values.ndim == 2 else values)
 
     def select(self, rows: Integer[Tensor, " rows"]) -> RankLists:
-        """Some of the lists, in the order of `rows`, which count them from 0.
+        """Some of the lists, in the order of `rows`; lists are counted from 0.
 
         Raises:
             TypeError: `rows` is not an integer tensor.
@@ -98,7 +96,8 @@ class RankLists:
             ValueError: `n` is below 1.
         """
         _checks.positive_int("n", n)
-        wrong = ((self.first_positive_rank > 1).nonzero())[:, 0]
+        # Rank 0 stands for no right answer, rank 1 for a list that begins with one.
+        wrong = (self.first_positive_rank > 1).nonzero()[:, 0]
         return wrong[self.margins()[wrong].argsort(descending=True, stable=True)[:n]]
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
@@ -119,7 +118,7 @@ def find_rank_lists(
 ) -> RankLists:
     """The first k candidates of all queries, or of chosen ones; every process gets all of them.
 
-    The gallery does not move: processes exchange the best of their parts, and the labels of those that are listed.
+    The gallery does not move: processes exchange the best of their parts, and the labels of listed candidates.
 
     Raises:
         DistributedMetricError: an error on some process.
@@ -128,43 +127,41 @@ def find_rank_lists(
     """
     scores, relevance = problem.prepare(protocol, world)
     places = problem.kept_places(relevance)
-    found = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
+    # Places of candidates and first positives, then the labels that go with them.
+    listed = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
     numbers, labels = problem.numbers_of_queries, problem.labels
     query = torch.arange(len(numbers), device=numbers.device) if queries is None else queries.long()
-    identities, _ = _labels_of_listed(world, labels.gallery_identities, found)
-    cameras, first_cameras = _labels_of_listed(world, labels.gallery_cameras, found)
+    identities, _ = _labels_of_listed(world, labels.gallery_identities, listed)
+    cameras, first_cameras = _labels_of_listed(world, labels.gallery_cameras, listed)
     return RankLists(
         query=query,
         query_index=numbers[query],
-        query_identities=_of(labels.query_identities, query),
-        query_cameras=_of(labels.query_cameras, query),
-        index=found.places.masked_fill(found.scores.isnan(), -1),
+        query_identities=None if labels.query_identities is None else labels.query_identities.long()[query],
+        query_cameras=None if labels.query_cameras is None else labels.query_cameras.long()[query],
+        index=listed.places.masked_fill(listed.scores.isnan(), -1),
         identities=identities,
         cameras=cameras,
-        scores=found.scores,
-        is_positive=found.positive,
-        first_positive_rank=found.first_rank,
-        first_positive_index=found.first_place.masked_fill(found.first_rank == 0, -1),
-        first_positive_score=found.first_score,
+        scores=listed.scores,
+        is_positive=listed.positive,
+        first_positive_rank=listed.first_rank,
+        first_positive_index=listed.first_place.masked_fill(listed.first_rank == 0, -1),
+        first_positive_score=listed.first_score,
         first_positive_camera=first_cameras,
     )
 
 
-def _of(values: Tensor | None, query: Int[Tensor, " chosen"]) -> Int[Tensor, " chosen"] | None:
-    return None if values is None else values.long()[query]
-
-
 def _labels_of_listed(
-    world: World, of_gallery: Integer[Tensor, " gallery"] | None, found: Nearest
+    world: World, of_gallery: Integer[Tensor, " gallery"] | None, listed: Nearest
 ) -> tuple[Int[Tensor, "queries k"] | None, Int[Tensor, " queries"] | None]:
     """Identities or cameras of the candidates that are listed, and of the first positives; -1 at padding.
 
-    Of each item one process knows the label, which gives it, while the others give 0.
+    Only the process that holds an item knows its label; the others add 0.
     """
     if of_gallery is None:  # on all processes or on none
         return None, None
-    position = torch.cat([found.positions, found.first_position[:, None]], dim=1)
-    exists = torch.cat([~found.scores.isnan(), found.first_rank[:, None] > 0], dim=1)
+    # The first positive is looked up with the list, as its last column.
+    position = torch.cat([listed.positions, listed.first_position[:, None]], dim=1)
+    exists = torch.cat([~listed.scores.isnan(), listed.first_rank[:, None] > 0], dim=1)
     labels = _summed(world, of_gallery, position).masked_fill(~exists, -1)
     return labels[:, :-1], labels[:, -1]
 
@@ -172,22 +169,22 @@ def _labels_of_listed(
 def _summed(
     world: World, of_gallery: Integer[Tensor, " gallery"], position: Int[Tensor, "queries listed"]
 ) -> Int[Tensor, "queries listed"]:
-    is_own = position >= 0
+    """Labels by position in this process's gallery, added up over processes; a position is negative elsewhere."""
 
-    def own_labels() -> Tensor:
-        labels = torch.zeros_like(position)
-        labels[is_own] = of_gallery.long()[position[is_own]]
+    def known_labels() -> Tensor:
+        labels, is_here = torch.zeros_like(position), position >= 0
+        labels[is_here] = of_gallery.long()[position[is_here]]
         return labels
 
     if world.size == 1:
-        return own_labels()
+        return known_labels()
     # Labels mostly fit 32 bits, which halves what is sent.
     _, table = world.guarded_all_gather(lambda: (None, [int(_fits_int32(of_gallery))]))
     dtype = torch.int32 if all(fits for (fits,) in table) else torch.int64
     buffer = world.guarded(lambda: torch.empty(1 + position.numel(), dtype=dtype, device=world.device))
 
     def fill(out: Tensor) -> None:
-        out.copy_(own_labels().flatten())
+        out.copy_(known_labels().flatten())
 
     summed = world.all_reduce_sum(buffer, fill)
     return world.guarded(lambda: summed.to(position.device, torch.int64).view(position.shape))

@@ -1,31 +1,51 @@
-"""The one road: from a retrieval problem, in whatever world, to the ranks of its positives.
+"""The one road: from samples, or from a retrieval problem, to the ranks of positives, in any world.
 
+samples          each process keeps the samples that it saw             sharding/
+problem          all queries against this process's gallery             problem.py
 relevance        who is positive, negative or junk for each query       relevance/
 scores           of all queries against this process's gallery          scores/, reranking/
 ranks, counts    of the positives among their candidates                ranking/, sharding/
 drawn            expectations where the protocol draws galleries        draws/
+
+The gallery does not move: the queries go to every process, and counts are added up. All processes end with the same
+ranks as one process with all samples. `evaluate` begins with a problem, a metric with samples. Rank lists, and measures
+between pairs of cameras, take the same road; the latter once for every camera of the gallery.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults, expect_draws
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, count_sharded_ranks
+from reid_torchmetrics.functional.retrieval.measures import measure
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
-from reid_torchmetrics.functional.world import ALONE, World
+from reid_torchmetrics.functional.retrieval.sharding import (
+    Queries,
+    Samples,
+    examine_samples,
+    gather_samples,
+    share_queries,
+)
+from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
-from .problem import RetrievalProblem
+from .problem import Embeddings, Labels, RetrievalProblem
+from .protocol import Protocol
+from .query_statistics import mean_by
+from .rank_lists import RankLists, find_rank_lists
 from .ranking_options import RankingOptions
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Ranks of the positives of all queries, and what became of the queries."""
+    """Ranks of the positives of all queries, and how many queries could be evaluated."""
 
     ranks: PositiveRanks
     counts: QueryCounts
@@ -40,12 +60,13 @@ class Ranking:
 
 
 def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: World = ALONE) -> Ranking:
-    """Rank the positives of all queries, of which every process has this `problem` with its own part of the gallery.
+    """Rank the positives of all queries; each process passes its own shard of the gallery.
 
     Raises:
         DistributedMetricError: an error on some process.
         ValueError: options that do not fit the problem, scores that are NaN.
     """
+    # The stages above, one by one; places break ties by position across the parts of the gallery.
     scores, relevance = problem.prepare(options.protocol, world)
     ranks, counts = count_sharded_ranks(
         world, scores, relevance, ties=options.ties, places=problem.kept_places(relevance)
@@ -61,7 +82,7 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
 
 
 def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:
-    """Expectations over drawn galleries, which are asked for in a world of one process alone."""
+    """Expectations over drawn galleries; a process that needs them has the whole gallery."""
     protocol = options.protocol
     if protocol.draw is None:
         return None
@@ -74,3 +95,215 @@ def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> 
         with_precision=protocol.draws_precision,
         queries_in_draw=protocol.queries_in_draw,
     )
+
+
+@torch.no_grad()
+def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE, *, max_bytes: int) -> Ranking:
+    """Rank the samples of all processes; each process passes its own.
+
+    Where nothing can be ranked, no query has a positive, and `Ranking.undefined` says why.
+
+    Raises:
+        DistributedMetricError: an error on some process, or samples that differ between processes.
+        ValueError: scores that are NaN, samples that are queries only where each is searched among the others.
+    """
+    # A ranking in which no query has a positive is an answer as well: training begins with it.
+    needs_order = TIE_POLICIES[options.ties].by_place is not None or options.needs_all_samples
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=needs_order)
+    if shared.problem is None:
+        return _unranked(shared)
+    ranking = rank_problem(shared.problem, options, shared.world)
+    if ranking.counts.valid:
+        return ranking
+    return replace(ranking, undefined=no_query_reason(ranking.counts, shared.num_gallery))
+
+
+@torch.no_grad()
+def list_samples(
+    samples: Samples,
+    options: RankingOptions,
+    world: World = ALONE,
+    *,
+    k: int,
+    queries: Integer[Tensor, " chosen"] | None = None,
+    max_bytes: int,
+) -> RankLists:
+    """The first k candidates of all queries of all processes, or of chosen ones; see `find_rank_lists`.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        TypeError: as `find_rank_lists`.
+        ValueError: as both, and embeddings that are not finite.
+    """
+    shared = _share(samples, options, world, max_bytes=max_bytes, in_order=True)
+    # Lists show places, so the order of the gallery matters under every tie policy.
+    problem, ties = _defined(shared), options.ties
+    queries = None if queries is None else queries.to(problem.source.device)
+    return find_rank_lists(problem, options.protocol, k, queries, ties=ties, world=shared.world)
+
+
+@torch.no_grad()
+def find_camera_pairs(
+    samples: Samples, names: Mapping[str, RankingOptions], protocol: Protocol, world: World = ALONE, *, max_bytes: int
+) -> dict[str, CameraPairs]:
+    """Means of some numbers for each query camera against each gallery camera alone, by the options that rank them.
+
+    Raises:
+        DistributedMetricError: as `rank_samples`.
+        ValueError: as `rank_samples` and `mean_by_camera_pair`, and embeddings that are not finite.
+    """
+    shared = _share(samples, next(iter(names.values())), world, max_bytes=max_bytes, in_order=True)
+    return mean_by_camera_pair(_defined(shared), names, protocol, world=shared.world)
+
+
+class _Shared(NamedTuple):
+    """The problem that processes share."""
+
+    queries: Queries
+    num_gallery: int
+    """on all processes"""
+    world: World
+    """the processes that go on together"""
+    problem: RetrievalProblem | None
+    """all queries against this process's part of the gallery; None where nothing can be ranked"""
+    undefined: str | None = None
+    """why there is no problem"""
+
+
+def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
+    """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
+    # What all hold together: one dimension and dtype, the same labels.
+    shard = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
+    if world.size > 1 and options.needs_all_samples and not shard.non_finite.num_bad:
+        # Every process gets all samples, and goes on by itself.
+        together = gather_samples(world, shard)
+        return _share(together, options, ALONE, max_bytes=max_bytes, in_order=in_order)
+    # All queries against this process's part of the gallery.
+    samples = shard.samples
+    gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
+    queries = share_queries(world, shard, gallery)
+    num_gallery = sum(shard.num_gallery)
+    if shard.non_finite.num_bad:
+        return _Shared(queries, num_gallery, world, None, shard.non_finite.reason())
+
+    def build() -> RetrievalProblem:
+        # Places of gallery items in the whole gallery: their `index`, else their positions, process by process.
+        first, places = sum(shard.num_gallery[: world.process]), None
+        if in_order:
+            positions = torch.arange(first, first + len(gallery), device=gallery.device)
+            places = positions if samples.index is None else samples.index[gallery]
+        identities = queries.identities, samples.identities[gallery]
+        cameras = None if samples.cameras is None else samples.cameras[gallery]
+        return RetrievalProblem(
+            Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
+            Labels(*identities, queries.cameras, cameras, self_index=queries.self_index),
+            places,
+            queries.numbers,
+        )
+
+    return _Shared(queries, num_gallery, world, world.guarded(build))
+
+
+def _defined(shared: _Shared) -> RetrievalProblem:
+    if shared.problem is None:
+        raise ValueError(f"`embeddings` must be finite; got some that are not. {shared.undefined}")
+    return shared.problem
+
+
+def _unranked(shared: _Shared) -> Ranking:
+    """A ranking without any positive, so that every measure is NaN."""
+    # The queries are known even where their embeddings are not finite, and none of them is ranked.
+    queries = shared.queries
+    nothing = torch.zeros_like(queries.identities)
+    num_queries = len(nothing)
+    index = torch.arange(num_queries, device=nothing.device) if queries.numbers is None else queries.numbers
+    counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
+    ranks = PositiveRanks(nothing[:0], nothing, nothing)
+    return Ranking(ranks, counts, index, queries.identities, queries.cameras, undefined=shared.undefined)
+
+
+def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:
+    """Why no query has a positive."""
+    # By whether there are queries, and whether there is a gallery.
+    why = {
+        (False, False): "none has a positive, as no sample was given",
+        (True, False): "none has a positive; pass `is_query=False` for the gallery",
+        (False, True): "none has a positive; pass `is_query=True` for the queries",
+        (True, True): f"{counts.not_in_gallery} have no other item of their identity in the gallery that is searched,"
+        f" {counts.same_camera_only} lost every positive to the camera rule, {counts.junk} are junk",
+    }[counts.total > 0, num_gallery > 0]
+    asked = f"{counts.total} queries against {num_gallery} gallery items"
+    value = "NaN, or what `empty_target_action` counts" if counts.total else "NaN"
+    return f"No query can be evaluated, so the result is {value}: of {asked}, {why}."
+
+
+NO_SAMPLE = no_query_reason(QueryCounts(0, valid=0, junk=0, not_in_gallery=0, same_camera_only=0), num_gallery=0)
+
+
+@dataclass(frozen=True, eq=False)
+class CameraPairs:
+    """Means of a measure over the valid queries of each query camera, against each gallery camera alone."""
+
+    query_cameras: Int[Tensor, " query_cameras"]
+    gallery_cameras: Int[Tensor, " gallery_cameras"]
+    mean: Float[Tensor, "query_cameras gallery_cameras"]
+    """NaN where no query has a positive in the gallery camera"""
+    num_valid: Int[Tensor, "query_cameras gallery_cameras"]
+
+    @classmethod
+    def empty(cls, query_cameras: Int[Tensor, " query_cameras"], gallery_cameras: Tensor) -> CameraPairs:
+        """A table to fill in."""
+        num_valid = query_cameras.new_zeros((len(query_cameras), len(gallery_cameras)))
+        return cls(query_cameras, gallery_cameras, num_valid.double(), num_valid)
+
+
+def mean_by_camera_pair(
+    problem: RetrievalProblem, names: Mapping[str, RankingOptions], protocol: Protocol, *, world: World = ALONE
+) -> dict[str, CameraPairs]:
+    """Evaluate every gallery camera by itself, for the numbers `names` and the options that each is ranked under.
+
+    Every pair of query and gallery item is scored once for each of these options; re-ranking is done anew for each
+    camera.
+
+    Source: Zheng et al., "Scalable Person Re-identification: A Benchmark", ICCV 2015, figure 9.
+
+    Raises:
+        DistributedMetricError: an error on some process.
+        ValueError: no cameras, a protocol that draws galleries, or what cannot be measured.
+    """
+    query_cameras, gallery_cameras = problem.labels.query_cameras, problem.labels.gallery_cameras
+    if query_cameras is None or gallery_cameras is None:
+        raise ValueError("`by_camera_pair` must come with cameras; got no `gallery_cameras`.")
+    if protocol.draw is not None:
+        raise ValueError(f"`by_camera_pair` must come with a protocol that draws no gallery; got {protocol.draw!r}.")
+    # Every process ranks the same cameras in the same order, also cameras that its part of the gallery lacks.
+    cameras = _cameras_of_all(world, gallery_cameras.long())
+    if protocol.search_cameras is not None:
+        cameras = cameras[torch.isin(cameras, torch.tensor(protocol.search_cameras, device=cameras.device))]
+    rows = query_cameras.long().unique()
+    tables = {name: CameraPairs.empty(rows, cameras) for name in names}
+    # One column of each table for each gallery camera, which is searched alone.
+    for column, camera in enumerate(cameras.tolist()):
+        ranks: dict[RankingOptions, PositiveRanks] = {}
+        # Numbers that are ranked under the same options share a ranking.
+        for name, options in names.items():
+            if options not in ranks:
+                searched = replace(options, protocol=replace(options.protocol, search_cameras=(camera,)))
+                ranks[options] = rank_problem(problem, searched, world).ranks
+            means = mean_by(measure(name, ranks[options], protocol), query_cameras.long())
+            tables[name].mean[:, column], tables[name].num_valid[:, column] = means.mean, means.num_valid
+    return tables
+
+
+def _cameras_of_all(world: World, cameras: Int[Tensor, " gallery"]) -> Int[Tensor, " distinct"]:
+    """The cameras of the galleries of all processes."""
+
+    # How many cameras each process has, then the cameras; one that several processes have is kept once.
+    def look() -> tuple[Tensor, list[int]]:
+        distinct: Tensor = cameras.unique()
+        return distinct, [len(distinct)]
+
+    distinct, table = world.guarded_all_gather(look)
+    (rows,) = exchange_rows(world, [size for (size,) in table], SentRows(lambda: [distinct]))
+    cameras_of_all: Tensor = rows.to(cameras.device).unique()
+    return cameras_of_all

@@ -1,8 +1,8 @@
-"""What of a protocol, and of a metric's options, decides a ranking.
+"""What decides the numbers of an evaluation besides the samples, and the words for it.
 
-The convention of a reported number in words: the measure, the galleries that are drawn, and who is relevant.
-
-What decides the numbers of an evaluation besides its protocol.
+RankingOptions      what a ranking is made under; metrics with equal options and samples share it
+Setup               how scores were made, and what relevance was told from
+describe            the convention of a reported number: the measure, the galleries that are drawn, who is relevant
 """
 
 from __future__ import annotations
@@ -15,6 +15,18 @@ from reid_torchmetrics.functional.retrieval.measures import parse_report
 
 from .protocol import Protocol
 
+_OF_RELEVANCE = (
+    "same_camera",
+    "camera_map",
+    "search_cameras",
+    "junk_identities",
+    "leave_one_out",
+    "positive_lists",
+    "junk_lists",
+)
+_OF_DRAWS = ("draw", "queries_in_draw", "draws_precision")
+_SHORTEST_CURVE = 50  # of an expectation over drawn galleries
+
 
 @dataclass(frozen=True)
 class Setup:
@@ -22,7 +34,7 @@ class Setup:
 
     ties: str
     similarity: str
-    """its name, that of a function, or "given scores" """
+    """its name, the name of a function, or "given scores" """
     rerank: str | None = None
     cameras: bool = False
     """whether cameras were given; without, no camera rule drops anything"""
@@ -33,7 +45,7 @@ class Setup:
     multi_query: bool = False
 
     def __str__(self) -> str:
-        """In words, without what is not there."""
+        """In words; what was not used is left out."""
         words = [f"similarity: {self.similarity}", f"ties: {self.ties}"]
         words += [f"re-ranked by {self.rerank}"] if self.rerank else []
         words += ["queries pooled by identity and camera"] if self.multi_query else []
@@ -47,29 +59,6 @@ def similarity_name(similarity: Any) -> str:
         return similarity
     named = similarity if hasattr(similarity, "__qualname__") else type(similarity)
     return f"{named.__module__}.{named.__qualname__}"
-
-
-_OF_RELEVANCE = (
-    "same_camera",
-    "camera_map",
-    "search_cameras",
-    "junk_identities",
-    "leave_one_out",
-    "positive_lists",
-    "junk_lists",
-)
-_OF_DRAWS = ("draw", "queries_in_draw", "draws_precision")
-_SHORTEST_CURVE = 50  # metrics at several ranks share one expectation over drawn galleries
-
-
-@functools.lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond
-def _decisive(protocol: Protocol, *, of_cmc: bool) -> Protocol:
-    """What of a protocol decides a ranking, for the CMC or for other measures."""
-    protocol = protocol.for_cmc if of_cmc else protocol
-    draws = protocol.draw is not None and (of_cmc or protocol.draws_precision)
-    decisive = {name: getattr(protocol, name) for name in (*_OF_RELEVANCE, *(_OF_DRAWS if draws else ()))}
-    decisive["junk_identities"] = tuple(sorted(set(protocol.junk_identities)))
-    return Protocol(name="", source="", **decisive)
 
 
 @dataclass(frozen=True)
@@ -87,13 +76,14 @@ class RankingOptions:
     @classmethod
     def of(cls, protocol: Protocol, *, of_cmc: bool, longest: int, **chosen: Any) -> RankingOptions:
         """Take what `protocol` says of relevance and of drawn galleries, for the CMC or for other measures."""
+        # Expectations are made for a long curve; metrics at several ranks share it.
         decisive = _decisive(protocol, of_cmc=of_cmc)
         max_rank = 0 if decisive.draw is None else max(longest, protocol.largest_rank, _SHORTEST_CURVE)
         return cls(decisive, max_rank=max_rank, **chosen)
 
     @property
     def needs_all_samples(self) -> bool:
-        """Whether a ranking cannot be put together from those of parts of the gallery."""
+        """Whether a ranking cannot be put together from rankings of parts of the gallery."""
         return self.rerank is not None or self.protocol.draw is not None
 
     def setup(self, *, cameras: bool) -> Setup:
@@ -103,14 +93,27 @@ class RankingOptions:
 
     def describe(self) -> dict[str, str]:
         """Texts that are the same in every process."""
+        # A `repr` is the same in every process, but for that of a function.
         values = {name: getattr(self.protocol, name) for name in (*_OF_RELEVANCE, *_OF_DRAWS)}
         values |= {field.name: getattr(self, field.name) for field in fields(self) if field.name != "protocol"}
         values["similarity"] = similarity_name(self.similarity)
         return {name: repr(value) for name, value in values.items()}
 
 
+@functools.lru_cache(maxsize=64)  # a metric asks at every step, and checking a protocol takes a tenth of a millisecond
+def _decisive(protocol: Protocol, *, of_cmc: bool) -> Protocol:
+    """What of a protocol decides a ranking, for the CMC or for other measures."""
+    # All other fields keep their defaults, so that protocols that rank alike are equal.
+    protocol = protocol.for_cmc if of_cmc else protocol
+    draws = protocol.draw is not None and (of_cmc or protocol.draws_precision)
+    decisive = {name: getattr(protocol, name) for name in (*_OF_RELEVANCE, *(_OF_DRAWS if draws else ()))}
+    decisive["junk_identities"] = tuple(sorted(set(protocol.junk_identities)))
+    return Protocol(name="", source="", **decisive)
+
+
 def describe(name: str, protocol: Protocol, setup: Setup) -> str:
     """The convention of a reported number, in words."""
+    # What is measured, in which galleries, who is relevant, and what a query without positives counts.
     measure, k = parse_report(name)
     is_drawn = protocol.draws(measure)
     words = measure.describe(protocol, k, is_drawn=is_drawn)
@@ -129,6 +132,7 @@ def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:
     if setup.lists:
         lists = (" and ".join(names) for names in (protocol.positive_lists, protocol.junk_lists))
         return ["positives: {}; junk: {}".format(*lists)]
+    # Without cameras no rule about them applies.
     words = [f"same camera: {protocol.same_camera}" if setup.cameras else "no cameras"]
     if setup.cameras and protocol.camera_map:
         words.append("cameras taken for others: " + ", ".join(f"{one} for {two}" for one, two in protocol.camera_map))

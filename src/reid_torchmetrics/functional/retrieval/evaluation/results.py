@@ -1,4 +1,4 @@
-"""Results of an evaluation: one value per query, their means, and which convention each number follows."""
+"""Results of an evaluation: from rankings to one value per query, their means, and the convention of each number."""
 
 from __future__ import annotations
 
@@ -12,27 +12,32 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.retrieval.measures import (
+    cmc_curve,
+    first_rank,
     mean_over_identities,
     mean_over_queries,
     mean_precision_recall_curve,
+    measure,
+    measure_drawn,
     parse_report,
     precision_recall_curve,
 )
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
-from .bootstrap import Interval, bootstrap_interval
-from .breakdown import Breakdown, CameraPairs, mean_by, mean_by_camera_pair
 from .problem import RetrievalProblem
 from .protocol import Protocol
+from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists, find_rank_lists
-from .ranking_options import RankingOptions, Setup, describe
+from .ranking import CameraPairs, Ranking, mean_by_camera_pair
+from .ranking_options import Setup, describe
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RetrievalResults:
-    """What became of every query, in the order of the queries; NaN where a query has no positive."""
+    """One value per query of every number, in the order of the queries; NaN where a query has no positive."""
 
     values: Mapping[str, Float[Tensor, " queries"]]
     """what the protocol reports: one value per query"""
@@ -50,7 +55,7 @@ class RetrievalResults:
     counts: QueryCounts
     """how many queries are valid, and why the others are not"""
     ranks: PositiveRanks
-    """of the positives in the whole gallery, which all the above follow from; do not write to them"""
+    """of the positives in the whole gallery: all the above follows from them; do not write to them"""
     protocol: Protocol
     setup: Setup
     """what decides the numbers besides the protocol"""
@@ -63,7 +68,7 @@ class RetrievalResults:
     camera_pairs: Mapping[str, CameraPairs] | None = None
     """of the reported numbers, where the results were asked to hold them"""
     problem: RetrievalProblem | None = None
-    """what was evaluated; None in results of a metric, which does not hand out its samples"""
+    """what was evaluated; None in results of a metric: it does not hand out its samples"""
 
     @property
     def means(self) -> dict[str, float]:
@@ -81,6 +86,7 @@ class RetrievalResults:
         Raises:
             ValueError: relevance came as lists, so that no identity is known.
         """
+        # A query of weight 0, always drawn into the gallery, is none.
         identities = self._known("query_identities")
         is_query = torch.ones_like(identities, dtype=torch.bool) if self.weight is None else self.weight > 0
         return {
@@ -107,25 +113,26 @@ class RetrievalResults:
     def by_camera_pair(self, name: str | None = None) -> CameraPairs:
         """Mean of a reported number for each query camera against each gallery camera alone.
 
-        Results of `evaluate` compute it when asked; those of a metric hold it, `metric.results(camera_pairs=True)`.
+        Results of `evaluate` compute it when asked; results of a metric hold it, `metric.results(camera_pairs=True)`.
 
         Raises:
             ValueError: no cameras, a name that is not reported, drawn galleries, or results that do not hold it.
         """
+        # Results of a metric hold what they were asked for; results of `evaluate` hold the problem.
         name = self._name(name)
         if self.camera_pairs is not None:
             return self.camera_pairs[name]
         problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
-        chosen = {"similarity": problem.source.similarity, "rerank": problem.source.rerank, "ties": self.setup.ties}
-        options = RankingOptions.of(self.protocol, of_cmc=parse_report(name)[0].is_cmc, longest=1, **chosen)
+        options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=parse_report(name)[0].is_cmc)
         return mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
 
+    @renamed(confidence="level")
     def interval(
         self,
         name: str | None = None,
         *,
         generator: torch.Generator,
-        confidence: float = 0.95,
+        level: float = 0.95,
         repeats: int = 1000,
         per_identity: bool = False,
     ) -> Interval:
@@ -135,7 +142,7 @@ class RetrievalResults:
         """
         return bootstrap_interval(
             self._reported(name),
-            confidence=confidence,
+            level=level,
             repeats=repeats,
             generator=generator,
             identities=self._known("query_identities") if per_identity else None,
@@ -159,6 +166,7 @@ class RetrievalResults:
             TypeError: `n` is not an int.
             ValueError: `n` is below 1, or `by` is another name.
         """
+        # Sorted by the second key, then stably by the first.
         _checks.positive_int("n", n)
         values = {"map": self.average_precision, "minp": self.inverse_negative_penalty, **self.values}
         _checks.one_of("by", by, values)
@@ -188,7 +196,7 @@ class RetrievalResults:
     def nearest(self, k: int, queries: Integer[Tensor, " chosen"] | None = None) -> RankLists:
         """The first k candidates of each query, or of chosen ones, counted from 0, and the first right answer of each.
 
-        Results of `evaluate` search when asked; those of a metric hold lists of some length that was asked for,
+        Results of `evaluate` search when asked; results of a metric hold lists of the length that was asked for,
         `metric.results(nearest=10)`.
 
         Raises:
@@ -197,6 +205,7 @@ class RetrievalResults:
                 that hold no lists.
         """
         if self.rank_lists is not None:
+            # A list that holds all candidates is as long as a longer one would be.
             _checks.positive_int("k", k)
             length = self.rank_lists.index.shape[1]
             holds_all = bool((self.num_candidates <= length).all())
@@ -206,7 +215,7 @@ class RetrievalResults:
         return find_rank_lists(problem, self.protocol, k, queries, ties=self.setup.ties)
 
     def confident_mistakes(self, n: int) -> Int[Tensor, " mistakes"]:
-        """Up to `n` queries, counted from 0, whose best candidate is wrong, by falling margin.
+        """Up to `n` queries, counted from 0, with a best candidate that is wrong, by falling margin.
 
         The margin is how much that candidate scores above the first right answer; many such queries are errors of
         labels. See `RankLists.confident_mistakes`; lists come from where `nearest` takes them.
@@ -231,6 +240,7 @@ class RetrievalResults:
 
     def __repr__(self) -> str:
         """The numbers and how each was computed."""
+        # Who was evaluated, what was evaluated, then a line for each number.
         counts = self.counts
         head = (
             f"RetrievalResults: protocol {self.protocol.name}, {counts.valid} of {counts.total} queries valid"
@@ -259,14 +269,16 @@ class RetrievalResults:
         return self.values[self._name(name)]
 
     def _problem(self, method: str, instead: str) -> RetrievalProblem:
+        # A metric keeps its samples to itself: its results hold only what they were asked for.
         if self.problem is None:
             raise ValueError(
-                f"`{method}` must be asked of results that hold what it needs; got results of a metric without:"
+                f"`{method}` must come from results that hold it; got results of a metric, which hold no embeddings:"
                 f" write `{instead}`."
             )
         return self.problem
 
     def _mean_by(self, label: str, name: str | None, method: str) -> Breakdown:
+        # Queries that are drawn have weights, and a mean per label would ignore them.
         if self.weight is not None:
             raise ValueError(
                 f"`{method}` must come with a protocol that draws no gallery from the queries; got `queries_in_draw`"
@@ -275,8 +287,67 @@ class RetrievalResults:
         return mean_by(self._reported(name), self._known(label))
 
     def _known(self, name: str) -> Tensor:
-        """A label of every query, which relevance as lists or an evaluation without cameras lacks."""
+        """A label of every query; relevance as lists, or an evaluation without cameras, lacks it."""
+        # Lists know no identities, and cameras are optional.
         value: Tensor | None = getattr(self, name)
         if value is None:
             raise ValueError(f"`{name}` must have been given to the evaluation; got results without them.")
         return value
+
+
+def summarize(
+    ranking: Ranking,
+    of_cmc: Ranking,
+    protocol: Protocol,
+    setup: Setup,
+    *,
+    max_rank: int = 50,
+    problem: RetrievalProblem | None = None,
+) -> RetrievalResults:
+    """Evaluate every query, and the numbers that `protocol` reports; `of_cmc` is ranked under the CMC's camera rule.
+
+    Everything but the ranks, which may be large, is copied: rankings may be shared.
+    """
+    # Queries that may be drawn into the gallery count by the chance that they are not.
+    ranks, drawn = ranking.ranks, of_cmc.drawn
+    weight = drawn.weight if drawn is not None and protocol.queries_in_draw else None
+    # AP and INP are always there, reported or not: breakdowns and lists of hard queries use them.
+    values = {name: _values(name, ranking, of_cmc, protocol).clone() for name in (*protocol.reports, "map", "minp")}
+    return RetrievalResults(
+        values={name: values[name] for name in protocol.reports},
+        average_precision=values["map"].clone(),
+        inverse_negative_penalty=values["minp"].clone(),
+        first_rank=first_rank(ranks),
+        cmc=_curve(of_cmc, protocol, max_rank, weight),
+        num_positives=ranks.num_positives.clone(),
+        num_candidates=ranks.num_candidates.clone(),
+        query_index=ranking.query_index.clone(),
+        counts=ranking.counts,
+        ranks=ranks,
+        protocol=protocol,
+        setup=setup,
+        weight=_copy(weight),
+        query_identities=_copy(ranking.query_identities),
+        query_cameras=_copy(ranking.query_cameras),
+        problem=problem,
+    )
+
+
+def _copy(values: Tensor | None) -> Tensor | None:
+    return None if values is None else values.clone()
+
+
+def _values(name: str, ranking: Ranking, of_cmc: Ranking, protocol: Protocol) -> Float[Tensor, " queries"]:
+    # An expectation where the protocol draws galleries for the measure, else a number of the whole gallery.
+    row, _ = parse_report(name)
+    if of_cmc.drawn is not None and protocol.draws(row):
+        return measure_drawn(name, of_cmc.drawn)
+    return measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol)
+
+
+def _curve(ranking: Ranking, protocol: Protocol, max_rank: int, weight: Tensor | None) -> Float[Tensor, " max_rank"]:
+    # The expected curve may be longer than asked for, as metrics share it.
+    action = ranking.counts.counting(protocol.empty_target_action)
+    if ranking.drawn is None:
+        return cmc_curve(ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
+    return mean_over_queries(ranking.drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)

@@ -1,17 +1,24 @@
 """From ranks to one value per query, and to means."""
 
-from .average_precision import AP_NORMALIZERS, AP_RULES, average_precision, average_precision_at_r
+from .average_precision import (
+    AP_NORMALIZERS,
+    AP_RULES,
+    average_precision,
+    average_precision_at_r,
+    mean_precision_recall_curve,
+    precision_recall_curve,
+)
 from .cmc import CMC_MODES, cmc_at, cmc_curve
 from .cutoffs import (
     PRECISION_DIVISORS,
+    first_rank,
     hit_rate_at,
+    inverse_negative_penalty,
     normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
     reciprocal_rank,
 )
-from .first_and_last import first_rank, inverse_negative_penalty
 from .means import EMPTY_TARGET_ACTIONS, mean_over_identities, mean_over_queries, median_over_queries
-from .precision_recall import mean_precision_recall_curve, precision_recall_curve
 from .registry import MEASURES, DrawnValues, Measure, MeasureOptions, measure, measure_drawn, parse_report

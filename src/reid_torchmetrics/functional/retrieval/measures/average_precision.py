@@ -1,4 +1,4 @@
-"""Average precision of a query: its rules, its cutoffs and what it is divided by.
+"""Precision-recall curves, and average precision: its rules, its cutoffs and its divisors.
 
 In the formulas a query has n positives at the 1-based ranks r_1 < ... < r_n. A query without positives has NaN.
 """
@@ -13,8 +13,9 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, block_of, check_ranks
 
+from .means import mean_of_total
 from .terms import (
     Places,
     Term,
@@ -28,19 +29,18 @@ from .terms import (
     places_of,
     sum_over_positives,
 )
-from .tied_groups import Groups, LogFactorials, averaged, expected_in_group
+from .tied_groups import Groups, LogFactorials, expected_in_group, is_averaged
 
-MAX_INTERPOLATED = 1 << 16
-"""Positives of a block of queries that hold one value for each recall."""
+_MAX_INTERPOLATED = 1 << 16  # positives of a block of queries with one value for each recall
 
 
 def average_precision(
     ranks: PositiveRanks, *, rule: str = "rectangle", k: int | None = None, normalizer: str = "positives"
 ) -> Float[Tensor, " queries"]:
-    """Area under a query's precision-recall curve, over its whole ranked list or its first `k` candidates.
+    """Area under a query's precision-recall curve, for its whole ranked list or its first `k` candidates.
 
     Rule "rectangle", (1/n) sum_j j/r_j, is scikit-learn's, torchreid's, fast-reid's and TransReID's. Rule
-    "trapezoid", (1/n) sum_j (p_j + j/r_j)/2 with p_j = (j-1)/(r_j-1), or 1 at r_j = 1, is that of the official
+    "trapezoid", (1/n) sum_j (p_j + j/r_j)/2 with p_j = (j-1)/(r_j-1), or 1 at r_j = 1, is the rule of the official
     Market-1501 script, of Oxford's compute_ap and of the revisited Oxford and Paris evaluation. The trapezoid is the
     lower of the two unless every positive comes first. Rules "interpolated_11" (PASCAL VOC 2007) and
     "interpolated_101" (COCO) are the mean over the recalls i/10, or i/100, of the largest precision at that recall or
@@ -64,17 +64,16 @@ def average_precision(
     """
     _checks.one_of("rule", rule, AP_RULES)
     _checks.one_of("normalizer", normalizer, AP_NORMALIZERS)
-    if k is not None:
-        _checks.positive_int("k", k)
+    _checks.cutoff("k", k)
     definition = AP_RULES[rule]
     if isinstance(definition, int):
         _check_interpolated(ranks, rule, normalizer)
-        return per_block(ranks, lambda block: interpolated_precision(block, definition, k).mean(1), MAX_INTERPOLATED)
+        return per_block(ranks, lambda block: _interpolated_precision(block, definition, k).mean(1), _MAX_INTERPOLATED)
     return per_block(ranks, lambda block: _area(block, definition, k, normalizer))
 
 
 def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
-    """(1/n) sum_{r_j <= n} j/r_j: average precision over the first n candidates, as many as there are positives.
+    """(1/n) sum_{r_j <= n} j/r_j: average precision at R = n, the number of positives.
 
     Its mean is MAP@R. With `k` the sum stops at rank min(k, n): pytorch-metric-learning where it retrieves k only.
 
@@ -84,8 +83,7 @@ def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Flo
         TypeError: `k` is not an int.
         ValueError: `k` is below 1.
     """
-    if k is not None:
-        _checks.positive_int("k", k)
+    _checks.cutoff("k", k)
 
     def area(block: PositiveRanks) -> Tensor:
         return sum_over_positives(block, _rectangle, most_hits(block, k)) / block.num_positives
@@ -93,12 +91,60 @@ def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Flo
     return per_block(ranks, area)
 
 
-def interpolated_precision(
+def precision_recall_curve(
+    ranks: PositiveRanks, query: int
+) -> tuple[Float[Tensor, " points"], Float[Tensor, " points"]]:
+    """Precision j/r_j and recall j/n at each of a query's positives, best first; `query` is its number.
+
+    The first point is the best positive's, (1/r_1, 1/n): none is made up at recall 0. A query without positives has no
+    points. Under the tie policy "grouped" each group is one point, at its end.
+
+    Raises:
+        TypeError: `query` is not an int.
+        ValueError: `query` is not the number of a query, or the ranks are of the tie policy "expected".
+    """
+    check_ranks(ranks)
+    _checks.index("query", query, ranks.num_queries, "queries")
+    check_certain("query", f"the curve of query {query}", ranks)
+    stop = int(ranks.num_positives[: query + 1].sum())
+    positives = slice(stop - int(ranks.num_positives[query]), stop)
+    places = places_of(block_of(ranks, slice(query, query + 1), positives))
+    is_point = places.ordinal.diff(prepend=places.ordinal.new_zeros(1)) > 0  # a group is one point
+    ordinal = places.ordinal[is_point]
+    return ordinal / places.rank[is_point], ordinal / len(places.ordinal)
+
+
+def mean_precision_recall_curve(
+    ranks: PositiveRanks, num_points: int = 101, *, empty_target_action: str = "skip"
+) -> Float[Tensor, " num_points"]:
+    """Mean over queries of the interpolated precision at the recalls i/(M-1), i = 0 ... M-1 with M = `num_points`.
+
+    The interpolated precision at a recall is the largest at that recall or a higher one. With 101 points the mean of
+    the curve is the mean of average precision under the rule "interpolated_101". Queries without positives are treated
+    as `mean_over_queries` says.
+
+    Source: Manning, Raghavan & Schütze, "Introduction to Information Retrieval", 2008, section 8.4.
+
+    Raises:
+        TypeError: `num_points` is not an int.
+        ValueError: `num_points` is below 2, the ranks are of the tie policy "expected", or what `mean_over_queries`
+            raises.
+    """
+    _checks.positive_int("num_points", num_points, least=2)
+    check_certain("ranks", "the curve", ranks)
+    total = torch.zeros(num_points, dtype=torch.float64, device=ranks.rank.device)
+    for block in ranks.split(_MAX_INTERPOLATED):
+        total += _interpolated_precision(block, num_points).nansum(0)
+    num_valid = int((ranks.num_positives > 0).sum())
+    return mean_of_total(total, num_valid, ranks.num_queries - num_valid, empty_target_action)
+
+
+def _interpolated_precision(
     ranks: PositiveRanks, num_points: int, k: int | None = None
 ) -> Float[Tensor, "queries num_points"]:
     """The largest precision at recall i/(M-1) or a higher one, for i = 0 ... M-1 with M = `num_points`; NaN without.
 
-    The recall j/n reaches i/(M-1) if (M-1) j >= i n, which is decided in integers. A recall that is not reached within
+    The recall j/n reaches i/(M-1) if (M-1) j >= i n, decided in integers. A recall that is not reached within
     the first `k` candidates has precision 0.
     """
     places, size = places_of(ranks), ranks.num_positives
@@ -115,41 +161,36 @@ def _rectangle(places: Places) -> Tensor:
     return places.precision
 
 
-def _trapezoid(places: Places) -> Tensor:
-    return (places.precision_before + places.precision) / 2
-
-
 AP_RULES: dict[str, Term | int] = {
     "rectangle": _rectangle,
-    "trapezoid": _trapezoid,
+    "trapezoid": lambda places: (places.precision_before + places.precision) / 2,
     "interpolated_11": 11,
     "interpolated_101": 101,
 }
-"""What a positive adds to the area, or at how many recalls the interpolated precision is read."""
+"""The term of a positive in the area, or the number of recalls of the interpolated precision."""
 
 AP_NORMALIZERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
     "positives": lambda ranks, _: ranks.num_positives,
     "attainable": most_hits,
     "hits": num_hits,
 }
-"""What the sum over the hits among the first k candidates is divided by."""
+"""The divisor of the sum over the hits among the first k candidates."""
 
 
 def _area(ranks: PositiveRanks, term: Term, k: int | None, normalizer: str) -> Tensor:
-    tied = averaged(ranks)
-    if k is not None and normalizer == "hits" and tied is not None:
-        return _expected_mean_over_hits(ranks, tied, term, k)
+    if k is not None and normalizer == "hits" and is_averaged(ranks):
+        return _expected_mean_over_hits(ranks, term, k)
     divisor = AP_NORMALIZERS[normalizer](ranks, k)
     return defined(ranks, sum_over_positives(ranks, term, k) / divisor.clamp(min=1))
 
 
-def _expected_mean_over_hits(ranks: PositiveRanks, tied: TiedGroups, term: Term, k: int) -> Tensor:
+def _expected_mean_over_hits(ranks: PositiveRanks, term: Term, k: int) -> Tensor:
     """E[S/H]: S sums `term` over the H hits among the first k candidates; 0 where H = 0.
 
     Only the group that position k cuts leaves H open: it has h hits in its first m candidates with probability
     C(P, h) C(t-P, m-h) / C(t, m), and given h these m are a group of their own with h positives.
     """
-    ordinal, groups = ordinals(ranks.num_positives), groups_of(ranks, tied)
+    ordinal, groups = ordinals(ranks.num_positives), groups_of(ranks)
     cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
     chosen = cut & (ordinal == groups.better + 1)  # one positive for each group
     query = segments.numbers(ranks.num_positives, len(cut))[chosen]

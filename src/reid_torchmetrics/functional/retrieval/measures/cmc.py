@@ -1,4 +1,4 @@
-"""Cumulative matching characteristic: how much of a query is matched within its first k candidates."""
+"""Cumulative matching characteristic: the share of a query that is matched within its first k candidates."""
 
 from __future__ import annotations
 
@@ -13,21 +13,20 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks
 
-from .cutoffs import hit_rate_at
-from .first_and_last import first_groups, first_places
+from .cutoffs import first_groups, first_places, hit_rate_at
 from .means import mean_of_total
 from .terms import ordinals, per_block, sum_per_query
-from .tied_groups import Groups, averaged, chance_of_none
+from .tied_groups import Groups, chance_of_none, is_averaged
 
-_MAX_CHANCES = 1 << 20  # ranks times queries that are held at a time
+_MAX_CHANCES = 1 << 20  # ranks times queries held at a time
 
 
 def cmc_at(ranks: PositiveRanks, k: int, *, mode: str = "first_match") -> Float[Tensor, " queries"]:
-    """How much of each query is matched within its first `k` candidates; NaN without positives.
+    """The share of each query that is matched within its first `k` candidates; NaN without positives.
 
     Mode "first_match" is the CMC of the Market-1501 protocol: 1 if r_1 <= k, else 0. Mode "all_shots" is open-reid's
-    default: the share of the positives with r_j - (j-1) <= k, so that each positive is matched in a list from which
-    the better ones are taken out. A k beyond the number of candidates is allowed: everything is matched by then.
+    default: the share of the positives with r_j - (j-1) <= k, so that each positive is matched in a list without
+    the better positives. A k beyond the number of candidates is allowed: everything is matched there.
 
     Source: Zheng et al., "Scalable Person Re-identification: A Benchmark", ICCV 2015; the code of open-reid.
 
@@ -45,12 +44,12 @@ def cmc_curve(
 ) -> Float[Tensor, " max_rank"]:
     """The mean over queries of `cmc_at` for k = 1 ... `max_rank`, float64.
 
-    It always has `max_rank` entries, also where the gallery is smaller. Queries without positives are treated as
-    `mean_over_queries` says.
+    It has `max_rank` entries even if the gallery is smaller. Queries without positives are treated as in
+    `mean_over_queries`.
 
     Raises:
         TypeError: `max_rank` is not an int.
-        ValueError: `max_rank` is below 1, an unknown `mode`, or what `mean_over_queries` raises.
+        ValueError: `max_rank` is below 1, an unknown `mode`, or as `mean_over_queries`.
     """
     _checks.positive_int("max_rank", max_rank)
     _checks.one_of("mode", mode, CMC_MODES)
@@ -62,9 +61,8 @@ def cmc_curve(
 
 def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
     valid = ranks.num_positives > 0
-    tied = averaged(ranks)
-    if tied is not None:
-        return _chances(first_groups(ranks, tied, valid), max_rank)
+    if is_averaged(ranks):
+        return _chances(first_groups(ranks, valid), max_rank)
     first = first_places(ranks, valid)
     return torch.bincount(first.clamp(max=max_rank + 1), minlength=max_rank + 2)[1:-1].cumsum(0).double()
 
@@ -89,7 +87,7 @@ def _all_shots_at(ranks: PositiveRanks, k: int) -> Tensor:
 
 
 def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
-    is_spread = averaged(ranks) is not None
+    is_spread = is_averaged(ranks)
     matched = torch.zeros(max_rank + 1, dtype=torch.float64, device=ranks.rank.device)
     for block in ranks.split():
         best, width = _negatives_ahead(block)
@@ -104,11 +102,11 @@ def _all_shots(ranks: PositiveRanks, max_rank: int) -> Tensor:
 
 
 def _negatives_ahead(ranks: PositiveRanks) -> tuple[Tensor, Tensor]:
-    """Fewest negatives ahead of each positive, and how many numbers of them are equally likely from there on."""
-    ahead, tied = ranks.rank - ordinals(ranks.num_positives), averaged(ranks)
-    if tied is None:
+    """Fewest negatives ahead of each positive, and the number of equally likely counts from there on."""
+    ahead = ranks.rank - ordinals(ranks.num_positives)
+    if ranks.tied is None or not is_averaged(ranks):
         return ahead, torch.ones_like(ahead)
-    return ahead - tied.num_negatives, tied.num_negatives + 1
+    return ahead - ranks.tied.num_negatives, ranks.tied.num_negatives + 1
 
 
 class _Mode(NamedTuple):
@@ -119,4 +117,4 @@ class _Mode(NamedTuple):
 
 
 CMC_MODES = {"first_match": _Mode(hit_rate_at, _first_matches), "all_shots": _Mode(_all_shots_at, _all_shots)}
-"""What is matched: a query by its best positive, or each of its positives."""
+"""Modes of the CMC: a query is matched by its best positive, or by each of its positives."""

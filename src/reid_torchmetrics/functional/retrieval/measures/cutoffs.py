@@ -1,8 +1,9 @@
-"""Measures of the first k candidates: precision, recall, hit rate, R-precision, reciprocal rank and nDCG.
+"""Measures of the first k candidates, and of the ranks of the first and the last positive.
 
-In the formulas a query has n positives, of which h are among its first k candidates, its hits, and the last of which
-has rank r_n. A query without positives has NaN. Under the tie policy "grouped" a group of equal scores counts if it
-ends by rank k, under "expected" every value is the expectation over the orders of each group.
+In the formulas a query has n positives, the first at rank r_1 and the last at rank r_n; h of them, its hits, are among
+its first k candidates. A query without positives has NaN, and the mean decides what it counts. All values are float64.
+Under the tie policy "grouped" every candidate has the rank of the last of its group; under "expected" every value is
+the expectation over the orders of each group.
 """
 
 from __future__ import annotations
@@ -10,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
 
-from .first_and_last import first_groups, first_places, last_groups, last_places
-from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives, where_positive
-from .tied_groups import averaged, chance_of_none, expected_reciprocal
+from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives
+from .tied_groups import Groups, chance_of_none, expected_reciprocal, groups_at, is_averaged
 
 
 def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[Tensor, " queries"]:
@@ -27,7 +27,7 @@ def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[T
 
     `divisor`: "k", also where there are fewer candidates (pytorch-metric-learning, TorchMetrics); "attainable",
     min(k, n), so that a perfect ranking has precision 1 (open-metric-learning); "last_positive", min(k, r_n), so that
-    nothing counts that follows the last positive (the revisited Oxford and Paris evaluation). One positive, at rank 1,
+    nothing counts after the last positive (the revisited Oxford and Paris evaluation). One positive, at rank 1,
     gives 0.1, 1 and 1 at k = 10.
 
     Source of "last_positive": Radenovic et al., "Revisiting Oxford and Paris: Large-Scale Image Retrieval
@@ -43,7 +43,7 @@ def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[T
 
 
 def recall_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
-    """h/n: the share of the positives that is among the first `k` candidates.
+    """h/n: the share of the positives among the first `k` candidates.
 
     Where retrieval papers write recall@k they mostly mean `hit_rate_at`.
 
@@ -59,7 +59,7 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     """1 if r_1 <= k, else 0: whether the first `k` candidates hold a positive.
 
     Also called recall@k, top-k accuracy and, in re-identification, rank-k. A k beyond the number of candidates is
-    allowed: every query with a positive has found it by then.
+    allowed: every query with a positive has a hit there.
 
     Raises:
         TypeError: `k` is not an int.
@@ -67,18 +67,15 @@ def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     """
     _checks.positive_int("k", k)
 
-    def hit(valid: Tensor) -> Tensor:
-        tied = averaged(ranks)
-        if tied is None:
-            return (first_places(ranks, valid) <= min(k, UNRETRIEVED)).double()
-        groups = first_groups(ranks, tied, valid)
-        return 1 - chance_of_none(groups, groups.within(k))
-
-    return where_positive(ranks, hit)
+    return _of_first(
+        ranks,
+        lambda first: (first <= min(k, UNRETRIEVED)).double(),
+        lambda groups: 1 - chance_of_none(groups, groups.within(k)),
+    )
 
 
 def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
-    """h/n with k = n: the share of positives among as many candidates as there are positives.
+    """h/n with k = n: precision at R, the number of positives.
 
     With `k` it is the share among the first min(k, n), as in pytorch-metric-learning where it retrieves only k.
 
@@ -86,8 +83,7 @@ def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, 
         TypeError: `k` is not an int.
         ValueError: `k` is below 1.
     """
-    if k is not None:
-        _checks.positive_int("k", k)
+    _checks.cutoff("k", k)
     return per_block(ranks, lambda block: num_hits(block, most_hits(block, k)) / most_hits(block, k))
 
 
@@ -100,24 +96,19 @@ def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tens
         TypeError: `k` is not an int.
         ValueError: `k` is below 1.
     """
-    if k is not None:
-        _checks.positive_int("k", k)
+    _checks.cutoff("k", k)
 
-    def reciprocal(valid: Tensor) -> Tensor:
-        tied = averaged(ranks)
-        if tied is None:
-            first = first_places(ranks, valid)
-            return (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0)
-        groups = first_groups(ranks, tied, valid)
-        return expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False)
-
-    return where_positive(ranks, reciprocal)
+    return _of_first(
+        ranks,
+        lambda first: (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0),
+        lambda groups: expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False),
+    )
 
 
 def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
     """sum_{r_j <= k} 1/log2(r_j + 1), over the same sum of a perfect ranking: nDCG with a gain of 1 for a positive.
 
-    Under the tie policy "expected" it is that of scikit-learn and TorchMetrics, which average over ties.
+    Under the tie policy "expected" it is the nDCG of scikit-learn and TorchMetrics: they average over ties.
 
     Source: Järvelin & Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002.
 
@@ -125,8 +116,7 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tenso
         TypeError: `k` is not an int.
         ValueError: `k` is below 1.
     """
-    if k is not None:
-        _checks.positive_int("k", k)
+    _checks.cutoff("k", k)
 
     def gain(block: PositiveRanks) -> Tensor:
         attainable = most_hits(block, k)
@@ -137,26 +127,44 @@ def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tenso
     return per_block(ranks, gain)
 
 
+def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
+    """n / r_n: the share of positives among the items up to the last positive.
+
+    Its mean is mINP. Source: Ye et al., "Deep Learning for Person Re-identification: A Survey and Outlook", TPAMI
+    2021, where 1 - INP is the negative penalty (r_n - n) / r_n.
+    """
+    return _of_last(
+        ranks,
+        lambda last, num_positives: num_positives / in_float(last),
+        lambda groups, num_positives: num_positives * expected_reciprocal(groups, groups.size, last=True),
+    )
+
+
+def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
+    """r_1: the rank of the best positive, as a float because a query without positives has NaN.
+
+    If P of t tied candidates are positive, the first of them is expected at the (t+1)/(P+1)-th.
+    """
+    return _of_first(
+        ranks, in_float, lambda groups: groups.before + (groups.size + 1) / (groups.num_positives + 1).double()
+    )
+
+
 def _discount(places: Places) -> Tensor:
     return 1 / (places.rank + 1).log2()
 
 
 def _up_to_last_positive(ranks: PositiveRanks, k: int) -> Tensor:
-    hits = num_hits(ranks, k)
+    hits = num_hits(ranks, k)[ranks.num_positives > 0]
 
-    def share(valid: Tensor) -> Tensor:
-        tied = averaged(ranks)
-        if tied is None:
-            return hits[valid] / last_places(ranks, valid).clamp(max=k)
+    def expected(groups: Groups, num_positives: Tensor) -> Tensor:
         # h/k unless the last positive comes before rank k, where n/r_n stands instead.
-        groups, num_positives = last_groups(ranks, tied, valid), ranks.num_positives[valid]
         earlier = groups.within(k - 1)
         chance = chance_of_none(groups, groups.size - earlier)
-        return (hits[valid] - num_positives * chance) / k + num_positives * expected_reciprocal(
-            groups, earlier, last=True
-        )
+        reciprocal = expected_reciprocal(groups, earlier, last=True)
+        return (hits - num_positives * chance) / k + num_positives * reciprocal
 
-    return where_positive(ranks, share)
+    return _of_last(ranks, lambda last, _: hits / last.clamp(max=k), expected)
 
 
 PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
@@ -164,4 +172,50 @@ PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
     "attainable": lambda ranks, k: num_hits(ranks, k) / most_hits(ranks, k),
     "last_positive": _up_to_last_positive,
 }
-"""Precision at k by what the hits are divided by."""
+"""Precision at k, by the divisor of the hits."""
+
+
+def _of_first(
+    ranks: PositiveRanks, certain: Callable[[Tensor], Tensor], expected: Callable[[Groups], Tensor]
+) -> Float[Tensor, " queries"]:
+    """`certain` of r_1 for each query, or `expected` of the group of its first positive; NaN without positives."""
+
+    def value(valid: Tensor) -> Tensor:
+        return expected(first_groups(ranks, valid)) if is_averaged(ranks) else certain(first_places(ranks, valid))
+
+    return _where_positive(ranks, value)
+
+
+def _of_last(
+    ranks: PositiveRanks, certain: Callable[[Tensor, Tensor], Tensor], expected: Callable[[Groups, Tensor], Tensor]
+) -> Float[Tensor, " queries"]:
+    """`certain` of r_n and n for each query, or `expected` of the group of its last positive and n."""
+
+    def value(valid: Tensor) -> Tensor:
+        last, num_positives = (ranks.num_positives.cumsum(0) - 1)[valid], ranks.num_positives[valid]
+        if is_averaged(ranks):
+            return expected(groups_at(ranks, last, num_positives), num_positives)
+        return certain(ranks.rank[last], num_positives)  # under "grouped" the rank is the end of the group
+
+    return _where_positive(ranks, value)
+
+
+def first_places(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Int[Tensor, " valid"]:
+    """r_1; under the tie policy "grouped" the end of its group."""
+    if ranks.tied is None:
+        return ranks.rank[segments.starts(ranks.num_positives)[valid]]
+    groups = first_groups(ranks, valid)
+    return groups.before + groups.size
+
+
+def first_groups(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Groups:
+    """The groups of the first positives."""
+    return groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1)
+
+
+def _where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:
+    check_ranks(ranks)
+    valid = ranks.num_positives > 0
+    values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
+    values[valid] = value(valid)
+    return values

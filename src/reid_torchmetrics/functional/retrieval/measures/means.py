@@ -11,7 +11,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 
 EMPTY_TARGET_ACTIONS = {"skip": None, "neg": 0.0, "pos": 1.0, "error": None}
-"""What a query without positives counts in the mean; None where it does not count."""
+"""The value of a query without positives in the mean; None where it does not count."""
 
 
 def mean_over_queries(
@@ -48,7 +48,7 @@ def mean_of_total(
     num_empty: int | float,  # noqa: PYI041
     empty_target_action: str,
 ) -> Float[Tensor, "*shape"]:
-    """Mean over queries, given the `total` over the valid ones: what `mean_over_queries` and curves share."""
+    """Mean over queries, given the `total` over the valid queries; for `mean_over_queries` and curves."""
     _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
     _refuse_empty(empty_target_action, int(num_valid), int(num_valid + num_empty))
     substitute = EMPTY_TARGET_ACTIONS[empty_target_action]
@@ -62,12 +62,12 @@ def mean_over_identities(
 ) -> Float[Tensor, ""]:
     """Mean over identities of the mean over an identity's queries, so that every identity counts the same.
 
-    Queries without positives are treated as in `mean_over_queries`; under "skip" an identity that has no other queries
+    Queries without positives are treated as in `mean_over_queries`; under "skip" an identity with no other queries
     does not count. It is pytorch-metric-learning's `avg_of_avgs`.
 
     Raises:
         TypeError: `identities` is not an integer tensor.
-        ValueError: `identities` of another length than `values`, or what `mean_over_queries` raises.
+        ValueError: `identities` of another length than `values`, or as `mean_over_queries`.
     """
     _checks.integer_labels("identities", identities, len(values), values.device)
     _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
@@ -85,7 +85,7 @@ def mean_over_identities(
 def median_over_queries(values: Float[Tensor, " queries"]) -> Float[Tensor, ""]:
     """Median of one value per query, halfway between the two middle ones of an even number; NaN of none.
 
-    Queries without positives, NaN, do not count: the values that stand for them in a mean would be no ranks.
+    Queries without positives, NaN, do not count: their values in a mean would be no ranks.
     """
     ordered = values[~values.isnan()].sort().values
     if len(ordered) == 0:
@@ -96,7 +96,7 @@ def median_over_queries(values: Float[Tensor, " queries"]) -> Float[Tensor, ""]:
 def _refuse_empty(empty_target_action: str, num_valid: int, num_queries: int) -> None:
     """Raise under "error" for queries without positives, unless all are: the mean is NaN then, as under "skip".
 
-    Lightning's sanity check sees a part of the data, in which no query may have a positive, and must not crash.
+    Lightning's sanity check sees a part of the data, perhaps without any positive, and must not crash.
     """
     if empty_target_action == "error" and 0 < num_valid < num_queries:
         raise ValueError(

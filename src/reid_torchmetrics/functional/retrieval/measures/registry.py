@@ -1,4 +1,4 @@
-"""The measures by name: what papers report, one row each.
+"""The measures by name, one row each.
 
 A new measure is a function of ranks and its row: protocols report it by name, `ReIDMeasure` takes it, and messages
 and results have its words.
@@ -19,8 +19,16 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from .average_precision import average_precision, average_precision_at_r
 from .cmc import cmc_at
-from .cutoffs import hit_rate_at, normalized_dcg, precision_at, r_precision, recall_at, reciprocal_rank
-from .first_and_last import first_rank, inverse_negative_penalty
+from .cutoffs import (
+    first_rank,
+    hit_rate_at,
+    inverse_negative_penalty,
+    normalized_dcg,
+    precision_at,
+    r_precision,
+    recall_at,
+    reciprocal_rank,
+)
 
 
 @runtime_checkable
@@ -50,7 +58,7 @@ class MeasureOptions(Protocol):
 
 @runtime_checkable
 class DrawnValues(Protocol):
-    """Expectations over drawn galleries, one for each query; `draws` makes them."""
+    """Expectations over drawn galleries, one for each query; from `draws`."""
 
     @property
     def cmc(self) -> Float[Tensor, "queries max_rank"]:
@@ -67,7 +75,7 @@ class DrawnValues(Protocol):
 
 @dataclass(frozen=True)
 class Measure:
-    """A number that papers report. One value per query comes of ranks, options and k, which is 0 without `takes_k`."""
+    """A measure by name: one value per query from ranks, options and k; k is 0 without `takes_k`."""
 
     name: str
     function: Callable[[PositiveRanks, MeasureOptions, int], Tensor]
@@ -76,17 +84,17 @@ class Measure:
     takes_k: bool = False
     """whether k follows the name: "precision_10" """
     is_cmc: bool = False
-    """whether the camera rule and the drawn galleries that a protocol has for its CMC are those of this measure"""
+    """whether a protocol's camera rule and drawn galleries for its CMC are used for this measure"""
     expectation: Callable[[DrawnValues, int], Tensor] | None = None
-    """the same over drawn galleries; None where it is not known"""
+    """the measure over drawn galleries; None where it is not known"""
     words_if_drawn: str | None = None
-    """the convention over drawn galleries; None where it is that of `words`"""
+    """the convention over drawn galleries; None for `words`"""
     is_rank: bool = False
-    """whether a value is a rank, of which lower is better, and not a share of 1"""
+    """whether a value is a rank, where lower is better, and not a share of 1"""
 
     @property
     def pattern(self) -> str:
-        """How the measure is asked for, with "<k>" for a k."""
+        """The name to write, with "<k>" for a k."""
         return f"{self.name}_<k>" if self.takes_k else self.name
 
     def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
@@ -133,18 +141,12 @@ _ROWS = (
         takes_k=True,
     ),
     Measure(
-        "recall",
-        lambda ranks, _, k: recall_at(ranks, k),
-        "positives among the first {k} / all positives",
-        takes_k=True,
+        "recall", lambda ranks, _, k: recall_at(ranks, k), "positives among the first {k} / all positives", takes_k=True
     ),
     Measure("r_precision", lambda ranks, *_: r_precision(ranks), "precision at R, the number of positives"),
     Measure("mrr", lambda ranks, *_: reciprocal_rank(ranks), "1 / rank of the first positive"),
     Measure(
-        "ndcg",
-        lambda ranks, _, k: normalized_dcg(ranks, k=k),
-        "nDCG at {k}, binary gains, log2 discount",
-        takes_k=True,
+        "ndcg", lambda ranks, _, k: normalized_dcg(ranks, k=k), "nDCG at {k}, binary gains, log2 discount", takes_k=True
     ),
     Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive", is_rank=True),
 )
@@ -154,7 +156,7 @@ MEASURES: dict[str, Measure] = {row.name: row for row in _ROWS}
 
 
 def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]:
-    """The measure that `name` asks for, and its k (0 where it takes none); `argument` is what named it.
+    """The measure with a name, and its k (0 where it takes none); `argument` is the argument with the name.
 
     Raises:
         ValueError: an unknown name, or a k that does not fit int64.
@@ -190,7 +192,7 @@ def measure_drawn(name: str, drawn: DrawnValues) -> Float[Tensor, " queries"]:
 
 
 def _meant(value: object) -> str:
-    """The name that somebody meant who forgot its k, or wrote it otherwise: "rank1", "mAP", "precision@5"."""
+    """The likely name behind a missing k or another spelling: "rank1", "mAP", "precision@5"."""
     if not isinstance(value, str):
         return ""
     if value in MEASURES:

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
 
-from .tied_groups import Groups, averaged, expected_in_group, groups_at
+from .tied_groups import Groups, expected_in_group, groups_at, is_averaged
 
 
 class Places(NamedTuple):
@@ -24,26 +24,26 @@ class Places(NamedTuple):
     ordinal: Tensor
     rank: Tensor
     num_positives: Tensor | int = 1
-    """positives that come at once"""
+    """positives at this place"""
     size: Tensor | int = 1
-    """candidates that come at once"""
+    """candidates at this place"""
 
     @property
     def precision(self) -> Tensor:
-        """Share of positives down to this place."""
+        """Share of positives up to this place."""
         return self.ordinal / self.rank
 
     @property
     def precision_before(self) -> Tensor:
-        """Share of positives ahead of this place; 1 where nothing is ahead."""
+        """Share of positives before this place; 1 where nothing is before it."""
         ahead = self.rank - self.size
         return torch.where(ahead > 0, (self.ordinal - self.num_positives) / ahead, 1)
 
 
 Term: TypeAlias = Callable[[Places], Tensor]
-"""What a positive adds to a sum, from its place; linear in the ordinal where one candidate comes at a time"""
+"""The term of a positive in a sum, from its place; linear in the ordinal where one candidate comes at a time"""
 Cutoff: TypeAlias = int | Int[Tensor, " queries"] | None
-"""number of candidates of a query that are looked at; None: all"""
+"""number of first candidates of a query; None for all"""
 
 
 def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) -> Float[Tensor, " queries"]:
@@ -53,9 +53,8 @@ def sum_over_positives(ranks: PositiveRanks, term: Term, cutoff: Cutoff = None) 
     values = term(places)
     if limit is not None:
         values = values.masked_fill(places.rank > limit, 0.0)
-    tied = averaged(ranks)
-    if tied is not None:
-        groups = groups_of(ranks, tied)
+    if is_averaged(ranks):
+        groups = groups_of(ranks)
         mixed = groups.size > groups.num_positives
         within = groups.size if limit is None else groups.within(limit)
         values[mixed] = expected_in_group(lambda *place: term(Places(*place)), groups.of(mixed), within[mixed])
@@ -69,33 +68,33 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
         return ranks.num_positives.double()
     if ranks.tied is None:
         return sum_per_query(ranks, (ranks.rank <= limit).double())
-    groups = groups_of(ranks, ranks.tied)
+    groups = groups_of(ranks)
     within = groups.within(limit)
-    if averaged(ranks) is not None:
+    if is_averaged(ranks):
         return sum_per_query(ranks, within / groups.size.double())
     return sum_per_query(ranks, (within == groups.size).double())
 
 
 def most_hits(ranks: PositiveRanks, cutoff: int | None) -> Int[Tensor, " queries"]:
-    """min(n, cutoff): how many hits a perfect ranking has."""
+    """min(n, cutoff): the hits of a perfect ranking."""
     return ranks.num_positives if cutoff is None else ranks.num_positives.clamp(max=cutoff)
 
 
 def places_of(ranks: PositiveRanks) -> Places:
     """The places of all positives.
 
-    Under "expected" they are the pessimistic ones, which are certain only in a group that has no negatives.
+    Under "expected" they are the pessimistic places, certain only in a group without negatives.
     """
-    if ranks.tied is None or averaged(ranks) is not None:
+    if ranks.tied is None or is_averaged(ranks):
         return Places(ordinals(ranks.num_positives).double(), in_float(ranks.rank))
-    groups = groups_of(ranks, ranks.tied)
+    groups = groups_of(ranks)
     ordinal, rank = groups.better + groups.num_positives, groups.before + groups.size
     return Places(ordinal.double(), rank.double(), groups.num_positives, groups.size)
 
 
-def groups_of(ranks: PositiveRanks, tied: TiedGroups) -> Groups:
-    """The groups of all positives; `tied` is that of the ranks."""
-    return groups_at(ranks, tied, slice(None), ordinals(ranks.num_positives))
+def groups_of(ranks: PositiveRanks) -> Groups:
+    """The groups of all positives."""
+    return groups_at(ranks, slice(None), ordinals(ranks.num_positives))
 
 
 def ordinals(num_positives: Int[Tensor, " queries"]) -> Int[Tensor, " positives"]:
@@ -122,19 +121,10 @@ def defined(ranks: PositiveRanks, values: Float[Tensor, " queries"]) -> Float[Te
     return values.masked_fill(ranks.num_positives == 0, torch.nan)
 
 
-def where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:
-    """Evaluate `value` for the queries with a positive, NaN for the others."""
-    check_ranks(ranks)
-    valid = ranks.num_positives > 0
-    values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
-    values[valid] = value(valid)
-    return values
-
-
 def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:
-    """Raise if a value is asked for whose expectation over tied candidates is not known."""
+    """Raise under ties "expected" for a value with no known expectation over tied candidates."""
     check_ranks(ranks)
-    if averaged(ranks) is not None:
+    if is_averaged(ranks):
         raise ValueError(f"`{argument}` must have an expectation under ties 'expected'; got {value}.")
 
 

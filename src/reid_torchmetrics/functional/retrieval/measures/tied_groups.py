@@ -1,4 +1,4 @@
-"""Groups of candidates with equal scores, and what is to be expected if every order of a group is equally likely.
+"""Groups of candidates with equal scores, and expectations if every order of a group is equally likely.
 
 In the formulas a group has t candidates, P of them positive, after a candidates with b positives. Its candidate at
 position a + i is positive with probability P/t, and its ordinal then is b + 1 + (i-1)(P-1)/(t-1) on average.
@@ -18,9 +18,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 
-_MAX_TERMS = 1 << 20  # terms of expanded sums that are held at a time
+_MAX_TERMS = 1 << 20  # terms of expanded sums held at a time
 _NEGLIGIBLE = 45  # e to the minus 45 is lost beside 1 in float64
 
 
@@ -30,14 +30,14 @@ class Groups(NamedTuple):
     before: Tensor
     """candidates ahead of the group"""
     better: Tensor
-    """positives among them"""
+    """positives ahead of the group"""
     size: Tensor
     """candidates in the group"""
     num_positives: Tensor
-    """positives among those"""
+    """positives in the group"""
 
     def within(self, cutoff: Tensor | int) -> Tensor:
-        """How many candidates of the group are among the first `cutoff` of the list."""
+        """Number of candidates of the group among the first `cutoff` of the list."""
         return (cutoff - self.before).clamp(min=0).minimum(self.size)
 
     def of(self, chosen: Tensor) -> Groups:
@@ -45,18 +45,16 @@ class Groups(NamedTuple):
         return Groups(*(values[chosen] for values in self))
 
 
-def averaged(ranks: PositiveRanks) -> TiedGroups | None:
-    """The groups over whose orders a measure is a mean; None where every positive has one place in its list."""
-    return ranks.tied if ranks.tied is not None and TIE_POLICIES[ranks.tied.policy].averages else None
+def is_averaged(ranks: PositiveRanks) -> bool:
+    """Whether a measure is a mean over the orders of tied groups; else every positive has one place in its list."""
+    return ranks.tied is not None and TIE_POLICIES[ranks.tied.policy].averages
 
 
-def groups_at(
-    ranks: PositiveRanks, tied: TiedGroups, chosen: Tensor | slice, ordinal: Int[Tensor, " chosen"] | int
-) -> Groups:
-    """The groups of the chosen positives, which have these ordinals; `tied` is that of the ranks."""
-    better, num_positives, num_negatives = (
-        values[chosen] for values in (tied.better, tied.num_positives, tied.num_negatives)
-    )
+def groups_at(ranks: PositiveRanks, chosen: Tensor | slice, ordinal: Int[Tensor, " chosen"] | int) -> Groups:
+    """The groups of the chosen positives with these ordinals; the ranks must be tied."""
+    assert ranks.tied is not None  # noqa: S101 - for the type checker
+    tied = (ranks.tied.better, ranks.tied.num_positives, ranks.tied.num_negatives)
+    better, num_positives, num_negatives = (values[chosen] for values in tied)
     before = ranks.rank[chosen] - (ordinal - better) - num_negatives
     return Groups(before, better, num_positives + num_negatives, num_positives)
 
@@ -65,7 +63,7 @@ class RangeSums:
     """Sums over ranges of positions, as exact for a short range far down the list as for a long one.
 
     A difference of ordinary prefix sums is only as exact as the larger of them. So the values are cut in two: the upper
-    parts are multiples of a power of two that their sums represent exactly, the lower parts are too small to matter.
+    parts are multiples of a power of two with exact sums, the lower parts are too small to matter.
     """
 
     def __init__(self, values: Float[Tensor, "functions positions"]) -> None:
@@ -92,7 +90,7 @@ class LogFactorials:
     """Quotients of factorials, as logarithms."""
 
     def __init__(self, largest: Int[Tensor, "*shape"]) -> None:
-        """Prepare those of numbers up to the largest of `largest`."""
+        """Prepare factorials of numbers up to the largest of `largest`."""
         self._sums = RangeSums(positions_up_to(largest).log()[None])
 
     def quotient(self, above: Tensor, below: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from .counting import are_above, count_true, negatives_above, sort_rows
 from .nearest import Nearest, nearest
-from .positive_ranks import UNRETRIEVED, PositiveRanks, TiedGroups, check_ranks, in_float, unchecked_ranks
+from .positive_ranks import UNRETRIEVED, PositiveRanks, TiedGroups, block_of, check_ranks, in_float
 from .ranks import count_ranks, rank_positives, rank_positives_from_scores
 from .sharded_counting import count_sharded_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy

@@ -1,12 +1,10 @@
 """Count the negatives before each positive in one panel of scores: the kernels of the ranking.
 
-Scores of a panel are [queries, columns]. What is not a negative has been taken out: it holds minus infinity and is
-known by number, so a genuine score of minus infinity still counts. Thresholds are the scores of positives.
+Scores of a panel are [queries, columns]. Everything but the negatives has been taken out: it holds minus infinity, and
+its number is known, so a genuine score of minus infinity still counts. Thresholds are the scores of positives.
 
-Count negatives without sorting them, for devices on which sorting costs more than the scores.
-
-The thresholds of a query are few, so every score is looked up among them and not they among the scores. One query with
-the thresholds .8 and .5:
+On the CPU the rows are sorted, and thresholds are looked up among them. On devices where sorting costs more than the
+scores, every score is looked up among the few thresholds of its query. One query with the thresholds .8 and .5:
 
     scores                       .9   .8   .6   .1   .5
     thresholds at or below        2    2    1    0    1      if negatives level with a threshold count, else 2 1 1 0 0
@@ -28,61 +26,20 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
-_FEW_THRESHOLDS = 6  # thresholds up to which a pass over the scores for each costs less than looking the scores up
-_SCORES = 1 << 22  # that are looked up at a time: their bins, of 4 bytes each, stay in the cache of a large GPU
+_SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
+_LONG_ROW = 1024  # columns; from here on counting row by row takes less time than counting all rows at once
+_WIDE = 4096  # columns; from here on it may pay to pick the values above a floor before sorting
+_FEW_VALUES = 0.1  # share of values above the floor; up to here it pays
+_SAMPLE_STEP = 61  # from one column to the next of the sample that estimates the share
+_BYTES_PER_BIN = 4
+_ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
+_FEW_THRESHOLDS = 6  # with no more, a pass over the scores for each costs less than looking the scores up
+_SCORES = 1 << 22  # looked up at a time: their bins, of 4 bytes each, stay in the cache of a large GPU
 _MOST_BINS = torch.iinfo(torch.int32).max
 
 
-def count_by_lookup(
-    scores: Float[Tensor, "queries columns"],
-    num_removed: Int[Tensor, " queries"],
-    thresholds: Float[Tensor, "queries padded"],
-    *,
-    or_tied: Sequence[bool],
-) -> Int[Tensor, "counts queries padded"]:
-    """Count the negatives above each threshold, or level with it too, once for each of `or_tied`.
-
-    Thresholds fall within a row. What was taken out scores minus infinity.
-    """
-    counts = torch.empty((len(or_tied), *thresholds.shape), dtype=torch.int64, device=scores.device)
-    count = _count_by_comparison if thresholds.shape[1] <= _FEW_THRESHOLDS else _count_in_bins
-    for number, tied in enumerate(or_tied):
-        count(scores, thresholds, counts[number], or_tied=tied)
-    # A threshold of minus infinity is level with what was taken out.
-    return torch.minimum(counts, (scores.shape[1] - num_removed)[:, None])
-
-
-def _count_by_comparison(scores: Tensor, thresholds: Tensor, out: Tensor, *, or_tied: bool) -> None:
-    compare = torch.ge if or_tied else torch.gt
-    for column, threshold in enumerate(thresholds.unbind(1)):
-        torch.sum(compare(scores, threshold[:, None]), dim=1, out=out[:, column])
-
-
-def _count_in_bins(scores: Tensor, thresholds: Tensor, out: Tensor, *, or_tied: bool) -> None:
-    num_bins = thresholds.shape[1] + 1
-    rising = thresholds.flip(1)
-    step = max(1, min(_SCORES // scores.shape[1], _MOST_BINS // num_bins))
-    first_bin = torch.arange(0, min(step, len(scores)) * num_bins, num_bins, dtype=torch.int32, device=scores.device)
-    parts = zip(scores.split(step), rising.split(step), out.split(step), strict=True)
-    for part, edges, found in parts:
-        # The bin of a score, [queries, columns], is the number of thresholds below it; each query has bins of its own.
-        bins = torch.searchsorted(edges, part, right=or_tied, out_int32=True).add_(first_bin[: len(part), None])
-        sizes = torch.bincount(bins.view(-1), minlength=len(part) * num_bins).view(len(part), num_bins)
-        # Of the best threshold only the last bin is above, and so on.
-        torch.cumsum(sizes[:, 1:].flip(1), dim=1, out=found)
-
-
-_SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
-_LONG_ROW = 1024  # columns from which on counting row by row takes less time than counting all rows at once
-_WIDE = 4096  # columns from which on it may pay to look for the values above a floor before sorting them
-_FEW_VALUES = 0.1  # share of values above the floor up to which it does
-_SAMPLE_STEP = 61  # every so many columns are looked at to estimate that share
-_BYTES_PER_BIN = 4
-_ORDERED_SCORES = 1 << 20  # scores that are put in order at a time; each needs about 64 bytes
-
-
 def bytes_of_counting(scores: Scores, *, by_place: bool) -> int:
-    """Bytes that it takes for each score to count, besides the score."""
+    """Bytes that counting takes for each score, besides the score."""
     # Where places decide, a mask says what was taken out; on the CPU a copy is sorted then, elsewhere bins are found.
     if scores.device.type == "cpu":
         return scores.dtype.itemsize + 1 if by_place else 0
@@ -124,25 +81,6 @@ def negatives_above(
     return ordered.shape[1] - torch.maximum(place, num_removed[:, None])
 
 
-def are_above(
-    scores: Float[Tensor, "queries columns"], thresholds: Float[Tensor, "queries 1"], *, or_level: bool
-) -> Bool[Tensor, "queries columns"]:
-    """Which scores are above the threshold of their row; NumPy compares three times as fast as torch."""
-    if not _is_numpy(scores):
-        return scores >= thresholds if or_level else scores > thresholds
-    compare = np.greater_equal if or_level else np.greater
-    return torch.from_numpy(compare(scores.numpy(), thresholds.numpy()))
-
-
-def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]:
-    """How many of each row are True; NumPy counts a row of bytes ten times as fast as torch sums it."""
-    if not _is_numpy(mask):
-        return mask.sum(1)
-    if mask.shape[1] < _LONG_ROW:
-        return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))
-    return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64, device="cpu")
-
-
 def negatives_before(
     scores: Float[Tensor, "queries columns"],
     removed: Bool[Tensor, "queries columns"],
@@ -154,7 +92,7 @@ def negatives_before(
 ) -> Int[Tensor, "queries padded"]:
     """Count the negatives before each threshold when equal scores keep their column order.
 
-    `places` are the numbers of columns before the thresholds, which may lie outside the panel or between its columns.
+    `places` are the numbers of columns before the thresholds; these may lie outside the panel or between its columns.
     Only rows in which a negative of the panel ties with a threshold of the panel are put in order: without ties this
     costs two counts.
     """
@@ -170,14 +108,53 @@ def negatives_before(
 
 
 def _negatives_before_in_order(scores: Tensor, removed: Tensor, thresholds: Tensor, places: Tensor) -> Tensor:
-    """Put whole rows in order and look up the thresholds; right for those that tie with a score of their row."""
+    """Put whole rows in order and look up the thresholds; right for thresholds that tie with a score of their row."""
     falling, columns = scores.sort(dim=1, descending=True, stable=True)
     rising = falling.neg_()
-    # What orders a row strictly is the score, as the place of the first score like it, and then the column.
+    # Strictly ordered by the score, as the place of the first score like it, and then by the column.
     order = torch.searchsorted(rising, rising) * (scores.shape[1] + 1) + columns
     wanted = torch.searchsorted(rising, -thresholds) * (scores.shape[1] + 1) + places
     negatives_so_far = functional.pad((~removed).gather(1, columns).cumsum(1), (1, 0))
     return negatives_so_far.gather(1, torch.searchsorted(order, wanted))
+
+
+def count_by_lookup(
+    scores: Float[Tensor, "queries columns"],
+    num_removed: Int[Tensor, " queries"],
+    thresholds: Float[Tensor, "queries padded"],
+    *,
+    or_tied: Sequence[bool],
+) -> Int[Tensor, "counts queries padded"]:
+    """Count the negatives above each threshold, or level with it too, once for each of `or_tied`.
+
+    Thresholds fall within a row. Items that were taken out score minus infinity.
+    """
+    counts = torch.empty((len(or_tied), *thresholds.shape), dtype=torch.int64, device=scores.device)
+    count = _count_by_comparison if thresholds.shape[1] <= _FEW_THRESHOLDS else _count_in_bins
+    for number, tied in enumerate(or_tied):
+        count(scores, thresholds, counts[number], or_tied=tied)
+    # A threshold of minus infinity is level with the items that were taken out.
+    return torch.minimum(counts, (scores.shape[1] - num_removed)[:, None])
+
+
+def _count_by_comparison(scores: Tensor, thresholds: Tensor, out: Tensor, *, or_tied: bool) -> None:
+    compare = torch.ge if or_tied else torch.gt
+    for column, threshold in enumerate(thresholds.unbind(1)):
+        torch.sum(compare(scores, threshold[:, None]), dim=1, out=out[:, column])
+
+
+def _count_in_bins(scores: Tensor, thresholds: Tensor, out: Tensor, *, or_tied: bool) -> None:
+    num_bins = thresholds.shape[1] + 1
+    rising = thresholds.flip(1)
+    step = max(1, min(_SCORES // scores.shape[1], _MOST_BINS // num_bins))
+    first_bin = torch.arange(0, min(step, len(scores)) * num_bins, num_bins, dtype=torch.int32, device=scores.device)
+    parts = zip(scores.split(step), rising.split(step), out.split(step), strict=True)
+    for part, edges, counts in parts:
+        # The bin of a score, [queries, columns], is the number of thresholds below it; each query has bins of its own.
+        bins = torch.searchsorted(edges, part, right=or_tied, out_int32=True).add_(first_bin[: len(part), None])
+        sizes = torch.bincount(bins.view(-1), minlength=len(part) * num_bins).view(len(part), num_bins)
+        # Of the best threshold only the last bin is above, and so on.
+        torch.cumsum(sizes[:, 1:].flip(1), dim=1, out=counts)
 
 
 def sort_rows(
@@ -185,7 +162,7 @@ def sort_rows(
 ) -> Float[Tensor, "rows columns"]:
     """Sort every row ascending; on the CPU in place.
 
-    Values below a row's `floor` need no place: they may come out as minus infinity, which spares most of the sorting
+    Values below a row's `floor` need no place: they may come out as minus infinity. That spares most of the sorting
     where few values are above it. NumPy's sort of values is vectorized and releases the GIL; torch's always carries
     indices along.
 
@@ -195,19 +172,15 @@ def sort_rows(
     if not _is_numpy(values):
         values = values.sort(dim=1).values
     elif floor is None or not _are_few_above(values, floor):
-        _in_threads(_sort, values.numpy())
+        _in_threads(lambda rows: rows.sort(axis=1), values.numpy())
     else:
         _in_threads(_sort_above, values.numpy(), floor.numpy())
     _checks.no_nan(argument, values[:, -1:])  # NaN sorts to the end
     return values
 
 
-def _is_numpy(values: Tensor) -> bool:
-    return values.device.type == "cpu"
-
-
 def _are_few_above(values: Tensor, floor: Tensor) -> bool:
-    """Whether it pays to look for the values above the floor first, judged by a sample of the columns."""
+    """Whether it pays to pick the values above the floor first, judged by a sample of the columns."""
     sample = values[:, ::_SAMPLE_STEP]
     return values.shape[1] >= _WIDE and bool((sample >= floor[:, None]).double().mean() < _FEW_VALUES)
 
@@ -222,13 +195,32 @@ def _in_threads(function: Callable[..., None], *arrays: np.ndarray) -> None:
     workers.share(lambda part: function(*part), list(parts))
 
 
-def _sort(rows: np.ndarray) -> None:
-    rows.sort(axis=1)
-
-
 def _sort_above(rows: np.ndarray, floor: np.ndarray) -> None:
     for row, lowest in zip(rows, floor, strict=True):
         above = row[~(row < lowest)]  # NaN stays, to be found
         above.sort()
         row.fill(-np.inf)
         row[len(row) - len(above) :] = above
+
+
+def are_above(
+    scores: Float[Tensor, "queries columns"], thresholds: Float[Tensor, "queries 1"], *, or_level: bool
+) -> Bool[Tensor, "queries columns"]:
+    """Mark the scores above the threshold of their row; NumPy compares three times as fast as torch."""
+    if not _is_numpy(scores):
+        return scores >= thresholds if or_level else scores > thresholds
+    compare = np.greater_equal if or_level else np.greater
+    return torch.from_numpy(compare(scores.numpy(), thresholds.numpy()))
+
+
+def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]:
+    """Number of True values of each row; NumPy counts a row of bytes ten times as fast as torch sums it."""
+    if not _is_numpy(mask):
+        return mask.sum(1)
+    if mask.shape[1] < _LONG_ROW:
+        return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))
+    return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64, device="cpu")
+
+
+def _is_numpy(values: Tensor) -> bool:
+    return values.device.type == "cpu"

@@ -16,24 +16,25 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
 from reid_torchmetrics.functional.world import ALONE, World
 
-from .sharded_listing import Listing, Part
+from .sharded_listing import Listing
 from .tie_policies import TIE_POLICIES
+from .tiles import GalleryPart
 
-_LARGEST_STEP = 8  # from one wanted query to the next; those between cost less than another pass over the gallery
+_LARGEST_STEP = 8  # from one wanted query to the next: queries between cost less than another pass over the gallery
 
 
 @dataclass(frozen=True, eq=False)
 class Nearest:
     """The first k candidates of every query, best first, and its first positive; the same on all processes.
 
-    No list is longer than the gallery without junk identities, `kept` of all processes, whatever k is; one place is
+    No list is longer than the gallery without junk identities, `kept` of all processes, for any k; one place is
     always there. A query with fewer candidates is padded at the end.
     """
 
     positions: Int[Tensor, "queries k"]
     """int64; positions in the gallery, counting all its items; -1 at padding, and for items of other processes"""
     places: Int[Tensor, "queries k"]
-    """int64; of the candidates in the whole gallery, as they were given, else the same as `positions`"""
+    """int64; places of the candidates in the whole gallery, if they were given, else `positions`"""
     scores: Float[Tensor, "queries k"]
     """higher is closer, comparable between queries; NaN at padding"""
     positive: Bool[Tensor, "queries k"]
@@ -62,15 +63,15 @@ def nearest(
 
     This is the ranking under a tie policy, cut after k; it does not depend on `scores.max_bytes`. Candidates of one
     kind with equal scores are in gallery order. Under "grouped" negatives go before the positives with their score, as
-    under "pessimistic"; under "expected", which knows no order, items are in gallery order, as under "stable".
+    under "pessimistic"; under "expected", without an order of its own, items are in gallery order, as under "stable".
 
     Args:
         scores: from `score_embeddings` or `given_scores`.
         relevance: the one that `scores` was made with.
         k: number of candidates to list; beyond the gallery it stands for all of them.
         queries: positions of the queries wanted, in any order; None for all.
-        ties: who goes first among equal scores, a key of `TIE_POLICIES`.
-        world: the processes that share the gallery; each has all queries, and must want the same.
+        ties: the order of equal scores, a key of `TIE_POLICIES`.
+        world: the processes that share the gallery; each has all queries, and must want the same queries.
         places: of the kept items of this process's part in the order of the whole gallery, ascending.
 
     Raises:
@@ -86,20 +87,20 @@ def nearest(
     _checks.integer_labels("queries", queries, device=scores.device)
     _checks.in_range("queries", queries, 0, scores.num_queries)
     ascending, row_of_query = queries.long().unique(return_inverse=True)
-    part = Part(scores, relevance, TIE_POLICIES[ties], places)
+    part = GalleryPart(scores, relevance, TIE_POLICIES[ties], places)
     listing = Listing.agree(world, part, k, len(ascending))
     # Queries are listed in ascending order, each once.
     done = 0
     for rows in _ranges(ascending.tolist(), listing.num_rows):
-        # A range may hold a few queries that nobody asked for: scoring them costs less than cutting the tile.
+        # A range may hold a few queries that are not wanted: scoring them costs less than cutting the tile.
         inside = ascending[(ascending >= rows.start) & (ascending < rows.stop)] - rows.start
         listing.list(rows, inside, slice(done, done + len(inside)))
         done += len(inside)
     return _named(listing, row_of_query, part)
 
 
-def _named(listing: Listing, order: Int[Tensor, " queries"], part: Part) -> Nearest:
-    """What was found, in the order of queries that was asked for, with repetitions."""
+def _named(listing: Listing, order: Int[Tensor, " queries"], part: GalleryPart) -> Nearest:
+    """The lists in the order of the queries that are wanted, with repetitions."""
     lists, best, num_before = listing.results(order)
 
     def positions(columns: Tensor) -> Tensor:
@@ -123,7 +124,7 @@ def _named(listing: Listing, order: Int[Tensor, " queries"], part: Part) -> Near
 
 
 def _ranges(wanted: Sequence[int], length: int) -> Iterator[slice]:
-    """Cover ascending positions by ranges of at most `length`, with few others between them."""
+    """Cover ascending positions by ranges of at most `length`, with few other positions between them."""
     first = 0
     for number, (position, following) in enumerate(pairwise([*wanted, math.inf]), start=1):
         if following - position > _LARGEST_STEP or following - wanted[first] >= length:

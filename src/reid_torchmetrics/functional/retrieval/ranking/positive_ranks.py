@@ -1,6 +1,6 @@
 """The waist of retrieval evaluation: the ranks of every query's positives.
 
-Checks of ranks, and of ranked lists, that did not come from the engine.
+Ranks, and ranked lists, that did not come from the engine are checked.
 """
 
 from __future__ import annotations
@@ -20,80 +20,18 @@ from reid_torchmetrics.functional import segments
 
 from .tie_policies import TIE_POLICIES
 
-
-def check_counts(num_positives: Tensor, num_candidates: Tensor) -> None:
-    """Raise unless every query has as many candidates as positives, or more."""
-    if (query := first_true(num_positives < 0)) is not None:
-        raise ValueError(f"`num_positives` must be at least 0; got {int(num_positives[query])} for query {query}.")
-    if (query := first_true(num_positives.long() > num_candidates.long())) is not None:
-        raise ValueError(
-            f"`num_positives` must be at most `num_candidates`; got {int(num_positives[query])} of"
-            f" {int(num_candidates[query])} for query {query}."
-        )
-
-
-def check_ascending(rank: Tensor, num_positives: Tensor, num_candidates: Tensor) -> None:
-    """Raise unless the ranks of each query ascend, each once, from 1 or more to its number of candidates at most."""
-    rank, query = rank.long(), torch.repeat_interleave(num_positives.long())
-    if (first := first_true(rank < 1)) is not None:
-        raise ValueError(f"`rank` must count from 1; got {int(rank[first])} for query {int(query[first])}.")
-    if (first := first_true((rank[1:] <= rank[:-1]) & (query[1:] == query[:-1]))) is not None:
-        raise ValueError(
-            f"`rank` must ascend within a query, each rank once; got {int(rank[first])}, {int(rank[first + 1])} for"
-            f" query {int(query[first])}."
-        )
-    if (first := first_true(rank > num_candidates.long()[query])) is not None:
-        raise ValueError(
-            f"`rank` must be at most `num_candidates`; got {int(rank[first])} of"
-            f" {int(num_candidates[query[first]])} for query {int(query[first])}."
-        )
-
-
-def check_rows(hits: object) -> None:
-    """Raise unless there is a row for each query: two axes, or a sequence that holds no numbers."""
-    if isinstance(hits, (Tensor, np.ndarray)):
-        if hits.ndim != 2:
-            raise ValueError(f"`hits` must have shape [queries, candidates]; got {list(hits.shape)}.")
-        return
-    if not isinstance(hits, (list, tuple)):
-        raise TypeError(f"`hits` must be a tensor, an array or a list of lists; got {type(hits).__name__}.")
-    for row in hits:
-        if not isinstance(row, (Tensor, np.ndarray, list, tuple)):
-            raise TypeError(f"`hits` must hold one list for each query; got {type(row).__name__}, so write [hits].")
-
-
-def check_hits(argument: str, hits: Tensor) -> None:
-    """Raise unless a list has one axis, and holds bools, or the integers 0 and 1."""
-    if hits.ndim != 1:
-        raise ValueError(f"`{argument}` must be a list of hits; got shape {list(hits.shape)}.")
-    if not hits.numel():
-        return
-    if hits.is_floating_point() or hits.is_complex():
-        raise TypeError(f"`{argument}` must hold bools, or the integers 0 and 1; got {hits.dtype}.")
-    if hits.dtype != torch.bool and not bool(((hits == 0) | (hits == 1)).all()):
-        raise ValueError(
-            f"`{argument}` must hold hits, True or 1, and misses, False or 0; got {int(hits.min())} to"
-            f" {int(hits.max())}."
-        )
-
-
-def first_true(flags: Tensor) -> int | None:
-    """Where the first one is, if there is one."""
-    return int(flags.nonzero()[0, 0]) if bool(flags.any()) else None
-
-
 Hits: TypeAlias = Tensor | NDArray[Any] | Sequence[Any]
 """For every query its ranked list, best first, as bools or as 0 and 1; lists of lists may be of unequal lengths."""
 
 UNRETRIEVED = 1 << 62
-"""Ranks beyond it are those of positives that a list does not hold: never, in measures infinity."""
+"""Ranks above this mark positives that were not retrieved; measures treat them as infinite."""
 
 
 @dataclass(frozen=True, eq=False)
 class TiedGroups:
-    """For every positive, the group of candidates with its score, where the tie policy treats a group as a whole.
+    """The group of candidates with the score of each positive, for tie policies that treat a group as a whole.
 
-    The positive with ordinal j at the pessimistic rank r, which puts the negatives of a group first, belongs to the
+    The positive with ordinal j at the pessimistic rank r, with the negatives of a group first, belongs to the
     group that occupies the `num_positives` + `num_negatives` ranks after the first r - (j - better) - `num_negatives`.
     """
 
@@ -115,9 +53,9 @@ class TiedGroups:
 
 @dataclass(frozen=True, eq=False)
 class PositiveRanks:
-    """The ranks of the positives of every query: what each measure of retrieval is computed from.
+    """The ranks of the positives of every query, the input of each measure of retrieval.
 
-    Blocks of queries append: the ranks of two sets of queries against one gallery are the concatenation of theirs.
+    Blocks of queries append: the ranks of two sets of queries against one gallery are the concatenation of both.
     Lists that are ranked already enter by `from_hits`.
 
     Raises:
@@ -139,41 +77,41 @@ class PositiveRanks:
         _checks.integer_labels("num_positives", self.num_positives)
         _checks.integer_labels("num_candidates", self.num_candidates, len(self.num_positives))
         _checks.same_device("num_positives", self.num_positives, "num_candidates", self.num_candidates)
-        check_counts(self.num_positives, self.num_candidates)
+        _check_counts(self.num_positives, self.num_candidates)
         _checks.integer_labels("rank", self.rank, int(self.num_positives.sum()), self.num_positives.device)
-        check_ascending(self.rank, self.num_positives, self.num_candidates)
+        _check_ascending(self.rank, self.num_positives, self.num_candidates)
         if self.tied is not None:
             _check_groups(self, self.tied)
 
     @property
     def num_queries(self) -> int:
-        """Number of queries, with those that have no positive."""
+        """Number of queries, with or without a positive."""
         return len(self.num_positives)
 
     def split(self, max_positives: int = 1 << 22) -> Iterator[PositiveRanks]:
         """Blocks of queries with about `max_positives` positives each, so that measures need little memory."""
-        # Whole queries, one at least, up to the last whose positives still fit.
+        # Whole queries, one at least, up to the last one that still fits.
         stops = self.num_positives.cumsum(0)
         first, done = 0, 0
         while first < self.num_queries:
             last = int(torch.searchsorted(stops, done + max_positives, right=True))
             last = max(first + 1, last)
             stop = int(stops[last - 1])
-            yield self._block(slice(first, last), slice(done, stop))
+            yield block_of(self, slice(first, last), slice(done, stop))
             first, done = last, stop
 
     @staticmethod
     def from_hits(hits: Hits, num_positives: Tensor | NDArray[Any] | Sequence[int] | None = None) -> PositiveRanks:
         """The ranks of lists that are ranked already: hits, True or 1, and misses, best first; junk is left out.
 
-        A list that was cut off may lack positives. They count in `num_positives` and are never found, as in trec_eval:
-        they add 0 to average precision, which is divided by all positives, and are beyond every cutoff. So the first
-        rank of a query without a hit is infinite, and INP is 0 where a positive is missing. `num_candidates` is the
-        length of the list.
+        A list that was cut off may lack positives. They count in `num_positives` but are never retrieved, as in
+        trec_eval: they add 0 to average precision, which is divided by all positives, and are beyond every cutoff. So
+        the first rank of a query without a hit is infinite, and INP is 0 where a positive is missing. `num_candidates`
+        is the length of the list.
 
         Args:
             hits: a bool or integer tensor or array [queries, candidates], or one list for each query.
-            num_positives: how many positives each query has, found or not; None for those in the list.
+            num_positives: number of positives of each query, retrieved or not; None for the positives in the list.
 
         Raises:
             TypeError: something else than lists of bools, or of the integers 0 and 1.
@@ -188,28 +126,20 @@ class PositiveRanks:
             >>> average_precision(cut)  # (1/1 + 2/3 + 3/6 + 0) / 4 and (1/2 + 0) / 2
             tensor([0.5417, 0.2500], dtype=torch.float64)
         """
-        check_rows(hits)
+        _check_rows(hits)
         rows = [torch.as_tensor(row, device=getattr(row, "device", "cpu")) for row in hits]
         for query, row in enumerate(rows):
-            check_hits(f"hits[{query}]", row)
-        found = [row.bool().nonzero()[:, 0] + 1 for row in rows]
+            _check_hits(f"hits[{query}]", row)
+        hit_ranks = [row.bool().nonzero()[:, 0] + 1 for row in rows]
         device = rows[0].device if rows else torch.device("cpu")
-        num_hits = torch.tensor([len(part) for part in found], dtype=torch.int64, device=device)
+        num_hits = torch.tensor([len(part) for part in hit_ranks], dtype=torch.int64, device=device)
         lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
         positives = num_hits if num_positives is None else _declared(num_positives, num_hits)
         # Behind the hits of a query, ranks beyond every cutoff for the positives that the list lacks.
         parts = []
-        for part, total in zip(found, positives.tolist(), strict=True):
+        for part, total in zip(hit_ranks, positives.tolist(), strict=True):
             parts += [part, torch.arange(len(part) + 1, total + 1, device=device) + UNRETRIEVED]
         return unchecked_ranks(torch.cat([num_hits[:0], *parts]), positives, lengths)
-
-    def _block(self, queries: slice, positives: slice) -> PositiveRanks:
-        return unchecked_ranks(
-            self.rank[positives],
-            self.num_positives[queries],
-            self.num_candidates[queries],
-            None if self.tied is None else self.tied.of(positives),
-        )
 
     @staticmethod
     def concatenate(blocks: Sequence[PositiveRanks]) -> PositiveRanks:
@@ -222,6 +152,16 @@ class PositiveRanks:
             torch.cat([block.num_candidates for block in blocks]),
             _concatenate(tied) if tied else None,
         )
+
+
+def block_of(ranks: PositiveRanks, queries: slice, positives: slice) -> PositiveRanks:
+    """The ranks of a range of queries, the range `positives` of all positives."""
+    return unchecked_ranks(
+        ranks.rank[positives],
+        ranks.num_positives[queries],
+        ranks.num_candidates[queries],
+        None if ranks.tied is None else ranks.tied.of(positives),
+    )
 
 
 def _concatenate(blocks: Sequence[TiedGroups]) -> TiedGroups:
@@ -239,7 +179,7 @@ def unchecked_ranks(
     num_candidates: Int[Tensor, " queries"],
     tied: TiedGroups | None = None,
 ) -> PositiveRanks:
-    """`PositiveRanks` of what was counted here, without the checks of what users make."""
+    """`PositiveRanks` that were counted here, without the checks of a user's ranks."""
     ranks = object.__new__(PositiveRanks)
     vars(ranks).update(rank=rank, num_positives=num_positives, num_candidates=num_candidates, tied=tied)
     return ranks
@@ -262,13 +202,74 @@ def in_float(rank: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return rank.double().masked_fill(rank > UNRETRIEVED, torch.inf)
 
 
+def _check_counts(num_positives: Tensor, num_candidates: Tensor) -> None:
+    """Raise unless every query has as many candidates as positives, or more."""
+    if (query := _first_true(num_positives < 0)) is not None:
+        raise ValueError(f"`num_positives` must be at least 0; got {int(num_positives[query])} for query {query}.")
+    if (query := _first_true(num_positives.long() > num_candidates.long())) is not None:
+        raise ValueError(
+            f"`num_positives` must be at most `num_candidates`; got {int(num_positives[query])} of"
+            f" {int(num_candidates[query])} for query {query}."
+        )
+
+
+def _check_ascending(rank: Tensor, num_positives: Tensor, num_candidates: Tensor) -> None:
+    """Raise unless the ranks of each query ascend, each once, from 1 or more to its number of candidates at most."""
+    rank, query = rank.long(), torch.repeat_interleave(num_positives.long())
+    if (first := _first_true(rank < 1)) is not None:
+        raise ValueError(f"`rank` must count from 1; got {int(rank[first])} for query {int(query[first])}.")
+    if (first := _first_true((rank[1:] <= rank[:-1]) & (query[1:] == query[:-1]))) is not None:
+        raise ValueError(
+            f"`rank` must ascend within a query, each rank once; got {int(rank[first])}, {int(rank[first + 1])} for"
+            f" query {int(query[first])}."
+        )
+    if (first := _first_true(rank > num_candidates.long()[query])) is not None:
+        raise ValueError(
+            f"`rank` must be at most `num_candidates`; got {int(rank[first])} of"
+            f" {int(num_candidates[query[first]])} for query {int(query[first])}."
+        )
+
+
+def _check_rows(hits: object) -> None:
+    """Raise unless there is a row for each query: two axes, or a sequence that holds no numbers."""
+    if isinstance(hits, (Tensor, np.ndarray)):
+        if hits.ndim != 2:
+            raise ValueError(f"`hits` must have shape [queries, candidates]; got {list(hits.shape)}.")
+        return
+    if not isinstance(hits, (list, tuple)):
+        raise TypeError(f"`hits` must be a tensor, an array or a list of lists; got {type(hits).__name__}.")
+    for row in hits:
+        if not isinstance(row, (Tensor, np.ndarray, list, tuple)):
+            raise TypeError(f"`hits` must hold one list for each query; got {type(row).__name__}, so write [hits].")
+
+
+def _check_hits(argument: str, hits: Tensor) -> None:
+    """Raise unless a list has one axis, and holds bools, or the integers 0 and 1."""
+    if hits.ndim != 1:
+        raise ValueError(f"`{argument}` must be a list of hits; got shape {list(hits.shape)}.")
+    if not hits.numel():
+        return
+    if hits.is_floating_point() or hits.is_complex():
+        raise TypeError(f"`{argument}` must hold bools, or the integers 0 and 1; got {hits.dtype}.")
+    if hits.dtype != torch.bool and not bool(((hits == 0) | (hits == 1)).all()):
+        raise ValueError(
+            f"`{argument}` must hold hits, True or 1, and misses, False or 0; got {int(hits.min())} to"
+            f" {int(hits.max())}."
+        )
+
+
+def _first_true(flags: Tensor) -> int | None:
+    """Position of the first True, if there is one."""
+    return int(flags.nonzero()[0, 0]) if bool(flags.any()) else None
+
+
 def _declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Tensor) -> Tensor:
     _checks.array_like("num_positives", num_positives)
     declared = torch.as_tensor(num_positives, device=num_hits.device)
     if len(num_hits) or declared.numel():  # an empty list is a tensor of floats
         _checks.integer_labels("num_positives", declared, len(num_hits))
     declared = declared.long()
-    if (query := first_true(declared < num_hits)) is not None:
+    if (query := _first_true(declared < num_hits)) is not None:
         raise ValueError(
             f"`num_positives` must count the hits, too; got {int(declared[query])} for query {query}, which has"
             f" {int(num_hits[query])} hits."
@@ -277,7 +278,7 @@ def _declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Te
 
 
 def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
-    """Raise unless the groups are those of the ranks: see `TiedGroups`."""
+    """Raise unless the groups fit the ranks: see `TiedGroups`."""
     parts = (tied.better, tied.num_positives, tied.num_negatives)
     policies = [policy.name for policy in TIE_POLICIES.values() if policy.groups]
     if tied.policy not in policies:
@@ -287,13 +288,13 @@ def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
         raise ValueError(f"`tied` must have one group for each of {num_positives} positives; got {sizes}.")
     size = ranks.num_positives.long()
     query, ordinal = segments.runs(1, size)
-    # A pessimistic rank counts the positives up to this one and all negatives of the group: what is left is `before`.
+    # A pessimistic rank counts the positives up to this one and all negatives of the group: the rest is `before`.
     before = ranks.rank - (ordinal - tied.better) - tied.num_negatives
     end = before + tied.num_positives + tied.num_negatives
     inside = (tied.better < ordinal) & (ordinal <= tied.better + tied.num_positives)
     fits = (before >= tied.better) & (end <= ranks.num_candidates[query])
     hold = inside & fits & (tied.better >= 0) & (tied.num_negatives >= 0)
-    if (positive := first_true(~hold)) is not None:
+    if (positive := _first_true(~hold)) is not None:
         raise ValueError(
             "`tied` must describe groups that hold their positives at pessimistic ranks; got another for positive"
             f" {positive}."

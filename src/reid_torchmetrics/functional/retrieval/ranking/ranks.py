@@ -1,14 +1,14 @@
 """Rank the positives of every query, by counting.
 
 The rank of a positive is one plus the candidates before it, and a candidate is before it if it scores higher: no
-gallery is sorted with its indices. The positives are known from the labels; a tile of scores is filled, their scores
-are read, they and the junk are taken out, and the negatives above each positive are counted.
+gallery is sorted with its indices. The positives are known from the labels: a tile of scores is filled, the scores of
+the positives are read, positives and junk are taken out, and the negatives above each positive are counted.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int, Integer
@@ -28,7 +28,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
 
 from .positive_ranks import PositiveRanks, TiedGroups, unchecked_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy
-from .tiles import Tiles
+from .tiles import GalleryPart, Tiles
 
 
 @torch.no_grad()
@@ -61,7 +61,7 @@ def rank_positives(
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
             "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
         junk_identities: gallery items of these identities are dropped for every query.
-        ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
+        ties: what goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
             item that comes first in the gallery; "grouped" gives all of them the last of their ranks (scikit-learn's
             average precision), and under "expected" measures are means over all orders of equal scores. Evaluators
             that sort leave this to their sorting routine.
@@ -77,18 +77,9 @@ def rank_positives(
     """
     _checks.embeddings("query", query)  # before the labels, which are compared with its length
     _checks.embeddings("gallery", gallery)
-    _check_lengths(len(query), len(gallery), query_identities, gallery_identities)
-    find = functools.partial(
-        find_relevance,
-        query_identities,
-        gallery_identities,
-        query_cameras,
-        gallery_cameras,
-        same_camera=same_camera,
-        junk_identities=junk_identities,
-        self_index=self_index,
-    )
-    relevance = workers.run(find, query_identities.device)
+    labels = query_identities, gallery_identities, query_cameras, gallery_cameras
+    options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
+    relevance = _find_relevance((len(query), len(gallery)), labels, options)
     scores = score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)
     return count_ranks(scores, relevance, ties=ties)
 
@@ -109,23 +100,22 @@ def rank_positives_from_scores(
 ) -> PositiveRanks:
     """Rank every query's positives by given scores, higher is closer; a distance matrix enters as `-distances`.
 
-    Minus infinity and infinity are ordinary scores. `scores` is not written to. The other arguments, what is returned
-    and what is raised are those of `rank_positives`.
+    Minus infinity and infinity are ordinary scores. `scores` is not written to. The other arguments, the result
+    and the errors are as in `rank_positives`.
     """
     _checks.floating_matrix("scores", scores, "G")
-    _check_lengths(len(scores), scores.shape[1], query_identities, gallery_identities)
-    find = functools.partial(
-        find_relevance,
-        query_identities,
-        gallery_identities,
-        query_cameras,
-        gallery_cameras,
-        same_camera=same_camera,
-        junk_identities=junk_identities,
-        self_index=self_index,
-    )
-    relevance = workers.run(find, query_identities.device)
+    labels = query_identities, gallery_identities, query_cameras, gallery_cameras
+    options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
+    relevance = _find_relevance(scores.shape, labels, options)
     return count_ranks(given_scores(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
+
+
+def _find_relevance(
+    sizes: Sequence[int], labels: tuple[Tensor, Tensor, Tensor | None, Tensor | None], options: Any
+) -> Relevance:
+    _checks.integer_labels("query_identities", labels[0], sizes[0])
+    _checks.integer_labels("gallery_identities", labels[1], sizes[1])
+    return workers.run(lambda: find_relevance(*labels, **options), labels[0].device)
 
 
 @torch.no_grad()
@@ -137,38 +127,36 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
     """
     _checks.one_of("ties", ties, TIE_POLICIES)
     check_match(scores, relevance)
-    policy, keeps_thread = TIE_POLICIES[ties], scores.keeps_thread or relevance.junk_pairs is not None
-    return workers.run(lambda: _rank_tiles(scores, relevance, policy), scores.device, inside=keeps_thread)
+    part = GalleryPart(scores, relevance, TIE_POLICIES[ties])
+    return workers.run(lambda: _rank_tiles(part), scores.device, inside=part.keeps_thread)
 
 
-def _rank_tiles(scores: Scores, relevance: Relevance, policy: TiePolicy) -> PositiveRanks:
-    tiles = Tiles(scores, relevance, ties=policy)
-    # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
-    shape = (policy.num_entries, int(relevance.run_length.sum()))
-    entries = torch.empty(shape, dtype=torch.int64, device=scores.device)
-    num_positives, num_candidates = torch.zeros_like(relevance.run_length), torch.zeros_like(relevance.run_length)
-    # [num_entries, positives] from left to right, a tile after the other; junk leaves the end of it empty.
-    filled = 0
+def _rank_tiles(part: GalleryPart) -> PositiveRanks:
+    tiles, table = Tiles(part), RankTable(part.ties, part.relevance.run_length)
     for rows in tiles.rows():
-        tile = tiles.rank(rows)
-        num_positives[rows], num_candidates[rows] = tile.num_positives, tile.num_candidates
-        entries[:, filled : filled + tile.entries.shape[1]] = tile.entries
-        filled += tile.entries.shape[1]
-    return ranks_of_entries(entries[:, :filled], num_positives, num_candidates, ties=policy)
+        entries, table.num_positives[rows], table.num_candidates[rows] = tiles.rank(rows)
+        table.add(entries)
+    return table.ranks()
 
 
-def ranks_of_entries(
-    entries: Int[Tensor, "num_entries positives"],
-    num_positives: Int[Tensor, " queries"],
-    num_candidates: Int[Tensor, " queries"],
-    *,
-    ties: TiePolicy,
-) -> PositiveRanks:
-    """Name what was found for every positive, which lies as `tiles.positive_entries` puts it."""
-    tied = TiedGroups(ties.name, *entries[1:]) if ties.groups else None
-    return unchecked_ranks(entries[0], num_positives, num_candidates, tied)
+class RankTable:
+    """The ranks of all positives, filled tile by tile in the order of the queries."""
 
+    def __init__(self, ties: TiePolicy, num_listed: Int[Tensor, " queries"]) -> None:
+        """Reserve ranks for all gallery items listed for a query; junk leaves some of them empty."""
+        # Filled in place: with thousands of positives per query, ranks are larger than embeddings.
+        shape = (ties.num_entries, int(num_listed.sum()))
+        self._entries = torch.empty(shape, dtype=torch.int64, device=num_listed.device)
+        self._filled, self._ties = 0, ties
+        self.num_positives, self.num_candidates = torch.zeros_like(num_listed), torch.zeros_like(num_listed)
 
-def _check_lengths(num_queries: int, num_gallery: int, query_labels: Tensor, gallery_labels: Tensor) -> None:
-    _checks.integer_labels("query_identities", query_labels, num_queries)
-    _checks.integer_labels("gallery_identities", gallery_labels, num_gallery)
+    def add(self, entries: Int[Tensor, "num_entries positives"]) -> None:
+        """Append the `positive_entries` of a tile."""
+        first, self._filled = self._filled, self._filled + entries.shape[1]
+        self._entries[:, first : self._filled] = entries
+
+    def ranks(self) -> PositiveRanks:
+        """The ranks of all tiles."""
+        entries = self._entries[:, : self._filled]
+        tied = TiedGroups(self._ties.name, *entries[1:]) if self._ties.groups else None
+        return unchecked_ranks(entries[0], self.num_positives, self.num_candidates, tied)

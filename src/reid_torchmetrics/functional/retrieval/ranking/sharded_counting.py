@@ -1,8 +1,8 @@
 """Rank positives in a gallery that is sharded over processes, tile of queries by tile of queries.
 
-For a tile, every process reads the scores of the positives in its own part, all get those of all (by a sum into a
-buffer in which every process has slots of its own), every process counts the negatives of its part before each, and
-the counts are summed. One query on two processes, with the scores of its own identity in brackets:
+For a tile, every process reads the scores of the positives in its own part of the gallery. All get the scores of all
+positives, by a sum into a buffer with slots for each process. Every process counts the negatives of its part before
+each positive, and the counts are summed. One query on two processes, the scores of its own identity in brackets:
 
     process                 0                  1
     scores            [.9]  .8  .3       .85  [.5]  .6
@@ -28,9 +28,9 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.world import World, all_gather_values
 
 from .positive_ranks import PositiveRanks
-from .ranks import count_ranks, ranks_of_entries
-from .tie_policies import TIE_POLICIES, Positives, TiePolicy, best_first
-from .tiles import Tiles, places_of_positives, positive_entries, queries_per_tile
+from .ranks import RankTable, count_ranks
+from .tie_policies import TIE_POLICIES, Positives, best_first
+from .tiles import GalleryPart, Tiles, cells_of_positives, positive_entries, queries_per_tile
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time
 
@@ -38,13 +38,13 @@ _GATHERED = 1 << 22  # run lengths that are gathered at a time
 def count_sharded_ranks(
     world: World, scores: Scores, relevance: Relevance, *, ties: str, places: Int[Tensor, " kept"] | None = None
 ) -> tuple[PositiveRanks, QueryCounts]:
-    """Rank the positives of all queries among the parts of all processes; every process gets all of it.
+    """Rank the positives of all queries among the parts of all processes; every process gets all ranks.
 
     Args:
-        world: the processes, each of which has all queries and a part of the gallery.
+        world: the processes; each has all queries and a part of the gallery.
         scores: of all queries against this process's part.
         relevance: of this part.
-        ties: who goes first among equal scores; see `rank_positives`.
+        ties: the order of equal scores; see `rank_positives`.
         places: of the kept items of this part in the order of the whole gallery, ascending; used by tie policies
             `by_place` alone.
 
@@ -56,42 +56,23 @@ def count_sharded_ranks(
         ranks = count_ranks(scores, relevance, ties=ties)
         return ranks, relevance.counts(ranks.num_positives)
     policy = TIE_POLICIES[ties]
+    part = GalleryPart(scores, relevance, policy, places if policy.by_place else None)
     slots = _Slots.agree(world, relevance.run_length)
     # A tile has the same queries on all processes: as many as fit on the one with the least memory to spend.
-    fitting = queries_per_tile(scores, slots.longest, ties=policy)
-    _, table = world.guarded_all_gather(lambda: (None, _Size(fitting, relevance.num_kept)))
-    sizes = [_Size._make(row) for row in table]
-    num_rows, num_gallery = min(size.num_rows for size in sizes), sum(size.num_kept for size in sizes)
-    part = _Part(scores, relevance, places if policy.by_place else None, policy)
+    fitting = queries_per_tile(part, slots.longest)
+    _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept]))
+    num_rows, num_gallery = min(rows for rows, _ in table), sum(kept for _, kept in table)
     counting = world.guarded(lambda: _Counting(world, part, slots, num_rows, num_gallery))
     for rows in counting.tiles.rows():
         counting.rank(rows)
     return counting.results()
 
 
-class _Size(NamedTuple):
-    """What the processes must know of a part of the gallery."""
-
-    num_rows: int
-    """queries that fit in a tile"""
-    num_kept: int
-
-
-@dataclass(frozen=True)
-class _Part:
-    """All queries against one process's part of the gallery."""
-
-    scores: Scores
-    relevance: Relevance
-    places: Tensor | None
-    ties: TiePolicy
-
-
 @dataclass(frozen=True)
 class _Slots:
-    """Where each process puts the scores of gallery items with a query's identity, among those of all processes.
+    """Slots for the scores of the gallery items with a query's identity, on all processes.
 
-    A query has one slot for each such item, whether junk or positive, in the order of the processes.
+    A query has one slot for each such item, junk or positive, in the order of the processes.
     """
 
     before: Int[Tensor, " queries"]
@@ -100,13 +81,11 @@ class _Slots:
     """slots of all processes"""
 
     @classmethod
-    def agree(cls, world: World, own: Int[Tensor, " queries"]) -> _Slots:
-        """Exchange how many items each process has for each query."""
-        before, total = torch.zeros_like(own), torch.zeros_like(own)
-        step = max(1, _GATHERED // world.size)
-        for first in range(0, len(own), step):
-            part = slice(first, first + step)
-            lengths = all_gather_values(world, own[part], torch.int32).to(own.device)
+    def agree(cls, world: World, run_length: Int[Tensor, " queries"]) -> _Slots:
+        """Exchange the number of items of each process for each query."""
+        before, total = torch.zeros_like(run_length), torch.zeros_like(run_length)
+        for part in segments.ranges(len(run_length), max(1, _GATHERED // world.size)):
+            lengths = all_gather_values(world, run_length[part], torch.int32).to(run_length.device)
             before[part] = lengths[: world.process].sum(0)
             total[part] = lengths.sum(0)
         return cls(before, total)
@@ -121,20 +100,20 @@ class _Merged(NamedTuple):
     """The positives of all processes for the queries of a tile."""
 
     positives: Positives
-    taken: Int[Tensor, " positives"]
-    """where rows hold one; see `places_of_positives`"""
+    cells: Int[Tensor, " positives"]
+    """`cells_of_positives`"""
 
 
 class _Counting:
-    """The state of counting: buffers for a tile, and what is known of all queries."""
+    """The state of counting: buffers for a tile, and the ranks so far."""
 
     _tile: TileRelevance
 
-    def __init__(self, world: World, part: _Part, slots: _Slots, num_rows: int, num_gallery: int) -> None:
-        """Reserve what is needed, so that memory runs out here if it does."""
+    def __init__(self, world: World, part: GalleryPart, slots: _Slots, num_rows: int, num_gallery: int) -> None:
+        """Reserve all buffers, so that memory runs out here if it does."""
         self._world, self._part, self._slots = world, part, slots
         self._device = part.scores.device
-        self.tiles = Tiles(part.scores, part.relevance, ties=part.ties, longest_run=slots.longest, num_rows=num_rows)
+        self.tiles = Tiles(part, longest_run=slots.longest, num_rows=num_rows)
         self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self.tiles.rows()}
         # Buffers that are summed over the processes, for the largest tile; their first entry says whether one failed.
         most = 1 + max(self._num_slots.values(), default=0)
@@ -142,61 +121,53 @@ class _Counting:
         self._places = torch.empty(most if part.ties.by_place else 1, dtype=torch.int64, device=world.device)
         count_dtype = torch.int32 if num_gallery < torch.iinfo(torch.int32).max else torch.int64
         self._counts = torch.empty(1 + part.ties.num_counts * (most - 1), dtype=count_dtype, device=world.device)
-        # What is found: `_entries` is filled tile by tile, and `_filled` says how far.
-        shape = (part.ties.num_entries, sum(self._num_slots.values()))
-        self._entries = torch.empty(shape, dtype=torch.int64, device=self._device)
-        self._filled = 0
-        self._num_positives = torch.zeros_like(slots.total)
-        self._num_candidates = torch.zeros_like(slots.total)
+        self._table = RankTable(part.ties, slots.total)
         self._totals = torch.empty(1 + 2 * len(slots.total), dtype=torch.int64, device=world.device)
 
     def rank(self, rows: slice) -> None:
         """Rank the positives of the queries `rows`."""
         world = self._world
         num_slots = self._num_slots[rows.start]
-        # The scores of all positives: every process fills the slots of its own, the others add zeros.
+        # The scores of all positives: every process fills its own slots, the others add zeros.
         scores = world.all_reduce_sum(self._scores[: num_slots + 1], lambda out: self._read(rows, out))
         places = self._places[:0]
         if self._part.ties.by_place:
             places = world.all_reduce_sum(self._places[: num_slots + 1], lambda out: self._read_places(rows, out))
         merged = world.guarded(lambda: self._merge(rows, scores, places))
         if merged is not None:  # on all processes or on none: they merged the same scores
-            # The negatives before them: every process counts those of its part.
-            size = self._part.ties.num_counts * len(merged.taken)
+            # The negatives before them: every process counts the negatives of its part.
+            size = self._part.ties.num_counts * len(merged.cells)
             counts = world.all_reduce_sum(self._counts[: size + 1], lambda out: self._count(rows, merged, out))
             world.guarded(lambda: self._store(rows, merged, counts))
 
     def results(self) -> tuple[PositiveRanks, QueryCounts]:
         """The ranks, once all tiles are done."""
-        num_queries, relevance = len(self._num_positives), self._part.relevance
+        num_queries, relevance, table = len(self._slots.total), self._part.relevance, self._table
 
         def fill(out: Tensor) -> None:
-            out[:num_queries] = self._num_candidates
+            out[:num_queries] = table.num_candidates
             out[num_queries:] = relevance.num_others
 
         totals = self._world.all_reduce_sum(self._totals, fill).to(self._device)
-        num_candidates, num_others = totals[:num_queries].clone(), totals[num_queries:]
-        entries = self._entries[:, : self._filled]
-        ranks = ranks_of_entries(entries, self._num_positives, num_candidates, ties=self._part.ties)
-        return ranks, relevance.counts(self._num_positives, num_others)
+        table.num_candidates = totals[:num_queries].clone()
+        return table.ranks(), relevance.counts(table.num_positives, totals[num_queries:])
 
     def _read(self, rows: slice, out: Tensor) -> None:
-        """Put the scores of own positives into own slots, and NaN for own junk; nothing into the others' slots."""
+        """Put the scores of local positives, and NaN for local junk, into the slots of this process."""
         self._tile = tile = self._part.relevance.tile(rows)
-        self._num_candidates[rows] = tile.num_candidates
-        own = self.tiles.read(rows, tile).masked_fill(~tile.positive, torch.nan)
-        self._put(rows, own, out)
+        self._table.num_candidates[rows] = tile.num_candidates
+        self._put(rows, self.tiles.read(rows, tile).masked_fill(~tile.positive, torch.nan), out)
 
     def _read_places(self, rows: slice, out: Tensor) -> None:
         assert self._part.places is not None  # noqa: S101 - for the type checker
         self._put(rows, self._part.places[self._tile.columns], out)
 
-    def _put(self, rows: slice, own: Tensor, out: Tensor) -> None:
+    def _put(self, rows: slice, values: Tensor, out: Tensor) -> None:
         total = self._slots.total[rows]
         first = segments.starts(total) + self._slots.before[rows]
-        slots = first[:, None] + torch.arange(own.shape[1], device=own.device)
+        slots = first[:, None] + torch.arange(values.shape[1], device=values.device)
         out.zero_()
-        out[slots[self._tile.listed].to(out.device)] = own[self._tile.listed].to(out.device)
+        out[slots[self._tile.listed].to(out.device)] = values[self._tile.listed].to(out.device)
 
     def _merge(self, rows: slice, scores: Tensor, places: Tensor) -> _Merged | None:
         """The positives of all processes, best first; None if there are none."""
@@ -206,22 +177,20 @@ class _Counting:
         padded = torch.full(is_slot.shape, torch.nan, dtype=scores.dtype, device=self._device)
         padded[is_slot] = scores.to(self._device)
         positive = ~padded.isnan()
-        self._num_positives[rows] = positive.sum(1)
-        taken = places_of_positives(self._num_positives[rows], padded.shape[1])
-        if not len(taken):
+        self._table.num_positives[rows] = num_positives = positive.sum(1)
+        cells = cells_of_positives(num_positives, padded.shape[1])
+        if not len(cells):
             return None
         # In a part of the gallery a positive of another part stands between two columns, or at an end.
         columns = torch.zeros_like(padded, dtype=torch.int64)
         if self._part.places is not None:
             columns[is_slot] = torch.searchsorted(self._part.places, places.to(self._device))
-        return _Merged(best_first(padded, columns, positive, ties=self._part.ties), taken)
+        return _Merged(best_first(padded, columns, positive, ties=self._part.ties), cells)
 
     def _count(self, rows: slice, merged: _Merged, out: Tensor) -> None:
         counts = self.tiles.count(rows, self._tile, merged.positives)
-        out.copy_(counts.flatten(1)[:, merged.taken].flatten())
+        out.copy_(counts.flatten(1)[:, merged.cells].flatten())
 
     def _store(self, rows: slice, merged: _Merged, counts: Tensor) -> None:
         counts = counts.to(self._device, torch.int64).view(self._part.ties.num_counts, -1)
-        entries = positive_entries(merged.positives, counts, self._num_positives[rows], merged.taken)
-        self._entries[:, self._filled : self._filled + entries.shape[1]] = entries
-        self._filled += entries.shape[1]
+        self._table.add(positive_entries(merged.positives, counts, self._table.num_positives[rows], merged.cells))

@@ -1,16 +1,14 @@
 """List the first candidates in a gallery that may be sharded over processes, tile of queries by tile of queries.
 
-As for ranks (`sharded_counting`), every process reads the positives of its part, all learn of the best of them all, and
-every process counts the negatives of its part before it. In the same pass it lists the best of its part,
-and all merge the lists of all. One query on two processes, its identity's items in brackets, lists of two:
+As for ranks (`sharded_counting`), every process reads the positives of its part, all learn the best positive, and every
+process counts the negatives of its part before it. In the same pass it lists the best candidates of its part, and all
+processes merge the lists of all. One query on two processes, the items of its identity in brackets, lists of two:
 
     process                  0                  1
     scores             [.4]  .8  .3       .9  [.5]  .2
     best positive       .4                .5              of all: .5
     negatives before     1                 1              summed 2, so that the first positive is at rank 3
     lists              .8  [.4]           .9  [.5]        merged: .9 and .8
-
-Lists of candidates, and the best positive of each query, in one part of a gallery: to be merged with other parts.
 """
 
 from __future__ import annotations
@@ -25,14 +23,19 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Panel, Scores
-from reid_torchmetrics.functional.world import World, all_gather_values
+from reid_torchmetrics.functional.retrieval.relevance import TileRelevance
+from reid_torchmetrics.functional.retrieval.scores import Panel
+from reid_torchmetrics.functional.world import World, all_gather_values, all_reduce_values
 
 from .counting import are_above, count_true
 from .tie_policies import Negatives, TiePolicy
-from .tiles import Tiles, queries_per_tile
+from .tiles import GalleryPart, Tiles, queries_per_tile
 from .top_k import stable_top_k
+
+Result = TypeVar("Result")
+
+_BYTES_PER_LISTED = 128  # score, place and flags of a listed item, a few times over while lists are merged
+_SCORES_AT_A_TIME = 1 << 18  # compared with a positive: they, and what comparing needs, stay in the cache
 
 
 class CandidateLists(NamedTuple):
@@ -57,9 +60,11 @@ class CandidateLists(NamedTuple):
 
     def first(self, k: int, ties: TiePolicy) -> CandidateLists:
         """The first `k` in the order of a tie policy, or all if they are fewer."""
-        # From the last criterion to the first: each sort keeps the order of those before it.
+        # From the last criterion to the first: each sort keeps the order of the sorts before it.
         order = self.places.argsort(dim=1, stable=True)
-        for criterion in (*_between_score_and_place(self.positive, ties), -self.scores, (~self.listed).byte()):
+        kind = (~self.positive if ties.positives_first else self.positive).byte()  # not every device sorts bools
+        between = () if ties.lists_by_place else (kind,)
+        for criterion in (*between, -self.scores, (~self.listed).byte()):
             order = order.gather(1, criterion.gather(1, order).argsort(dim=1, stable=True))
         return CandidateLists(*(values.gather(1, order[:, :k]) for values in self))
 
@@ -77,38 +82,22 @@ class CandidateLists(NamedTuple):
         return self.beside(CandidateLists.padding(num_queries, length - listed, self.scores))
 
     def of_all(self, world: World, ties: TiePolicy, k: int) -> CandidateLists:
-        """The first `k` of the lists of all processes, which are of one length."""
+        """The first `k` candidates of the lists of all processes; their lists have one length."""
         if world.size == 1:
             return self
         length = self.scores.shape[1]
         flags = (self.listed.to(torch.uint8) + self.positive.to(torch.uint8)).contiguous()
-        scores, places, flags = (_gathered(world, part) for part in (self.scores, self.places, flags))
-        own = slice(world.process * length, (world.process + 1) * length)
+        gathered = [all_gather_values(world, part) for part in (self.scores, self.places, flags)]
+        local = slice(world.process * length, (world.process + 1) * length)
 
         def merge() -> CandidateLists:
+            # [processes, queries, listed] becomes the lists of all processes side by side.
+            scores, places, flags = (part.to(self.places.device).transpose(0, 1).flatten(1) for part in gathered)
             columns = torch.full_like(places, -1)
-            columns[:, own] = self.columns
+            columns[:, local] = self.columns
             return CandidateLists(scores, places, columns, flags > 1, flags > 0).first(k, ties)
 
         return world.guarded(merge)
-
-
-def goes_by_place(ties: TiePolicy) -> bool:
-    """Whether candidates with equal scores are listed in gallery order, whatever they are."""
-    return ties.by_place is not None or ties.averages
-
-
-def _between_score_and_place(positive: Bool[Tensor, "queries listed"], ties: TiePolicy) -> list[Tensor]:
-    """What decides among equal scores before places do."""
-    if goes_by_place(ties):
-        return []
-    return [(~positive if ties.positives_first else positive).byte()]  # not every device sorts bools
-
-
-def _gathered(world: World, values: Tensor) -> Tensor:
-    """Values [queries, listed] of all processes, side by side."""
-    gathered = all_gather_values(world, values)
-    return world.guarded(lambda: gathered.to(values.device).transpose(0, 1).flatten(1))
 
 
 class BestPositives(NamedTuple):
@@ -119,7 +108,7 @@ class BestPositives(NamedTuple):
     places: Int[Tensor, " queries"]
     """in the whole gallery, -1 where there is none"""
     columns: Int[Tensor, " queries"]
-    """position in this process's kept gallery, -1 where that does not hold it"""
+    """position in this process's kept gallery, -1 where it is not there"""
     exists: Bool[Tensor, " queries"]
 
     @classmethod
@@ -140,78 +129,46 @@ class BestPositives(NamedTuple):
             scores = self.scores.double().masked_fill(~self.exists, torch.nan)
             return torch.stack([scores.view(torch.int64), self.places])
 
-        gathered = _gathered(world, world.guarded(pack))
+        gathered = all_gather_values(world, world.guarded(pack))
 
         def merge() -> BestPositives:
-            best = None
-            for process, packed in enumerate(gathered.chunk(world.size, dim=1)):
-                columns = self.columns if process == world.process else torch.full_like(self.columns, -1)
-                scores = packed[0].contiguous().view(torch.float64).to(self.scores.dtype)
-                exists = ~scores.isnan()
-                part = BestPositives(scores.masked_fill(~exists, -torch.inf), packed[1], columns, exists)
-                best = part if best is None else best.or_better(part)
-            assert best is not None  # noqa: S101 - there is one process at least
-            return best
+            # [processes, queries]: the highest score, of equal scores the first place.
+            scores, places = gathered.to(self.scores.device).unbind(1)
+            scores = scores.contiguous().view(torch.float64).to(self.scores.dtype)
+            exists = ~scores.isnan()
+            scores = scores.masked_fill(~exists, -torch.inf)
+            best = scores.amax(0)
+            nowhere = torch.iinfo(torch.int64).max
+            place = places.where(exists & (scores == best), nowhere).amin(0)
+            place = place.where(exists.any(0), -1)
+            return BestPositives(best, place, self.columns.where(place == self.places, -1), exists.any(0))
 
         return world.guarded(merge)
 
-    def or_better(self, other: BestPositives) -> BestPositives:
-        """The better of two: by score, then by place."""
-        better = (other.scores > self.scores) | ((other.scores == self.scores) & (other.places < self.places))
-        better = other.exists & (better | ~self.exists)
-        return BestPositives(*(torch.where(better, theirs, own) for own, theirs in zip(self, other, strict=True)))
-
-
-Result = TypeVar("Result")
-
-_BYTES_PER_LISTED = 128  # score, place and flags of a listed item, a few times over while lists are merged
-_SCORES_AT_A_TIME = 1 << 18  # that are compared with a positive: what they need stays in the cache
-
-
-class Part(NamedTuple):
-    """All queries against one process's part of the gallery."""
-
-    scores: Scores
-    relevance: Relevance
-    ties: TiePolicy
-    places: Tensor | None
-
-
-class _Size(NamedTuple):
-    """What the processes must know of a part of the gallery."""
-
-    fitting: int
-    """queries whose scores and positives fit in a tile"""
-    num_kept: int
-    max_bytes: int
-
-    def num_rows(self, num_listed: int) -> int:
-        """Queries that fit in a tile with so many items listed for each, on all processes."""
-        return max(1, min(self.fitting, self.max_bytes // (_BYTES_PER_LISTED * max(1, num_listed))))
-
 
 class Listing:
-    """What is found, tile by tile."""
+    """The lists of all queries, filled tile by tile."""
 
     _tile: TileRelevance
 
     @classmethod
-    def agree(cls, world: World, part: Part, k: int, num_wanted: int) -> Listing:
+    def agree(cls, world: World, part: GalleryPart, k: int, num_wanted: int) -> Listing:
         """Choose tiles of the same queries on all processes: as many as fit on the one with the least memory."""
-        scores, relevance = part.scores, part.relevance
-        fitting = queries_per_tile(scores, relevance.longest_run, ties=part.ties)
-        _, table = world.guarded_all_gather(lambda: (None, _Size(fitting, relevance.num_kept, scores.max_bytes)))
-        sizes = [_Size._make(row) for row in table]
-        of_part = min(k, max(size.num_kept for size in sizes))  # no part has a longer list to give
-        of_all = min(k, sum(size.num_kept for size in sizes))
-        num_rows = min(size.num_rows(world.size * of_part) for size in sizes)
-        return world.guarded(lambda: cls(world, part, num_wanted, (of_part, of_all), num_rows))
+        limits = queries_per_tile(part), part.relevance.num_kept, part.scores.max_bytes
+        _, table = world.guarded_all_gather(lambda: (None, limits))
+        num_fitting, num_kept, max_bytes = zip(*table, strict=True)
+        lengths = min(k, max(num_kept)), min(k, sum(num_kept))  # no part has a longer list to give
+        row_bytes = _BYTES_PER_LISTED * max(1, world.size * lengths[0])
+        num_rows = max(1, min(*num_fitting, min(max_bytes) // row_bytes))
+        return world.guarded(lambda: cls(world, part, num_wanted, lengths, num_rows))
 
-    def __init__(self, world: World, part: Part, num_wanted: int, lengths: tuple[int, int], num_rows: int) -> None:
-        """Reserve what is needed, so that memory runs out here if it does; `lengths` are those that `agree` finds."""
+    def __init__(
+        self, world: World, part: GalleryPart, num_wanted: int, lengths: tuple[int, int], num_rows: int
+    ) -> None:
+        """Reserve all lists, so that memory runs out here if it does; `lengths` are of one part and of all parts."""
         self._length, self._length_of_all = lengths
         self._world, self._part, self.num_rows = world, part, num_rows
-        self._tiles = Tiles(part.scores, part.relevance, ties=part.ties, num_rows=num_rows)
+        self._tiles = Tiles(part, num_rows=num_rows)
         like = torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)
         self._lists = CandidateLists.padding(num_wanted, max(1, self._length_of_all), like)
         self._best = BestPositives.of(CandidateLists.padding(num_wanted, 1, like))
@@ -220,19 +177,18 @@ class Listing:
     def list(self, rows: slice, inside: Int[Tensor, " inside"], out: slice) -> None:
         """List the candidates of the queries `inside` of a tile."""
         world, ties = self._world, self._part.ties
-        positives, own_best = self._guarded(lambda: self._read(rows))
-        best = own_best.of_all(world)
+        positives, local_best = self._guarded(lambda: self._read(rows))
+        best = local_best.of_all(world)
         # The rest of one pass over the scores: the best negatives, and how many come before the best positive of all.
-        own, num_before = self._guarded(lambda: self._add_negatives(rows, inside, positives, best))
-        lists = own.of_all(world, ties, self._length_of_all)
-        num_before = self._summed(num_before)
+        local_lists, local_before = self._guarded(lambda: self._add_negatives(rows, inside, positives, best))
+        lists = local_lists.of_all(world, ties, self._length_of_all)
+        num_before = all_reduce_values(world, lambda: local_before)
         self._guarded(lambda: self._store(rows, inside, out, (lists, best, num_before)))
 
     def _guarded(self, work: Callable[[], Result]) -> Result:
-        """This process's share of the work, on our own threads."""
-        scores, relevance = self._part.scores, self._part.relevance
-        keeps_thread = scores.keeps_thread or relevance.junk_pairs is not None
-        return self._world.guarded(lambda: workers.run(work, scores.device, inside=keeps_thread))
+        """Do this process's share of the work, on the thread pool."""
+        device, inside = self._part.scores.device, self._part.keeps_thread
+        return self._world.guarded(lambda: workers.run(work, device, inside=inside))
 
     def _read(self, rows: slice) -> tuple[CandidateLists, BestPositives]:
         """The positives of this part, the best first; the scores are left in the buffer."""
@@ -247,7 +203,7 @@ class Listing:
     def _add_negatives(
         self, rows: slice, inside: Int[Tensor, " inside"], positives: CandidateLists, best: BestPositives
     ) -> tuple[CandidateLists, Int[Tensor, " queries"]]:
-        """The lists of this part for the queries `inside`, and for all the negatives before the best positive."""
+        """The lists of the queries `inside` in this part, and each query's negatives before its best positive."""
         lists, num_before = positives, torch.zeros_like(best.places)
         for panel, negatives in self._tiles.negatives(rows, self._tile):
             removed = functools.partial(self._removed, rows, panel, negatives)
@@ -257,20 +213,20 @@ class Listing:
         return lists.of(inside).widened(self._length), num_before
 
     def _removed(self, rows: slice, panel: Panel, negatives: Negatives) -> Bool[Tensor, "queries columns"]:
-        """What is no negative, which is known or is looked up again: few have to know."""
+        """Mark all but the negatives; found again where the tie policy did not need it."""
         return self._tiles.removed(rows, self._tile, panel) if negatives.removed is None else negatives.removed
 
     def _list_panel(self, negatives: Negatives, panel: Panel, removed: Callable[[], Tensor]) -> CandidateLists:
         """The best negatives of a panel."""
         k = min(self._length, negatives.scores.shape[1])
         best, columns = stable_top_k(negatives.scores, k)
-        if bool(best.isneginf().any()):  # it is a score like another one, or what is no negative
+        if bool(best.isneginf().any()):  # a score like another one, or no negative
             best, columns = stable_top_k(negatives.scores, k, ~removed())
         _checks.no_nan(negatives.argument, best[:, :1])  # NaN is the highest
         return self._named(best, torch.where(columns < 0, columns, columns + panel.columns.start), positive=False)
 
     def _named(self, scores: Tensor, columns: Tensor, *, positive: bool) -> CandidateLists:
-        """Lists of one kind, which end with padding in the column -1."""
+        """Lists of positives or of negatives; padding is in column -1."""
         listed, places = columns >= 0, columns
         if self._part.places is not None and len(self._part.places):
             places = self._part.places[columns.clamp(min=0)].masked_fill(~listed, -1)
@@ -295,7 +251,7 @@ class Listing:
         places = places if self._part.places is None else self._part.places[panel.columns]
         for some in _rows_at_a_time(open_rows, len(num_before), max(1, _SCORES_AT_A_TIME // width)):
             before = self._is_before(negatives.scores[some], places, score[some], place[some])
-            if bool((best.scores[some].isneginf() & best.exists[some]).any()):  # which what was taken out scores, too
+            if bool((best.scores[some].isneginf() & best.exists[some]).any()):  # what was taken out has this score, too
                 before &= ~removed()[some]
             num_before[some] = count_true(before).where(best.exists[some], 0)
         return num_before
@@ -303,31 +259,19 @@ class Listing:
     def _is_before(self, scores: Tensor, places: Tensor, score: Tensor, place: Tensor) -> Bool[Tensor, "queries items"]:
         """Whether negatives come before a positive with the given score and place."""
         ties = self._part.ties
-        if goes_by_place(ties):
+        if ties.lists_by_place:
             return are_above(scores, score, or_level=False) | ((scores == score) & (places < place))
         return are_above(scores, score, or_level=not ties.positives_first)
-
-    def _summed(self, num_before: Int[Tensor, " queries"]) -> Int[Tensor, " queries"]:
-        """The numbers of all processes, added up."""
-        world = self._world
-        if world.size == 1:
-            return num_before
-        buffer = world.guarded(lambda: torch.empty(1 + len(num_before), dtype=torch.int64, device=world.device))
-
-        def fill(out: Tensor) -> None:
-            out.copy_(num_before)
-
-        return world.all_reduce_sum(buffer, fill).to(num_before.device)
 
     def _store(
         self,
         rows: slice,
         inside: Tensor,
         out: slice,
-        found: tuple[CandidateLists, BestPositives, Int[Tensor, " queries"]],
+        results: tuple[CandidateLists, BestPositives, Int[Tensor, " queries"]],
     ) -> None:
-        """Keep what was found of the queries `inside`, with scores that can be compared between queries."""
-        lists, best, num_before = found
+        """Keep the results of the queries `inside`, with scores that can be compared between queries."""
+        lists, best, num_before = results
         best = BestPositives(*(values[inside] for values in best))
         # In the rows of the tile, as the similarity knows them: the lists, and behind them the best positive.
         both = lists.scores.new_zeros((rows.stop - rows.start, self._length_of_all + 1))
@@ -342,11 +286,11 @@ class Listing:
         self._num_before[out] = num_before[inside]
 
     def results(self, order: Int[Tensor, " queries"]) -> tuple[CandidateLists, BestPositives, Int[Tensor, " queries"]]:
-        """The lists, the best positives and the number of negatives before those, in an order of the queries."""
+        """The lists, the best positives and the number of negatives before them, in an order of the queries."""
         best = BestPositives(*(values[order] for values in self._best))
         return self._lists.of(order), best, self._num_before[order]
 
 
 def _rows_at_a_time(rows: Int[Tensor, " rows"], num_all: int, step: int) -> Sequence[slice | Tensor]:
-    """Some rows, a few at a time; all rows, as slices that need no copy, where that is not twice as many."""
+    """Some rows, a few at a time; all rows, as slices without a copy, if they are less than twice as many."""
     return segments.ranges(num_all, step) if 2 * len(rows) > num_all else rows.split(step)

@@ -1,7 +1,8 @@
-"""Tie policies: who goes first among equal scores. One row of `TIE_POLICIES` holds all that a policy decides."""
+"""Tie policies: the order of equal scores. One row of `TIE_POLICIES` holds all that a policy decides."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, final
@@ -19,7 +20,7 @@ class Positives(NamedTuple):
     scores: Float[Tensor, "queries padded"]
     """minus infinity at padding"""
     places: Int[Tensor, "queries padded"]
-    """kept gallery items that come before the positive in the gallery; in step with the scores only `by_place`"""
+    """number of kept gallery items before the positive in the gallery; in step with the scores only `by_place`"""
     lowest: Float[Tensor, " queries"]
     """score of the last positive; infinity for a query without positives"""
 
@@ -31,9 +32,9 @@ class Negatives(NamedTuple):
     """minus infinity where something was taken out; counting may put them in another order"""
     num_removed: Int[Tensor, " queries"]
     removed: Bool[Tensor, "queries columns"] | None
-    """what was taken out; under policies `by_place` only"""
+    """marks what was taken out; under policies `by_place` only"""
     first_place: int
-    """kept gallery items before the first column"""
+    """number of kept gallery items before the first column"""
     argument: str
     """where the scores come from, for the error about NaN"""
 
@@ -47,34 +48,38 @@ PlaceOrder: TypeAlias = Callable[[Int[Tensor, "*places"]], Int[Tensor, "*places"
 @final
 @dataclass(frozen=True)
 class TiePolicy:
-    """Who goes first among equal scores, wherever this matters.
+    """The order of equal scores, for ranks, lists and groups.
 
     The order of two tied positives never changes which ranks they take, so a policy is about a positive and a negative.
     """
 
     name: str
     sentence: str
-    """what it says, for the docs"""
+    """the rule, for the docs"""
     count: Count
-    """`num_counts` numbers for each positive: the negatives before it; where tied items are a group also those among
-    them that are level with it"""
+    """`num_counts` numbers for each positive: the negatives before it; with `groups` also how many are level with it"""
     by_place: PlaceOrder | None = None
-    """how items with equal scores are put in order; None where their places in the gallery do not matter"""
+    """order of items with equal scores; None where their places in the gallery do not matter"""
     positives_first: bool = False
-    """whether a positive goes before the negatives with its score; not asked where places decide"""
+    """whether a positive goes before the negatives with its score; unused where places decide"""
     groups: bool = False
     """whether measures need the groups of tied candidates; ranks are the pessimistic ones then"""
     averages: bool = False
     """whether a measure is the mean over all orders of each group; else a group counts as one, at its last rank"""
 
     @property
+    def lists_by_place(self) -> bool:
+        """Whether candidates with equal scores are listed in gallery order, positives and negatives alike."""
+        return self.by_place is not None or self.averages
+
+    @property
     def num_counts(self) -> int:
-        """Numbers that are counted for every positive."""
+        """Numbers counted for every positive."""
         return 2 if self.groups else 1
 
     @property
     def num_entries(self) -> int:
-        """Numbers that are found for every positive: its rank, and what `TiedGroups` holds of its group."""
+        """Numbers stored for every positive: its rank, and the fields of `TiedGroups`."""
         return 4 if self.groups else 1
 
 
@@ -89,12 +94,8 @@ def _counts(negatives: Negatives, positives: Positives, *, or_tied: tuple[bool, 
     )
 
 
-def _and_level(negatives: Negatives, positives: Positives) -> Tensor:
-    return _counts(negatives, positives, or_tied=(True,))
-
-
-def _above(negatives: Negatives, positives: Positives) -> Tensor:
-    return _counts(negatives, positives, or_tied=(False,))
+_above = functools.partial(_counts, or_tied=(False,))
+_above_or_level = functools.partial(_counts, or_tied=(True,))
 
 
 def _before(negatives: Negatives, positives: Positives) -> Tensor:
@@ -109,14 +110,12 @@ def _with_groups(negatives: Negatives, positives: Positives) -> Tensor:
     return torch.stack([above_or_level, above_or_level - above])
 
 
-def _as_they_are(places: Tensor) -> Tensor:
-    return places
-
-
 _POLICIES = (
-    TiePolicy("pessimistic", "a negative with the same score goes before the positive", _and_level),
+    TiePolicy("pessimistic", "a negative with the same score goes before the positive", _above_or_level),
     TiePolicy("optimistic", "the positive goes before a negative with the same score", _above, positives_first=True),
-    TiePolicy("stable", "items with the same score keep the order of the gallery", _before, by_place=_as_they_are),
+    TiePolicy(
+        "stable", "items with the same score keep the order of the gallery", _before, by_place=lambda places: places
+    ),
     TiePolicy("grouped", "items with the same score all take the last of their ranks", _with_groups, groups=True),
     TiePolicy(
         "expected",
@@ -138,7 +137,7 @@ def best_first(
     *,
     ties: TiePolicy,
 ) -> Positives:
-    """Sort the scores of the positives of each query; what is not `positive` goes behind them, as padding."""
+    """Sort the scores of each query's positives; all others go behind them, as padding."""
     # Below the lowest positive no negative has to be put in order.
     lowest = scores.where(positive, torch.inf).amin(1)
     scores = scores.where(positive, -torch.inf)

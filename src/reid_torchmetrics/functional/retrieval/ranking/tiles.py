@@ -1,9 +1,9 @@
-"""Walk a retrieval problem in tiles of bounded memory and rank the positives of each.
+"""Walk a retrieval problem in tiles of bounded memory, and rank the positives of each tile.
 
 A tile is a range of queries with their scores against the whole gallery. Where not even a few queries fit, the gallery
 is cut into panels and every score is computed twice: once to read the positives, once to count the negatives.
 
-One query whose items in the gallery are the columns 1, 4 and 5, the last of them junk:
+One query with its items in the columns 1, 4 and 5 of the gallery, the last of them junk:
 
     scores              .9   .8   .5   .7   .2   .6
     read, best first    .8   .2                           the positives, then padding
@@ -15,7 +15,7 @@ One query whose items in the gallery are the columns 1, 4 and 5, the last of the
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -31,13 +31,20 @@ from .tie_policies import Negatives, Positives, TiePolicy, best_first
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 
 
-class TileRanks(NamedTuple):
-    """What `PositiveRanks` holds, for the queries of one tile."""
+@dataclass(frozen=True)
+class GalleryPart:
+    """All queries against one process's part of the gallery, and their tie policy."""
 
-    entries: Int[Tensor, "num_entries positives"]
-    """for every positive its rank, and under tie policies with `groups` what `TiedGroups` holds"""
-    num_positives: Int[Tensor, " queries"]
-    num_candidates: Int[Tensor, " queries"]
+    scores: Scores
+    relevance: Relevance
+    ties: TiePolicy
+    places: Int[Tensor, " kept"] | None = None
+    """places of the kept items in the whole gallery, ascending; None where they do not matter"""
+
+    @property
+    def keeps_thread(self) -> bool:
+        """Whether the calling thread must do all work, because of a function of the user."""
+        return self.scores.keeps_thread or self.relevance.junk_pairs is not None
 
 
 class Tiles:
@@ -47,32 +54,24 @@ class Tiles:
     of this part's positives and `count` counts this part's negatives before the positives of all parts.
     """
 
-    def __init__(
-        self,
-        scores: Scores,
-        relevance: Relevance,
-        *,
-        ties: TiePolicy,
-        longest_run: int | None = None,
-        num_rows: int | None = None,
-    ) -> None:
+    def __init__(self, part: GalleryPart, *, longest_run: int | None = None, num_rows: int | None = None) -> None:
         """Choose the width of the panels, and reserve the scores of one panel.
 
         `num_rows` is the number of queries a tile, `queries_per_tile` unless given, and `longest_run` the largest
-        number of gallery items that share a query's identity, in all parts of the gallery.
+        number of gallery items with a query's identity, in all parts of the gallery.
         """
-        self._scores = scores
-        self._relevance = relevance
-        self._ties = ties
-        fitting, width = _cut(scores, relevance.longest_run if longest_run is None else longest_run, ties)
-        self._walk = Walk(scores, num_rows or fitting, width)
+        self._scores, self._relevance, self._ties = part.scores, part.relevance, part.ties
+        fitting, width = _cut(part, longest_run)
+        self._walk = Walk(part.scores, num_rows or fitting, width)
 
     def rows(self) -> list[slice]:
         """The queries of each tile."""
         return self._walk.rows
 
-    def rank(self, rows: slice) -> TileRanks:
-        """Rank the positives of the queries `rows`."""
+    def rank(
+        self, rows: slice
+    ) -> tuple[Int[Tensor, "num_entries positives"], Int[Tensor, " queries"], Int[Tensor, " queries"]]:
+        """The `positive_entries` of the queries `rows`, and their numbers of positives and of candidates."""
         tile = self._relevance.tile(rows)
         num_positives = tile.positive.sum(1)
         # A tile in which no query has a positive needs no score.
@@ -80,9 +79,9 @@ class Tiles:
         if bool(num_positives.any()):
             positives = best_first(self.read(rows, tile), tile.columns, tile.positive, ties=self._ties)
             counts = self.count(rows, tile, positives)
-            taken = places_of_positives(num_positives, counts.shape[2])
-            entries = positive_entries(positives, counts.flatten(1)[:, taken], num_positives, taken)
-        return TileRanks(entries, num_positives, tile.num_candidates)
+            cells = cells_of_positives(num_positives, counts.shape[2])
+            entries = positive_entries(positives, counts.flatten(1)[:, cells], num_positives, cells)
+        return entries, num_positives, tile.num_candidates
 
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
         """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`."""
@@ -97,7 +96,7 @@ class Tiles:
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:
         """Count the negatives before each positive; right after `read` of the same queries.
 
-        Under tie policies with `groups` those with the positive's score go first, and are a second count.
+        Under tie policies with `groups` negatives with the positive's score go first, and are a second count.
         """
         shape = (self._ties.num_counts, *positives.scores.shape)
         counts = torch.zeros(shape, dtype=torch.int64, device=positives.scores.device)
@@ -111,7 +110,7 @@ class Tiles:
             yield panel, self._negatives(rows, tile, panel)
 
     def removed(self, rows: slice, tile: TileRelevance, panel: Panel) -> Bool[Tensor, "queries columns"]:
-        """What is taken out of a panel: all but the negatives, and what the panel before has."""
+        """Mark what is taken out of a panel: all but the negatives, and the columns of the panel before."""
         removed = self._relevance.dropped(rows, panel.columns)
         if removed is None:
             shape = (len(tile.columns), panel.columns.stop - panel.columns.start)
@@ -121,7 +120,7 @@ class Tiles:
         return removed
 
     def _negatives(self, rows: slice, tile: TileRelevance, panel: Panel) -> Negatives:
-        """Take all but the negatives out of a panel, and what the panel before has counted."""
+        """Take all but the negatives out of a panel, and the columns that the panel before has counted."""
         by_place, argument, columns = self._ties.by_place is not None, self._scores.argument, panel.columns
         # With one panel `read` has left its scores in the buffer.
         is_filled = len(self._walk.panels) == 1
@@ -136,20 +135,20 @@ class Tiles:
 
 
 def _own_run(tile: TileRelevance, columns: slice) -> tuple[Int[Tensor, " own"], Int[Tensor, " queries"]]:
-    """Where a panel holds what is listed for its queries, as places in the flat panel, and how often for each query."""
+    """Cells of the flat panel with an item that is listed for the query, and their number for each query."""
     inside, local = _locate(tile.columns, columns)
     inside &= tile.listed
     row_start = torch.arange(len(local), device=local.device)[:, None] * (columns.stop - columns.start)
     return (row_start + local)[inside], inside.sum(1)  # one index is faster than two
 
 
-def queries_per_tile(scores: Scores, longest_run: int, *, ties: TiePolicy) -> int:
-    """Queries whose scores and positives fit `scores.max_bytes`, with up to `longest_run` positives each."""
-    return _cut(scores, longest_run, ties)[0]
+def queries_per_tile(part: GalleryPart, longest_run: int | None = None) -> int:
+    """Number of queries that fit `scores.max_bytes` with their scores and up to `longest_run` positives each."""
+    return _cut(part, longest_run)[0]
 
 
-def places_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
-    """Where rows of a width, with the positives first, hold one, as places in the flat rows."""
+def cells_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> Int[Tensor, " positives"]:
+    """Cells of the positives in flat rows of a width, where the positives of a row come first."""
     is_positive = torch.arange(width, device=num_positives.device) < num_positives[:, None]
     return is_positive.view(-1).nonzero()[:, 0]
 
@@ -158,15 +157,15 @@ def positive_entries(
     positives: Positives,
     counts: Int[Tensor, "counts positives"],
     num_positives: Int[Tensor, " queries"],
-    taken: Int[Tensor, " positives"],
+    cells: Int[Tensor, " positives"],
 ) -> Int[Tensor, "num_entries positives"]:
     """The rank of every positive, and under tie policies with `groups` its group, from the counts of negatives.
 
-    `taken` are the `places_of_positives`.
+    `cells` are the `cells_of_positives`.
     """
     # The rank is the negatives before, and the place j = 1, 2, ... among the positives of the query.
     width = positives.scores.shape[1]
-    rank = counts[0] + (taken % width + 1)
+    rank = counts[0] + (cells % width + 1)
     if len(counts) == 1:
         return rank[None]
     # The group of a positive: from the first to the last positive of the row with its score.
@@ -174,17 +173,18 @@ def positive_entries(
     better = torch.searchsorted(rising, rising)
     # Padding ties with a positive that scores minus infinity.
     last = torch.minimum(torch.searchsorted(rising, rising, right=True), num_positives[:, None])
-    return torch.stack([rank, better.view(-1)[taken], (last - better).view(-1)[taken], counts[1]])
+    return torch.stack([rank, better.view(-1)[cells], (last - better).view(-1)[cells], counts[1]])
 
 
-def _cut(scores: Scores, longest_run: int, ties: TiePolicy) -> tuple[int, int]:
-    """Queries per tile and gallery columns per panel."""
-    beside = bytes_of_counting(scores, by_place=ties.by_place is not None)
-    rows = rows_with_gallery(scores, beside, _BYTES_PER_POSITIVE * longest_run)
-    return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, _BYTES_PER_POSITIVE * longest_run)
+def _cut(part: GalleryPart, longest_run: int | None) -> tuple[int, int]:
+    """Queries per tile and gallery columns per panel; `longest_run` is the part's own unless given."""
+    scores, beside = part.scores, bytes_of_counting(part.scores, by_place=part.ties.by_place is not None)
+    per_row = _BYTES_PER_POSITIVE * (part.relevance.longest_run if longest_run is None else longest_run)
+    rows = rows_with_gallery(scores, beside, per_row)
+    return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, per_row)
 
 
 def _locate(listed: Tensor, columns: slice) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:
-    """Which listed items lie in a panel, and in which of its columns; what lies outside gets some column inside."""
+    """Mark the listed items inside a panel, and give their columns there; an item outside gets any column."""
     inside = (listed >= columns.start) & (listed < columns.stop)
     return inside, (listed - columns.start).clamp_(0, columns.stop - columns.start - 1)

@@ -1,4 +1,4 @@
-"""The k highest scores of every row, equal scores in the order of their columns, which `torch.topk` leaves open."""
+"""The k highest scores of every row, equal scores in column order; `torch.topk` leaves their order open."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-_STRIPE = 16  # columns of which the highest score is looked at first; with more, those that remain leave the cache
+_STRIPE = 16  # columns with one maximum; with more, the columns that remain leave the cache
 _LEAST_STRIPES = 8  # for each score that is wanted: with fewer, most of a row would remain
-_SCORES_AT_A_TIME = 1 << 17  # among which ties are broken: what they need, 12 bytes each, stays in the cache
+_SCORES_AT_A_TIME = 1 << 17  # looked through at a time to break ties: 12 bytes for each stay in the cache
 
 
 def stable_top_k(
@@ -16,12 +16,12 @@ def stable_top_k(
 ) -> tuple[Float[Tensor, "rows k"], Int[Tensor, "rows k"]]:
     """The `k` highest scores of every row, falling, and their columns; `k` is at most the number of columns.
 
-    What is no `candidate` must score minus infinity. It is listed behind all candidates, in column -1. NaN is higher
-    than any number.
+    Items that are no `candidate` must score minus infinity. They are listed behind all candidates, in column -1. NaN is
+    higher than any number.
 
-    In the row 3, 5, 3, 3 with k = 2 `topk` may give the columns 1 and 3. The first score that is left out equals the
-    last that is taken, 3, so that the row is looked through again: 5 is above this edge, which leaves room for one of
-    those at the edge, the first of them, in column 0. Few rows have such a tie.
+    In the row 3, 5, 3, 3 with k = 2 `topk` may give the columns 1 and 3. The first score left out equals the last score
+    of the list, 3, so the row is searched again: 5 is above this edge, and leaves room for one score at the edge, the
+    first of them, in column 0. Few rows have such a tie.
     """
     # One more than is wanted tells whether equal scores lie on both sides of the edge.
     best, columns = _highest(scores, min(k + 1, scores.shape[1]))
@@ -40,7 +40,7 @@ def _highest(scores: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tenso
     """`topk`, on a CPU in a quarter of its time.
 
     A stripe is every n-th column. The k stripes with the highest maxima hold at least k scores that are no lower than
-    any other, so that only they are looked through, and the columns that are left over at the end.
+    any other, so only they are searched, and the columns that are left over at the end.
     """
     num_stripes = scores.shape[1] // _STRIPE
     if scores.device.type != "cpu" or num_stripes < _LEAST_STRIPES * max(1, k):
@@ -58,7 +58,7 @@ def _highest(scores: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tenso
 
 def _columns_to_edge(scores: Tensor, edge: Tensor, k: int, candidate: Tensor | None) -> Int[Tensor, "rows k"]:
     """Columns of the scores above the edge, and of the first scores at the edge, `k` in all; candidates first."""
-    # All above the edge, then as many of those level with it as there is room for.
+    # All above the edge, then the first scores level with it, while there is room.
     chosen, level = (scores <= edge).logical_not_(), scores == edge
     room = k - chosen.sum(1, keepdim=True)
     if candidate is None:
@@ -75,7 +75,7 @@ def _first(marked: Bool[Tensor, "rows columns"], number: Int[Tensor, "rows 1"]) 
 
 
 def _by_column(columns: Tensor, candidate: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Sort the columns of each row, those of no candidate behind the others, and say which they are."""
+    """Sort the columns of each row, padding behind the candidates, and mark the padding."""
     if candidate is None:
         return columns.sort(dim=1).values, None
     # Columns of no candidate are moved behind all others, by the width of the row, sorted, and moved back.

@@ -1,7 +1,4 @@
-"""Relevance from labels, or from lists of positives and junk.
-
-Checks of labels, and of lists of gallery positions, of which relevance is made.
-"""
+"""Relevance from labels, or from lists of positives and junk."""
 
 from __future__ import annotations
 
@@ -15,107 +12,6 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 
 from .relevance import JunkPairs, LabelRule, Relevance
-
-
-def check_labels(
-    query_identities: Tensor,
-    gallery_identities: Tensor,
-    query_cameras: Tensor | None,
-    gallery_cameras: Tensor | None,
-    self_index: Tensor | None,
-) -> None:
-    """Raise unless the labels of both sides fit each other, and every query's own item has the query's labels."""
-    _checks.integer_labels("query_identities", query_identities)
-    _checks.integer_labels("gallery_identities", gallery_identities)
-    num_queries, num_gallery, device = len(query_identities), len(gallery_identities), gallery_identities.device
-    _checks.same_device("query_identities", query_identities, "gallery_identities", gallery_identities)
-    check_pair("cameras", query_cameras, gallery_cameras, query_identities, gallery_identities)
-    if self_index is not None:
-        _checks.integer_labels("self_index", self_index, num_queries, device)
-        _checks.in_range("self_index", self_index, -1, num_gallery)
-        _check_own(query_identities, gallery_identities, self_index)
-    if self_index is not None and query_cameras is not None and gallery_cameras is not None:
-        _check_own(query_cameras, gallery_cameras, self_index)
-
-
-def check_pair(
-    what: str,
-    query_labels: Tensor | None,
-    gallery_labels: Tensor | None,
-    query_identities: Tensor,
-    gallery_identities: Tensor,
-) -> None:
-    """Raise unless optional labels are given for both sides, or for none, and are as long as the identities."""
-    if (query_labels is None) != (gallery_labels is None):
-        given, missing = ("gallery", "query") if query_labels is None else ("query", "gallery")
-        raise ValueError(
-            f"`query_{what}` and `gallery_{what}` must be given together; got `{given}_{what}` without"
-            f" `{missing}_{what}`."
-        )
-    device = gallery_identities.device
-    if query_labels is not None and gallery_labels is not None:
-        _checks.integer_labels(f"query_{what}", query_labels, len(query_identities), device)
-        _checks.integer_labels(f"gallery_{what}", gallery_labels, len(gallery_identities), device)
-
-
-def _check_own(query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> None:
-    """Raise if a query's own item has another label than the query."""
-    inside = self_index >= 0
-    queries, items = query_labels[inside], gallery_labels[self_index[inside].long()]
-    if bool((queries != items).any()):
-        wrong = int(inside.nonzero()[(queries != items).nonzero()[0, 0], 0])
-        raise ValueError(
-            "`self_index` must point at gallery items with the query's identity and camera; got item"
-            f" {int(self_index[wrong])} for query {wrong}."
-        )
-
-
-def check_camera_map(value: object) -> None:
-    """Raise unless `value` is None or a mapping of ints to ints none of which is mapped again."""
-    if value is None:
-        return
-    if not isinstance(value, Mapping):
-        raise TypeError(f"`camera_map` must be a mapping of ints to ints or None; got {type(value).__name__}.")
-    _checks.integers("camera_map", [*value.keys(), *value.values()])
-    chained = sorted(set(value) & {other for label, other in value.items() if other != label})
-    if chained:
-        raise ValueError(
-            f"`camera_map` must map to cameras that are not mapped themselves; got {chained} on both sides."
-        )
-
-
-def positions_on_cpu(argument: str, values: object, size: int, length: int | None = None) -> list[Tensor]:
-    """The positions that are listed for each query, on the CPU.
-
-    Raises:
-        TypeError: no sequence of integer tensors.
-        ValueError: other than `length` tensors where it is given, not all 1-D and on one device, or positions that are
-            not below `size`.
-    """
-    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
-        raise TypeError(f"`{argument}` must be a sequence of tensors, one per query; got {type(values).__name__}.")
-    if length not in (None, len(values)):
-        raise ValueError(f"`{argument}` must hold one tensor for each of {length} queries; got {len(values)}.")
-    for query, value in enumerate(values):
-        _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
-    # All at once: a copy of each list would wait for a GPU.
-    lists = [*torch.cat([*values]).cpu().split([len(value) for value in values])] if values else []
-    for query, positions in enumerate(lists):
-        _checks.in_range(f"{argument}[{query}]", positions, 0, size)
-    return lists
-
-
-def check_listed_once(argument: str, positives: Sequence[Tensor], junk: Sequence[Tensor]) -> None:
-    """Raise if a query lists a position twice, in one list or in both."""
-    for query, both in enumerate(zip(positives, junk, strict=True)):
-        items = torch.cat(both).sort().values
-        repeated = items[1:][items[1:] == items[:-1]]
-        if len(repeated):
-            item = int(repeated[0])
-            raise ValueError(
-                f"`{argument}` must list a gallery item once for a query; got item {item} twice for query {query}."
-            )
-
 
 SAME_CAMERA_RULES = {
     "same_identity": "drop the gallery items with the query's identity and camera (Market-1501)",
@@ -139,7 +35,7 @@ def find_relevance(
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | None = None,
 ) -> Relevance:
-    """Prepare labels for ranking: which gallery items are positive, negative or junk for every query.
+    """Prepare labels for ranking: find the positives, negatives and junk of every query.
 
     A positive has the query's identity. Identity 0 is an ordinary identity (a distractor).
 
@@ -150,11 +46,11 @@ def find_relevance(
         gallery_cameras: cameras of the gallery.
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
             "all" drops every item of the query's camera (open-reid's CUHK03), "keep" drops nothing.
-        camera_map: cameras that the camera rule takes for another one, on both sides: {3: 2} says that cameras 2 and 3
-            look at the same place (SYSU-MM01).
-        search_cameras: gallery items of other cameras than these are dropped for every query; None keeps all.
+        camera_map: cameras that the camera rule treats as another one, on both sides: {3: 2} says that cameras 2 and 3
+            show the same place (SYSU-MM01).
+        search_cameras: cameras to search; gallery items of other cameras are dropped for every query. None keeps all.
         junk_identities: gallery items of these identities are dropped for every query.
-        query_sequences: sequence, or track, of every query; its gallery items are dropped whatever their identity
+        query_sequences: sequence, or track, of every query; its gallery items of any identity are dropped
             (open-metric-learning). Given together with `gallery_sequences`.
         gallery_sequences: sequence of every gallery item.
         junk_pairs: a function of positions of queries [q] and of gallery items [g] that returns a bool mask [q, g] of
@@ -165,8 +61,8 @@ def find_relevance(
         TypeError: a label tensor is not an integer tensor, `junk_identities` does not hold ints.
         ValueError: lengths, devices or options that do not fit, or cameras on one side only.
     """
-    check_labels(query_identities, gallery_identities, query_cameras, gallery_cameras, self_index)
-    check_pair("sequences", query_sequences, gallery_sequences, query_identities, gallery_identities)
+    sides = (query_cameras, gallery_cameras), (query_sequences, gallery_sequences)
+    check_labels((query_identities, gallery_identities), self_index, cameras=sides[0], sequences=sides[1])
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.integers("junk_identities", junk_identities)
     check_camera_map(camera_map)
@@ -181,7 +77,7 @@ def find_relevance(
     gallery_identities = _take(gallery_identities, kept)
     # Sorted by identity, the items with a query's identity are one run, shared by all queries of the identity.
     run_start, run_length, order = _runs(query_identities, gallery_identities)
-    # Sequences are dropped like the cameras of "all": whatever the identity.
+    # Sequences are dropped like the cameras of "all": for any identity.
     query_cameras, gallery_cameras = _long(query_cameras), _long(gallery_cameras, kept)
     rules = [
         _rule(_mapped(query_cameras, camera_map), _mapped(gallery_cameras, camera_map), same_camera),
@@ -213,14 +109,14 @@ def find_listed_relevance(
     num_gallery: int,
     self_index: Integer[Tensor, " queries"] | None = None,
 ) -> Relevance:
-    """Prepare lists for ranking: gallery positions of every query's positives and of what is junk to it.
+    """Prepare lists for ranking: gallery positions of every query's positives and junk.
 
-    This is how Oxford, Paris and their revisited versions say what is relevant; everything not listed is a negative.
-    Lists are checked and sorted on the CPU; what comes of them is where they are, and moves by its method `to`.
+    Oxford, Paris and their revisited versions define relevance by such lists; all other items are negatives. Lists are
+    checked and sorted on the CPU; the relevance is on their device, and moves by its method `to`.
 
     Args:
         positives: for every query a 1-D tensor of gallery positions, possibly empty.
-        junk: the same for what is dropped for the query; None for nothing.
+        junk: the same for gallery items that are dropped for the query; None for none.
         num_gallery: number of gallery items.
         self_index: for every query its own position in the gallery, or -1: it is dropped, listed or not.
 
@@ -230,9 +126,8 @@ def find_listed_relevance(
     """
     _checks.positive_int("num_gallery", num_gallery, least=0)
     listed = positions_on_cpu("positives", positives, num_gallery)
-    dropped = positions_on_cpu(
-        "junk", [part[:0] for part in listed] if junk is None else junk, num_gallery, len(listed)
-    )
+    junk = [part[:0] for part in listed] if junk is None else junk
+    dropped = positions_on_cpu("junk", junk, num_gallery, len(listed))
     if self_index is not None:
         _checks.integer_labels("self_index", self_index, len(listed))
         self_index = self_index.cpu()
@@ -242,10 +137,97 @@ def find_listed_relevance(
     return relevance.to(positives[0].device) if len(positives) else relevance
 
 
+def check_labels(
+    identities: tuple[Tensor, Tensor], self_index: Tensor | None, **optional: tuple[Tensor | None, Tensor | None]
+) -> None:
+    """Raise unless the labels of queries and gallery fit, and the item at `self_index` has its query's labels."""
+    query_identities, gallery_identities = identities
+    _checks.integer_labels("query_identities", query_identities)
+    _checks.integer_labels("gallery_identities", gallery_identities)
+    num_queries, num_gallery, device = len(query_identities), len(gallery_identities), gallery_identities.device
+    _checks.same_device("query_identities", query_identities, "gallery_identities", gallery_identities)
+    for what, (query_labels, gallery_labels) in optional.items():
+        if query_labels is not None and gallery_labels is not None:
+            _checks.integer_labels(f"query_{what}", query_labels, num_queries, device)
+            _checks.integer_labels(f"gallery_{what}", gallery_labels, num_gallery, device)
+        elif query_labels is not gallery_labels:
+            given, missing = ("gallery", "query") if query_labels is None else ("query", "gallery")
+            raise ValueError(
+                f"`query_{what}` and `gallery_{what}` must be given together; got `{given}_{what}` without"
+                f" `{missing}_{what}`."
+            )
+    if self_index is not None:
+        _checks.integer_labels("self_index", self_index, num_queries, device)
+        _checks.in_range("self_index", self_index, -1, num_gallery)
+        for labels in (identities, optional["cameras"]):
+            _check_self(*labels, self_index)
+
+
+def _check_self(query_labels: Tensor | None, gallery_labels: Tensor | None, self_index: Tensor) -> None:
+    """Raise if the item at `self_index` has another label than its query."""
+    if query_labels is None or gallery_labels is None:
+        return
+    inside = self_index >= 0
+    queries, items = query_labels[inside], gallery_labels[self_index[inside].long()]
+    if bool((queries != items).any()):
+        wrong = int(inside.nonzero()[(queries != items).nonzero()[0, 0], 0])
+        raise ValueError(
+            "`self_index` must point at gallery items with the query's identity and camera; got item"
+            f" {int(self_index[wrong])} for query {wrong}."
+        )
+
+
+def check_camera_map(value: object) -> None:
+    """Raise unless `value` is None or a mapping of ints to ints that are not mapped themselves."""
+    if value is None:
+        return
+    if not isinstance(value, Mapping):
+        raise TypeError(f"`camera_map` must be a mapping of ints to ints or None; got {type(value).__name__}.")
+    _checks.integers("camera_map", [*value.keys(), *value.values()])
+    chained = sorted(set(value) & {other for label, other in value.items() if other != label})
+    if chained:
+        raise ValueError(
+            f"`camera_map` must map to cameras that are not mapped themselves; got {chained} on both sides."
+        )
+
+
+def positions_on_cpu(argument: str, values: object, size: int, length: int | None = None) -> list[Tensor]:
+    """The positions listed for each query, on the CPU.
+
+    Raises:
+        TypeError: no sequence of integer tensors.
+        ValueError: other than `length` tensors if it is given, tensors that are not 1-D and on one device, or positions
+            not below `size`.
+    """
+    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
+        raise TypeError(f"`{argument}` must be a sequence of tensors, one per query; got {type(values).__name__}.")
+    if length not in (None, len(values)):
+        raise ValueError(f"`{argument}` must hold one tensor for each of {length} queries; got {len(values)}.")
+    for query, value in enumerate(values):
+        _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
+    # All at once: a copy of each list would wait for a GPU.
+    lists = [*torch.cat([*values]).cpu().split([len(value) for value in values])] if values else []
+    for query, positions in enumerate(lists):
+        _checks.in_range(f"{argument}[{query}]", positions, 0, size)
+    return lists
+
+
+def check_listed_once(argument: str, positives: Sequence[Tensor], junk: Sequence[Tensor]) -> None:
+    """Raise if a query lists a position twice, in one list or in both."""
+    for query, both in enumerate(zip(positives, junk, strict=True)):
+        items = torch.cat(both).sort().values
+        repeated = items[1:][items[1:] == items[:-1]]
+        if len(repeated):
+            item = int(repeated[0])
+            raise ValueError(
+                f"`{argument}` must list a gallery item once for a query; got item {item} twice for query {query}."
+            )
+
+
 def _by_runs(
     positives: Sequence[Tensor], junk: Sequence[Tensor], self_index: Tensor | None, num_gallery: int
 ) -> Relevance:
-    """Relevance by lists on the CPU that are known to be positions."""
+    """Relevance by lists of valid positions on the CPU."""
     check_listed_once("positives` and `junk", positives, junk)
     # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
     parts = [torch.cat([part.long() for part in pair]) for pair in zip(positives, junk, strict=True)]
@@ -270,16 +252,14 @@ def _without_self(
     positives: Sequence[Tensor], junk: Sequence[Tensor], self_index: Tensor
 ) -> tuple[list[Tensor], list[Tensor]]:
     """Make each query's own position junk."""
-    itself = [index[index >= 0] for index in self_index.long().split(1)]
-    others = [part[~torch.isin(part, index)] for part, index in zip(positives, itself, strict=True)]
-    dropped = [
-        torch.cat([part[~torch.isin(part, index)].long(), index]) for part, index in zip(junk, itself, strict=True)
-    ]
-    return others, dropped
+    items = self_index.long().split(1)  # -1 is in no list
+    positives = [part[part != item] for part, item in zip(positives, items, strict=True)]
+    junk = [torch.cat([part[part != item].long(), item[item >= 0]]) for part, item in zip(junk, items, strict=True)]
+    return positives, junk
 
 
 def _rule(query_labels: Tensor | None, gallery_labels: Tensor | None, same_label: str) -> LabelRule | None:
-    """The rule that drops what `SAME_CAMERA_RULES` says of the items with the query's label."""
+    """The rule of `SAME_CAMERA_RULES` for gallery items with the query's label."""
     if query_labels is None or gallery_labels is None or same_label == "keep":
         return None
     num_same = _runs(query_labels, gallery_labels)[1] if same_label == "all" else None
@@ -300,7 +280,7 @@ def _long(labels: Tensor | None, positions: Tensor | None = None) -> Tensor | No
 
 
 def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Where every query's label starts in the sorted gallery, how often it occurs, and the sorting order."""
+    """The start of every query's label in the sorted gallery, its number of items, and the sorting order."""
     query_labels = query_labels.contiguous()  # searchsorted warns otherwise
     ordered, order = gallery_labels.sort(stable=True)
     start = torch.searchsorted(ordered, query_labels)
@@ -308,7 +288,7 @@ def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor,
 
 
 def _elsewhere(gallery_cameras: Tensor | None, search_cameras: Collection[int] | None) -> Tensor | bool:
-    """Which gallery items are of a camera that is not searched."""
+    """Mark the gallery items of cameras that are not searched."""
     if search_cameras is None:
         return False
     _checks.integers("search_cameras", search_cameras)
@@ -323,7 +303,7 @@ def _take(values: Tensor, positions: Tensor | None) -> Tensor:
 
 
 def _own_column(self_index: Tensor | None, kept: Tensor | None, num_gallery: int) -> Tensor | None:
-    """Translate gallery positions into kept positions; a query whose own item was dropped has none."""
+    """Translate gallery positions into kept positions; -1 where the query's own item was dropped."""
     if self_index is None:
         return None
     columns = self_index.long()

@@ -1,8 +1,8 @@
-"""Who is positive, negative or junk: a retrieval problem without any score.
+"""Positives, negatives and junk of each query: a retrieval problem without any score.
 
-Junk is removed before ranking and never occupies a rank. What is left are a query's candidates: its positives and its
-negatives. A few gallery items are listed for each query: those with its identity, or those that a benchmark names.
-They are its positives or junk; everything else is a negative, unless a rule drops it.
+Junk is removed before ranking and never occupies a rank. The other items are a query's candidates: its positives and
+its negatives. A few gallery items are listed for each query, by its identity or by the lists of a benchmark. They are
+its positives or junk; everything else is a negative, unless a rule drops it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Int
@@ -22,33 +22,33 @@ from reid_torchmetrics.functional import segments
 JunkPairs = Callable[[Tensor, Tensor], Tensor]
 """A user's rule: positions of queries [q] and of gallery items [g] to a bool mask [q, g], True for what is dropped."""
 
-_PAIRS_AT_A_TIME = 1 << 22  # pairs that are looked at to count what rules drop
+_PAIRS_AT_A_TIME = 1 << 22  # pairs looked at in one go, to count the pairs that rules drop
 
 
 @dataclass(frozen=True)
 class QueryCounts:
-    """How many queries can be evaluated, and why the others cannot."""
+    """Numbers of queries that can be evaluated, and of the others by their reason."""
 
     total: int
     valid: int
     """queries with at least one positive"""
     junk: int
-    """queries whose own identity is a junk identity"""
+    """queries of a junk identity"""
     not_in_gallery: int
-    """queries whose identity no other gallery item has"""
+    """queries of an identity that no other gallery item has"""
     same_camera_only: int
     """queries that lost every positive to the camera rule, or to another rule that drops pairs"""
     not_ranked: int = 0
-    """queries that were not ranked at all, because embeddings are not finite; then none of the above is known"""
+    """queries that were not ranked at all, because embeddings are not finite; the other numbers are unknown then"""
 
     def counting(self, empty_target_action: str) -> str:
-        """What a query without positives counts in a mean: nothing if it was not ranked, whatever was chosen."""
+        """The action for queries without positives in a mean: "skip" for queries that were not ranked."""
         return "skip" if self.not_ranked else empty_target_action
 
 
 @dataclass(frozen=True)
 class LabelRule:
-    """Drops the gallery items that share a label with the query: its camera, or its sequence."""
+    """Drops the gallery items with a label of the query: its camera, or its sequence."""
 
     query: Int[Tensor, " queries"]
     gallery: Int[Tensor, " kept"]
@@ -62,7 +62,7 @@ class LabelRule:
 
     @property
     def drops_others(self) -> bool:
-        """Whether items are dropped that are not listed for the query."""
+        """Whether the rule drops items that are not listed for the query."""
         return self.num_same is not None
 
     def at(self, rows: slice, columns: Tensor) -> Bool[Tensor, "queries padded"]:
@@ -74,8 +74,7 @@ class LabelRule:
         return self.query[rows, None] == self.gallery[None, columns]
 
 
-@dataclass(frozen=True)
-class TileRelevance:
+class TileRelevance(NamedTuple):
     """The gallery items that are listed for each query of a tile, padded to the longest row.
 
     Everything else in the gallery is a negative, except what `Relevance.dropped` marks.
@@ -91,9 +90,9 @@ class TileRelevance:
 
 @dataclass(frozen=True)
 class Relevance:
-    """What is listed for each query, and the rules that drop pairs; `find_relevance` makes it from labels.
+    """The gallery items listed for each query, and the rules that drop pairs; from labels by `find_relevance`.
 
-    Gallery positions are those of the kept gallery, that is without junk identities; `kept` maps them back.
+    Gallery positions are positions in the kept gallery, without junk identities; `kept` maps them back.
     """
 
     num_gallery: int
@@ -102,12 +101,12 @@ class Relevance:
     """positions of the kept items in the gallery; None if all are kept"""
     num_kept: int
     order: Int[Tensor, " entries"]
-    """kept positions; those listed for a query are one run, in which they ascend"""
+    """kept positions; the items listed for a query are one run, ascending"""
     run_start: Int[Tensor, " queries"]
     run_length: Int[Tensor, " queries"]
     is_junk: Bool[Tensor, " queries"]
     listed_junk: Bool[Tensor, " entries"] | None = None
-    """which entries of `order` are junk by themselves"""
+    """marks the entries of `order` that are listed as junk"""
     self_index: Int[Tensor, " queries"] | None = None
     """the query's own position in the gallery, -1 where it has none"""
     own_column: Int[Tensor, " queries"] | None = None
@@ -117,7 +116,7 @@ class Relevance:
     query_identities: Int[Tensor, " queries"] | None = None
     gallery_identities: Int[Tensor, " kept"] | None = None
     query_cameras: Int[Tensor, " queries"] | None = None
-    """cameras as they were given, whatever the camera rule"""
+    """cameras as they were given, for any camera rule"""
     gallery_cameras: Int[Tensor, " kept"] | None = None
 
     @property
@@ -132,7 +131,7 @@ class Relevance:
 
     @property
     def device(self) -> torch.device:
-        """Where the labels are."""
+        """Device of the labels."""
         return self.run_start.device
 
     @property
@@ -144,8 +143,8 @@ class Relevance:
         """The same on a device; a function `junk_pairs` is left as it is."""
         device = torch.device(device)
         values = ((field.name, getattr(self, field.name)) for field in fields(self))
-        held: dict[str, Any] = {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
-        return replace(self, **held, rules=tuple(rule.to(device) for rule in self.rules))
+        tensors: dict[str, Any] = {name: value.to(device) for name, value in values if isinstance(value, Tensor)}
+        return replace(self, **tensors, rules=tuple(rule.to(device) for rule in self.rules))
 
     def tile(self, rows: slice) -> TileRelevance:
         """Relevance of the queries `rows`."""
@@ -157,12 +156,12 @@ class Relevance:
         columns = self.order[entries]
         dropped = self._dropped_at(rows, columns) & listed
         junk = dropped | (self._junk_at(rows, entries, columns) & listed)
-        # What rules drop is counted over the whole gallery, other junk is always listed.
+        # Items that rules drop are counted over the whole gallery, other junk is always listed.
         num_candidates = self.num_kept - self._num_dropped(rows) - (junk & ~dropped).sum(1)
         return TileRelevance(columns, listed, listed & ~junk, num_candidates)
 
     def dropped(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"] | None:
-        """Pairs that are dropped whether listed or not; None where no rule does that."""
+        """Mark the pairs that are dropped, listed or not; None if no rule does that."""
         masks = [rule.between(rows, columns) for rule in self.rules if rule.drops_others]
         if self.junk_pairs is not None:
             masks.append(self._call_junk_pairs(rows, columns))
@@ -175,9 +174,9 @@ class Relevance:
     def pairs(
         self, rows: slice, columns: slice, tile: TileRelevance | None = None
     ) -> tuple[Bool[Tensor, "queries columns"], Bool[Tensor, "queries columns"]]:
-        """Dense masks: which pairs are positives, and which are negatives; what is neither is junk."""
+        """Dense masks of the positives and of the negatives; all other pairs are junk."""
         tile = self.tile(rows) if tile is None else tile
-        # All is negative [queries, columns], but for what is listed for the query in this range, and what rules drop.
+        # All pairs [queries, columns] are negative, but for the items listed for the query, and the pairs rules drop.
         inside = tile.listed & (tile.columns >= columns.start) & (tile.columns < columns.stop)
         shape = (len(tile.columns), columns.stop - columns.start)
         negative = torch.ones(shape, dtype=torch.bool, device=self.device)
@@ -193,7 +192,7 @@ class Relevance:
 
     @property
     def num_others(self) -> Int[Tensor, " queries"]:
-        """Kept gallery items listed for each query that are neither junk by themselves nor the query itself."""
+        """Number of kept gallery items listed for each query, without listed junk and the query itself."""
         others = self.run_length
         if self.listed_junk is not None:
             junk_before = torch.nn.functional.pad(self.listed_junk.cumsum(0), (1, 0))
@@ -203,9 +202,9 @@ class Relevance:
     def counts(
         self, num_positives: Int[Tensor, " queries"], num_others: Int[Tensor, " queries"] | None = None
     ) -> QueryCounts:
-        """How many queries are valid, and why the others are not; `num_positives` as `PositiveRanks` holds it.
+        """Count the valid queries, and the others by their reason; `num_positives` as in `PositiveRanks`.
 
-        Where this is a part of a gallery, `num_others` is the sum of that property over all parts.
+        For a part of a gallery, `num_others` is the sum of that property over all parts.
         """
         num_others = self.num_others if num_others is None else num_others
         absent = ~self.is_junk & (num_others == 0)
@@ -219,36 +218,37 @@ class Relevance:
         return self.run_length.cpu()
 
     def _junk_at(self, rows: slice, entries: Tensor, columns: Tensor) -> Tensor:
-        """What is junk only because it is listed."""
-        junk = torch.zeros_like(columns, dtype=torch.bool)
+        """Mark the listed items that are junk, but not dropped by a rule for all items."""
+        junk = self._ruled_out(rows, columns, drops_others=False)
         if self.listed_junk is not None:
             junk |= self.listed_junk[entries]
         if self.own_column is not None:
             junk |= columns == self.own_column[rows, None]
-        for rule in self.rules:
-            if not rule.drops_others:
-                junk |= rule.at(rows, columns)
         return junk
 
     def _dropped_at(self, rows: slice, columns: Tensor) -> Tensor:
-        """What `dropped` marks of each query's own `columns`."""
-        dropped = torch.zeros_like(columns, dtype=torch.bool)
-        for rule in self.rules:
-            if rule.drops_others:
-                dropped |= rule.at(rows, columns)
+        """The marks of `dropped` at each query's own `columns`."""
+        dropped = self._ruled_out(rows, columns, drops_others=True)
         if self.junk_pairs is None:
             return dropped
         return dropped | torch.cat([mask.gather(1, columns[part]) for part, mask in self._masks(rows)])
 
+    def _ruled_out(self, rows: slice, columns: Tensor, *, drops_others: bool) -> Tensor:
+        mask = torch.zeros_like(columns, dtype=torch.bool)
+        for rule in self.rules:
+            if rule.drops_others == drops_others:
+                mask |= rule.at(rows, columns)
+        return mask
+
     def _num_dropped(self, rows: slice) -> Int[Tensor, " queries"] | int:
-        """How many items `dropped` marks for each query."""
+        """Number of items that `dropped` marks for each query."""
         counted = [rule.num_same for rule in self.rules if rule.num_same is not None]
         if self.junk_pairs is None and len(counted) < 2:
             return counted[0][rows] if counted else 0
         return torch.cat([mask.sum(1) for _, mask in self._masks(rows)])
 
     def _masks(self, rows: slice) -> Iterator[tuple[slice, Tensor]]:
-        """`dropped` over the whole gallery for a few queries at a time, which are counted from the first of `rows`."""
+        """`dropped` for the whole gallery, a few queries at a time; these are counted from the first of `rows`."""
         for part in segments.ranges(rows.stop - rows.start, max(1, _PAIRS_AT_A_TIME // max(1, self.num_kept))):
             some = slice(rows.start + part.start, rows.start + part.stop)
             mask = self.dropped(some, slice(0, self.num_kept))

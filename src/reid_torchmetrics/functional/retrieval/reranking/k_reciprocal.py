@@ -1,11 +1,10 @@
-"""k-reciprocal re-ranking: distances that count whom query and gallery item have as mutual neighbors.
+"""k-reciprocal re-ranking: distances that count the mutual neighbors of query and gallery item.
 
-Nothing as large as items x items is ever held. The nearest items of every item are found tile by tile, the encodings
-are sparse rows, and a tile of final distances is computed when a ranking asks for it.
+Nothing as large as items x items is ever held:
 
-Source: Zhong et al., "Re-ranking Person Re-identification with k-reciprocal Encoding", CVPR 2017.
-
-k-reciprocal encoding: whom an item and its neighbors mutually count as near, as sparse rows of weights.
+neighbors       the nearest items of every item, found tile by tile
+encodings       of every item, a sparse row of weights: the items that it and its neighbors mutually count as near
+distances       a tile at a time, when a ranking asks for it: from the original distance and two encodings
 
 Source: Zhong et al., "Re-ranking Person Re-identification with k-reciprocal Encoding", CVPR 2017.
 """
@@ -34,33 +33,159 @@ from .neighbors import ItemSet, Neighbors, find_neighbors
 
 _BYTES_PER_ENTRY = 64  # positions, keys, values and sums of one entry while it is worked on
 _MOST_ENTRIES = 1 << 19  # with more at a time, memory is only touched for the first time
-
 _MOST_AT_A_TIME = 4  # parts that several threads work on, which share the memory that may be taken
+_PAIR_BYTES = 8 << 20  # embeddings of pairs that are read at a time
+ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_euclidean": 2.0}
+"""Names of |p - q|, |p - q|^2 and |p - q|^4, and the power of |p - q|^2 that each is.
 
+Zhong et al., AGW and TransReID take the square, as does torchreid's function of Euclidean distances. torchreid's engine
+and cluster-contrast pass squares to a function that squares, which gives the fourth power; so does layumi's function,
+of normalized embeddings.
+"""
 PairDistance = Callable[[Tensor, Tensor], Tensor]
 """Positions of some items, and of as many others, to the distances between them."""
 
 
-@dataclass(frozen=True)
-class SparseRows:
-    """Rows that are zero almost everywhere: the entries of a row are one run, in which columns ascend."""
+@dataclass(frozen=True, kw_only=True)
+class KReciprocal:
+    """Options of k-reciprocal re-ranking, as `rerank_k_reciprocal` has them."""
 
-    length: Int[Tensor, " rows"]
-    columns: Int[Tensor, " entries"]
-    values: Float[Tensor, " entries"]
+    k1: int = 20
+    k2: int = 6
+    weight: float = 0.3
+    distance: str = "squared_euclidean"
+    normalize: bool = False
 
-    def select(self, rows: Int[Tensor, " selected"]) -> SparseRows:
-        """Some rows, in any order, also repeatedly."""
-        length = self.length[rows]
-        _, entries = segments.runs(segments.starts(self.length)[rows], length)
-        return SparseRows(length, self.columns[entries], self.values[entries])
+    def __post_init__(self) -> None:
+        """Check the options."""
+        _checks.positive_int("k1", self.k1)
+        _checks.positive_int("k2", self.k2)
+        _checks.fraction("weight", self.weight)
+        _checks.one_of("distance", self.distance, ORIGINAL_DISTANCES)
+        _checks.boolean("normalize", self.normalize)
+
+    @torch.no_grad()
+    def rerank(
+        self,
+        query: Float[Tensor, "queries dim"],
+        gallery: Float[Tensor, "gallery dim"],
+        *,
+        kept: Integer[Tensor, " kept"] | None = None,
+        self_index: Integer[Tensor, " queries"] | None = None,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+    ) -> RerankedScores:
+        """Minus the final distance of queries and gallery items; `rerank_k_reciprocal` says more."""
+        check_pair(query, gallery)
+        if kept is not None:
+            _checks.integer_labels("kept", kept, device=gallery.device)
+            _checks.in_range("kept", kept, 0, len(gallery))
+        _checks.positive_int("max_bytes", max_bytes)
+        items = ItemSet.of(query, gallery, self_index)
+        return workers.run(lambda: self._of_items(items, kept, max_bytes), query.device)
+
+    def _of_items(self, items: ItemSet, kept: Tensor | None, max_bytes: int) -> RerankedScores:
+        embeddings = _prepared(items.rows, normalize=self.normalize)
+        # The nearest of every item, [items, k], are all that the encoding needs of the original distance.
+        every = Rows([embeddings])
+        scores = _euclidean_scores(embeddings, every, every, max_bytes)
+        nearest = find_neighbors(scores, max(self.k1 + 1, self.k2), of_items=True)
+        original = NormalizedDistance(embeddings, nearest, power=ORIGINAL_DISTANCES[self.distance])
+        # V, sparse [items, items], then its local mean.
+        encoding = encode(ReciprocalSets(nearest.positions, self.k1), original.of_pairs, max_bytes=max_bytes)
+        encoding = average_over(nearest.positions[:, : self.k2], encoding, max_bytes=max_bytes)
+        return RerankedScores(original, encoding, items, kept=kept, weight=self.weight, max_bytes=max_bytes)
+
+
+def rerank_k_reciprocal(
+    query: Float[Tensor, "queries dim"],
+    gallery: Float[Tensor, "gallery dim"],
+    *,
+    k1: int = 20,
+    k2: int = 6,
+    weight: float = 0.3,
+    distance: str = "squared_euclidean",
+    normalize: bool = False,
+    kept: Integer[Tensor, " kept"] | None = None,
+    self_index: Integer[Tensor, " queries"] | None = None,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> RerankedScores:
+    """Scores for `count_ranks`; minus a score is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q).
+
+    d_J(p, q) = 1 - sum_r min(V_pr, V_qr) / sum_r max(V_pr, V_qr) is the Jaccard distance of the encodings: V_pr is
+    exp(-d(p, r)) for r among the k-reciprocal neighbors of p, zero elsewhere, divided by its sum over r, and then
+    averaged over the `k2` nearest items of p. d(p, q) is the original distance, divided by the largest distance of p
+    to any item; fast-reid adds it undivided.
+
+    Items are the queries and the whole gallery, junk among it, as in the authors' code. An item is its own first
+    neighbor; among equally distant ones the lower position goes first, queries before the gallery. Where `k1` or `k2`
+    is beyond the number of items, all are neighbors.
+
+    Args:
+        query: embeddings of the queries, any floating dtype; distances are computed in it, at least in float32.
+        gallery: embeddings of the whole gallery.
+        k1: neighbors among which reciprocal ones are sought, besides the item itself.
+        k2: nearest items, the item itself among them, over which encodings are averaged; 1 leaves them as they are.
+        weight: of the original distance (the paper's lambda), from 0 to 1.
+        distance: the original distance, a name in `ORIGINAL_DISTANCES`; implementations differ in it.
+        normalize: scale embeddings to norm 1 first; the square of the distance is then 2 - 2 cos. A zero vector stays.
+        kept: gallery positions that are to be scored, None for all: the attribute of a `Relevance` with that name.
+        self_index: for every query its own position in the gallery, or -1; it is one item then, and not two.
+        max_bytes: bound on what is held at a time, besides one copy of the embeddings and the sparse encodings.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
+    """
+    options = KReciprocal(k1=k1, k2=k2, weight=weight, distance=distance, normalize=normalize)
+    return options.rerank(query, gallery, kept=kept, self_index=self_index, max_bytes=max_bytes)
+
+
+def _prepared(rows: Rows, *, normalize: bool) -> Float[Tensor, "items dim"]:
+    """A copy of all embeddings, in the dtype of distances."""
+    embeddings = rows.read(slice(0, rows.size), score_dtype("euclidean", rows))
+    if normalize:
+        norm = torch.linalg.vector_norm(embeddings, dim=1, keepdim=True)
+        embeddings.div_(norm.masked_fill_(norm == 0, 1))
+    return embeddings
+
+
+def _euclidean_scores(embeddings: Tensor, query: Rows, gallery: Rows, max_bytes: int) -> EmbeddingScores:
+    """Scores of some of the items, as seen from the one origin of all items: they are then comparable."""
+    dtype = embeddings.dtype
+    sums = gallery_statistics("euclidean", Rows([embeddings]), dtype)
+    return EmbeddingScores(query, gallery, similarity="euclidean", max_bytes=max_bytes, dtype=dtype, sums=sums)
+
+
+class NormalizedDistance:
+    """A power of |p - q|^2 / max_r |p - r|^2 of items p and q, over all items r; 0 where all items are equal."""
+
+    def __init__(self, embeddings: Float[Tensor, "items dim"], nearest: Neighbors, *, power: float) -> None:
+        """Take the largest distance of each item from its highest score, that with itself, and its lowest."""
+        self.embeddings = embeddings
+        self._with_itself = nearest.with_itself
+        largest = 2 * (nearest.with_itself - nearest.lowest)
+        self._inverse = torch.where(largest > 0, 1 / largest, 0)
+        self._power = power
+
+    def of_pairs(self, first: Int[Tensor, " pairs"], second: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
+        """Distances of the items `first` to the items `second`, one by one."""
+        embeddings = self.embeddings
+        step = max(1, _PAIR_BYTES // (embeddings.shape[1] * embeddings.element_size()))
+        pairs = zip(first.split(step), second.split(step), strict=True)
+        squared = torch.cat([(embeddings[p] - embeddings[q]).square_().sum(1) for p, q in pairs])
+        return squared.mul_(self._inverse[first]).pow_(self._power)
+
+    def from_scores(self, scores: Float[Tensor, "rows columns"], items: Int[Tensor, " rows"]) -> None:
+        """Turn Euclidean scores of some `items`, p . q - |q|^2 / 2 up to a constant of p, into distances."""
+        scores.neg_().add_(self._with_itself[items, None]).clamp_(min=0)
+        scores.mul_(2 * self._inverse[items, None]).pow_(self._power)
 
 
 class ReciprocalSets:
     """The sets R*(p, k): k-reciprocal neighbors, and theirs where most of them are shared.
 
     N(p, k) is p itself and the `k` items nearest to it, R(p, k) = {q in N(p, k): p in N(q, k)}, and R*(p, k) is the
-    union of R(p, k) with every R(q, k/2), q in R(p, k), of which more than two thirds lie in R(p, k). Half of an odd k
+    union of R(p, k) with every R(q, k/2), q in R(p, k), that lies in R(p, k) by more than two thirds. Half of an odd k
     is rounded to the even one of its neighbors.
     """
 
@@ -91,6 +216,28 @@ class ReciprocalSets:
         members = torch.cat([mutual, theirs.where(joins & ~is_shared, none).flatten(1)], dim=1)
         row, column = (members < none).nonzero(as_tuple=True)
         return _split((row * none + members[row, column]).unique(), len(near), none)
+
+
+def _is_mutual(near: Int[Tensor, "items k"], rows: slice) -> Bool[Tensor, "rows k"]:
+    """Whether the neighbors of the items `rows` have them among theirs, too."""
+    items = torch.arange(rows.start, rows.stop, device=near.device)[:, None, None]
+    some = items.split(max(1, _MOST_ENTRIES // max(1, near.shape[1] ** 2)))
+    return torch.cat([(near[near[item[:, 0, 0]]] == item).any(2) for item in some])
+
+
+@dataclass(frozen=True)
+class SparseRows:
+    """Rows that are zero almost everywhere: the entries of a row are one run with ascending columns."""
+
+    length: Int[Tensor, " rows"]
+    columns: Int[Tensor, " entries"]
+    values: Float[Tensor, " entries"]
+
+    def select(self, rows: Int[Tensor, " selected"]) -> SparseRows:
+        """Some rows, in any order, also repeatedly."""
+        length = self.length[rows]
+        _, entries = segments.runs(segments.starts(self.length)[rows], length)
+        return SparseRows(length, self.columns[entries], self.values[entries])
 
 
 def encode(sets: ReciprocalSets, distance: PairDistance, *, max_bytes: int) -> SparseRows:
@@ -129,6 +276,20 @@ def average_over(neighbors: Int[Tensor, "items k"], rows: SparseRows, *, max_byt
     return _joined(workers.share(average, [*some], most=_MOST_AT_A_TIME))
 
 
+def _split(keys: Tensor, num_rows: int, num_columns: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:
+    """Lengths of the rows, and columns, of ascending keys row * num_columns + column."""
+    return (keys // num_columns).bincount(minlength=num_rows), keys % num_columns
+
+
+def _joined(parts: Sequence[SparseRows]) -> SparseRows:
+    lengths, columns, values = zip(*((part.length, part.columns, part.values) for part in parts), strict=True)
+    return SparseRows(torch.cat(lengths), torch.cat(columns), torch.cat(values))
+
+
+def _entries_within(max_bytes: int) -> int:
+    return max(1, min(_MOST_ENTRIES, max_bytes // _MOST_AT_A_TIME // _BYTES_PER_ENTRY))
+
+
 class SharedWeights:
     """Sums over columns of the lesser of two weights, taken only where two rows meet in a column."""
 
@@ -163,153 +324,6 @@ class SharedWeights:
 
         parts = segments.ranges_within(sizes, _entries_within(max_bytes))
         workers.share(share_with, [*parts], most=_MOST_AT_A_TIME)
-
-
-def _is_mutual(near: Int[Tensor, "items k"], rows: slice) -> Bool[Tensor, "rows k"]:
-    """Whether the neighbors of the items `rows` have them among theirs, too."""
-    items = torch.arange(rows.start, rows.stop, device=near.device)[:, None, None]
-    some = items.split(max(1, _MOST_ENTRIES // max(1, near.shape[1] ** 2)))
-    return torch.cat([(near[near[item[:, 0, 0]]] == item).any(2) for item in some])
-
-
-def _split(keys: Tensor, num_rows: int, num_columns: int) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:
-    """Lengths of the rows, and columns, of ascending keys row * num_columns + column."""
-    return (keys // num_columns).bincount(minlength=num_rows), keys % num_columns
-
-
-def _joined(parts: Sequence[SparseRows]) -> SparseRows:
-    lengths, columns, values = zip(*((part.length, part.columns, part.values) for part in parts), strict=True)
-    return SparseRows(torch.cat(lengths), torch.cat(columns), torch.cat(values))
-
-
-def _entries_within(max_bytes: int) -> int:
-    return max(1, min(_MOST_ENTRIES, max_bytes // _MOST_AT_A_TIME // _BYTES_PER_ENTRY))
-
-
-ORIGINAL_DISTANCES = {"euclidean": 0.5, "squared_euclidean": 1.0, "quartic_euclidean": 2.0}
-"""Names of |p - q|, |p - q|^2 and |p - q|^4, and the power of |p - q|^2 that each is.
-
-Zhong et al., AGW and TransReID take the square, as does torchreid's function of Euclidean distances. torchreid's engine
-and cluster-contrast pass squares to a function that squares, which gives the fourth power; so does layumi's function,
-of normalized embeddings.
-"""
-
-_PAIR_BYTES = 8 << 20  # embeddings of pairs that are read at a time
-
-
-@dataclass(frozen=True, kw_only=True)
-class KReciprocal:
-    """Options of k-reciprocal re-ranking, as `rerank_k_reciprocal` has them."""
-
-    k1: int = 20
-    k2: int = 6
-    weight: float = 0.3
-    distance: str = "squared_euclidean"
-    normalize: bool = False
-
-    def __post_init__(self) -> None:
-        """Check the options."""
-        _checks.positive_int("k1", self.k1)
-        _checks.positive_int("k2", self.k2)
-        _checks.fraction("weight", self.weight)
-        _checks.one_of("distance", self.distance, ORIGINAL_DISTANCES)
-        _checks.boolean("normalize", self.normalize)
-
-    @torch.no_grad()
-    def rerank(
-        self,
-        query: Float[Tensor, "queries dim"],
-        gallery: Float[Tensor, "gallery dim"],
-        *,
-        kept: Integer[Tensor, " kept"] | None = None,
-        self_index: Integer[Tensor, " queries"] | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-    ) -> RerankedScores:
-        """Minus the final distance of queries and gallery items; `rerank_k_reciprocal` says more."""
-        check_pair(query, gallery)
-        _check_kept(kept, gallery)
-        _checks.positive_int("max_bytes", max_bytes)
-        items = ItemSet.of(query, gallery, self_index)
-        return workers.run(lambda: self._of_items(items, kept, max_bytes), query.device)
-
-    def _of_items(self, items: ItemSet, kept: Tensor | None, max_bytes: int) -> RerankedScores:
-        embeddings = _prepared(items.rows, normalize=self.normalize)
-        # The nearest of every item, [items, k], are all that the encoding needs of the original distance.
-        nearest = _neighbors(embeddings, max(self.k1 + 1, self.k2), max_bytes)
-        original = NormalizedDistance(embeddings, nearest, power=ORIGINAL_DISTANCES[self.distance])
-        # V, sparse [items, items], then its local mean.
-        encoding = encode(ReciprocalSets(nearest.positions, self.k1), original.of_pairs, max_bytes=max_bytes)
-        encoding = average_over(nearest.positions[:, : self.k2], encoding, max_bytes=max_bytes)
-        return RerankedScores(original, encoding, items, kept=kept, weight=self.weight, max_bytes=max_bytes)
-
-
-def rerank_k_reciprocal(
-    query: Float[Tensor, "queries dim"],
-    gallery: Float[Tensor, "gallery dim"],
-    *,
-    k1: int = 20,
-    k2: int = 6,
-    weight: float = 0.3,
-    distance: str = "squared_euclidean",
-    normalize: bool = False,
-    kept: Integer[Tensor, " kept"] | None = None,
-    self_index: Integer[Tensor, " queries"] | None = None,
-    max_bytes: int = DEFAULT_MAX_BYTES,
-) -> RerankedScores:
-    """Scores whose negative is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q), for `count_ranks`.
-
-    d_J(p, q) = 1 - sum_r min(V_pr, V_qr) / sum_r max(V_pr, V_qr) is the Jaccard distance of the encodings: V_pr is
-    exp(-d(p, r)) for r among the k-reciprocal neighbors of p, zero elsewhere, divided by its sum over r, and then
-    averaged over the `k2` nearest items of p. d(p, q) is the original distance, divided by the largest distance of p
-    to any item; fast-reid adds it undivided.
-
-    Items are the queries and the whole gallery, junk among it, as in the authors' code. An item is its own first
-    neighbor; among equally distant ones the lower position goes first, queries before the gallery. Where `k1` or `k2`
-    is beyond the number of items, all are neighbors.
-
-    Args:
-        query: embeddings of the queries, any floating dtype; distances are computed in it, at least in float32.
-        gallery: embeddings of the whole gallery.
-        k1: neighbors among which reciprocal ones are sought, besides the item itself.
-        k2: nearest items, the item itself among them, over which encodings are averaged; 1 leaves them as they are.
-        weight: of the original distance (the paper's lambda), from 0 to 1.
-        distance: the original distance, a name in `ORIGINAL_DISTANCES`; implementations differ in it.
-        normalize: scale embeddings to norm 1 first; the square of the distance is then 2 - 2 cos. A zero vector stays.
-        kept: gallery positions that are to be scored, None for all: the attribute of a `Relevance` with that name.
-        self_index: for every query its own position in the gallery, or -1; it is one item then, and not two.
-        max_bytes: bound on what is held at a time, besides one copy of the embeddings and the sparse encodings.
-
-    Raises:
-        TypeError: an argument of the wrong type or dtype.
-        ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
-    """
-    options = KReciprocal(k1=k1, k2=k2, weight=weight, distance=distance, normalize=normalize)
-    return options.rerank(query, gallery, kept=kept, self_index=self_index, max_bytes=max_bytes)
-
-
-class NormalizedDistance:
-    """A power of |p - q|^2 / max_r |p - r|^2 of items p and q, over all items r; 0 where all items are equal."""
-
-    def __init__(self, embeddings: Float[Tensor, "items dim"], nearest: Neighbors, *, power: float) -> None:
-        """Take the largest distance of each item from its highest score, that with itself, and its lowest."""
-        self.embeddings = embeddings
-        self._with_itself = nearest.with_itself
-        largest = 2 * (nearest.with_itself - nearest.lowest)
-        self._inverse = torch.where(largest > 0, 1 / largest, 0)
-        self._power = power
-
-    def of_pairs(self, first: Int[Tensor, " pairs"], second: Int[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
-        """Distances of the items `first` to the items `second`, one by one."""
-        embeddings = self.embeddings
-        step = max(1, _PAIR_BYTES // (embeddings.shape[1] * embeddings.element_size()))
-        pairs = zip(first.split(step), second.split(step), strict=True)
-        squared = torch.cat([(embeddings[p] - embeddings[q]).square_().sum(1) for p, q in pairs])
-        return squared.mul_(self._inverse[first]).pow_(self._power)
-
-    def from_scores(self, scores: Float[Tensor, "rows columns"], items: Int[Tensor, " rows"]) -> None:
-        """Turn Euclidean scores of some `items`, p . q - |q|^2 / 2 up to a constant of p, into distances."""
-        scores.neg_().add_(self._with_itself[items, None]).clamp_(min=0)
-        scores.mul_(2 * self._inverse[items, None]).pow_(self._power)
 
 
 class RerankedScores:
@@ -362,30 +376,3 @@ class RerankedScores:
         out = torch.empty((self.num_queries, self.num_gallery), dtype=self.dtype, device=self.device)
         self.fill(out, slice(0, self.num_queries), slice(0, self.num_gallery))
         return out.neg_()
-
-
-def _prepared(rows: Rows, *, normalize: bool) -> Float[Tensor, "items dim"]:
-    """A copy of all embeddings, in the dtype of distances."""
-    embeddings = rows.read(slice(0, rows.size), score_dtype("euclidean", rows))
-    if normalize:
-        norm = torch.linalg.vector_norm(embeddings, dim=1, keepdim=True)
-        embeddings.div_(norm.masked_fill_(norm == 0, 1))
-    return embeddings
-
-
-def _neighbors(embeddings: Tensor, k: int, max_bytes: int) -> Neighbors:
-    every = Rows([embeddings])
-    return find_neighbors(_euclidean_scores(embeddings, every, every, max_bytes), k, of_items=True)
-
-
-def _euclidean_scores(embeddings: Tensor, query: Rows, gallery: Rows, max_bytes: int) -> EmbeddingScores:
-    """Scores of some of the items, as seen from the one origin of all items: they are then comparable."""
-    dtype = embeddings.dtype
-    sums = gallery_statistics("euclidean", Rows([embeddings]), dtype)
-    return EmbeddingScores(query, gallery, similarity="euclidean", max_bytes=max_bytes, dtype=dtype, sums=sums)
-
-
-def _check_kept(kept: Tensor | None, gallery: Tensor) -> None:
-    if kept is not None:
-        _checks.integer_labels("kept", kept, device=gallery.device)
-        _checks.in_range("kept", kept, 0, len(gallery))

@@ -1,7 +1,4 @@
-"""The items that score highest for every row, found in tiles of bounded memory.
-
-Queries and gallery as one set of items, in which a query that is a gallery item is there once.
-"""
+"""The items that score highest for every row, and queries and gallery as one set of items without repetitions."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class Neighbors(NamedTuple):
 def find_neighbors(scores: Scores, k: int, *, of_items: bool = False) -> Neighbors:
     """Find the `k` best of at least one item for every row of `scores`; all items if there are fewer.
 
-    `of_items` says that row i is item i. An item is its own first neighbor, whatever rounding does to its score.
+    `of_items` says that row i is item i. An item is its own first neighbor, however its score is rounded.
     """
     k = min(k, scores.num_gallery)
     tiles = SharedWalk(scores, *cut_in_panels(scores, bytes_of_sort(scores)))
@@ -63,7 +60,7 @@ def _nearest_of(walk: Walk, rows: slice, k: int, *, of_items: bool) -> Neighbors
 
 
 def _take_diagonal(scores: Tensor, with_itself: Tensor, offset: int) -> None:
-    """Read the scores of the rows' own items, those that are among these columns, and put infinity in their place."""
+    """Read the scores of rows with themselves, where these columns have them, and put infinity in their place."""
     diagonal = scores.diagonal(offset)
     start = max(0, -offset)
     with_itself[start : start + len(diagonal)] = diagonal

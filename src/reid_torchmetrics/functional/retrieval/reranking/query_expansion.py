@@ -27,7 +27,7 @@ from .neighbors import ItemSet, find_neighbors
 
 EXPANSIONS = {
     "queries": "queries by gallery items; the gallery stays as it is (Chum et al., Radenovic et al.)",
-    "gallery_first": "gallery items by each other, then queries by what became of the gallery",
+    "gallery_first": "gallery items by each other, then queries by the expanded gallery",
     "together": "queries and gallery items as one set, by each other (fast-reid)",
 }
 
@@ -44,7 +44,8 @@ class QueryExpansion:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        _check_options(self.k, self.alpha)
+        _checks.positive_int("k", self.k)
+        _checks.nonnegative("alpha", self.alpha)
         _checks.one_of("expanded", self.expanded, EXPANSIONS)
 
     @torch.no_grad()
@@ -62,12 +63,13 @@ class QueryExpansion:
         """
         check_pair(query, gallery)
         _checks.positive_int("max_bytes", max_bytes)
+        # A query that is a gallery item is one item.
         items = ItemSet.of(query, gallery, self_index)
         if self.expanded == "together":
-            expanded = _by_each_other(items.rows.all(), self.k, self.alpha, max_bytes)
+            expanded = _by_each_other(items.rows.all(), self, max_bytes)
             return expanded[items.of_query], expanded[items.of_gallery]
         if self.expanded == "gallery_first":
-            gallery = _by_each_other(gallery, self.k, self.alpha, max_bytes)
+            gallery = _by_each_other(gallery, self, max_bytes)
         self_index = items.of_query - (items.rows.size - len(gallery))
         return _by_gallery(query, gallery, self_index, self, max_bytes), gallery
 
@@ -106,15 +108,15 @@ def expand_set(
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Float[Tensor, "items dim"]:
     """The mean of every item and its `k` nearest others, as in `expand_queries`; of a gallery, or of all items."""
-    _check_options(k, alpha)
+    options = QueryExpansion(k=k, alpha=alpha)
     _checks.embeddings("embeddings", embeddings)
     _checks.finite("embeddings", non_finite_rows(embeddings))
     _checks.positive_int("max_bytes", max_bytes)
-    return _by_each_other(embeddings, k, alpha, max_bytes)
+    return _by_each_other(embeddings, options, max_bytes)
 
 
 def _by_gallery(query: Tensor, gallery: Tensor, self_index: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:
-    """Expand queries by a gallery in which they have the positions `self_index`, negative for none."""
+    """Expand queries by a gallery; `self_index` are their positions there, negative for none."""
     if not len(gallery):
         return query.to(Rows([query, gallery]).dtype, copy=True)
     # One neighbor more, where a query may be its own: it goes last, all others keep their order. [queries, k]
@@ -127,9 +129,10 @@ def _by_gallery(query: Tensor, gallery: Tensor, self_index: Tensor, options: Que
     return _mean_with_neighbors(query, gallery, positions, weights.where(~is_self, torch.nan), max_bytes)
 
 
-def _by_each_other(items: Tensor, k: int, alpha: float, max_bytes: int) -> Tensor:
-    nearest = find_neighbors(_cosines(items, items, max_bytes), k + 1, of_items=True)
-    weights = nearest.scores[:, 1:].clamp(0, 1) ** alpha
+def _by_each_other(items: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:
+    """Expand items by each other; the first neighbor, the item itself, is left out."""
+    nearest = find_neighbors(_cosines(items, items, max_bytes), options.k + 1, of_items=True)
+    weights = nearest.scores[:, 1:].clamp(0, 1) ** options.alpha
     return _mean_with_neighbors(items, items, nearest.positions[:, 1:], weights, max_bytes)
 
 
@@ -156,8 +159,3 @@ def _mean_with_neighbors(
         number = 1 + (~weights[rows].isnan()).sum(1, keepdim=True)
         out[rows] = (total + query[rows]) / number
     return out
-
-
-def _check_options(k: int, alpha: float) -> None:
-    _checks.positive_int("k", k)
-    _checks.nonnegative("alpha", alpha)

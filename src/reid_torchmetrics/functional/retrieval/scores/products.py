@@ -1,11 +1,11 @@
-"""Matrix products whose every entry depends on the query and the item alone, in full precision."""
+"""Matrix products in full precision; every score depends on its query and item alone."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,29 +13,28 @@ from torch.nn import functional
 
 from reid_torchmetrics.functional import segments, workers
 
-_LANES = 48  # rows and columns of a product are multiples of those of all kernels: 4, 6, 8, 12, 16, 24 and 48
+_LANES = 48  # rows and columns of a product are a multiple of every kernel: 4, 6, 8, 12, 16, 24 and 48
 BLOCK = 21 * _LANES
-"""gallery items, and queries, that are multiplied at a time"""
+"""gallery items, and queries, multiplied at a time"""
 _FEW_ROWS = 16  # rows of a product, if not a multiple of `_LANES`: with fewer, or 32, MKL adds up in another order
 _PART = 1 << 25  # products of two numbers in a part of the work: a millisecond
-_BYTES_ADDED = 1536  # bytes of a row that are added up in one product: MKL cuts longer sums by the size of the product
-_FINE = 1 + 2**-12  # a factor that float32 holds, and neither TF32 nor bfloat16
-_PROBE = (  # a product that is large enough for reduced precision, which wants more than 16 rows and columns
+_BYTES_ADDED = 1536  # bytes of a row, added up in one product: MKL cuts longer sums by the size of the product
+_FINE = 1 + 2**-12  # a number that float32 holds, and neither TF32 nor bfloat16
+_PROBE = (  # a product large enough for reduced precision, which needs more than 16 rows and columns
     torch.full((32, 32), _FINE, dtype=torch.float32, device="cpu"),
     torch.eye(32, dtype=torch.float32, device="cpu"),
 )
 
-
 Finish = Callable[[Tensor, slice], object]
-"""what is done to the scores of some gallery items, in place, as soon as they are there; the second says which items"""
+"""changes the scores of a range of gallery items, in place, as soon as they are there"""
 
 
 def product(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None = None) -> None:
     """Write q . g into `out` [queries, items]; equal items have equal scores.
 
-    On the CPU a score depends on the query and the item alone: not on their places, on how many others there are, or
-    on the number of threads. What other devices give has not been measured; there, one query is multiplied as two,
-    because a product of a vector and a matrix is another kernel.
+    On the CPU a score depends on the query and the item alone: not on their places, on the number of others, or on the
+    number of threads. Other devices have not been measured; there, one query is multiplied as two, because a product of
+    a vector and a matrix is another kernel.
     """
     if out.device.type == "cpu":
         _product_in_blocks(query, gallery, out, finish)
@@ -51,11 +50,11 @@ def product(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None =
 def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor, finish: Finish | None) -> None:
     """Write q . g into `out` by products of one width and bounded depth, each of one thread.
 
-    A library for matrix products chooses its kernels, and where it cuts a sum in two, by the shape of the product and
-    the number of threads. So every product has columns that fill all kernels (blocks of `BLOCK`, the last of which
-    overlaps the one before; a short gallery is padded to a multiple of `_LANES`), rows that do so, too, or the fewest
-    that are allowed, and no more summands than any kernel adds up in one go; longer sums are added up here, piece by
-    piece. Blocks that stay in the cache are about as fast as one product; where they are small, some are taken at once.
+    A library for matrix products chooses its kernels, and the places where it cuts a sum, by the shape of the product
+    and the number of threads. So the columns of every product fill all kernels: blocks of `BLOCK`, the last overlapping
+    the one before; a short gallery is padded to a multiple of `_LANES`. So do its rows, or they are the fewest allowed.
+    It has no more summands than any kernel adds up in one go; longer sums are added up here, piece by piece. Blocks
+    that stay in the cache are about as fast as one product; small blocks are taken several at once.
     """
     blocks = _Blocks(query, gallery, out)
     at_a_time = BLOCK * max(1, _PART // (max(1, query.numel()) * BLOCK))
@@ -69,7 +68,7 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor, finish: Fini
 
 
 class _Blocks:
-    """One product of queries and gallery items, as many blocks of it at a time as are asked for."""
+    """One product of queries and gallery items, filled by ranges of blocks."""
 
     def __init__(self, query: Tensor, gallery: Tensor, out: Tensor) -> None:
         self._out = out
@@ -85,7 +84,7 @@ class _Blocks:
         self._queries = [_filled_up(rows.to(self._dtype)).split(self._depth, dim=1) for rows in _cut_in_rows(query)]
 
     def fill(self, columns: slice) -> None:
-        """Write the scores of a range of gallery items, which begins where a block does."""
+        """Write the scores of a range of gallery items; the range begins where a block does."""
         # Whole blocks are one product, and a rest of a block, at the end of the gallery, is the end of another block.
         rest = columns.stop - (columns.stop - columns.start) % BLOCK
         if rest > columns.start:
@@ -101,7 +100,7 @@ class _Blocks:
             self._multiply(queries, pieces, rows, columns.start - start)
 
     def _multiply(self, query: Sequence[Tensor], items: Sequence[Tensor], out: Tensor, num_seen: int) -> None:
-        """Write scores, but for those of the first items, which the block before has."""
+        """Write scores, without the first `num_seen` items: the block before has them."""
         shape = (len(query[0]), len(items[0]))
         is_whole = out.shape == shape and out.dtype == self._dtype
         block = out if is_whole else torch.empty(shape, dtype=self._dtype, device=out.device)
@@ -114,105 +113,84 @@ class _Blocks:
 
 
 def _cut_in_rows(rows: Tensor) -> list[Tensor]:
-    """Blocks of at most `BLOCK` rows; all but the last have a multiple of `_LANES`, and need not be filled up."""
+    """Blocks of at most `BLOCK` rows; all but the last are a multiple of `_LANES`, and need no filling."""
     num_whole = len(rows) - len(rows) % _LANES
     return [block for part in (rows[:num_whole], rows[num_whole:]) for block in part.split(BLOCK) if len(block)]
 
 
 def _filled_up(rows: Tensor) -> Tensor:
-    """Rows and zeros, as many as fill all kernels."""
+    """Rows, and rows of zeros to fill all kernels."""
     missing = _FEW_ROWS - len(rows) if len(rows) <= _FEW_ROWS else -len(rows) % _LANES
     return functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 
 def is_float32_reduced() -> bool:
-    """Whether products of float32 on the CPU are taken in bfloat16 or TF32 just now.
+    """Whether products of float32 on the CPU are computed in bfloat16 or TF32 at the moment.
 
-    Seen by taking one: settings have several names, their defaults depend on each other, and not every CPU follows.
+    Seen by computing one: settings have several names, their defaults depend on each other, and not every CPU follows.
     """
     return float(torch.mm(*_PROBE)[0, 0]) != _FINE
 
 
-class _Precision:
-    """Full precision of products, a setting of the whole process, for as long as any thread wants it."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._users = 0
-        self._chosen = _Chosen(None, [])
-
-    def ask(self) -> None:
-        """Set it, and remember what was set, unless another thread has."""
-        with self._lock:
-            if not self._users:
-                self._chosen = _Chosen.now()
-                self._chosen.replace_by_full()
-            self._users += 1
-
-    def release(self) -> None:
-        """Set what was set before, when the last thread is done."""
-        with self._lock:
-            self._users -= 1
-            if not self._users:
-                self._chosen.restore()
-
-
-class _Chosen(NamedTuple):
-    """The precision of products as the user chose it, through either interface of PyTorch, or through both."""
-
-    common: str | None
-    """of the first interface; None where PyTorch refuses to tell, because the second says something else"""
-    of_backends: list[str]
-    """of the second, which came with PyTorch 2.9"""
-
-    @classmethod
-    def now(cls) -> _Chosen:
-        """What is set now."""
-        of_backends = [backend.fp32_precision for backend in _backends()]
-        try:
-            return cls(torch.get_float32_matmul_precision(), of_backends)
-        except RuntimeError:
-            return cls(None, of_backends)
-
-    def replace_by_full(self) -> None:
-        """Ask for full precision through the interface that the user chose: a function may ask what is set."""
-        if self.common is not None:
-            torch.set_float32_matmul_precision("highest")  # of all backends
-            return
-        for backend in _backends():
-            backend.fp32_precision = "ieee"
-
-    def restore(self) -> None:
-        """Set it as it was."""
-        if self.common is not None:
-            torch.set_float32_matmul_precision(self.common)
-        for backend, value in zip(_backends(), self.of_backends, strict=True):
-            backend.fp32_precision = value
-
-
-def _backends() -> list[Any]:
-    """The backends whose precision can be set one by one."""
-    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
-        return []
-    return [torch.backends.cuda.matmul, torch.backends.mkldnn.matmul]  # type: ignore[attr-defined]
-
-
-_precision = _Precision()
-
-
 @contextmanager
 def full_precision(device: torch.device, *, foreign: bool) -> Iterator[None]:
-    """Keep autocast and the reduced precision that training asks for away from scores.
+    """Keep autocast, and the reduced precision that training asks for, away from scores.
 
-    Autocast is a matter of the thread. The precision of products is one of the process: on the CPU our own products do
-    not depend on it, so it is set for `foreign` ones only, those of a user's function; elsewhere it is set for all.
+    Autocast is a setting of the thread. The precision of products is one of the process: products of this module do not
+    depend on it on the CPU, so there it is set for `foreign` products only, of a user's function; elsewhere for all.
     """
     with torch.autocast(device.type, enabled=False):
         if device.type == "cpu" and not foreign:
             yield
             return
-        _precision.ask()
+        with _precision.full():
+            yield
+
+
+class _SharedPrecision:
+    """Full precision of products, a setting of the whole process, while at least one thread wants it."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._users = 0
+        self._setting = ExitStack()
+
+    @contextmanager
+    def full(self) -> Iterator[None]:
+        """Set full precision, unless another thread has; the last thread restores the user's."""
+        with self._lock:
+            if not self._users:
+                self._setting.enter_context(_set_full_precision())
+            self._users += 1
         try:
             yield
         finally:
-            _precision.release()
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self._setting.close()
+
+
+_precision = _SharedPrecision()
+
+
+@contextmanager
+def _set_full_precision() -> Iterator[None]:
+    """Set full precision through the interface of PyTorch that the user chose: a function may ask for it."""
+    # The second interface, for each backend, came with PyTorch 2.9.
+    backends: list[Any] = [torch.backends.cuda.matmul, getattr(torch.backends.mkldnn, "matmul", None)]
+    of_backends = [(each, each.fp32_precision) for each in backends if hasattr(each, "fp32_precision")]
+    try:
+        common = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")  # of all backends
+    except RuntimeError:  # PyTorch does not tell, because the second interface says something else
+        common = None
+        for backend, _ in of_backends:
+            backend.fp32_precision = "ieee"
+    try:
+        yield
+    finally:
+        if common is not None:
+            torch.set_float32_matmul_precision(common)
+        for backend, value in of_backends:
+            backend.fp32_precision = value

@@ -1,4 +1,4 @@
-"""Embeddings as they come: in batches, with rows to leave out, too large to be copied as a whole."""
+"""Embeddings in batches, perhaps with rows left out; too large to be copied as a whole."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PIECES_AT_A_TIME = 4  # by several threads
 
 
 class Rows:
-    """Embeddings that may lie in several blocks, some rows left out: read in ranges, never concatenated as a whole."""
+    """Rows of embeddings in one or more blocks; read in ranges, never concatenated as a whole."""
 
     def __init__(self, blocks: Sequence[Float[Tensor, "_ dim"]], kept: Int[Tensor, " kept"] | None = None) -> None:
         """Take the rows `kept` (positions in any order, None for all) of the concatenation of at least one block."""
@@ -35,7 +35,7 @@ class Rows:
         self.dtype = promoted([torch.float32, *(block.dtype for block in blocks)])
 
     def whole(self, dtype: torch.dtype) -> Tensor | None:
-        """All rows as one tensor of `dtype` where that costs nothing, else None."""
+        """All rows as one tensor of `dtype` if that needs no copy, else None."""
         untouched = self._kept is None and len(self._blocks) == 1 and self._blocks[0].dtype == dtype
         return self._blocks[0] if untouched else None
 
@@ -56,7 +56,7 @@ class Rows:
             return whole[rows]
         if self._kept is None:
             return self._joined(self._range(rows), dtype)
-        if len(self._blocks) == 1:  # nothing has to be known of the positions, for which a device would be waited for
+        if len(self._blocks) == 1:  # without looking at positions: that would wait for a device
             return self._blocks[0][self._kept[rows]].to(dtype)
         if self._is_ascending:
             return self._joined(self._selection(self._kept[rows]), dtype)
@@ -69,7 +69,7 @@ class Rows:
             yield self.read(rows, dtype).contiguous()
 
     def each(self, work: Callable[[Tensor], Result], dtype: torch.dtype) -> list[Result]:
-        """What some work makes of each of these pieces, a few at a time."""
+        """The results of some work on each of these pieces, a few at a time."""
         pieces = self._pieces(dtype)
         return workers.share(lambda rows: work(self.read(rows, dtype).contiguous()), pieces, most=_PIECES_AT_A_TIME)
 
@@ -97,12 +97,12 @@ class Rows:
 
 
 def promoted(dtypes: Sequence[torch.dtype]) -> torch.dtype:
-    """The smallest dtype that holds all of them, float16 at least."""
+    """The smallest dtype that holds all dtypes, float16 at least."""
     return reduce(torch.promote_types, dtypes, torch.float16)
 
 
 def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"]:
-    """Positions of the rows that hold NaN or infinity; looks closely only at rows whose sum is not finite."""
+    """Positions of the rows with NaN or infinity; only rows with a sum that is not finite are searched."""
     embeddings = embeddings.detach()
     total = embeddings.sum(1, dtype=torch.promote_types(embeddings.dtype, torch.float32))
     suspects = (~total.isfinite()).nonzero()[:, 0]

@@ -1,6 +1,6 @@
 """Scores of query-gallery pairs, any tile of them on demand: computed from embeddings, or given.
 
-Scores of one process's part of a gallery, made comparable with those of the other parts.
+Scores of one process's part of a gallery are comparable with the scores of other parts.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.world import ALONE, DTYPES, World, differing
+from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
 from .products import BLOCK, full_precision
 from .rows import WALK_BYTES, Rows, check_pair, promoted
@@ -30,35 +30,35 @@ from .similarity import (
 )
 
 DEFAULT_MAX_BYTES = 256 << 20
-_PROBED = 16  # queries and gallery items whose scores show what a user's function is
-_COMPARED = 4  # queries whose scores with each other the processes compare
-_SAME = 0.05  # of a score, by which it may differ: other blocks are rounded otherwise
+_PROBED = 16  # queries and gallery items that a user's function is tried on
+_COMPARED = 4  # queries; the processes compare their scores with each other
+_SAME = 0.05  # difference allowed, as a share of a score: other blocks are rounded otherwise
 
 
 @runtime_checkable
 class Scores(Protocol):
-    """What the counting engine needs to know of scores: their size, dtype and device, and any tile of them."""
+    """Scores for the counting engine: their size, dtype and device, and any tile of them."""
 
     argument: str
-    """the user's argument that the scores come from, for error messages"""
+    """the user's argument behind the scores, for error messages"""
     max_bytes: int
-    """bound on the scores that are held at a time"""
+    """bound on the scores held at a time"""
     num_queries: int
     num_gallery: int
     dtype: torch.dtype
     device: torch.device
     keeps_thread: bool
-    """whether the thread that asks must compute them: by a function of the user"""
+    """whether the calling thread must compute them, by a function of the user"""
     num_tiles: int
-    """how many tiles of `max_bytes` may be held at a time"""
+    """tiles of `max_bytes` that may be held at a time"""
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
-        """Turn scores of the queries `rows`, in place, into those that can be compared between queries.
+        """Turn scores of the queries `rows`, in place, into scores that can be compared between queries.
 
-        Under "euclidean" that is minus the distance.
+        Under "euclidean" these are minus the distance.
         """
 
 
@@ -79,19 +79,17 @@ class EmbeddingScores:
     ) -> None:
         """Prepare a similarity: its name in `SIMILARITIES` or a function.
 
-        Where `gallery` is a part of a larger one, the `score_dtype` and `gallery_statistics` of the whole make scores
-        comparable.
+        For a part of a larger gallery, the `score_dtype` and `gallery_statistics` of the whole make scores comparable.
         """
         self.num_queries, self.num_gallery = query.size, gallery.size
         self.device = gallery.device
         self._query, self._gallery = query, gallery
         self.dtype, self._similarity = workers.run(lambda: self._prepare(similarity, dtype, sums), self.device)
-        self._is_custom = callable(similarity)
-        self.keeps_thread = self._is_custom
+        self.keeps_thread = callable(similarity)
         row_bytes = gallery.dimension * self.dtype.itemsize
         self._panel_rows = _panel_rows(max_bytes // 4, row_bytes)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
-        # Rows that are prepared anew for every tile want large tiles; otherwise a quarter is as fast as more.
+        # Rows prepared anew for every tile need large tiles; otherwise a quarter is as fast as more.
         is_quarter = self._keeps_prepared or self._is_whole()
         self.max_bytes, self.num_tiles = max_bytes // (4 if is_quarter else 2), 2 if is_quarter else 1
         self._prepared: dict[tuple[int, int], Tensor] = {}
@@ -105,7 +103,7 @@ class EmbeddingScores:
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
-        with full_precision(self.device, foreign=self._is_custom):
+        with full_precision(self.device, foreign=self.keeps_thread):
             query = self._similarity.query(self._query.read(rows, self.dtype))
             for panel in [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows):
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]
@@ -136,6 +134,13 @@ class EmbeddingScores:
         return block
 
 
+def _panel_rows(max_bytes: int, row_bytes: int) -> int:
+    """Gallery rows prepared at a time: whole blocks of a product, if a few fit."""
+    fitting = max(1, max_bytes // row_bytes)
+    wanted = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
+    return min(fitting, wanted)
+
+
 class GivenScores:
     """Scores that the user computed; read tile by tile and never written to."""
 
@@ -162,7 +167,7 @@ class GivenScores:
             out.copy_(self._scores[rows][:, self._kept[columns]])
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
-        """Nothing: the user's scores are taken to be comparable."""
+        """Do nothing: the user's scores are taken to be comparable."""
 
 
 def score_embeddings(
@@ -173,20 +178,20 @@ def score_embeddings(
     similarity: str | CustomSimilarity = "cosine",
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> EmbeddingScores:
-    """Scores of embeddings against the gallery items that `relevance` keeps, computed when they are needed.
+    """Scores of embeddings against the gallery items that `relevance` keeps, computed on demand.
 
     Args:
         query: embeddings of the queries, any floating dtype; scores are computed in it, at least in float32.
         gallery: embeddings of the whole gallery.
-        relevance: who is positive, negative or junk.
+        relevance: the positives, negatives and junk of each query.
         similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
             items [g, D] that returns scores [q, g], higher is closer, and writes to neither.
-        max_bytes: bound on the scores, and on the prepared gallery rows, that are held at a time.
+        max_bytes: bound on the scores and the prepared gallery rows held at a time.
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
-        ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or a function whose
-            scores depend on the other items of a block.
+        ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or a function with
+            scores that depend on the other items of a block.
     """
     workers.run(lambda: check_pair(query, gallery), relevance.device)
     _checks.same_device("gallery", gallery, "relevance", relevance)
@@ -194,9 +199,7 @@ def score_embeddings(
     _checks.length("gallery", len(gallery), relevance.num_gallery)
     _checks.positive_int("max_bytes", max_bytes)
     sides = Rows([query]), Rows([gallery], relevance.kept)
-    if callable(similarity):
-        check_function(ALONE, *sides, similarity, max_bytes)
-    return EmbeddingScores(*sides, similarity=similarity, max_bytes=max_bytes)
+    return score_rows(ALONE, *sides, similarity=similarity, max_bytes=max_bytes)
 
 
 def given_scores(
@@ -204,7 +207,7 @@ def given_scores(
 ) -> GivenScores:
     """Scores that the user computed, higher is closer; a distance matrix enters as `-distances`.
 
-    Minus infinity and infinity are ordinary scores. `scores` is not written to; `max_bytes` bounds what is copied.
+    Minus infinity and infinity are ordinary scores. `scores` is not written to; `max_bytes` bounds its copies.
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
@@ -219,7 +222,7 @@ def given_scores(
 
 
 def check_match(scores: Scores, relevance: Relevance) -> None:
-    """Raise unless scores are of the queries and the kept gallery items of a relevance, and where it is."""
+    """Raise unless scores fit the queries, the kept gallery items and the device of a relevance."""
     if (scores.num_queries, scores.num_gallery) != (relevance.num_queries, relevance.num_kept):
         raise ValueError(
             f"`scores` must be made for the same `relevance`; got {scores.num_queries} x {scores.num_gallery} scores"
@@ -229,7 +232,7 @@ def check_match(scores: Scores, relevance: Relevance) -> None:
 
 
 def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
-    """The dtype of scores: that of the embeddings, or float64 where their squares would leave the range of float32."""
+    """The dtype of scores: the embeddings' own, or float64 where their squares would leave the range of float32."""
     check_similarity(similarity)
     dtype = functools.reduce(torch.promote_types, (part.dtype for part in rows))
     if not callable(similarity) and any(is_extreme(part, dtype) for part in rows):
@@ -238,18 +241,11 @@ def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
     return dtype
 
 
-def _panel_rows(max_bytes: int, row_bytes: int) -> int:
-    """Gallery rows that are prepared at a time: whole blocks of a product, which takes no less, if a few fit."""
-    fitting = max(1, max_bytes // row_bytes)
-    wanted = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
-    return min(fitting, wanted)
-
-
 def check_function(world: World, query: Rows, gallery: Rows, function: CustomSimilarity, max_bytes: int) -> None:
-    """Raise if scores depend on the rest of their block or on the process: a metric cannot do without either.
+    """Raise if scores depend on the rest of their block or on the process: a metric has both.
 
     A few queries are scored against the last gallery items, together and half of both at a time, and against each
-    other, which all processes can do.
+    other on all processes.
     """
     if query.size < _COMPARED:
         return
@@ -263,13 +259,13 @@ def check_function(world: World, query: Rows, gallery: Rows, function: CustomSim
 
     def look() -> tuple[None, list[int]]:
         half = min(query.size, gallery.size, _PROBED) // 2
-        last = gallery.size - 2 * half  # the first items may be the queries, each of which finds itself in any block
+        last = gallery.size - 2 * half  # the first items may be the queries, and each query finds itself in any block
         together = scores(some(query, 0, 2 * half), some(gallery, last, 2 * half))
         halves = [scores(some(query, first, half), some(gallery, last + first, half)) for first in (0, half)]
         if half > 1 and _differ(torch.cat([together[:half, :half], together[half:, half:]]), torch.cat(halves)):
             raise ValueError(
-                "`similarity` must give a query and a gallery item the same score whatever else is in their blocks,"
-                f" because blocks depend on `max_bytes` and on the number of processes; got other scores in blocks of"
+                "`similarity` must give a query and a gallery item the same score in any block,"
+                " because blocks depend on `max_bytes` and on the number of processes; got other scores in blocks of"
                 f" {half} queries and gallery items than in one of {2 * half}."
             )
         compared = some(query, 0, _COMPARED)
@@ -290,13 +286,13 @@ def _differ(scores: Tensor, others: Tensor) -> bool:
 def score_rows(
     world: World, query: Rows, gallery: Rows, *, similarity: str | CustomSimilarity, max_bytes: int
 ) -> EmbeddingScores:
-    """Scores of all queries against this process's part of the gallery, computed when they are needed.
+    """Scores of all queries against this process's part of the gallery, computed on demand.
 
-    Dtype and statistics are those of the whole gallery, so that a score does not depend on how it is sharded.
+    Dtype and statistics are of the whole gallery, so that a score does not depend on how it is sharded.
 
     Raises:
         DistributedMetricError: an error on some process, or a function that gives other scores on another process.
-        ValueError: a function whose scores depend on the other items of a block.
+        ValueError: a function with scores that depend on the other items of a block.
     """
     if callable(similarity):
         check_function(world, query, gallery, similarity, max_bytes)
@@ -304,23 +300,9 @@ def score_rows(
         return EmbeddingScores(query, gallery, similarity=similarity, max_bytes=max_bytes)
     _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query, gallery))]))
     dtype = promoted([DTYPES[code] for (code,) in codes])
-    sums = _sums_of_all(world, gallery, dtype, similarity)
+    sums = all_reduce_values(world, lambda: gallery_statistics(similarity, gallery, dtype).to(world.device))
     return world.guarded(
-        lambda: EmbeddingScores(query, gallery, similarity=similarity, max_bytes=max_bytes, dtype=dtype, sums=sums)
+        lambda: EmbeddingScores(
+            query, gallery, similarity=similarity, max_bytes=max_bytes, dtype=dtype, sums=sums.to(gallery.device)
+        )
     )
-
-
-def _sums_of_all(
-    world: World, gallery: Rows, dtype: torch.dtype, similarity: str | CustomSimilarity
-) -> Float[Tensor, " sums"]:
-    """What a similarity must know of the galleries of all processes."""
-
-    def look() -> tuple[Tensor, Tensor]:
-        own = gallery_statistics(similarity, gallery, dtype).to(world.device)
-        return own, own.new_empty(len(own) + 1)
-
-    def fill(out: Tensor) -> None:
-        out.copy_(own)
-
-    own, buffer = world.guarded(look)
-    return (world.all_reduce_sum(buffer, fill) if len(own) else own).to(gallery.device)

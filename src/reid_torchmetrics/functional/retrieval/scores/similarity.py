@@ -1,7 +1,7 @@
 """Similarities of embeddings, higher is closer.
 
 A similarity only has to order the gallery of one query: `Euclidean` returns minus half the squared distance plus a
-constant of the query, because a square root would merge scores that differ.
+constant of the query, because a square root would merge different scores.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 """A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
 
 _SAFE_NORMS = {torch.float32: 1e-15, torch.float64: 1e-150}
-"""between this and its inverse, squares of norms stay far from the limits of the dtype"""
+"""between this and its inverse, squares of norms are far from the limits of the dtype"""
 _SQUARED_AT_A_TIME = 1 << 20  # values
 
 
 class Similarity(ABC):
-    """What is asked of a similarity, or is done where it has nothing to say; classes of similarities are final."""
+    """Contract of a similarity, with defaults; classes of similarities are final."""
 
     bounds_blocks: ClassVar[bool] = False
-    """whether `score` must be given few gallery items at a time, because it holds more than their scores"""
+    """whether `score` must be called with few gallery items at a time, because it holds more than their scores"""
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
-        """Sums over the gallery that `__init__` wants; those of the parts of a gallery add up."""
+        """Sums over the gallery for `__init__`; the sums of the parts of a gallery add up."""
         return torch.empty(0, dtype=torch.float64, device=gallery.device)
 
     @staticmethod  # noqa: B027
     def check_range(*rows: Rows) -> None:
-        """Raise if float64 cannot hold the squares that are needed of embeddings."""
+        """Raise if float64 cannot hold the squares of embeddings that are needed."""
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:  # noqa: B027
-        """Prepare for a gallery, or for a part of one whose statistics are given; scores are of `dtype`."""
+        """Prepare for a gallery, or a part of one, by the statistics of the whole gallery; scores have `dtype`."""
 
     @property
     def copies_gallery(self) -> bool:
@@ -63,7 +63,7 @@ class Similarity(ABC):
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:  # noqa: B027
-        """Turn scores, in place, into similarities that can be compared between queries, given as they came."""
+        """Turn scores, in place, into similarities that can be compared between queries; `query` is not prepared."""
 
 
 @final
@@ -90,8 +90,8 @@ class Dot(Similarity):
 class Cosine(Similarity):
     """Cosine q . g / (|q| |g|); a zero vector has cosine 0 with everything.
 
-    Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors whose squares leave the
-    range are divided by a power of two first, which changes no digit of a cosine.
+    Dividing the scores by |g| spares a normalized copy of the gallery. In float64, vectors with squares out of
+    range are divided by a power of two first; no digit of a cosine changes.
     """
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
@@ -126,9 +126,9 @@ class Cosine(Similarity):
 class Euclidean(Similarity):
     """Minus half the squared distance, up to a constant of the query: q . g - |g|^2 / 2.
 
-    Both sides are moved by about the gallery's mean first: distances stay as they are, and the expansion does not
-    cancel where embeddings lie far from the origin. "About" is the mean rounded to multiples of a power of two near
-    the spread of the coordinates, so that integers and codes stay exact, and ties among them too.
+    Both sides are first moved by about the gallery's mean: distances do not change, and the expansion does not cancel
+    where embeddings lie far from the origin. "About" is the mean rounded to multiples of a power of two near the spread
+    of the coordinates, so that integers and codes stay exact, and ties among them too.
     """
 
     @staticmethod
@@ -143,21 +143,17 @@ class Euclidean(Similarity):
 
     @staticmethod
     def check_range(*rows: Rows) -> None:
-        """Raise if squared distances of float64 embeddings would overflow, or vanish all together.
-
-        Raises:
-            ValueError: it is so.
-        """
+        """Raise a ValueError if squared distances of float64 embeddings would overflow, or all vanish."""
         largest = max((float(block.abs().max()) for part in rows for block in part.walk(torch.float64)), default=0.0)
         safe = _SAFE_NORMS[torch.float64]
         if largest and not safe < largest < 1 / safe:
             raise ValueError(
                 f"`similarity` 'euclidean' needs a largest coordinate of embeddings between {safe:g} and {1 / safe:g},"
-                f" whose squares float64 holds; got {largest:g}."
+                f" as float64 must hold its square; got {largest:g}."
             )
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
-        """Find the origin, then every item's norm as seen from there."""
+        """Find the origin, then every item's norm from there."""
         num_items = statistics[-1].clamp(min=1)
         mean = statistics[:-2] / num_items
         variance = statistics[-2] / num_items - mean.square().sum()
@@ -174,11 +170,11 @@ class Euclidean(Similarity):
         return self._origin is not None
 
     def query(self, block: Tensor) -> Tensor:
-        """Queries as seen from the new origin."""
+        """Queries relative to the new origin."""
         return block if self._origin is None else block - self._origin
 
     def gallery(self, block: Tensor) -> Tensor:
-        """Gallery items as seen from the new origin."""
+        """Gallery items relative to the new origin."""
         return self.query(block)
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
@@ -194,9 +190,9 @@ class Euclidean(Similarity):
 
 @final
 class Custom(Similarity):
-    """A user's function of a block of queries and a block of gallery items; what it gives is taken as comparable."""
+    """A user's function of a block of queries and a block of gallery items; its scores are taken as comparable."""
 
-    bounds_blocks = True  # what the function holds is not known
+    bounds_blocks = True  # the function may hold any memory
 
     def __init__(self, function: CustomSimilarity) -> None:
         """Remember the function."""
@@ -231,7 +227,7 @@ def check_similarity(similarity: object) -> None:
 
 
 def gallery_statistics(similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:
-    """What `prepare` must know of a whole gallery, as sums: those of the parts of a gallery add up."""
+    """Statistics of a whole gallery for `prepare`, as sums: the sums of the parts of a gallery add up."""
     check_similarity(similarity)
     kind = Custom if callable(similarity) else SIMILARITIES[similarity]
     return kind.gallery_statistics(gallery, dtype)
@@ -240,8 +236,13 @@ def gallery_statistics(similarity: str | CustomSimilarity, gallery: Rows, dtype:
 def prepare(
     similarity: str | CustomSimilarity, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]
 ) -> Similarity:
-    """The similarity for one gallery, or for a part of the gallery whose statistics are given."""
+    """Prepare a similarity for a gallery, or a part of it, by the statistics of the whole gallery."""
     return Custom(similarity) if callable(similarity) else SIMILARITIES[similarity](gallery, dtype, statistics)
+
+
+def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
+    """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
+    return any(rows.each(_is_extreme, dtype))
 
 
 def _sums(block: Float[Tensor, "rows dim"]) -> tuple[Tensor, Tensor]:
@@ -261,11 +262,6 @@ def _inverse_norm(block: Float[Tensor, "rows dim"]) -> Float[Tensor, " rows"]:
     return torch.where(norm > 0, 1 / norm, 0)
 
 
-def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:
-    """Whether squares of embeddings may overflow or vanish in a dtype, float32 or float64."""
-    return any(rows.each(_is_extreme, dtype))
-
-
 def _is_extreme(block: Float[Tensor, "rows dim"]) -> bool:
     norm, safe = torch.linalg.vector_norm(block, dim=1), _SAFE_NORMS[block.dtype]
     suspects = block[~((norm > safe) & (norm < 1 / safe))]  # zero vectors are no trouble
@@ -282,12 +278,12 @@ def _over_power_of_two(
 ) -> Float[Tensor, "rows columns"]:
     """Every row over two to the power of its `exponent`: exact but at the limits of float64.
 
-    In two steps, because exponents of coordinates may be twice as far apart as those of a factor.
+    In two steps, because exponents of coordinates may be twice as far apart as exponents of a factor.
     """
     half = exponent // 2
     return block * _power_of_two(-half) * _power_of_two(half - exponent)
 
 
 def _power_of_two(exponent: Int[Tensor, "rows 1"]) -> Float[Tensor, "rows 1"]:
-    """Float64 with this exponent and no other bit: functions for powers round."""
+    """2^exponent in float64, built from its bits: functions for powers round."""
     return ((exponent.long() + 1023) << 52).view(torch.float64)

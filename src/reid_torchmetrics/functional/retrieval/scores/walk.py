@@ -1,8 +1,8 @@
-"""The bounded walk over queries x gallery, on which all that looks at scores goes.
+"""The walk over all scores, queries x gallery, in bounded memory.
 
 A tile is a range of queries, a panel a range of the gallery; the scores of one tile and panel are held at a time, in a
-buffer that is reserved once. Most work takes the panels of a tile one by one. Ranking would compute every score twice
-then, so it takes the whole gallery at once where it can.
+buffer that is reserved once. Most work takes the panels of a tile one by one. Ranking would then compute every score
+twice, so it takes the whole gallery at once where it can.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ Result = TypeVar("Result")
 
 FEWEST_ROWS = 8
 """with fewer queries a tile, a matrix product costs more per score than computing scores twice"""
-_MOST_ROWS = BLOCK  # of a tile that has the whole gallery: with more, memory is only touched for the first time
-_MOST_ROWS_OF_PANEL = 256  # the same where it has a panel: fewer queries make wider panels, of which there are fewer
+_MOST_ROWS = BLOCK  # of a tile with the whole gallery: with more, memory is only touched for the first time
+_MOST_ROWS_OF_PANEL = 256  # of a tile with a panel: fewer queries make fewer, wider panels
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort
 
 
@@ -37,14 +37,14 @@ class Panel(NamedTuple):
 
     columns: slice
     num_seen: int
-    """columns, the first of these, that the panel before has, too"""
+    """number of first columns that the panel before has, too"""
 
 
 class Walk:
     """Scores of one tile and panel at a time; `rows` are the queries of each tile."""
 
     def __init__(self, scores: Scores, num_rows: int, width: int, *, comparable: bool = False) -> None:
-        """Reserve the scores of `num_rows` queries, or of all if they are fewer, and `width` gallery items."""
+        """Reserve the scores of at most `num_rows` queries and `width` gallery items."""
         self.scores = scores
         self._comparable = comparable
         num_rows = max(1, min(num_rows, scores.num_queries))
@@ -60,11 +60,11 @@ class Walk:
             yield panel, self.fill(rows, panel.columns)
 
     def whole(self, rows: slice) -> Float[Tensor, "queries gallery"]:
-        """The scores of the queries `rows` against the whole gallery, where a panel is as wide."""
+        """The scores of the queries `rows` against the whole gallery, if a panel is as wide."""
         return self.fill(rows, slice(0, self.scores.num_gallery))
 
     def fill(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
-        """The scores of queries and gallery items, in place of those that were asked for before."""
+        """The scores of queries and gallery items; they overwrite the scores of the last call."""
         scores = self.view(rows, columns)
         self.scores.fill(scores, rows, columns)
         if self._comparable:
@@ -72,37 +72,35 @@ class Walk:
         return scores
 
     def view(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
-        """Where `fill` puts the scores of queries and gallery items."""
+        """The part of the buffer where `fill` puts the scores of queries and gallery items."""
         shape = (rows.stop - rows.start, columns.stop - columns.start)
         return self._buffer[: shape[0] * shape[1]].view(shape)
 
 
 class SharedWalk:
-    """Work on tiles that nobody does in a certain order, a few of them at a time."""
+    """Work on tiles in any order, a few of them at a time."""
 
     def __init__(
         self, scores: Scores, num_rows: int, width: int, *, comparable: bool = False, keeps_thread: bool = False
     ) -> None:
-        """As for `Walk`; `keeps_thread` does all work on the calling thread, which scores may ask for, too."""
+        """As for `Walk`; with `keeps_thread`, of the walk or of the scores, the calling thread does all work."""
         self._keeps_thread = keeps_thread or scores.keeps_thread
         self._new_walk = functools.partial(Walk, scores, num_rows, width, comparable=comparable)
         walk = self._new_walk()
         self._scores, self._rows, self._free = scores, walk.rows, deque([walk])
 
     def share(self, work: Callable[[Walk, slice], Result]) -> Iterator[tuple[slice, Result]]:
-        """The rows of each tile and what comes of the work on it, in order; the work has a walk for itself."""
+        """The rows of each tile and the result of the work on it, in order; each piece of work has its own walk."""
         at_a_time = max(1, 2 * self._scores.num_tiles)
         for first in range(0, len(self._rows), at_a_time):
             some = self._rows[first : first + at_a_time]
             yield from zip(some, self._shared(functools.partial(self._do, work), some), strict=True)
 
     def _shared(self, work: Callable[[slice], Result], some: list[slice]) -> list[Result]:
-        def do() -> list[Result]:
-            if self._scores.num_tiles < 2 or self._keeps_thread:
-                return [work(rows) for rows in some]
-            return workers.share(work, some, most=self._scores.num_tiles)
-
-        return workers.run(do, self._scores.device, inside=self._keeps_thread)
+        device, most = self._scores.device, self._scores.num_tiles
+        if self._keeps_thread:
+            return workers.run(lambda: [work(rows) for rows in some], device, inside=True)
+        return workers.run(lambda: workers.share(work, some, most=most), device)
 
     def _do(self, work: Callable[[Walk, slice], Result], rows: slice) -> Result:
         try:
@@ -118,8 +116,8 @@ class SharedWalk:
 def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: int = FEWEST_ROWS) -> int:
     """Queries a tile that fit `scores.max_bytes` with their scores against the whole gallery.
 
-    `beside` is the number of bytes for each score besides the score, `per_row` that for each query. 0 if fewer than
-    `fewest` fit, and some queries are left out.
+    `beside` is the number of bytes for each score besides the score, `per_row` the number for each query. 0 if fewer
+    than `fewest` fit, and not all queries do.
     """
     rows = scores.max_bytes // max(1, (scores.dtype.itemsize + beside) * scores.num_gallery + per_row)
     return min(rows, _MOST_ROWS) if rows >= min(fewest, scores.num_queries) else 0
@@ -142,9 +140,9 @@ def cut_in_panels(
     rows = min(max(isqrt(num_scores), num_scores // max(1, scores.num_gallery)), share // max(1, per_row))
     rows = max(1, min(rows, most_rows, scores.num_queries))
     num_panels = max(1, -(-scores.num_gallery // (num_scores // rows)))
-    return rows, -(-scores.num_gallery // num_panels)  # no wider than it takes: the last overlaps the one before
+    return rows, -(-scores.num_gallery // num_panels)  # no wider than needed: the last overlaps the one before
 
 
 def bytes_of_sort(scores: Scores) -> int:
-    """Bytes that it takes for each score to sort them, besides the score; NumPy sorts in place, on the CPU."""
+    """Bytes that sorting takes for each score, besides the score; NumPy sorts in place, on the CPU."""
     return 0 if scores.device.type == "cpu" else _BYTES_PER_SORTED

@@ -1,5 +1,4 @@
-"""Samples that are sharded over the processes of a world: which of them count, and the queries of all."""
+"""Samples that are sharded over processes: the samples that count, and the queries of all processes."""
 
-from .counted_samples import count_samples
 from .samples import GALLERY, QUERY, Samples
 from .shared_samples import Queries, examine_samples, gather_samples, share_queries

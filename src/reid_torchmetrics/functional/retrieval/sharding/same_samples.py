@@ -1,14 +1,14 @@
-"""Notice that processes hold the same samples, where no `index` tells so.
+"""Notice samples that several processes hold, where no `index` tells.
 
-They come from a sampler that repeats the first samples of a data set at the end of the last processes, or were gathered
-by hand. Samples 0 to 6, dealt out to two processes by `DistributedSampler`, by Accelerate in batches of two, and
+A sampler repeats the first samples of a data set at the end of the last processes, or samples were gathered by hand.
+Samples 0 to 6, dealt out to two processes by `DistributedSampler`, by Accelerate in batches of two, and
 gathered:
 
     process 0    0 2 4 6       0 1 4 5       0 1 2 3 4 5 6 0
     process 1    1 3 5 0       2 3 6 0       0 1 2 3 4 5 6 0
 
-On the left and in the middle a run of samples at the end of a process is that at the beginning of another. It may come
-from another batch, and differ by rounding; what was gathered has the same bits.
+On the left and in the middle a run of samples at the end of one process is the beginning of another. It may come from
+another batch, and differ by rounding; gathered samples have the same bits.
 """
 
 from __future__ import annotations
@@ -25,22 +25,33 @@ from reid_torchmetrics.functional.world import World, warn_once
 
 from .samples import GALLERY, QUERY, Samples
 
-_NUM_FEATURES = 8  # entries of an embedding that are looked at
+_NUM_FEATURES = 8  # entries of an embedding that are compared
 _CLOSE = 1e-2  # the same picture in another batch, perhaps in half precision
-_MOST_COMPARED = 1 << 12  # samples of a process that are searched for two of one identity
-_MOST_COUNTED = 64  # and those whose entries are counted
+_MOST_COMPARED = 1 << 12  # samples of a process, searched for two of one identity
+_MOST_COUNTED = 64  # samples with entries that are counted
 _LEAST_VALUES = 2  # different entries a sample; one-hot vectors and codes of bits have fewer
-_MOST_COPIES = 0.01  # of the samples of a process, where those at its ends are not copies of each other by chance
+_MOST_COPIES = 0.01  # of the samples of a process; with more, its ends may be copies of each other by chance
 _LEAST_GATHERED = 8  # samples: fewer may be copies of each other in the data set itself
 _LENGTH_OF_ROLE = 2 + _NUM_FEATURES // 2
 _LENGTH_OF_RUN = 3 + _NUM_FEATURES // 2
 NUM_SIGNS = 2 + 2 * _LENGTH_OF_ROLE
-"""numbers that a process tells the others"""
+"""numbers of `SameSamples.signs`"""
+
+_PADDED = (
+    "All processes hold equally many samples, and the last of one are the first of another: a distributed sampler seems"
+    " to have repeated samples to make the numbers even, and they count twice. Pass `index` to `update`, or use"
+    " `UnpaddedDistributedSampler`."
+)
+_GATHERED = (
+    "Several processes hold the same samples, and each counts them: they seem to have been gathered by hand, or not to"
+    " be dealt out at all. Pass `index` to `update`, or give each process its own samples only: `compute`"
+    " combines them."
+)
 
 
 @dataclass(frozen=True)
 class _Arrivals:
-    """The samples of a role in the order in which they came on this process."""
+    """The samples of a role on this process, in the order of their batches."""
 
     labels: Int[Tensor, " samples"]
     """a number for each identity and camera"""
@@ -48,7 +59,7 @@ class _Arrivals:
     """some entries of the embedding"""
 
     def signs(self) -> list[int]:
-        """What the others are told."""
+        """A sum over all samples, and the first sample, for the other processes."""
         if not len(self.labels):
             return [0] * _LENGTH_OF_ROLE
         if len(self.labels) < _LEAST_GATHERED:
@@ -63,14 +74,14 @@ class _Arrivals:
         return [int(self.labels[place]), *self.features[place].view(torch.int64).tolist()]
 
     def has_copies(self, length: int) -> bool:
-        """Whether there are copies in the data set itself: among the samples before the last `length`."""
+        """Whether the data set itself has copies, among the samples before the last `length`."""
         others = self.features[: len(self.features) - length][:_MOST_COMPARED]
         return len(others) - len(others.unique(dim=0)) > _MOST_COPIES * len(others)
 
-    def find(self, label: int, features: Sequence[int]) -> Int[Tensor, " found"]:
-        """Places of the samples with these features, but for rounding, as `at` gives them; none if their label differs.
+    def find(self, label: int, features: Sequence[int]) -> Int[Tensor, " places"]:
+        """Places of the samples with these features, as `at` gives them, but for rounding; none if a label differs.
 
-        So none are found of a model that gives samples of several labels one embedding.
+        A model that gives samples of several labels one embedding has no such places.
         """
         wanted = torch.tensor(features, device=self.labels.device).view(torch.float32)
         places = (_are_close(self.features, wanted) & wanted.any()).nonzero()[:, 0]
@@ -79,18 +90,18 @@ class _Arrivals:
 
 @dataclass(frozen=True)
 class SameSamples:
-    """What tells whether this process holds samples of others."""
+    """Features that show whether this process holds samples of other processes."""
 
     size: int
     """number of all samples"""
     arrivals: tuple[_Arrivals, _Arrivals]
     """the queries, and the gallery items"""
     can_tell: bool
-    """whether two samples of one identity have different embeddings, which are no one-hot vectors and the like"""
+    """whether some two samples of one identity have different embeddings, and entries have many values"""
 
     @classmethod
     def of(cls, samples: Samples) -> SameSamples:
-        """Look at the samples of a process."""
+        """Take the features of a process."""
         step = max(1, samples.dimension // _NUM_FEATURES)
         entries = torch.cat([block[:, ::step][:, :_NUM_FEATURES].float() for block in samples.blocks])
         features = torch.nn.functional.pad(entries, (0, _NUM_FEATURES - entries.shape[1]))
@@ -101,7 +112,7 @@ class SameSamples:
         return cls(len(samples), arrivals, _tell_apart(samples.identities[:_MOST_COMPARED], entries[:_MOST_COMPARED]))
 
     def signs(self) -> list[int]:
-        """What the others are told."""
+        """Numbers for the other processes."""
         queries, gallery = self.arrivals
         return [self.size, int(self.can_tell), *queries.signs(), *gallery.signs()]
 
@@ -110,33 +121,32 @@ class SameSamples:
 
         Its length, role, and last sample; zeros where there is none.
         """
-        found = [0] * _LENGTH_OF_RUN
-        for role, own in enumerate(self.arrivals):
+        run = [0] * _LENGTH_OF_RUN
+        for role, arrivals in enumerate(self.arrivals):
             _, label, *features = _of_role(signs, role)
-            places = own.find(label, features).tolist()
+            places = arrivals.find(label, features).tolist()
             places = places[1:] if process == 0 else places  # but for the first sample itself
-            # What is there more than once tells nothing: all samples of an identity may have one embedding.
-            length = len(own.labels) - places[0] if len(places) == 1 else 0
-            if length and not 0 < found[0] <= length and not own.has_copies(length):
-                found = [length, role, *own.at(-1)]
-        return found
+            # Several places tell nothing: all samples of an identity may have one embedding.
+            length = len(arrivals.labels) - places[0] if len(places) == 1 else 0
+            if length and not 0 < run[0] <= length and not arrivals.has_copies(length):
+                run = [length, role, *arrivals.at(-1)]
+        return run
 
-    def warn(self, world: World, told: Sequence[Sequence[int]], runs: Sequence[Sequence[int]]) -> None:
-        """Say once that processes hold the same samples, given the `signs` and the `run` of each."""
-        if not any(can_tell for _, can_tell, *_ in told):
+    def warn(self, world: World, signs: Sequence[Sequence[int]], runs: Sequence[Sequence[int]]) -> None:
+        """Warn once that processes hold the same samples, given the `signs` and the `run` of each."""
+        if not any(can_tell for _, can_tell, *_ in signs):
             return
         for role in range(len(self.arrivals)):
-            totals = [total for total in (_of_role(signs, role)[0] for signs in told) if total]
+            totals = [total for total in (_of_role(each, role)[0] for each in signs) if total]
             if len({*totals}) < len(totals):
                 warn_once(world, "same samples", _GATHERED)
-        if len({size for size, *_ in told}) == 1 and any(length for length, *_ in runs):
+        if len({size for size, *_ in signs}) == 1 and any(length for length, *_ in runs):
             warn_once(world, "same samples", _PADDED, lambda: any(map(self._begins_with, runs)))
 
     def _begins_with(self, run: Sequence[int]) -> bool:
         """Whether a run is the beginning of this process: whether it ends alike."""
         length, role, label, *features = run
-        own = self.arrivals[role]
-        return length > 0 and length - 1 in own.find(label, features).tolist()
+        return length > 0 and length - 1 in self.arrivals[role].find(label, features).tolist()
 
 
 def _of_role(signs: Sequence[int], role: int) -> Sequence[int]:
@@ -145,9 +155,9 @@ def _of_role(signs: Sequence[int], role: int) -> Sequence[int]:
 
 
 def _tell_apart(identities: Int[Tensor, " samples"], entries: Float32[Tensor, "samples entries"]) -> bool:
-    """Whether some two samples of one identity differ, and entries are not a few values only.
+    """Whether some two samples of one identity differ, and entries have many values.
 
-    Else it says nothing that samples are equal: so are all that a constant model sees.
+    Otherwise equal samples say nothing: under a constant model all are equal.
     """
     order = identities.argsort(stable=True)
     is_same = identities[order[1:]] == identities[order[:-1]]
@@ -160,15 +170,3 @@ def _are_close(first: Float32[Tensor, "samples entries"], others: Float32[Tensor
     first, others = first.double(), others.double()
     is_close: Tensor = (first - others).norm(dim=-1) <= _CLOSE * others.norm(dim=-1)
     return is_close
-
-
-_PADDED = (
-    "All processes hold equally many samples, and the last of one are the first of another: a distributed sampler seems"
-    " to have repeated samples to make the numbers even, and they count twice. Pass `index` to `update`, or use"
-    " `UnpaddedDistributedSampler`."
-)
-_GATHERED = (
-    "Several processes hold the same samples, and each counts them: they seem to have been gathered by hand, or not to"
-    " be dealt out at all. Pass `index` to `update`, or give each process its own samples only, which `compute`"
-    " combines."
-)

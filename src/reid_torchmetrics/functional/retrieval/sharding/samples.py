@@ -1,13 +1,11 @@
-"""The samples that one process holds, as the ranking takes them.
-
-Embeddings that are NaN or infinite among the samples of all processes that count.
-"""
+"""Samples of one process, as the ranking takes them, and their embeddings that are NaN or infinite."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import torch
@@ -18,13 +16,16 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.scores import Rows, non_finite_rows
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
+_NUM_NAMED = 5  # samples that a message names
+NUM_NUMBERS = 4 + _NUM_NAMED
+"""numbers of `NonFinite.numbers`"""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """Samples in the order in which they came: embeddings in batches, labels as one tensor each.
+    """Samples in the order of their batches: embeddings batch by batch, labels as one tensor each.
 
-    They are ranked on the device of the labels.
+    Samples are ranked on the device of the labels.
     """
 
     embeddings: list[Tensor]
@@ -35,7 +36,7 @@ class Samples:
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device) -> Samples:
-        """Batches of each of the fields, by its name; none of `cameras` or `index` where they were not given.
+        """Join the batches of each field; `cameras` and `index` are None if no batch has them.
 
         Raises:
             ValueError: batches of merged metrics that do not fit each other.
@@ -44,19 +45,14 @@ class Samples:
         for block in embeddings:
             _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", embeddings[0].shape[1])
         total = sum(map(len, embeddings))
-        optional = {
-            name: _joined(name, states[name], total, device) if any(map(len, states[name])) else None
+        identities, roles = (_joined(name, states[name], total, device) for name in ("identities", "roles"))
+        cameras, index = (
+            _joined(name, states[name], total, device) if any(map(len, states[name])) else None
             for name in ("cameras", "index")
-        }
-        if not total:  # no sample lacks a camera
-            optional["cameras"] = torch.empty(0, dtype=torch.int64, device=device)
-        return cls(
-            embeddings=embeddings,
-            identities=_joined("identities", states["identities"], total, device),
-            roles=_joined("roles", states["roles"], total, device),
-            cameras=optional["cameras"],
-            index=optional["index"],
         )
+        if not total:  # no sample lacks a camera
+            cameras = torch.empty(0, dtype=torch.int64, device=device)
+        return cls(embeddings, identities, roles, cameras, index)
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -64,12 +60,12 @@ class Samples:
 
     @property
     def device(self) -> torch.device:
-        """Where they are ranked."""
+        """Device of the labels."""
         return self.roles.device
 
     @property
     def dimension(self) -> int:
-        """Of the embeddings."""
+        """Dimension of the embeddings."""
         return self.blocks[0].shape[1]
 
     @cached_property
@@ -82,11 +78,7 @@ class Samples:
         return blocks if self.device.type == "cpu" or len(blocks) == 1 else [torch.cat(blocks)]
 
     def check_leave_one_out(self) -> None:
-        """Raise unless every query is a gallery item for all others.
-
-        Raises:
-            ValueError: some are not.
-        """
+        """Raise a ValueError unless every query is a gallery item for all others."""
         num_queries_only = int((self.roles == QUERY).sum())
         if num_queries_only:
             raise ValueError(
@@ -99,20 +91,17 @@ class Samples:
         return Rows(self.blocks, None if positions is None or self._are_all(positions) else positions)
 
     def in_order(self, positions: Tensor) -> Tensor:
-        """The same positions in the order of the data set: that of `index` where it is given, else as they came."""
+        """Positions in the order of the data set, by `index`; without it as they are."""
         return positions if self.index is None else positions[self.index[positions].argsort()]
 
     def non_finite(self) -> Tensor:
-        """Positions of the samples whose embedding is not finite."""
+        """Positions of samples with an embedding that is not finite."""
         # Block by block: on the CPU the embeddings are never one tensor.
-        first, found = 0, [torch.empty(0, dtype=torch.int64, device=self.device)]
-        for block in self.blocks:
-            found.append(non_finite_rows(block) + first)
-            first += len(block)
-        return torch.cat(found)
+        starts = accumulate(map(len, self.blocks), initial=0)
+        return torch.cat([non_finite_rows(block) + first for block, first in zip(self.blocks, starts, strict=False)])
 
     def column_of(self, gallery: Tensor, query: Tensor) -> Tensor:
-        """Where the samples at positions `query` stand in `gallery`, itself a list of positions; -1 for nowhere."""
+        """Column of each sample of `query` in `gallery`, both lists of positions; -1 for none."""
         # A table over all samples: one scatter, one gather.
         columns = torch.full_like(self.identities, -1)
         columns[gallery] = torch.arange(len(gallery), device=self.device)
@@ -129,46 +118,41 @@ def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.
     return joined
 
 
-_NUM_NAMED = 5  # samples that a message names
-NUM_NUMBERS = 4 + _NUM_NAMED
-"""that a process tells the others"""
-
-
 class NonFinite(NamedTuple):
-    """Embeddings that are NaN or infinite: how many of how many, and where the first are."""
+    """Embeddings of all processes that are NaN or infinite: their numbers, and the first of them."""
 
     total: int
-    found: int
-    queries: int
-    gallery: int
+    """all embeddings, finite or not"""
+    num_bad: int
+    num_queries: int
+    num_gallery: int
     first: list[int]
     numbered_by: str
 
     @classmethod
     def numbers(cls, samples: Samples, query: Int[Tensor, " query"], gallery: Int[Tensor, " gallery"]) -> list[int]:
-        """Look through the samples of a process, of which some count: the fields for `of_all`."""
+        """Look through the samples of a process that count, and return the numbers for `of_all`."""
         bad = samples.non_finite()
         if not len(bad):  # nearly always: look at nothing else
-            return [len(samples), 0, 0, 0, *[0] * _NUM_NAMED]
-        of_queries, of_gallery = torch.isin(bad, query), torch.isin(bad, gallery)
-        bad = bad[of_queries | of_gallery]
+            return [len(samples), *[0] * (NUM_NUMBERS - 1)]
+        is_query, is_gallery = torch.isin(bad, query), torch.isin(bad, gallery)
+        bad = bad[is_query | is_gallery]
         first = (bad if samples.index is None else samples.index[bad])[:_NUM_NAMED].tolist()
-        found = [len(bad), int(of_queries.sum()), int(of_gallery.sum())]
-        return [len(samples), *found, *first, *[0] * (_NUM_NAMED - len(first))]
+        first += [0] * (_NUM_NAMED - len(first))
+        return [len(samples), len(bad), int(is_query.sum()), int(is_gallery.sum()), *first]
 
     @classmethod
     def of_all(cls, table: Sequence[Sequence[int]], *, has_index: bool) -> NonFinite:
-        """The embeddings of all processes, given their `numbers`; the first of them are of one process."""
-        # The lowest process that has some names up to five of them.
-        source = next((process for process, (_, found, *_) in enumerate(table) if found), 0)
-        total, found, queries, gallery = (sum(column) for column in list(zip(*table, strict=True))[:4])
+        """Add up the `numbers` of all processes; the lowest process with some names up to five of them."""
+        source = next((process for process, (_, num_bad, *_) in enumerate(table) if num_bad), 0)
+        total, num_bad, num_queries, num_gallery = (sum(column) for column in list(zip(*table, strict=True))[:4])
         numbered_by = "`index`" if has_index else "samples" if len(table) == 1 else f"samples of process {source}"
         first = [*table[source][4:NUM_NUMBERS][: table[source][1]]]
-        return cls(total, found, queries, gallery, first, numbered_by)
+        return cls(total, num_bad, num_queries, num_gallery, first, numbered_by)
 
     def reason(self) -> str:
         """Why there is no result."""
         return (
-            f"{self.found} of {self.total} embeddings are NaN or infinite ({self.queries} of queries, {self.gallery} of"
-            f" gallery items; first at {self.numbered_by} {self.first}), so the result is NaN."
+            f"{self.num_bad} of {self.total} embeddings are NaN or infinite ({self.num_queries} of queries,"
+            f" {self.num_gallery} of gallery items; first at {self.numbered_by} {self.first}), so the result is NaN."
         )

@@ -1,6 +1,6 @@
-"""Samples that are sharded over processes: what all hold together, which of them count, and the queries of all.
+"""Samples that are sharded over processes: compare them, choose the samples that count, share queries with all.
 
-Each process keeps the samples that it saw. Three processes whose sampler has repeated sample 0 to make numbers even:
+Each process keeps the samples that it saw. Three processes, with sample 0 repeated by the sampler to make numbers even:
 
     process           0          1          2
     index         0 3 6 9    1 4 7 10   2 5 8 0
@@ -20,15 +20,23 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
-from reid_torchmetrics.functional.world import DTYPES, World, all_gather_rows, differing
+from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
-from .repetitions import Numbered
+from .repetitions import Numbered, changed, check_dropped, lowest_of_each
 from .same_samples import NUM_SIGNS, SameSamples
-from .samples import GALLERY, QUERY, Samples
+from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
+
+_LABELS = ("identities", "cameras", "index", "roles")
+_NUM_SIZES = 5  # numbers of `count_samples` in front of `NonFinite.numbers`
+_CHANGED = (
+    "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
+    " the first counts. Was `reset` forgotten after the last evaluation, or does `index` begin anew in each batch? It"
+    " must be the sample's number in its data set."
+)
 
 
-class _Status(NamedTuple):
-    """What a process tells the others of its samples."""
+class _ShardStatus(NamedTuple):
+    """Numbers of a shard, for comparison with the other processes."""
 
     num_samples: int
     dimension: int
@@ -37,27 +45,41 @@ class _Status(NamedTuple):
     has_cameras: int
     has_index: int
 
+    @classmethod
+    def of(cls, samples: Samples) -> _ShardStatus:
+        dtype = DTYPES.index(promoted([block.dtype for block in samples.embeddings]))
+        dimension = samples.embeddings[0].shape[1] if samples.embeddings else 0
+        return cls(len(samples), dimension, dtype, int(samples.cameras is not None), int(samples.index is not None))
+
+    def use(self, field: str) -> str:
+        """Whether `has_cameras` or `has_index`, in words."""
+        return "no samples" if not self.num_samples else "given" if getattr(self, field) else "not given"
+
 
 @dataclass(frozen=True)
-class HeldSamples:
-    """What the processes hold together, and what one of them holds."""
+class Shard:
+    """The samples of this process, the positions that count, and the facts that all processes agreed on."""
 
     samples: Samples
-    """of this process; one that has none is given what those of the others have: a dimension, cameras, an index"""
+    """an empty shard has the dimension of the others, and empty `cameras` and `index` where they have some"""
     dtype: torch.dtype
-    numbered: tuple[Numbered, Numbered]
-    """the queries of this process and its gallery items"""
-    same: SameSamples | None
-    """what tells whether processes hold the same samples; None where `index` tells, or there is one process"""
-    signs: list[list[int]]
-    """that they gave each other"""
+    query: Int[Tensor, " query"]
+    """positions, ascending"""
+    gallery: Int[Tensor, " gallery"]
+    num_queries: list[int]
+    """on each process"""
+    num_gallery: list[int]
+    non_finite: NonFinite
+    """of all processes"""
 
 
-def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> HeldSamples:
-    """Compare the samples of all processes.
+def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> Shard:
+    """Compare the samples of all processes, and choose the samples that count.
+
+    Of samples with one `index` and role the first counts, on the lowest process that has it.
 
     Raises:
-        DistributedMetricError: dimension or what is given differ between processes.
+        DistributedMetricError: an error on some process, or dimension or what is given differ between processes.
         ValueError: samples that are queries only, under `leave_one_out`, or samples of one `index` with other labels.
     """
 
@@ -66,12 +88,42 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> H
             samples.check_leave_one_out()
         same = SameSamples.of(samples) if world.size > 1 and samples.index is None else None
         numbered = Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)
-        return (numbered, same), [*_status(samples), *([0] * NUM_SIGNS if same is None else same.signs())]
+        signs = [0] * NUM_SIGNS if same is None else same.signs()
+        return (numbered, same), [*_ShardStatus.of(samples), *signs]
 
+    # First message: what is given, and signs of samples that several processes hold.
     (numbered, same), table = world.guarded_all_gather(look)
+    num_fields = len(_ShardStatus._fields)
+    samples, dtype = _agree(samples, [_ShardStatus._make(row[:num_fields]) for row in table])
+    signs = [row[num_fields:] for row in table]
+    same = same if samples.index is None else None  # an empty shard has learned now that others have an index
+    (query, dropped_queries), (gallery, dropped_gallery) = (
+        lowest_of_each(world, samples, each.counted) for each in numbered
+    )
+
+    def count() -> tuple[None, list[int]]:
+        sizes = [*map(len, (query, gallery, dropped_queries, dropped_gallery)), changed(samples, numbered)]
+        run = [] if same is None else same.run(world.process, signs[0])
+        return None, [*sizes, *NonFinite.numbers(samples, query, gallery), *run]
+
+    # Second message: the numbers of samples that count, do not count, changed, or are not finite.
+    _, table = world.guarded_all_gather(count)
+    columns = zip(*(row[:_NUM_SIZES] for row in table), strict=True)
+    num_queries, num_gallery, *num_dropped, num_changed = map(list, columns)
+    for counted, dropped, sizes in zip((query, gallery), (dropped_queries, dropped_gallery), num_dropped, strict=True):
+        if any(sizes):
+            check_dropped(world, samples, counted, dropped, sizes)
+    if any(num_changed):
+        warn_once(world, "another embedding", _CHANGED.format(sum(num_changed)))
+    if same is not None:
+        same.warn(world, signs, [row[_NUM_SIZES + NUM_NUMBERS :] for row in table])
+    non_finite = NonFinite.of_all([row[_NUM_SIZES:] for row in table], has_index=samples.index is not None)
+    return Shard(samples, dtype, query, gallery, num_queries, num_gallery, non_finite)
+
+
+def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, torch.dtype]:
+    """Compare the processes; return the samples, an empty shard completed, and the dtype of all embeddings."""
     # A process without samples agrees with every other; one that saw empty batches alone knows the dimension.
-    num = len(_Status._fields)
-    states = [_Status._make(row[:num]) for row in table]
     shaped = [status for status in states if status.dimension] or states
     if len({status.dimension for status in shaped}) > 1:
         raise differing("embedding dimension", [status.dimension or "no samples" for status in states])
@@ -79,31 +131,16 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> H
     for field in ("has_cameras", "has_index"):
         if len({getattr(status, field) for status in filled}) > 1:
             argument = field.removeprefix("has_")
-            raise differing(f"use of `{argument}`", [_use(status, field) for status in states])
+            raise differing(f"use of `{argument}`", [status.use(field) for status in states])
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
-    if not len(samples):
-        samples = _without_samples(samples, shaped[0].dimension or 1, dtype, filled[0])
-    same = same if samples.index is None else None  # one without samples has learned now that others have an index
-    return HeldSamples(samples, dtype, numbered, same, [row[num:] for row in table])
+    if len(samples):
+        return samples, dtype
+    return _without_samples(samples, shaped[0].dimension or 1, dtype, filled[0]), dtype
 
 
-def _status(samples: Samples) -> _Status:
-    return _Status(
-        num_samples=len(samples),
-        dimension=samples.embeddings[0].shape[1] if samples.embeddings else 0,
-        dtype=DTYPES.index(promoted([block.dtype for block in samples.embeddings])),
-        has_cameras=int(samples.cameras is not None),
-        has_index=int(samples.index is not None),
-    )
-
-
-def _use(status: _Status, field: str) -> str:
-    return "no samples" if not status.num_samples else "given" if getattr(status, field) else "not given"
-
-
-def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like: _Status) -> Samples:
-    """No samples, but with all that those of the other processes have."""
-    # Empty labels stand for "given": what follows then takes the same way on all processes.
+def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like: _ShardStatus) -> Samples:
+    """No samples, with all that the samples of the other processes have."""
+    # Empty labels stand for "given": all processes then take the same way.
     none = torch.empty(0, dtype=torch.int64, device=samples.device)
     nothing = torch.empty((0, dimension), dtype=dtype, device=samples.device)
     return replace(
@@ -120,72 +157,44 @@ class SharedSamples:
 
     embeddings: Float[Tensor, "samples dim"]
     labels: Int[Tensor, "samples 4"]
-    """a column for each of `_LABELS`; zeros where there are none"""
-    own: slice
-    """those of this process"""
+    """a column for each of `_LABELS`; zeros for labels that are not given"""
+    local: slice
+    """rows of this process"""
 
-    def label(self, name: str, device: torch.device) -> Int[Tensor, " samples"]:
-        """One of `_LABELS`, on the device where samples are ranked."""
-        return self.labels[:, _LABELS.index(name)].to(device)
+    def to_samples(self, like: Samples) -> Samples:
+        """As the samples of one process, with the labels and the device of `like`."""
+        columns = zip(_LABELS, self.labels.to(like.device).unbind(1), strict=True)
+        labels = {name: column for name, column in columns if getattr(like, name) is not None}
+        return replace(like, embeddings=[self.embeddings.to(like.device)], **labels)
 
 
-_LABELS = ("identities", "cameras", "index", "roles")
+def share_samples(world: World, shard: Shard, positions: Int[Tensor, " local"], sizes: Sequence[int]) -> SharedSamples:
+    """Send the samples at some positions of each process to all processes, `sizes` samples of each."""
+    samples = shard.samples
 
+    def labels() -> list[Tensor]:
+        columns = [getattr(samples, name) for name in _LABELS]  # given on all processes or on none
+        none = torch.zeros_like(positions)
+        return [torch.stack([none if column is None else column[positions].long() for column in columns], 1)]
 
-def share_samples(
-    world: World, held: HeldSamples, positions: Int[Tensor, " own"], sizes: Sequence[int]
-) -> SharedSamples:
-    """Send the samples at some positions of each process to all processes; `sizes` says how many each sends."""
-    samples = held.samples
+    sent = SentRows(lambda: samples.rows(positions).walk(shard.dtype), (samples.dimension,), shard.dtype)
+    embeddings, of_samples = exchange_rows(world, sizes, sent, SentRows(labels, (len(_LABELS),)))
     first = sum(sizes[: world.process])
-
-    # Every process has room for the samples of all, fills in its own, and is sent the others'.
-    def prepare() -> SharedSamples:
-        shared = SharedSamples(
-            torch.empty((sum(sizes), samples.dimension), dtype=held.dtype, device=world.device),
-            torch.zeros((sum(sizes), len(_LABELS)), dtype=torch.int64, device=world.device),
-            slice(first, first + len(positions)),
-        )
-        for column, name in enumerate(_LABELS):
-            labels = getattr(samples, name)
-            if labels is not None:  # on all processes or on none
-                shared.labels[shared.own, column] = labels[positions].to(world.device, torch.int64)
-        # Batch by batch, so that no second copy of the embeddings is made.
-        filled = first
-        for piece in samples.rows(positions).walk(held.dtype):
-            shared.embeddings[filled : filled + len(piece)] = piece
-            filled += len(piece)
-        return shared
-
-    shared = world.guarded(prepare)
-    all_gather_rows(world, shared.labels, sizes)
-    all_gather_rows(world, shared.embeddings, sizes)
-    return shared
+    return SharedSamples(embeddings, of_samples, slice(first, first + len(positions)))
 
 
-def gather_samples(
-    world: World, held: HeldSamples, query: Int[Tensor, " query"], gallery: Int[Tensor, " gallery"]
-) -> Samples:
-    """The samples that count of all processes, on every process; `query` and `gallery` are positions of this one's."""
+def gather_samples(world: World, shard: Shard) -> Samples:
+    """Send the samples of each process that count to all processes."""
 
-    def choose() -> tuple[tuple[HeldSamples, Tensor], list[int]]:
-        roles = torch.zeros_like(held.samples.roles)
-        roles[query] += QUERY
-        roles[gallery] += GALLERY
+    def choose() -> tuple[tuple[Shard, Tensor], list[int]]:
+        roles = torch.zeros_like(shard.samples.roles)
+        roles[shard.query] += QUERY
+        roles[shard.gallery] += GALLERY
         chosen = roles.nonzero()[:, 0]
-        return (replace(held, samples=replace(held.samples, roles=roles)), chosen), [len(chosen)]
+        return (replace(shard, samples=replace(shard.samples, roles=roles)), chosen), [len(chosen)]
 
-    (held, chosen), table = world.guarded_all_gather(choose)
-    samples, device = held.samples, held.samples.device
-    shared = share_samples(world, held, chosen, [size for (size,) in table])
-    return replace(
-        samples,
-        embeddings=[shared.embeddings.to(device)],
-        identities=shared.label("identities", device),
-        cameras=None if samples.cameras is None else shared.label("cameras", device),
-        index=None if samples.index is None else shared.label("index", device),
-        roles=shared.label("roles", device).to(samples.roles.dtype),
-    )
+    (shard, chosen), table = world.guarded_all_gather(choose)
+    return share_samples(world, shard, chosen, [size for (size,) in table]).to_samples(shard.samples)
 
 
 class Queries(NamedTuple):
@@ -195,45 +204,37 @@ class Queries(NamedTuple):
     identities: Int[Tensor, " queries"]
     cameras: Int[Tensor, " queries"] | None
     self_index: Int[Tensor, " queries"] | None
-    """their positions in this process's gallery, -1 where it does not hold them; None if it holds none"""
+    """their positions in this process's gallery, -1 for queries of other processes; None if all are -1"""
     numbers: Int[Tensor, " queries"] | None
-    """their `index` in the data set, where they were given"""
+    """their `index` in the data set, where it was given"""
 
 
-def share_queries(
-    world: World,
-    held: HeldSamples,
-    query: Int[Tensor, " own"],
-    gallery: Int[Tensor, " gallery"],
-    sizes: Sequence[int],
-) -> Queries:
-    """Send the queries of each process to all processes; `query` and `gallery` are positions of its samples."""
-    samples = held.samples
+def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) -> Queries:
+    """Send the queries of each process to all processes; `gallery` has the positions of `shard.gallery` in an order."""
+    samples, query = shard.samples, shard.query
     if world.size == 1:  # nothing is copied
         query = samples.in_order(query)
-        cameras = None if samples.cameras is None else samples.cameras[query]
-        self_index = samples.column_of(gallery, query)
-        index = None if samples.index is None else samples.index[query]
-        return Queries(samples.rows(query), samples.identities[query], cameras, _known(self_index), index)
-    shared, device = share_samples(world, held, query, sizes), samples.device
+        return _queries_at(query, samples, samples.rows(query), samples.column_of(gallery, query))
+    shared = share_samples(world, shard, query, shard.num_queries)
 
     def put_in_order() -> Queries:
+        everyone = shared.to_samples(samples)
         # Only one process holds a query as a gallery item, too: its own, where it is left out.
-        self_index = torch.full_like(shared.label("identities", device), -1)
-        self_index[shared.own] = samples.column_of(gallery, query)
+        self_index = torch.full_like(everyone.identities, -1)
+        self_index[shared.local] = samples.column_of(gallery, query)
         # In the order of the data set results do not depend on how samples are sharded.
-        is_ordered = samples.index is None
-        place = torch.arange(len(self_index), device=device) if is_ordered else shared.label("index", device).argsort()
-        return Queries(
-            Rows([shared.embeddings.to(device)], None if is_ordered else place),
-            shared.label("identities", device)[place],
-            None if samples.cameras is None else shared.label("cameras", device)[place],
-            _known(self_index[place]),
-            None if is_ordered else shared.label("index", device)[place],
-        )
+        order = None if everyone.index is None else everyone.index.argsort()
+        rows, place = Rows(everyone.blocks, order), slice(None) if order is None else order
+        return _queries_at(place, everyone, rows, self_index[place])
 
     return world.guarded(put_in_order)
 
 
-def _known(self_index: Int[Tensor, " queries"]) -> Int[Tensor, " queries"] | None:
-    return self_index if bool((self_index >= 0).any()) else None
+def _queries_at(place: Tensor | slice, samples: Samples, embeddings: Rows, self_index: Tensor) -> Queries:
+    return Queries(
+        embeddings,
+        samples.identities[place],
+        None if samples.cameras is None else samples.cameras[place],
+        self_index if bool((self_index >= 0).any()) else None,
+        None if samples.index is None else samples.index[place],
+    )

@@ -1,5 +1,5 @@
 """Measures over all pairs together."""
 
 from .recognition import global_average_precision
-from .score_histogram import ScoreHistogram, score_histogram
+from .scored_pairs import ScoreHistogram, score_histogram
 from .verify import Verification, fnmr_at_fmr, verify

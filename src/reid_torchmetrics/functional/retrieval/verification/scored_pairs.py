@@ -1,17 +1,18 @@
 """All query-gallery pairs of a retrieval problem with their scores, in tiles of bounded memory.
 
 A pair of one identity is genuine, a pair of two an impostor; junk is neither. Genuine pairs are few, so their scores
-can be held; impostors are only counted.
+can be held; impostors are only counted. Their exact order statistics are found without holding the scores: floats in
+their order are integers in order, so the score of a given rank can be searched for among integers. A pass over all
+pairs counts the impostors at or above many possible scores at once and leaves one of the gaps between them.
 
-Exact order statistics of the scores of all impostors, without ever holding them.
-
-Floats in their order are integers in theirs, so the score of a given rank can be searched for among integers: a pass
-over all pairs counts the impostors at or above many possible scores at once and leaves one of the gaps between them.
+`score_histogram` shows how the scores of genuine pairs and of impostors are distributed.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -33,10 +34,12 @@ from reid_torchmetrics.functional.retrieval.scores import (
 )
 
 Result = TypeVar("Result")
-
 _BYTES_PER_MASK = 4  # two masks of a tile, and two more while they are made
 _BYTES_PER_POSITIVE = 64  # columns and masks of one listed item while its tile is looked at
 _MOST_PAIRS = 1 << 22  # with more pairs a tile, sorting leaves the cache; with fewer, looking up thresholds costs more
+_GAPS = 1 << 16  # per rank and pass: two passes find a float32, four a float64
+_MOST_GAPS = 1 << 20  # of all ranks: with more ranks there are fewer for each, and more passes
+_INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 class PairTile(NamedTuple):
@@ -153,11 +156,6 @@ def _cut(scores: Scores, longest_run: int) -> tuple[int, int]:
     return cut_in_panels(scores, beside, per_row, most_rows=most_rows, most_scores=_MOST_PAIRS)
 
 
-_GAPS = 1 << 16  # per rank and pass: two passes find a float32, four a float64
-_MOST_GAPS = 1 << 20  # of all ranks: with more ranks there are fewer for each, and more passes
-_INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
-
-
 def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor, " ranks"]:
     """The scores of the impostors at 1-based `ranks` from the highest score down; every rank exists."""
     wanted, of_rank = torch.tensor(ranks, dtype=torch.int64, device=pairs.device).unique(return_inverse=True)
@@ -166,7 +164,7 @@ def impostor_scores_at(pairs: ScoredPairs, ranks: Sequence[int]) -> Float[Tensor
     # At or above `low` there are at least as many impostors as the rank says; above `high` there are fewer.
     low, high = _codes(limits)[:, None, None].expand(2, num_ranks, 1).unbind()
     while bool((low < high).any()):  # every pass leaves one gap between two edges
-        edges = _edges(low, high)  # [ranks, gaps]
+        edges = _gap_edges(low, high)  # [ranks, gaps]
         distinct, of_edge = edges.unique(return_inverse=True)
         num_at = pairs.count_impostors(_floats(distinct, pairs.dtype)).at[of_edge]
         num_reached = (num_at >= wanted).sum(1, keepdim=True)  # they come first, for counts fall as edges rise
@@ -197,7 +195,7 @@ def impostor_quantiles(pairs: ScoredPairs, shares: Sequence[float]) -> Float[Ten
     return torch.where((weight == 0) | (lower == upper), upper, between)
 
 
-def _edges(low: Int[Tensor, "ranks 1"], high: Int[Tensor, "ranks 1"]) -> Int[Tensor, "ranks gaps"]:
+def _gap_edges(low: Int[Tensor, "ranks 1"], high: Int[Tensor, "ranks 1"]) -> Int[Tensor, "ranks gaps"]:
     """Codes in (`low`, `high`], equally far apart, the last of them `high`; repeated where there are few."""
     half = max(1, min(_GAPS, _MOST_GAPS // len(low)) // 2)
     gaps = 2 * half
@@ -208,7 +206,7 @@ def _edges(low: Int[Tensor, "ranks 1"], high: Int[Tensor, "ranks 1"]) -> Int[Ten
 
 
 def _codes(values: Float[Tensor, " values"]) -> Int[Tensor, " values"]:
-    """Integers in the order of the floats: their bits, of which a negative number's are turned over."""
+    """Integers in the order of the floats: their bits, turned over for negative numbers."""
     integer = _INTEGERS[values.dtype]
     bits = values.view(integer)
     return torch.where(bits < 0, bits ^ torch.iinfo(integer).max, bits).long()
@@ -219,3 +217,99 @@ def _floats(codes: Int[Tensor, " values"], dtype: torch.dtype) -> Float[Tensor, 
     integer = _INTEGERS[dtype]
     bits = codes.to(integer)
     return torch.where(bits < 0, bits ^ torch.iinfo(integer).max, bits).view(dtype)
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreHistogram:
+    """Numbers of pairs by their score; a bin has its lower edge and not its upper one, but for the last, with both."""
+
+    edges: Float[Tensor, " edges"]
+    """float64, ascending; one more than bins"""
+    num_genuine: Int[Tensor, " bins"]
+    num_impostors: Int[Tensor, " bins"]
+
+
+@torch.no_grad()
+def score_histogram(
+    scores: Scores, relevance: Relevance, *, bins: int = 100, limits: Sequence[float] | None = None
+) -> ScoreHistogram:
+    """Count genuine and impostor pairs in equally wide bins of their score, tile by tile; junk is neither.
+
+    The counts are exact. Every score is computed three times, twice with `limits`. The scores of the genuine pairs are
+    held at once, of the others at most `scores.max_bytes`.
+
+    The bins go from the lowest score to the highest; where all are equal to s, from s - max(1, |s|) / 2 to
+    s + max(1, |s|) / 2; without pairs from 0 to 1. With `limits` the bins of several evaluations are the same. Scores
+    beyond them, infinite ones too, are then counted in the outermost bins, so no pair is lost.
+
+    Args:
+        scores: as for `verify`.
+        relevance: who is positive, negative or junk.
+        bins: their number.
+        limits: the first and the last edge, (-1, 1) for a cosine say; None for the range of the scores.
+
+    Raises:
+        TypeError: `bins` is not an int, or `limits` are not numbers.
+        ValueError: `bins` is below 1, `limits` are not two finite numbers that ascend, a score of a pair that is not
+            junk is NaN, or one is infinite and there are no `limits`.
+    """
+    _checks.positive_int("bins", bins)
+    if limits is not None:
+        _check_limits(limits)
+    # The edges, from the range of the scores unless it is given.
+    pairs = ScoredPairs(scores, relevance)
+    genuine = pairs.genuine_scores()
+    low, high = _range(pairs, genuine, scores.argument) if limits is None else (float(limits[0]), float(limits[1]))
+    edges = _edges(low, high, bins, pairs.device)
+    # What scores at least an inner edge, in the dtype of the scores.
+    least = _rounded_up(edges[1:-1], pairs.dtype)
+    num_genuine_at = len(genuine) - torch.searchsorted(genuine, least)
+    num_impostors_at = pairs.count_impostors(least).at
+    return ScoreHistogram(
+        edges, _between(num_genuine_at, len(genuine)), _between(num_impostors_at, pairs.num_impostors())
+    )
+
+
+def _check_limits(limits: object) -> None:
+    """Raise unless `limits` are two numbers that bins can lie between."""
+    if not isinstance(limits, (tuple, list)):
+        raise TypeError(f"`limits` must be a tuple or list of two numbers, or None; got {type(limits).__name__}.")
+    for limit in limits:
+        _checks.number("limits", limit)
+    if len(limits) != 2 or not 0 < limits[1] - limits[0] < math.inf:
+        raise ValueError(f"`limits` must be two finite numbers, the lower one first; got {limits!r}.")
+
+
+def _range(pairs: ScoredPairs, genuine: Float[Tensor, " genuine"], argument: str) -> tuple[float, float]:
+    """Where the bins begin and end."""
+    lowest, highest = pairs.impostor_range()
+    if len(genuine):
+        lowest, highest = min(lowest, float(genuine[0])), max(highest, float(genuine[-1]))
+    if lowest > highest:
+        return 0.0, 1.0
+    if not math.isfinite(highest - lowest):
+        raise ValueError(
+            f"`{argument}` must give finite scores unless there are `limits`; got scores from {lowest} to {highest}."
+        )
+    half = max(1.0, abs(lowest)) / 2 if lowest == highest else 0.0
+    return lowest - half, highest + half
+
+
+def _edges(low: float, high: float, bins: int, device: torch.device) -> Float[Tensor, " edges"]:
+    """Equidistant from `low` to `high`; both are hit exactly."""
+    share = torch.arange(bins + 1, dtype=torch.float64, device=device) / bins
+    edges = (low + (high - low) * share).clamp(max=high)
+    edges[-1] = high
+    return edges
+
+
+def _rounded_up(edges: Float[Tensor, " edges"], dtype: torch.dtype) -> Float[Tensor, " edges"]:
+    """The lowest values of a dtype that are not below the edges: scores reach either or neither."""
+    nearest = edges.to(dtype)
+    return torch.where(nearest.double() < edges, nearest.nextafter(torch.full_like(nearest, torch.inf)), nearest)
+
+
+def _between(num_at: Int[Tensor, " inner"], total: int) -> Int[Tensor, " bins"]:
+    """Numbers in the bins, from the numbers at or above the edges between them."""
+    ends = num_at.new_tensor([total]), num_at.new_tensor([0])
+    return -torch.cat([ends[0], num_at, ends[1]]).diff()

@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 from .scored_pairs import ScoredPairs, impostor_quantiles
 
 PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
-"""the policies of `TIE_POLICIES` under which counts decide: a genuine pair is a positive, an impostor a negative"""
+"""the policies of `TIE_POLICIES` that need counts alone: a genuine pair is a positive, an impostor a negative"""
 
 
 class ReceiverOperatingCharacteristic(NamedTuple):
@@ -33,7 +33,7 @@ class ReceiverOperatingCharacteristic(NamedTuple):
     false_accept_rate: Float[Tensor, " corners"]
     true_accept_rate: Float[Tensor, " corners"]
     thresholds: Float[Tensor, " corners"]
-    """a pair that scores at least this is accepted; infinity at the start, which accepts nothing"""
+    """a pair that scores at least this is accepted; infinity at the start, where nothing is accepted"""
 
 
 class EqualErrorRate(NamedTuple):
@@ -41,7 +41,7 @@ class EqualErrorRate(NamedTuple):
 
     rate: Float[Tensor, ""]
     threshold: Float[Tensor, ""]
-    """of the first corner of the curve at which FAR >= FRR"""
+    """of the first corner of the curve with FAR >= FRR"""
 
 
 class NonMatchRates(NamedTuple):
@@ -82,7 +82,7 @@ class Verification:
         )
 
     def tar_at_far(self, far: Sequence[float]) -> Float[Tensor, " rates"]:
-        """The largest TAR of a threshold whose FAR does not exceed each of `far`; nothing is interpolated.
+        """The largest TAR of a threshold with a FAR of at most each of `far`; nothing is interpolated.
 
         Source: Phillips, Grother and Micheals, "Evaluation Methods in Face Recognition", Handbook of Face
         Recognition, 2005.
@@ -145,7 +145,7 @@ class Verification:
     def average_precision(self, *, ties: str = "pessimistic") -> Float[Tensor, ""]:
         """Micro average precision: the AP, by rule "rectangle", of one list of all pairs.
 
-        Unlike mAP it wants scores that mean the same for every query. Ties are those of `PAIR_TIES`; "grouped" is
+        Unlike mAP it wants scores that mean the same for every query. Ties are as in `PAIR_TIES`; "grouped" is
         scikit-learn's `average_precision_score`. Without impostors it is 1, without genuine pairs NaN.
 
         Source: Douze et al., "The 2021 Image Similarity Dataset and Challenge", 2021.
@@ -166,7 +166,7 @@ class Verification:
     def _corners(self) -> tuple[Int[Tensor, " corners"], Int[Tensor, " corners"]]:
         """Accepted impostors and accepted genuine pairs at every corner."""
         genuine_above = self.num_genuine_at - self._num_genuine_here()
-        # Two corners for each threshold, just above it and at it, between those of nothing and of everything.
+        # Two corners for each threshold, just above it and at it, between the corners of nothing and of everything.
         impostors = torch.stack([self.num_impostors_above, self.num_impostors_at], 1).flatten()
         genuine = torch.stack([genuine_above, self.num_genuine_at], 1).flatten()
         return (
@@ -194,8 +194,8 @@ class Verification:
 def verify(scores: Scores, relevance: Relevance) -> Verification:
     """Count genuine and impostor pairs over all queries, tile by tile; junk is neither.
 
-    Scores must be comparable between queries: those of embeddings are, "euclidean" being minus the distance; given
-    ones are taken to be, and so are those of a similarity of one's own. Every score is computed twice. The scores of
+    Scores must be comparable between queries. Scores of embeddings are, "euclidean" being minus the distance; given
+    scores and scores of one's own similarity are taken to be. Every score is computed twice. The scores of
     the genuine pairs are held at once, of the others at most `scores.max_bytes`.
 
     Raises:

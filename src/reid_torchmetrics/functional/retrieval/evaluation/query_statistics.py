@@ -1,6 +1,8 @@
-"""Confidence intervals of a mean over queries, by resampling the queries.
+"""Statistics of one value per query: means per label, and how far a mean or a difference may be chance.
 
-Chance in the difference of two models: a paired bootstrap, and sign flips.
+breakdown       the mean over the queries of each camera or identity
+interval        of a mean, by a bootstrap of the queries
+chances         of the mean differences of two models: intervals by a paired bootstrap, p-values by sign flips
 """
 
 from __future__ import annotations
@@ -15,12 +17,65 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
 
-from .breakdown import sums_of_groups
+_DRAWS_AT_A_TIME = 1 << 20  # random numbers that are drawn at a time
+ROUNDING = 1e-12  # numbers that are as close as that, relative to their size, are equal
 
-_DRAWS_AT_A_TIME = 1 << 20
+
+@dataclass(frozen=True, eq=False)
+class Breakdown:
+    """The mean of one value per query over each group: the queries that share all their labels."""
+
+    labels: Int[Tensor, "groups labels"]
+    """int64; distinct, in ascending order"""
+    mean: Float[Tensor, " groups"]
+    """float64; NaN for a group without a value"""
+    num_valid: Int[Tensor, " groups"]
+    """queries that have a value"""
+    num_queries: Int[Tensor, " groups"]
+
+
+def mean_by(
+    values: Float[Tensor, " queries"], label: Integer[Tensor, " queries"], *labels: Integer[Tensor, " queries"]
+) -> Breakdown:
+    """Mean of one value per query over the queries that share a label, or several; NaN stands for no value.
+
+    Queries without a value are left out, as `mean_over_queries` does by default. That function gives the macro average
+    of the groups from `mean`. Without queries there are no groups.
+
+    Args:
+        values: what a measure gives for every query.
+        label: label of every query, its camera say.
+        labels: further labels; queries of one group share them all.
+
+    Raises:
+        TypeError: a label tensor is not an integer tensor.
+        ValueError: labels that are not as long as `values`, or on another device.
+    """
+    _checks.integer_labels("label", label, len(values), values.device)
+    for number, further in enumerate(labels):
+        _checks.integer_labels(f"labels[{number}]", further, len(values), values.device)
+    # A group is a distinct row of labels.
+    rows = torch.stack([column.long() for column in (label, *labels)], dim=1)
+    distinct, group = rows.unique(dim=0, return_inverse=True)
+    num_groups = len(distinct)
+    valid = ~values.isnan()
+    num_valid = group[valid].bincount(minlength=num_groups)
+    mean = sums_of_groups(values[valid], group[valid], num_groups) / num_valid  # 0 / 0 is NaN
+    return Breakdown(distinct, mean, num_valid, group.bincount(minlength=num_groups))
+
+
+def sums_of_groups(
+    values: Float[Tensor, "items ..."], group: Int[Tensor, " items"], num_groups: int
+) -> Float[Tensor, "groups ..."]:
+    """Sum of `values` over the items of each group, in float64 and in their order: the same on every run."""
+    # Sorted, a group is one segment; `index_add_` would add in any order on a GPU.
+    order = group.argsort(stable=True)
+    sizes = group.bincount(minlength=num_groups)
+    return segments.reduce(values[order].double(), "sum", sizes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,20 +84,21 @@ class Interval:
 
     low: Float[Tensor, ""]
     high: Float[Tensor, ""]
-    confidence: float
+    level: float
 
 
+@renamed(confidence="level")
 def bootstrap_interval(
     values: Float[Tensor, " queries"],
     *,
     generator: torch.Generator,
-    confidence: float = 0.95,
+    level: float = 0.95,
     repeats: int = 1000,
     identities: Integer[Tensor, " queries"] | None = None,
     empty_target_action: str = "skip",
     weight: Tensor | None = None,
 ) -> Interval:
-    """Percentile bootstrap of `mean_over_queries`: the quantiles (1 -+ `confidence`) / 2 of means of resampled queries.
+    """Percentile bootstrap of `mean_over_queries`: the quantiles (1 -+ `level`) / 2 of means of resampled queries.
 
     Each of `repeats` times as many queries as there are with a value are drawn with replacement; quantiles are
     interpolated linearly. Queries of one identity share its gallery items and are not independent: with `identities`,
@@ -56,45 +112,47 @@ def bootstrap_interval(
     Args:
         values: what a measure gives for every query; NaN stands for a query without positives.
         generator: source of all randomness; one on the CPU draws the same wherever `values` are.
-        confidence: share of the means that lie between the ends of the interval.
+        level: share of the means that lie between the ends of the interval.
         repeats: how often queries are drawn.
         identities: identity of every query, or another label of what to draw as a whole.
         empty_target_action: as in `mean_over_queries`; it is applied to `values` before anything is drawn.
-        weight: as in `mean_over_queries`; queries are drawn alike, whatever they count.
+        weight: as in `mean_over_queries`; every query is as likely to be drawn, also with another weight.
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
         ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
     """
-    check_resampling(generator, confidence, repeats)
+    check_resampling(generator, level, repeats)
     if identities is not None:
         _checks.integer_labels("identities", identities, len(values), values.device)
     # A query without positives is drawn only where it counts something: `terms` leaves the others out.
     mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
     if mean.isnan():
-        return Interval(mean, mean, confidence)
+        return Interval(mean, mean, level)
     totals, sizes, counted = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
     if identities is not None:
         totals, sizes = terms_of_identities(identities[counted], totals, sizes)
+    # The mean of a draw is the sum of its values over the sum of its weights.
     blocks = (drawn.to(totals.device) for drawn in draws(len(totals), repeats, generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
-    return percentile_interval(means, confidence)
+    return percentile_interval(means, level)
 
 
-def check_resampling(generator: torch.Generator, confidence: float, repeats: int) -> None:
+def check_resampling(generator: torch.Generator, level: float, repeats: int) -> None:
     """Raise unless these are options of a bootstrap."""
     if not isinstance(generator, torch.Generator):
         raise TypeError(f"`generator` must be a torch.Generator; got {type(generator).__name__}.")
-    _checks.number("confidence", confidence)
-    if not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must lie between 0 and 1; got {confidence}.")
+    _checks.number("level", level)
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must lie between 0 and 1; got {level}.")
     _checks.positive_int("repeats", repeats)
 
 
 def terms(
     values: Float[Tensor, " queries"], weight: Tensor | None, substitute: float | None
 ) -> tuple[Float[Tensor, " counted"], Float[Tensor, " counted"], Bool[Tensor, " queries"]]:
-    """Weighted value and weight of every query that counts, and which queries those are."""
+    """Weighted value and weight of every query that counts, and the mask of these queries."""
+    # A query counts if it has a value, or something that stands for one, and a weight.
     empty = values.isnan()
     counted = ~empty if substitute is None else torch.ones_like(empty)
     weight = torch.ones_like(values, dtype=torch.float64) if weight is None else weight.double()
@@ -108,7 +166,7 @@ def terms_of_identities(
     totals: Float[Tensor, "counted *numbers"],  # noqa: UP037 - two axes, not a product
     sizes: Float[Tensor, " counted"],
 ) -> tuple[Float[Tensor, "identities *numbers"], Float[Tensor, " identities"]]:  # noqa: UP037
-    """Sums of the terms of each identity's queries, which are drawn as a whole."""
+    """Sums of the terms of each identity's queries: they are drawn as a whole."""
     distinct, group = identities.unique(return_inverse=True)
     return sums_of_groups(totals, group, len(distinct)), sums_of_groups(sizes, group, len(distinct))
 
@@ -125,24 +183,26 @@ def draws(num_drawable: int, repeats: int, generator: torch.Generator) -> Iterat
         yield torch.randint(num_drawable, shape, generator=generator, device=generator.device)
 
 
-def percentile_interval(means: Float[Tensor, " repeats"], confidence: float) -> Interval:
-    """The quantiles (1 -+ `confidence`) / 2 of the means of all draws."""
-    low, high = means.quantile(means.new_tensor([(1 - confidence) / 2, (1 + confidence) / 2]))
-    return Interval(low, high, confidence)
-
-
-ROUNDING = 1e-12
-"""what is as close as that, relative to the size of the numbers, is equal"""
+def percentile_interval(means: Float[Tensor, " repeats"], level: float) -> Interval:
+    """The quantiles (1 -+ `level`) / 2 of the means of all draws."""
+    low, high = means.quantile(means.new_tensor([(1 - level) / 2, (1 + level) / 2]))
+    return Interval(low, high, level)
 
 
 @dataclass(frozen=True, eq=False)
 class Resampling:
-    """How chance is drawn."""
+    """How chance is drawn, on the CPU."""
 
     generator: torch.Generator
-    confidence: float
+    level: float
     repeats: int
     permutations: int
+
+    def __post_init__(self) -> None:
+        check_resampling(self.generator, self.level, self.repeats)
+        if self.generator.device.type != "cpu":
+            raise ValueError(f"`generator` must be on the CPU; got one on {self.generator.device}.")
+        _checks.positive_int("permutations", self.permutations)
 
 
 class Chance(NamedTuple):
@@ -166,30 +226,32 @@ def chances(
     identities: Integer[Tensor, " queries"] | None = None,
     substitute: float | None = None,
 ) -> dict[str, Chance]:
-    """Mean, interval and p-value of each number's differences, of which one at least has a value.
+    """Mean, interval and p-value of each number's differences, at least one of them with a value.
 
     Numbers that are averages over the same queries share all draws. `substitute` is the difference of a query without
     a value; None where it does not count. With `identities`, these are drawn and flipped as a whole.
     """
+    # Numbers that count the same queries are resampled together.
     all_terms = {name: terms(values, weight, substitute) for name, values in differences.items()}
     shared: dict[bytes, list[str]] = {}
     for name, (_, _, counted) in all_terms.items():
         shared.setdefault(counted.numpy().tobytes(), []).append(name)
-    found: dict[str, Chance] = {}
+    results: dict[str, Chance] = {}
     for names in shared.values():
         totals = torch.stack([all_terms[name][0] for name in names], dim=1)
         _, sizes, counted = all_terms[names[0]]
         if identities is not None:
             totals, sizes = terms_of_identities(identities[counted], totals, sizes)
-        found |= zip(names, _chances(totals, sizes, resampling), strict=True)
-    return found
+        results |= zip(names, _chances(totals, sizes, resampling), strict=True)
+    return results
 
 
 def _chances(
     totals: Float[Tensor, "drawable numbers"], sizes: Float[Tensor, " drawable"], resampling: Resampling
 ) -> list[Chance]:
+    # The interval, the p-value, and what they are about.
     means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
-    intervals = [percentile_interval(column, resampling.confidence) for column in means.unbind(1)]
+    intervals = [percentile_interval(column, resampling.level) for column in means.unbind(1)]
     p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator).tolist()
     differences = (totals.sum(0) / sizes.sum()).tolist()
     return [
@@ -224,6 +286,7 @@ def sign_flip_p_values(
     (1 + permutations whose sum is as far from 0 as what was observed) / (1 + permutations). Sums that differ by
     rounding are as far.
     """
+    # A flip keeps the signs of a random half, and turns the others over.
     observed = totals.sum(0)
     least = observed.abs() - ROUNDING * totals.abs().sum(0)
     num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64, device="cpu")

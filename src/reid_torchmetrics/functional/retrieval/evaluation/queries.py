@@ -1,4 +1,7 @@
-"""Multi-query evaluation: several images of a query, pooled into one."""
+"""Queries before they are ranked: images of one query pooled into one, and queries that are in the gallery.
+
+A query in the gallery finds itself as its first right answer, so that the numbers are too good.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,26 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, non_finite_rows
 
-from .breakdown import sums_of_groups
+from .query_statistics import sums_of_groups
+
+_MOST_QUERIES = 32  # that are looked for
+_LEAST_QUERIES = 8  # that must have a copy: fewer may be copies in the data set itself
+_NUM_ENTRIES = 8  # of an embedding whose values are counted
+_MOST_COPIES = 8  # of a query
+_CLOSE = 1e-2  # of the norm
+IN_GALLERY = (
+    "Most queries have a copy of themselves in the gallery, an item of their identity with the same embedding, and find"
+    " it first. Pass `self_index`, each query's own position in the gallery or -1, which leaves it out; or, if the"
+    " queries are the gallery, pass no `gallery`."
+)
 
 
 @dataclass(frozen=True, eq=False)
 class PooledQueries:
-    """One query for each identity, or for each identity and camera, in the order in which they first appear."""
+    """One query for each identity, or for each identity and camera, in the order of their first image."""
 
     embeddings: Float[Tensor, "pooled dim"]
     identities: Int[Tensor, " pooled"]
@@ -58,6 +73,7 @@ def pool_queries(
     if query_cameras is not None:
         _checks.integer_labels("query_cameras", query_cameras, len(query), query.device)
     columns = [labels.long() for labels in (query_identities, query_cameras) if labels is not None]
+    # One query for each distinct row of labels.
     labels, members = _in_order_of_appearance(torch.stack(columns, dim=1))
     return PooledQueries(
         embeddings=_mean(query, members, len(labels), normalize=normalize),
@@ -70,6 +86,7 @@ def pool_queries(
 def _in_order_of_appearance(labels: Int[Tensor, "queries labels"]) -> tuple[Tensor, Tensor]:
     """The distinct rows, and for every row its place among them."""
     distinct, group = labels.unique(dim=0, return_inverse=True)
+    # A distinct row belongs where its first occurrence is.
     first = torch.full((len(distinct),), len(labels), device=labels.device)
     first.scatter_reduce_(0, group, torch.arange(len(labels), device=labels.device), "amin")
     order = first.argsort()
@@ -80,6 +97,7 @@ def _mean(query: Tensor, members: Tensor, num_groups: int, *, normalize: bool) -
     """Mean of each group, a few coordinates at a time: in float64 all of them may not fit."""
     norm = _norm(query) if normalize else torch.ones_like(members, dtype=torch.float64)
     sizes = members.bincount(minlength=num_groups)[:, None]
+    # Columns at a time, each summed over the members of its group.
     parts = query.split(max(1, WALK_BYTES // (8 * max(1, len(query)))), dim=1)
     means = [sums_of_groups(part / norm[:, None], members, num_groups) / sizes for part in parts]
     return torch.cat([mean.to(query.dtype) for mean in means], dim=1)
@@ -89,4 +107,57 @@ def _norm(query: Tensor) -> Float[Tensor, " queries"]:
     """|x| per row in float64, 1 for a zero vector."""
     parts = query.split(max(1, WALK_BYTES // (8 * query.shape[1])))
     norm = torch.cat([torch.linalg.vector_norm(part, dim=1, dtype=torch.float64) for part in parts])
-    return torch.where(norm > 0, norm, 1)
+    return torch.where(norm > 0, norm, 1)  # a zero vector stays zero
+
+
+def find_copies(
+    query: Float[Tensor, "queries dim"], gallery: Float[Tensor, "gallery dim"]
+) -> tuple[Int[Tensor, " copies"], Int[Tensor, " copies"]]:
+    """Some queries and gallery items that have the same embedding to the bit; none if few of the queries have a copy.
+
+    Costs one entry of every gallery item.
+    """
+    step, middle = _step(query), query.shape[1] // 2
+    asked = query[::step]
+    # One entry of every item first: nearly always none is that of a query, and of a constant model all are.
+    values, order = asked[:, middle].double().sort()
+    column = gallery[:, middle].double().contiguous()
+    place = torch.searchsorted(values, column).clamp_(max=len(values) - 1)
+    items = (values[place] == column).nonzero()[:, 0] if len(values) >= _LEAST_QUERIES else place[:0]
+    if not 0 < len(asked) <= 2 * len(items) <= 2 * _MOST_COPIES * len(asked) or _has_few_values(asked):
+        return order[:0], items[:0]
+    queries = order[place[items]] * step
+    is_copy = (query[queries] == gallery[items]).all(1)
+    return queries[is_copy], items[is_copy]
+
+
+def _step(query: Float[Tensor, "queries dim"]) -> int:
+    """Every how manyth query is looked for."""
+    return -(-len(query) // _MOST_QUERIES) or 1
+
+
+def _has_few_values(rows: Float[Tensor, "rows dim"]) -> bool:
+    """Whether embeddings are one-hot vectors, codes of bits and the like: they are equal by chance."""
+    return len(rows[:, :: max(1, rows.shape[1] // _NUM_ENTRIES)].unique()) < 2 * len(rows)
+
+
+def count_as_right(
+    query: Float[Tensor, "queries dim"],
+    gallery: Float[Tensor, "gallery dim"],
+    copies: tuple[Int[Tensor, " copies"], Int[Tensor, " copies"]],
+    relevance: Relevance,
+) -> bool:
+    """Whether most queries have a copy that counts as a right answer, and others that are no copies.
+
+    Where all items of an identity have one embedding, copies tell nothing.
+    """
+    right, has_others = set(), False
+    for number, place in zip(*(side.tolist() for side in copies), strict=True):
+        # Positives of the query, as positions in the whole gallery: its copy counts if it is one of them.
+        tile = relevance.tile(slice(number, number + 1))
+        positives = tile.columns[tile.positive]
+        positives = positives if relevance.kept is None else relevance.kept[positives]
+        right |= {number} if place in positives.tolist() else set()
+        distance = (gallery[positives].double() - query[number]).norm(dim=1)
+        has_others |= bool((distance > _CLOSE * query[number].double().norm()).any())
+    return has_others and len(right) >= _LEAST_QUERIES and 2 * len(right) > len(query[:: _step(query)])

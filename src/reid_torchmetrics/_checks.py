@@ -1,4 +1,4 @@
-"""Checks of arguments: is it an int, one of a table, a matrix of floats, as long as another?
+"""Checks of arguments: an int, one of a table, a matrix of floats, as long as another, a known name.
 
 Every message names the argument in backticks, the rule, and what came, in one sentence. `TypeError` is for a wrong
 type or dtype, `ValueError` for a wrong value or shape. A rule about a domain is worded where its value is known.
@@ -7,19 +7,26 @@ type or dtype, `ValueError` for a wrong value or shape. A rule about a domain is
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from .names import known_arguments, names_of_labels
-
-__all__ = ["known_arguments", "names_of_labels"]
-
 _FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+_SAID_ELSEWHERE = {
+    **dict.fromkeys(("metric", "dist_metric", "distance", "distance_metric", "dist"), ("similarity",)),
+    **dict.fromkeys(("topk", "top_k", "k", "max_rank", "rank"), ("top_k", "max_rank", "ranks", "k")),
+    "ranks": ("top_k", "max_rank", "reports"),
+    "q_pids": ("query_identities",),
+    "g_pids": ("gallery_identities",),
+    "q_camids": ("query_cameras",),
+    "g_camids": ("gallery_cameras",),
+}
+"""names of arguments in other libraries, and the names here, the likeliest first"""
 
 
 def one_of(argument: str, value: object, options: Collection[str]) -> None:
@@ -48,7 +55,7 @@ def nonempty(argument: str, values: Collection[object]) -> None:
 
 
 def alike(argument: str, what: str, values: Sequence[object]) -> None:
-    """Raise unless all parts of `argument` have the same value of something."""
+    """Raise unless all parts of `argument` have the same `what`."""
     if len(set(values)) > 1:
         raise ValueError(f"`{argument}` must all have the same {what}; got {', '.join(map(repr, values))}.")
 
@@ -60,12 +67,18 @@ def integer(argument: str, value: int) -> None:
 
 
 def positive_int(argument: str, value: int, least: int = 1, *, fits_int64: bool = True) -> None:
-    """Raise unless `value` is an int of at least `least`, that fits int64 unless any limit may be asked for."""
+    """Raise unless `value` is an int of at least `least`, and fits int64 if it must."""
     integer(argument, value)
     if value < least:
         raise ValueError(f"`{argument}` must be at least {least}; got {value}.")
     if fits_int64 and value >= 2**63:
         raise ValueError(f"`{argument}` must fit int64; got {value}.")
+
+
+def cutoff(argument: str, value: int | None) -> None:
+    """Raise unless `value` is None, or an int of at least 1 that fits int64."""
+    if value is not None:
+        positive_int(argument, value)
 
 
 def positive_ints(argument: str, values: Sequence[int], *, distinct: bool = True, fits_int64: bool = True) -> None:
@@ -121,7 +134,7 @@ def fractions(argument: str, values: Sequence[float], *, may_be_empty: bool = Fa
     if not isinstance(values, (tuple, list)):
         raise TypeError(f"`{argument}` must be a tuple or list of floats; got {_kind(values)}.")
     if values and {*map(type, values)} <= {float, int} and min(values) >= 0 and max(values) <= 1 and sum(values) >= 0:
-        return  # which takes a fraction of the time of looking at each; a sum with NaN is NaN
+        return  # in a fraction of the time of checking each; a sum with NaN is NaN
     for value in values:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise TypeError(f"`{argument}` must hold floats only; got {value!r}.")
@@ -138,7 +151,7 @@ def array_like(argument: str, value: object) -> None:
 
 
 def floating_matrix(argument: str, value: object, columns: str | int) -> None:
-    """Raise unless `value` is a 2-D floating point tensor; `columns` says how many it has, or what they are."""
+    """Raise unless `value` is a 2-D floating point tensor; `columns` is their number, or a name for the message."""
     if not isinstance(value, Tensor):
         raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
     if value.dtype not in _FLOATING_DTYPES:
@@ -189,7 +202,7 @@ def integer_labels(argument: str, value: object, length: int | None = None, devi
 
 
 def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor") -> None:
-    """Raise unless `value` is a bool tensor of any shape; `rule` is how the message says it."""
+    """Raise unless `value` is a bool tensor of any shape; `rule` is the wording of the message."""
     if not isinstance(value, Tensor) or value.dtype != torch.bool:
         came = value.dtype if isinstance(value, Tensor) else _kind(value)
         raise TypeError(f"`{argument}` must {rule}; got {came}.")
@@ -202,14 +215,14 @@ def mask(argument: str, value: Tensor, length: int, device: torch.device, rule: 
 
 
 def finite(argument: str, rows: Tensor) -> None:
-    """Raise if any row is not finite; `rows` holds the positions of the rows that are not."""
+    """Raise if `rows`, the positions of rows that are not finite, holds any."""
     if len(rows):
         first = rows[:5].tolist()
         raise ValueError(f"`{argument}` must be finite; got {len(rows)} rows with NaN or infinity, first {first}.")
 
 
 def no_nan(argument: str, scores: Tensor) -> None:
-    """Raise if a score is NaN, which has no place in a ranking."""
+    """Raise if a score is NaN: it has no place in a ranking."""
     if bool(scores.isnan().any()):
         raise ValueError(f"`{argument}` must give scores that can be ordered; got NaN.")
 
@@ -223,7 +236,7 @@ def in_range(argument: str, value: Tensor, low: int, high: int) -> None:
 
 
 def length(argument: str, num_rows: int, num_labels: int) -> None:
-    """Raise unless an argument is as long as the labels that it belongs to."""
+    """Raise unless an argument has one row for each label."""
     if num_rows != num_labels:
         raise ValueError(f"`{argument}` must have one row for each label; got {num_rows} rows for {num_labels} labels.")
 
@@ -237,15 +250,15 @@ def same_dimension(first: str, first_size: int, second: str, second_size: int) -
 
 
 class Located(Protocol):
-    """Something that lies on a device."""
+    """A tensor, or any object with a device."""
 
     @property
     def device(self) -> torch.device:
-        """Where it lies."""
+        """Its device."""
 
 
 def same_device(first: str, first_value: Located, second: str, second_value: Located) -> None:
-    """Raise unless two tensors, or what is made of them, are on the same device."""
+    """Raise unless two tensors, or objects made of them, are on the same device."""
     if first_value.device != second_value.device:
         raise ValueError(
             f"`{first}` and `{second}` must be on the same device; got {first_value.device} and {second_value.device}."
@@ -263,6 +276,34 @@ def given_throughout(argument: str, *, given: bool, given_before: bool) -> None:
     if given != given_before:
         came = "a batch with it after batches without" if given else "a batch without it after batches with it"
         raise ValueError(f"`{argument}` must be given in every batch or in none; got {came}.")
+
+
+def known_arguments(owner: str, given: Collection[str], names: Collection[str], fields: Collection[str] = ()) -> None:
+    """Raise if a keyword argument is not one of `names`; `fields` are the fields of a `protocol` argument.
+
+    It is TorchMetrics' error, and begins with its words.
+    """
+    unknown = [name for name in given if name not in names]
+    if not unknown:
+        return
+    said = [other for other in _SAID_ELSEWHERE.get(unknown[0], ()) if other in names]
+    likely = said or get_close_matches(unknown[0], names, n=1)
+    hint = f", which may be `{likely[0]}`" if likely else ""
+    if unknown[0] in fields and not said:
+        hint = ", which is a field of `Protocol`"
+    listed = ", ".join(names)
+    raise ValueError(f"Unexpected keyword arguments: `{unknown[0]}`{hint}; `{owner}` takes {listed}.") from None
+
+
+def names_of_labels(argument: str, names: object) -> None:
+    """Raise unless `names` is a mapping to strings, or None."""
+    if names is None:
+        return
+    if not isinstance(names, Mapping):
+        raise TypeError(f"`{argument}` must be a mapping of labels to names; got {type(names).__name__}.")
+    for label, name in names.items():
+        if not isinstance(name, str):
+            raise TypeError(f"`{argument}` must have strings as names; got {label!r}: {name!r}.")
 
 
 def _vector(argument: str, value: Tensor, length: int | None, device: torch.device | None) -> None:
