@@ -174,9 +174,9 @@ def _draw_rows(rows: Sequence[_Row], *, height: int, title: str | None, if_empty
         canvas.text((gap, gap), title, large)
     if not rows:
         canvas.text((gap, top), if_empty, small, GRAY)
-    for group, left in zip(groups, lefts, strict=True):
-        for number, cells in enumerate(group):
-            _draw_cells(canvas, sizes, (left, top + number * row_height), cells)
+    for number in range(len(rows)):
+        for group, left in zip(groups, lefts, strict=True):
+            _draw_cells(canvas, sizes, (left, top + number * row_height), group[number])
     return canvas.pixels()
 
 
