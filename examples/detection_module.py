@@ -31,7 +31,7 @@ from detection.drawn_shapes import CLASSES, SIDE, Scene, Target, collate, draw_s
 from loggers import WANDB_HELP, how_to_look, make_logger
 from reid_torchmetrics import DetectionMAP, write_report
 from reid_torchmetrics.integrations import EvaluationPictures
-from reid_torchmetrics.plot import draw_box_grid, plot_precision_recall
+from reid_torchmetrics.plot import draw_box_grid, plot_detection_precision_recall
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -197,7 +197,7 @@ def main() -> None:
 def show(model: DetectionModule, scenes: Sequence[Scene], options: argparse.Namespace) -> None:
     """Save the pictures and the report, and say where they are."""
     output, results = options.output, model.results
-    plot_precision_recall(results, names=CLASSES)[0].savefig(output / "precision_recall.png", dpi=150)
+    plot_detection_precision_recall(results, names=CLASSES)[0].savefig(output / "precision_recall.png", dpi=150)
     images, targets = zip(*scenes, strict=True)
     found = model.eval().network.detect(torch.stack(images).to(model.device))
     confidences = results.best_confidences()

@@ -13,10 +13,10 @@ from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import non_maximum_suppression
 from reid_torchmetrics.plot import (
     draw_box_grid,
-    plot_confidence,
     plot_confusion_matrix,
+    plot_detection_confidence,
+    plot_detection_precision_recall,
     plot_error_breakdown,
-    plot_precision_recall,
 )
 
 # %%
@@ -93,12 +93,14 @@ figure, _ = plot_error_breakdown(results.error_breakdown())
 # Precision over recall of each class. A curve that ends early misses shapes at any
 # score; one that falls early has wrong detections with high scores.
 
-figure, _ = plot_precision_recall(results, names=CLASSES)
+figure, _ = plot_detection_precision_recall(results, names=CLASSES)
 
 # %%
 # Before and after, as means over the classes:
 
-figure, _ = plot_precision_recall({"with duplicates": before, "without": results})
+figure, _ = plot_detection_precision_recall(
+    {"with duplicates": before, "without": results}
+)
 
 # %%
 # At which confidence?
@@ -107,7 +109,7 @@ figure, _ = plot_precision_recall({"with duplicates": before, "without": results
 # Average precision looks at all scores. Who uses the detector accepts what scores above
 # one confidence. The line is where F1 is highest.
 
-figure, _ = plot_confidence(results)
+figure, _ = plot_detection_confidence(results)
 print(results.class_table())
 
 # %%

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional.retrieval import (
     score_histogram,
     verify,
 )
-from reid_torchmetrics.integrations.drawings import Shown, drawings_of
+from reid_torchmetrics.integrations.drawings import DrawingOptions, drawings_of
 from reid_torchmetrics.plot import (
     draw_box_grid,
     draw_boxes,
@@ -23,13 +23,13 @@ from reid_torchmetrics.plot import (
     plot_camera_pairs,
     plot_cmc,
     plot_comparison,
-    plot_confidence,
     plot_confusion_matrix,
     plot_det,
+    plot_detection_confidence,
     plot_detection_curve,
+    plot_detection_precision_recall,
     plot_error_breakdown,
     plot_first_ranks,
-    plot_precision_recall,
     plot_retrieval_precision_recall,
     plot_roc,
     plot_scores,
@@ -92,9 +92,9 @@ FIGURES = {
     "DET": lambda where: plot_det(verify(*pairs(where))),
     "confusion of classes": lambda where: plot_confusion_matrix(across_classes(where).confusion_matrix(confidence=0.3)),
     "kinds of errors": lambda where: plot_error_breakdown(across_classes(where).error_breakdown()),
-    "confidence": lambda where: plot_confidence(boxes(where).results()),
+    "confidence": lambda where: plot_detection_confidence(boxes(where).results()),
     "curve of a class": lambda where: plot_detection_curve(curve(where), rule="voc07"),
-    "curves of classes": lambda where: plot_precision_recall(boxes(where).results()),
+    "curves of classes": lambda where: plot_detection_precision_recall(boxes(where).results()),
     "a metric's own": lambda where: fed(ReIDMetrics().to(where), moved(batches(), where))["map"].plot(),
 }
 
@@ -139,7 +139,9 @@ def test_a_page_is_that_of_the_cpu(device, tmp_path, is_detection):
 
 @pytest.mark.parametrize("is_detection", [False, True])
 def test_what_a_callback_logs_is_drawn_as_on_the_cpu(device, is_detection):
-    shown = Shown(lambda number: np.full((128, 128, 3), number, np.uint8), None, None, num_queries=2, k=3, num_images=2)
+    shown = DrawingOptions(
+        lambda number: np.full((128, 128, 3), number, np.uint8), None, None, num_queries=2, k=3, num_images=2
+    )
     drawn = []
     for where in (device, "cpu"):
         metric = boxes(where) if is_detection else fed(ReIDMetrics().to(where), moved(batches(), where))["map"]

@@ -1,5 +1,6 @@
 """The callback that logs pictures of each evaluation: which, when, once, and never at the cost of the run."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,8 @@ from torch.utils.data import (
 )
 from torchmetrics import MetricCollection, SumMetric
 
-from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP
+from reid_torchmetrics import DetectionMAP, ReIDCMC, ReIDMeanAP, VocMAP, YoloMAP
+from reid_torchmetrics.functional.detection import EVALUATORS
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.integrations import EvaluationPictures, drawings, evaluation_pictures
 from reid_torchmetrics.integrations.drawings import numbers_are_others
@@ -209,6 +211,28 @@ def test_images_with_names_are_asked_for_by_them(monkeypatch):
     assert [len(each["boxes"]) for each in found] == [0, 1]
 
 
+EVALUATOR_METRICS = {
+    "coco": DetectionMAP,
+    "voc": VocMAP,
+    **{name: partial(YoloMAP, matching=name) for name in ("ultralytics", "scaled_yolov4", "yolov4")},
+}
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator, monkeypatch):
+    seen, draw = [], drawings.draw_box_grid
+    monkeypatch.setattr(drawings, "draw_box_grid", lambda *a, **k: seen.append(k["evaluator"]) or draw(*a, **k))
+    module = DetectingModule()
+    module.val_boxes = EVALUATOR_METRICS[evaluator](metric="map")
+    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10))
+    trainer(callback, False).validate(module, loader(), verbose=False)
+    names = ["confidence", "confusion_matrix", "precision_recall", "worst_images"]
+    # Repairs are defined where a detection takes the best ground truth that is left.
+    names += ["kinds_of_errors"] * EVALUATORS[evaluator].matches_greedily
+    assert files() == named([f"val/{name}" for name in names], 0)
+    assert seen == [EVALUATORS[evaluator]]
+
+
 def test_the_worst_images_are_drawn():
     callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), num_images=1)
     trainer(callback, False).validate(DetectingModule(), loader(), verbose=False)
@@ -234,8 +258,10 @@ def test_below_an_overlap_of_a_tenth_there_is_no_confusion():
 
 
 def test_a_detector_without_the_usual_overlap_is_drawn_at_the_nearest(monkeypatch):
-    seen, plot = [], figures.plot_confidence
-    monkeypatch.setattr(figures, "plot_confidence", lambda *a, **k: seen.append(k["iou_threshold"]) or plot(*a, **k))
+    seen, plot = [], figures.plot_detection_confidence
+    monkeypatch.setattr(
+        figures, "plot_detection_confidence", lambda *a, **k: seen.append(k["iou_threshold"]) or plot(*a, **k)
+    )
     module = DetectingModule()
     module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.3, 0.6])
     trainer(EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10)), False).validate(
@@ -391,11 +417,11 @@ def test_normalized_pictures_have_a_remedy_in_one_line():
 
 
 def test_a_picture_has_no_more_places_than_are_asked_for_or_seen(monkeypatch):
-    with pytest.warns(UserWarning, match=r"^`k` is 1,000,000, of which a picture shows 50 at most\.$"):
+    with pytest.warns(UserWarning, match=r"^`k` is 1,000,000; a picture shows 50 at most\.$"):
         callback = EvaluationPictures(pictures=picture, k=10**6)
     trainer(callback, False).validate(PicturedModule(), loader(), verbose=False)
     with Image.open("pictures/val/hardest_queries_step_000000.png") as drawn:
         assert drawn.width < 640  # two queries against three gallery items
     for option in ("num_queries", "num_images"):
-        with pytest.warns(UserWarning, match=rf"^`{option}` is 51, of which"):
-            assert getattr(EvaluationPictures(**{option: 51})._shown, option) == 50
+        with pytest.warns(UserWarning, match=rf"^`{option}` is 51; a picture"):
+            assert getattr(EvaluationPictures(**{option: 51})._options, option) == 50

@@ -99,8 +99,8 @@ def test_a_metric_without_samples_is_said_once_with_what_to_do(stage):
         "test": (run.test, "test_step", "test"),
     }[stage]
     message = (
-        "No picture of `unused` was logged, for it holds no samples when callbacks are called at the end of the"
-        f" {hook} epoch: update it in `{step}`, and reset it not before `on_{hook}_epoch_end` of the module."
+        "No picture of `unused` was logged, because it has no samples when callbacks are called at the end of the"
+        f" {hook} epoch: update it in `{step}`, and do not reset it before `on_{hook}_epoch_end` of the module."
     )
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$") as said:
         _ = [call(Early(), loader(), verbose=False) for _ in range(2)]
@@ -169,7 +169,7 @@ def test_a_bad_argument_is_refused(make, kind, message):
         (
             "same",
             TypeError,
-            "` must name a metric of embeddings or of boxes, or what holds some; got 'same', which is a Identity.",
+            "` must name a metric of embeddings or of boxes, or a collection of some; got 'same', a Identity.",
         ),
     ],
 )

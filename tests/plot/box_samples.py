@@ -2,7 +2,7 @@
 
 import torch
 
-from reid_torchmetrics.plot.judged_image import JudgedBox, Judgment
+from reid_torchmetrics.plot.judged_boxes import JudgedBox, Judgment
 
 SIDE = 220  # also the height of pictures, which are not scaled then: lines are 2 pixels thick
 PICTURE = torch.full((3, SIDE, SIDE), 90, dtype=torch.uint8)

@@ -8,7 +8,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.plot import draw_boxes
-from reid_torchmetrics.plot.judged_image import JudgedBox
+from reid_torchmetrics.plot.judged_boxes import JudgedBox
 from tests.metrics.detection.detection_samples import fed, images
 from tests.plot.box_samples import (
     CROWD,

@@ -9,7 +9,7 @@ import torch
 
 from reid_torchmetrics.functional.detection import Detections, GroundTruths, coco_evaluate, match_images
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.plot import plot_confidence
+from reid_torchmetrics.plot import plot_detection_confidence
 from tests.found_classes import Found, images_of
 
 
@@ -38,7 +38,7 @@ def at(line, confidence: float) -> float:
 
 
 def test_means_over_classes_are_drawn_in_percent_over_the_confidence():
-    figure, axes = plot_confidence(EXAMPLE)
+    figure, axes = plot_detection_confidence(EXAMPLE)
     precision, recall, f1 = axes.lines[:3]
     for confidence in (0.51, 0.75):
         assert [at(line, confidence) for line in axes.lines[:3]] == pytest.approx([100, 25, 100 / 3])
@@ -55,17 +55,17 @@ def test_means_over_classes_are_drawn_in_percent_over_the_confidence():
 
 
 def test_the_confidence_with_the_best_f1_is_marked_and_written():
-    _, axes = plot_confidence(EXAMPLE)
+    _, axes = plot_detection_confidence(EXAMPLE)
     assert list(axes.lines[3].get_xdata()) == [0.25, 0.25]
     assert title(axes) == "best F1, at confidence 0.250"
     assert legend(axes) == ["precision  50.0 %", "recall  75.0 %", "F1  58.3 %"]
 
 
 def test_one_class_can_be_drawn_under_its_name():
-    _, axes = plot_confidence(EXAMPLE, label=0, names={0: "cat"})
+    _, axes = plot_detection_confidence(EXAMPLE, label=0, names={0: "cat"})
     assert axes.get_title() == "cat, IoU 0.5"
     assert legend(axes) == ["precision  100.0 %", "recall  50.0 %", "F1  66.7 %"]
-    assert plot_confidence(EXAMPLE, label=1, names={0: "cat"})[1].get_title() == "class 1, IoU 0.5"
+    assert plot_detection_confidence(EXAMPLE, label=1, names={0: "cat"})[1].get_title() == "class 1, IoU 0.5"
 
 
 def test_the_results_of_a_metric_are_drawn():
@@ -75,25 +75,25 @@ def test_the_results_of_a_metric_are_drawn():
         [{"boxes": box * torch.tensor([1, 1, 1, 0.75]), "scores": torch.tensor([0.5]), "labels": torch.tensor([0])}],
         [{"boxes": box, "labels": torch.tensor([0])}],
     )
-    assert legend(plot_confidence(metric.results(), iou_threshold=0.75)[1])[2] == "F1  100.0 %"
-    assert title(plot_confidence(metric.results(), iou_threshold=0.8)[1]) == "no detection is right"
+    assert legend(plot_detection_confidence(metric.results(), iou_threshold=0.75)[1])[2] == "F1  100.0 %"
+    assert title(plot_detection_confidence(metric.results(), iou_threshold=0.8)[1]) == "no detection is right"
 
 
 @pytest.mark.parametrize(
     "results", [EXAMPLE, results_of(([(0.01, True)], 1)), results_of(([], 1)), results_of(([], 0))]
 )
 def test_the_axes_are_the_same_in_every_epoch(results):
-    _, axes = plot_confidence(results)
+    _, axes = plot_detection_confidence(results)
     assert (axes.get_xlim(), axes.get_ylim()) == ((0, 1), (-1, 101))
     assert axes.get_yticks().tolist() == [0, 20, 40, 60, 80, 100]
 
 
 def test_the_axis_is_wider_for_scores_that_are_no_probabilities():
-    assert plot_confidence(results_of(([(-2.5, True), (8.0, False)], 1)))[1].get_xlim() == (-2.5, 8)
+    assert plot_detection_confidence(results_of(([(-2.5, True), (8.0, False)], 1)))[1].get_xlim() == (-2.5, 8)
 
 
 def test_the_legend_says_that_nothing_is_right():
-    _, axes = plot_confidence(results_of(([(0.5, False)], 1)))
+    _, axes = plot_detection_confidence(results_of(([(0.5, False)], 1)))
     assert title(axes) == "no detection is right"
     assert legend(axes) == ["precision", "recall", "F1"]
     assert at(axes.lines[0], 0.5) == 0
@@ -101,7 +101,7 @@ def test_the_legend_says_that_nothing_is_right():
 
 @pytest.mark.parametrize("options", [{}, {"label": 0}])
 def test_the_legend_says_that_nothing_is_defined_without_ground_truths(options):
-    _, axes = plot_confidence(results_of(([(0.5, False)], 0)), **options)
+    _, axes = plot_detection_confidence(results_of(([(0.5, False)], 0)), **options)
     assert title(axes) == "undefined: no ground truth"
     assert all(len(line.get_xdata()) == 0 for line in axes.lines)
 
@@ -111,7 +111,7 @@ def test_many_scores_are_drawn_at_so_many_confidences_as_can_be_seen():
     num = torch.arange(5000)
     boxes, label = torch.tensor([[0.0, 0.0, 40.0, 40.0]]).expand(5000, 4), torch.zeros_like(num)
     matches = match_images(Detections(boxes, num.double() / 4999, label, num), GroundTruths(boxes, label, num))
-    _, axes = plot_confidence(SimpleNamespace(matches=matches, averages=EXAMPLE.averages))
+    _, axes = plot_detection_confidence(SimpleNamespace(matches=matches, averages=EXAMPLE.averages))
     for line in axes.lines[:3]:
         assert len(line.get_xdata()) == 2000
     for confidence in (0.0, 0.1, 0.5, 1.0):
@@ -121,6 +121,6 @@ def test_many_scores_are_drawn_at_so_many_confidences_as_can_be_seen():
 @pytest.mark.usefixtures("unannotated")
 def test_bad_options_are_refused():
     with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0\.5, 0\.55, .*; got 0\.52\."):
-        plot_confidence(EXAMPLE, iou_threshold=0.52)
+        plot_detection_confidence(EXAMPLE, iou_threshold=0.52)
     with pytest.raises(ValueError, match=r"^`label` must be the label of a class that occurs; got 7\.$"):
-        plot_confidence(EXAMPLE, label=7)
+        plot_detection_confidence(EXAMPLE, label=7)

@@ -14,12 +14,12 @@ from reid_torchmetrics.functional.retrieval import evaluate, find_relevance, sco
 from reid_torchmetrics.plot import (
     plot_camera_pairs,
     plot_cmc,
-    plot_confidence,
     plot_confusion_matrix,
     plot_det,
+    plot_detection_confidence,
+    plot_detection_precision_recall,
     plot_error_breakdown,
     plot_first_ranks,
-    plot_precision_recall,
     plot_retrieval_precision_recall,
     plot_roc,
     plot_scores,
@@ -60,8 +60,10 @@ PICTURES = {
     "roc": lambda names, **options: plot_roc(dict.fromkeys(names, VERIFICATION), **options),
     "det": lambda names, **options: plot_det(dict.fromkeys(names, VERIFICATION), **options),
     "first ranks": lambda names, **options: plot_first_ranks(dict.fromkeys(names, RESULTS), **options),
-    "precision and recall": lambda names, **options: plot_precision_recall(dict.fromkeys(names, DETECTION), **options),
-    "confidence": lambda names, **options: plot_confidence(
+    "precision and recall": lambda names, **options: plot_detection_precision_recall(
+        dict.fromkeys(names, DETECTION), **options
+    ),
+    "confidence": lambda names, **options: plot_detection_confidence(
         DETECTION, label=0, names=dict(enumerate(names[1:])), **options
     ),
 }

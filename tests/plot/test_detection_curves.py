@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 
 from reid_torchmetrics.functional.detection import DetectionResults, Detections, GroundTruths, coco_evaluate
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
-from reid_torchmetrics.plot import plot_precision_recall
+from reid_torchmetrics.plot import plot_detection_precision_recall
 
 
 def boxes_of(found: list[list[bool]], num_positives: list[int]) -> tuple[Detections, GroundTruths]:
@@ -56,7 +56,7 @@ def legend(axes) -> list[str]:
 
 
 def test_each_class_is_drawn_in_percent_over_the_recall_and_their_mean_on_top():
-    figure, axes = plot_precision_recall(TWO)
+    figure, axes = plot_detection_precision_recall(TWO)
     first, second, mean = axes.lines
     for line in axes.lines:
         assert list(line.get_xdata()) == pytest.approx(list(range(101)))
@@ -68,7 +68,7 @@ def test_each_class_is_drawn_in_percent_over_the_recall_and_their_mean_on_top():
 
 
 def test_the_legend_has_average_precisions():
-    _, axes = plot_precision_recall(TWO, names={1: "cat"})
+    _, axes = plot_detection_precision_recall(TWO, names={1: "cat"})
     # (26 + 25 * 2/3) / 101, and 51/2 / 101
     assert legend(axes) == ["class 0  (AP 42.2 %)", "cat  (AP 25.2 %)", "mean of 2 classes  (AP 33.7 %)"]
     assert float(TWO.summary()["map"]) == pytest.approx(0.337, abs=5e-4)
@@ -76,7 +76,7 @@ def test_the_legend_has_average_precisions():
 
 def test_of_very_many_classes_some_are_drawn_and_the_title_says_how_many():
     results = results_of([[number >= 150] for number in range(300)], [1] * 300)  # a half has 0, the other 100 %
-    _, axes = plot_precision_recall(results)
+    _, axes = plot_detection_precision_recall(results)
     *lines, mean = axes.lines
     assert [max(line.get_ydata()) for line in lines] == pytest.approx([0] * 100 + [100] * 100)
     assert list(mean.get_ydata()) == pytest.approx([50] * 101)
@@ -94,7 +94,7 @@ BY_RULE = {"coco": (42.2, 25.2, 33.7), "voc": (41.7, 25.0, 33.3), "yolov5": (58.
 def test_the_legend_has_average_precisions_by_the_interpolation_of_the_metric(rule, iou_threshold):
     results = results_of([[True, False, True], [False, True]], [4, 2], rule=rule)
     first, second, mean = BY_RULE[rule]
-    _, axes = plot_precision_recall(results, iou_threshold=iou_threshold)
+    _, axes = plot_detection_precision_recall(results, iou_threshold=iou_threshold)
     assert legend(axes) == [
         f"class 0  (AP {first} %)",
         f"class 1  (AP {second} %)",
@@ -102,9 +102,9 @@ def test_the_legend_has_average_precisions_by_the_interpolation_of_the_metric(ru
     ]
     assert axes.get_legend().get_title().get_text() == f"AP by rule {rule!r}"
     assert 100 * float(results.summary()["map"]) == pytest.approx(mean, abs=0.05)
-    for line, of_coco in zip(axes.lines, plot_precision_recall(TWO)[1].lines, strict=True):
+    for line, of_coco in zip(axes.lines, plot_detection_precision_recall(TWO)[1].lines, strict=True):
         assert list(line.get_ydata()) == pytest.approx(list(of_coco.get_ydata()))  # what is drawn does not depend on it
-    _, axes = plot_precision_recall({"before": results, "after": results})
+    _, axes = plot_detection_precision_recall({"before": results, "after": results})
     assert legend(axes) == [f"before  (AP {mean} %)", f"after  (AP {mean} %)"]
 
 
@@ -114,42 +114,42 @@ def test_the_mean_over_thresholds_is_that_of_the_interpolation():
     true = {"boxes": torch.tensor([[0.0, 0.0, 40.0, 40.0]]), "labels": torch.tensor([0])}
     metric = DetectionMAP(rule="voc")
     metric.update([found], [true])
-    assert legend(plot_precision_recall(metric.results(), iou_threshold=None)[1]) == ["class 0  (AP 60.0 %)"]
+    assert legend(plot_detection_precision_recall(metric.results(), iou_threshold=None)[1]) == ["class 0  (AP 60.0 %)"]
 
 
 def test_average_precisions_by_different_rules_are_not_drawn_together():
     one, two = (results_of([[True]], [1], rule=rule) for rule in ("voc", "coco"))
     with pytest.raises(ValueError, match=r"^`results` must all have the same rule; got 'voc', 'coco'\.$"):
-        plot_precision_recall({"one": one, "two": two})
+        plot_detection_precision_recall({"one": one, "two": two})
 
 
 def test_several_evaluations_are_drawn_by_their_means():
     one = evaluated([[True]], [1])
-    _, axes = plot_precision_recall({"before": TWO, "after": one}, iou_threshold=0.75)
+    _, axes = plot_detection_precision_recall({"before": TWO, "after": one}, iou_threshold=0.75)
     assert legend(axes) == ["before  (AP 33.7 %)", "after  (AP 100.0 %)"]
     assert list(axes.lines[1].get_ydata()) == pytest.approx([100] * 101)
     assert axes.get_title() == "Precision and recall, IoU 0.75"
 
 
 def test_one_class_needs_no_mean():
-    _, axes = plot_precision_recall(evaluated([[True]], [1]))
+    _, axes = plot_detection_precision_recall(evaluated([[True]], [1]))
     assert legend(axes) == ["class 0  (AP 100.0 %)"]
 
 
 def test_a_class_without_ground_truths_has_no_curve():
-    _, axes = plot_precision_recall(evaluated([[True], [False]], [1, 0]))
+    _, axes = plot_detection_precision_recall(evaluated([[True], [False]], [1, 0]))
     assert legend(axes) == ["class 0  (AP 100.0 %)"]
 
 
 def test_nothing_to_draw_leaves_the_axes_empty():
-    _, axes = plot_precision_recall(evaluated([[False]], [0]))
+    _, axes = plot_detection_precision_recall(evaluated([[False]], [0]))
     assert not axes.lines
     assert axes.get_legend() is None
 
 
 @pytest.mark.parametrize(("num_classes", "num_named"), [(10, 11), (11, 1), (80, 1)])
 def test_of_more_than_ten_classes_only_the_mean_has_a_name(num_classes, num_named):
-    _, axes = plot_precision_recall(evaluated([[True]] * num_classes, [2] * num_classes))
+    _, axes = plot_detection_precision_recall(evaluated([[True]] * num_classes, [2] * num_classes))
     assert len(axes.lines) == num_classes + 1
     assert len(legend(axes)) == num_named
     assert legend(axes)[-1] == f"mean of {num_classes} classes  (AP 50.5 %)"
@@ -161,10 +161,10 @@ def test_a_long_legend_stands_beside_the_curves_of_a_figure_of_our_own():
         return axes.get_window_extent().overlaps(axes.get_legend().get_window_extent())
 
     many = evaluated([[True]] * 10, [2] * 10)
-    assert not covered(plot_precision_recall(many)[1])
-    assert covered(plot_precision_recall(TWO)[1])
+    assert not covered(plot_detection_precision_recall(many)[1])
+    assert covered(plot_detection_precision_recall(TWO)[1])
     _, axes = plt.subplots()
-    assert covered(plot_precision_recall(many, ax=axes)[1])
+    assert covered(plot_detection_precision_recall(many, ax=axes)[1])
 
 
 def test_no_threshold_is_the_mean_over_all_of_them():
@@ -172,35 +172,35 @@ def test_no_threshold_is_the_mean_over_all_of_them():
     box, number = torch.tensor([[0.0, 0.0, 40.0, 40.0]]), torch.zeros(1, dtype=torch.int64)
     smaller = Detections(box * torch.tensor([1, 1, 1, 0.75]), torch.ones(1), number, number)
     results = coco_evaluate(smaller, GroundTruths(box, number, number))
-    _, axes = plot_precision_recall(results, iou_threshold=None)
+    _, axes = plot_detection_precision_recall(results, iou_threshold=None)
     assert list(axes.lines[0].get_ydata()) == pytest.approx([60] * 101)
     assert axes.get_title() == "Precision and recall, mean over IoU thresholds"
 
 
 def test_thresholds_are_found_by_what_they_are_called():
-    _, axes = plot_precision_recall(TWO, iou_threshold=0.9)  # in the grid it is 0.8999999999999999
+    _, axes = plot_detection_precision_recall(TWO, iou_threshold=0.9)  # in the grid it is 0.8999999999999999
     assert axes.get_title() == "Precision and recall, IoU 0.9"
 
 
 def test_other_recalls_are_drawn_where_they_are():
-    _, axes = plot_precision_recall(evaluated([[True]], [2], recall_thresholds=(0.0, 0.5, 0.75)))
+    _, axes = plot_detection_precision_recall(evaluated([[True]], [2], recall_thresholds=(0.0, 0.5, 0.75)))
     assert list(axes.lines[0].get_xdata()) == [0, 50, 75]
     assert list(axes.lines[0].get_ydata()) == pytest.approx([100, 100, 0])
 
 
 def test_the_limit_of_detections_is_that_of_map():
-    _, axes = plot_precision_recall(evaluated([[False, True]], [1], max_detections=(1, 2)))
+    _, axes = plot_detection_precision_recall(evaluated([[False, True]], [1], max_detections=(1, 2)))
     assert list(axes.lines[0].get_ydata()) == pytest.approx([50] * 101)
 
 
 def test_curves_are_drawn_into_given_axes():
     _, axes = plt.subplots()
-    assert plot_precision_recall(TWO, ax=axes)[1] is axes
+    assert plot_detection_precision_recall(TWO, ax=axes)[1] is axes
 
 
 @pytest.mark.usefixtures("unannotated")
 def test_a_threshold_that_was_not_evaluated_is_an_error_that_lists_those_that_were():
     with pytest.raises(ValueError, match=r"`iou_threshold` must be one of 0\.5, 0\.55, .*0\.95; got 0\.52\."):
-        plot_precision_recall(TWO, iou_threshold=0.52)
+        plot_detection_precision_recall(TWO, iou_threshold=0.52)
     with pytest.raises(TypeError, match="`iou_threshold` must be a number; got"):
-        plot_precision_recall(TWO, iou_threshold="0.5")
+        plot_detection_precision_recall(TWO, iou_threshold="0.5")

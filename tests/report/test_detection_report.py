@@ -11,7 +11,7 @@ from reid_torchmetrics.report import detection_page, write_report
 from tests.report import problems
 from tests.report.pages import Element, data, read, section
 
-NUMBERS = "COCO's numbers"
+NUMBERS = "Numbers by COCO"
 CLASSES = "Means over IoU thresholds, if no threshold is named"
 NASTY = "</script><script>alert('x')</script>"
 

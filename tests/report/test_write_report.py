@@ -10,7 +10,6 @@ import reid_torchmetrics
 from reid_torchmetrics.functional.detection import DetectionResults
 from reid_torchmetrics.functional.retrieval import evaluate_scores
 from reid_torchmetrics.report import write, write_report
-from reid_torchmetrics.report.detection_page import DetectionOptions
 from tests.report import problems
 from tests.report.pages import parse
 
@@ -124,7 +123,7 @@ def test_a_page_that_fails_leaves_the_older_file(tmp_path, monkeypatch):
     def fail(*_):
         raise RuntimeError
 
-    monkeypatch.setitem(write._PAGES, DetectionResults, (fail, DetectionOptions, "a detection"))
+    monkeypatch.setitem(write._PAGES, DetectionResults, (fail, "a detection"))
     with pytest.raises(RuntimeError):
         write_report(problems.coco(), path)
     assert path.read_text(encoding="utf-8") == "older"
@@ -196,7 +195,10 @@ def test_an_option_of_a_detection_is_refused_for_a_retrieval(name, tmp_path):
             problems.detection,
             {"pictures": [], "detections": []},
             ValueError,
-            "`pictures`, `detections` and `ground_truths` must be given together; got `pictures`, `detections` alone.",
+            (
+                "`pictures`, `detections` and `ground_truths` must be given together, or `pictures` alone for"
+                " `results(boxes=True)`; got `pictures`, `detections` alone."
+            ),
         ),
         (
             problems.retrieval,

@@ -1,11 +1,11 @@
-"""What the package hands to its surroundings: pictures to loggers."""
+"""Pictures for loggers, and a callback of Lightning that logs them."""
 
 from typing import TYPE_CHECKING, Any
 
 from .pictures import log_picture
 
 if TYPE_CHECKING:
-    from reid_torchmetrics.integrations.evaluation_pictures import EvaluationPictures
+    from .evaluation_pictures import EvaluationPictures
 
 __all__ = ["EvaluationPictures", "log_picture"]
 
@@ -14,6 +14,6 @@ def __getattr__(name: str) -> Any:
     """Import the callback, and with it Lightning, when it is asked for."""
     if name != "EvaluationPictures":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from reid_torchmetrics.integrations import evaluation_pictures  # noqa: PLC0415 - see above
+    from . import evaluation_pictures  # noqa: PLC0415 - see above
 
     return evaluation_pictures.EvaluationPictures

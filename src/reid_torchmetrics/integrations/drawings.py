@@ -1,7 +1,4 @@
-"""What there is to draw of an evaluation: all processes evaluate, and one of them draws.
-
-The metrics of a module whose evaluations can be drawn.
-"""
+"""The metrics of a module, and the drawings of their evaluations: all processes evaluate, and one of them draws."""
 
 from __future__ import annotations
 
@@ -22,28 +19,33 @@ from reid_torchmetrics.metrics.reid import EmbeddingMetric
 from reid_torchmetrics.plot import FIGURES, Pictures, ResultFigure, draw_box_grid, draw_rank_lists, picture_at
 
 EvaluatedMetric: TypeAlias = EmbeddingMetric | BoxMetric
+Drawings: TypeAlias = dict[str, Callable[[], Any]]
+"""functions that draw a figure or an image, by its name"""
+
+SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images"})
+"""drawings of single samples, found by their numbers or names"""
 
 
 def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) -> dict[str, EvaluatedMetric]:
-    """The metrics that attributes of a module hold, by the attribute's name, with dots where it is within another.
+    """The metrics in attributes of a module, by the attribute's name, with dots where it is within another.
 
     Of a collection it is the first one, for all its members were given the same samples.
 
     Raises:
-        TypeError: an attribute holds none.
+        TypeError: an attribute without a metric.
         ValueError: the module lacks an attribute.
     """
-    found: dict[str, EvaluatedMetric] = {}
+    metrics: dict[str, EvaluatedMetric] = {}
     for attribute in attributes:
-        held = _attribute(argument, module, attribute)
-        metrics = dict(_metrics_in(attribute, held))
-        if not metrics:
+        value = _attribute(argument, module, attribute)
+        of_attribute = dict(_metrics_in(attribute, value))
+        if not of_attribute:
             raise TypeError(
-                f"`{argument}` must name a metric of embeddings or of boxes, or what holds some; got {attribute!r},"
-                f" which is a {type(held).__name__}."
+                f"`{argument}` must name a metric of embeddings or of boxes, or a collection of some; got"
+                f" {attribute!r}, a {type(value).__name__}."
             )
-        found |= metrics
-    return found
+        metrics |= of_attribute
+    return metrics
 
 
 def holds_nothing(metric: EvaluatedMetric) -> bool:
@@ -52,7 +54,7 @@ def holds_nothing(metric: EvaluatedMetric) -> bool:
 
 
 def numbers_are_others(metric: EvaluatedMetric, loaders: object) -> bool:
-    """Whether samples were counted as they came, because they had no numbers, and came in another order than theirs.
+    """Whether samples without numbers of their own were counted in another order than that of the data set.
 
     Samplers that are not of PyTorch are taken to keep the order.
     """
@@ -88,27 +90,20 @@ def _attribute(argument: str, module: Module, attribute: str) -> object:
         ) from None
 
 
-def _metrics_in(name: str, held: object) -> Iterator[tuple[str, EvaluatedMetric]]:
-    if isinstance(held, (EmbeddingMetric, BoxMetric)):
-        yield name, held
-    elif isinstance(held, MetricCollection):
-        members = held.values(copy_state=False)
+def _metrics_in(name: str, value: object) -> Iterator[tuple[str, EvaluatedMetric]]:
+    if isinstance(value, (EmbeddingMetric, BoxMetric)):
+        yield name, value
+    elif isinstance(value, MetricCollection):
+        members = value.values(copy_state=False)
         yield from [(name, each) for each in members if isinstance(each, (EmbeddingMetric, BoxMetric))][:1]
-    elif isinstance(held, ModuleDict):
-        for key, each in held.items():
+    elif isinstance(value, ModuleDict):
+        for key, each in value.items():
             yield from _metrics_in(f"{name}.{key}", each)
 
 
-Drawings: TypeAlias = dict[str, Callable[[], Any]]
-"""by name, what draws a figure or an image"""
-
-SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images"})
-"""drawings of single samples, whose numbers or names are those of pictures"""
-
-
 @dataclass(frozen=True)
-class Shown:
-    """What is shown besides curves."""
+class DrawingOptions:
+    """Options of `EvaluationPictures` about its pictures."""
 
     pictures: Pictures | None
     gallery_pictures: Pictures | None
@@ -118,55 +113,51 @@ class Shown:
     num_images: int
 
 
-def drawings_of(metric: EvaluatedMetric, shown: Shown) -> Drawings:
-    """What there is to draw of a metric's samples, nothing where no process has any.
+def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
+    """The drawings of a metric's samples, none where no process has any.
 
-    All processes must call this; what is returned they need not.
+    All processes must call this; only the process that draws needs the result.
     """
+    results: RetrievalResults | DetectionResults
     if isinstance(metric, EmbeddingMetric):
-        ranked = metric.results()
-        samples = {"hardest_queries": lambda: _hardest_queries(metric, ranked, shown)}
-        return _drawings(ranked, samples, shown) if ranked.counts.total else {}
-    matched = metric.results(across_classes=True)
-    if shown.names is not None:
-        matched = replace(matched, class_names=shown.names)
-    samples = {"worst_images": lambda: _worst_images(metric, matched, shown)}
-    return _drawings(matched, samples, shown) if len(matched.images) else {}
-
-
-def _drawings(
-    results: RetrievalResults | DetectionResults, samples: Mapping[str, Callable[[], Drawings]], shown: Shown
-) -> Drawings:
-    """The figures of results, and the pictures of samples where there are any."""
-
-    def draw(row: ResultFigure) -> Any:
-        return row.plot(results)[0]
-
-    drawings: Drawings = {
-        name: partial(draw, row) for name, row in FIGURES[type(results)].items() if row.is_defined(results)
-    }
-    if shown.pictures is not None:
-        for name, prepare in samples.items():
-            drawings |= _with_error_kept(name, prepare)
+        results = metric.results()
+        name, prepare = "hardest_queries", partial(_hardest_queries, metric, results, options)
+        has_samples = results.counts.total > 0
+    else:
+        results = metric.results(across_classes=True)
+        if options.names is not None:
+            results = replace(results, class_names=options.names)
+        name, prepare = "worst_images", partial(_worst_images, metric, results, options)
+        has_samples = len(results.images) > 0
+    if not has_samples:
+        return {}
+    rows = FIGURES[type(results)].items()
+    drawings: Drawings = {name: partial(_figure, row, results) for name, row in rows if not row.why_not(results)}
+    if options.pictures is not None:
+        drawings |= _with_error_kept(name, prepare)
     return drawings
 
 
-def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, shown: Shown) -> Drawings:
-    hardest, pictures = results.hardest(shown.num_queries), shown.pictures
+def _figure(row: ResultFigure, results: RetrievalResults | DetectionResults) -> Any:
+    return row.plot(results)[0]
+
+
+def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options: DrawingOptions) -> Drawings:
+    hardest, pictures = results.hardest(options.num_queries), options.pictures
     if pictures is None or not len(hardest):
         return {}
     longest = int(results.num_candidates[hardest].max())
-    lists = metric.nearest(min(shown.k, longest), queries=hardest)
-    options: dict[str, Any] = {"gallery_pictures": shown.gallery_pictures, "names": shown.names}
-    return {"hardest_queries": lambda: draw_rank_lists(lists, pictures, **options)}
+    lists = metric.nearest(min(options.k, longest), queries=hardest)
+    gallery, names = options.gallery_pictures, options.names
+    return {"hardest_queries": lambda: draw_rank_lists(lists, pictures, gallery_pictures=gallery, names=names)}
 
 
-def _worst_images(metric: BoxMetric, results: DetectionResults, shown: Shown) -> Drawings:
-    threshold, pictures = results.averages.grid.shown_threshold, shown.pictures
-    worst = results.worst_images(shown.num_images, iou_threshold=threshold)
-    if pictures is None or not len(worst):
+def _worst_images(metric: BoxMetric, results: DetectionResults, options: DrawingOptions) -> Drawings:
+    threshold = results.averages.grid.shown_threshold
+    worst = results.worst_images(options.num_images, iou_threshold=threshold)
+    if options.pictures is None or not len(worst):
         return {}
-    boxes = metric.boxes_of(worst.image)
+    pictures, boxes = options.pictures, metric.boxes_of(worst.image)
     return {
         "worst_images": lambda: draw_box_grid(
             [picture_at("pictures", pictures, image) for image in worst.image_ids],
@@ -174,6 +165,7 @@ def _worst_images(metric: BoxMetric, results: DetectionResults, shown: Shown) ->
             min_score=results.best_confidences(iou_threshold=threshold),
             box_format=metric.box_format,
             class_agnostic=results.is_micro,
+            evaluator=results.evaluator,
             iou_threshold=threshold,
             names=results.class_names,
         )
@@ -181,19 +173,12 @@ def _worst_images(metric: BoxMetric, results: DetectionResults, shown: Shown) ->
 
 
 def _with_error_kept(name: str, prepare: Callable[[], Drawings]) -> Drawings:
-    """What `prepare` gives; if it fails, as it does in all processes alike, a drawing that fails in its place."""
+    """The drawings that `prepare` gives; if it fails, as in all processes alike, a drawing that raises its error."""
     try:
         return prepare()
     except Exception as error:  # noqa: BLE001 - said where pictures are drawn
-        return {name: _Failed(error)}
+        return {name: partial(_fail, error)}
 
 
-class _Failed:
-    """A drawing that could not be prepared."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def __call__(self) -> Any:
-        """Raise the error."""
-        raise self._error
+def _fail(error: Exception) -> Any:
+    raise error

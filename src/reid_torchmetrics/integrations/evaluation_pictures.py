@@ -11,24 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
-from reid_torchmetrics.plot import check_pictures
+from reid_torchmetrics.plot import check_pictures, without_normalization
 
 from .drawings import (
     SAMPLE_PICTURES,
+    DrawingOptions,
     EvaluatedMetric,
-    Shown,
     drawings_of,
     evaluated_metrics,
     holds_nothing,
     numbers_are_others,
 )
-from .normalized_pictures import Channels, without_normalization
 from .pictures import log_picture
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback, LightningModule, Trainer
 
-    from reid_torchmetrics.plot import Pictures
+    from reid_torchmetrics.plot import Channels, Pictures
 else:
     # Trainers of Lightning's two names only take callbacks of their own; where one is imported, the other costs little.
     _NAMES = [name for name in ("lightning", "pytorch_lightning") if importlib.util.find_spec(name)]
@@ -44,9 +43,10 @@ class EvaluationPictures(Callback):
 
     Of embeddings they are the CMC, precision over recall, the ranks of the first right answers and the hardest queries
     with their first candidates: "val/cmc", "val/precision_recall", "val/first_ranks", "val/hardest_queries". Of
-    detections they are precision over recall, precision and recall over the confidence, which classes are detected as
-    which, what each kind of error costs, and the images with the most errors: "val/precision_recall", "val/confidence",
-    "val/confusion_matrix", "val/kinds_of_errors", "val/worst_images". After a test they are "test/cmc" and so on.
+    detections, by any evaluator, they are precision over recall, precision and recall over the confidence, the
+    confusion matrix, the cost of each kind of error where a detection matches the best ground truth that is left, and
+    the images with the most errors: "val/precision_recall", "val/confidence", "val/confusion_matrix",
+    "val/kinds_of_errors", "val/worst_images". After a test they are "test/cmc" and so on.
     With several metrics the attribute's name is put between, as in "val/val_market/cmc". The step is
     `trainer.global_step`; after an epoch of training Lightning gives its numbers the step before. Loggers that take no
     pictures get files; see `log_picture`.
@@ -61,22 +61,22 @@ class EvaluationPictures(Callback):
 
     Args:
         metrics: attribute of the LightningModule, or several, with dots where it is within another. It holds an
-            `EmbeddingMetric`, `ReIDMetrics`, a `DetectionMAP`, a `MetricCollection`, of which the first such member is
-            taken, or a `ModuleDict` of any of these.
+            `EmbeddingMetric`, `ReIDMetrics`, a `DetectionMAP`, `VocMAP` or `YoloMAP`, a `MetricCollection` (its first
+            such member is drawn), or a `ModuleDict` of any of these.
         pictures: of the queries by `query_index`, and of the gallery by `index`, or of the images by `image_id`: a
-            function of the number or the name, or what is indexed by it, such as a data set; see `draw_rank_lists`.
+            function of the number or the name, or something indexed by it, such as a data set; see `draw_rank_lists`.
             None for the curves alone.
         gallery_pictures: of the gallery, if it is another data set than that of the queries.
-        mean: of each channel or of all, where `pictures` are tensors of floats that were normalized, which is undone;
-            with `std`. None where they lie in [0, 1].
+        mean: of each channel or of all, to undo the normalization of `pictures` that are tensors of floats; with `std`.
+            None where they lie in [0, 1].
         std: likewise.
-        names: of the identities, or of the classes by label, else those of a metric's `class_names`; without a name the
+        names: of the identities, or of the classes by label, else the metric's `class_names`; without a name the
             number is shown.
         num_queries: how many of the hardest queries are shown, at most 50.
         k: how many candidates of each, at most 50.
         num_images: how many of the images with the most errors are shown, at most 50.
         every_n_epochs: in training only the pictures of each n-th epoch are logged.
-        test_metrics: attributes with the metrics of the test; None for those of `metrics`.
+        test_metrics: attributes with the metrics of the test; None for `metrics`.
 
     Raises:
         ModuleNotFoundError: Lightning or Matplotlib is not installed.
@@ -120,7 +120,7 @@ class EvaluationPictures(Callback):
             self._attributes["test_metrics"] = _listed("test_metrics", test_metrics)
         pictures, gallery_pictures = (without_normalization(each, mean, std) for each in (pictures, gallery_pictures))
         few = {argument: _bounded(argument, counts[argument]) for argument in ("num_queries", "k", "num_images")}
-        self._shown = Shown(pictures, gallery_pictures, names, **few)
+        self._options = DrawingOptions(pictures, gallery_pictures, names, **few)
         self._every_n_epochs = every_n_epochs
         self._warned: set[tuple[str, ...]] = set()
 
@@ -153,8 +153,8 @@ class EvaluationPictures(Callback):
     def _log_all(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         metrics = self._metrics(module, stage)
         for attribute, metric in metrics.items():
-            # Where others may have samples all take part; alone one need not ask, which would warn, too.
-            drawings = {} if trainer.world_size == 1 and holds_nothing(metric) else drawings_of(metric, self._shown)
+            # Other processes may have samples, so all take part; a single one need not, and would warn of no samples.
+            drawings = {} if trainer.world_size == 1 and holds_nothing(metric) else drawings_of(metric, self._options)
             if not trainer.is_global_zero:
                 continue
             if not drawings:
@@ -169,28 +169,29 @@ class EvaluationPictures(Callback):
                 self._log(trainer, f"{folder}/{name}", draw)
 
     def _log(self, trainer: Trainer, name: str, draw: Any) -> None:
-        """Draw a picture and hand it to each logger; what fails keeps none of the others from it."""
+        """Draw a picture and hand it to each logger; a logger that fails does not keep the others from it."""
         picture = None
         with self._warning_instead(name, "drawn"):
             picture = draw()
         if picture is None:
             return
-        nobody = [] if getattr(trainer, "fast_dev_run", False) else [None]
-        for logger in trainer.loggers or nobody:
+        # Without loggers a picture is a file, but not in a fast run for development.
+        files = [] if getattr(trainer, "fast_dev_run", False) else [None]
+        for logger in trainer.loggers or files:
             what = "written to a file" if logger is None else f"logged to {type(logger).__name__}"
             with self._warning_instead(name, what):
                 log_picture(logger, name, picture, trainer.global_step, default_root_dir=trainer.default_root_dir)
 
     @contextmanager
     def _warning_instead(self, name: str, what: str) -> Iterator[None]:
-        """Warn, once of each kind, where an error would end the run."""
+        """Warn, once of each kind, instead of ending the run by an error."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - the user's functions and loggers
-            told = str(error)
-            if not told.startswith("`"):  # as our own errors do, which say what to write; of others the place is needed
-                told = "".join(traceback.format_exception(error))
-            text = f"The picture {name!r} could not be {what}. The run goes on, and this is said once.\n{told}"
+            message = str(error)
+            if not message.startswith("`"):  # our own errors do, and are enough; others need their place
+                message = "".join(traceback.format_exception(error))
+            text = f"The picture {name!r} could not be {what}. The run goes on, and this is said once.\n{message}"
             self._warn_once((name, what, type(error).__name__), text)
 
     def _warn_once(self, kind: tuple[str, ...], text: str) -> None:
@@ -202,8 +203,8 @@ class EvaluationPictures(Callback):
 def _without_samples(attribute: str, stage: str) -> str:
     step, hook = ("validation_step", "validation") if stage == "val" else ("test_step", "test")
     return (
-        f"No picture of `{attribute}` was logged, for it holds no samples when callbacks are called at the end of the"
-        f" {hook} epoch: update it in `{step}`, and reset it not before `on_{hook}_epoch_end` of the module."
+        f"No picture of `{attribute}` was logged, because it has no samples when callbacks are called at the end of the"
+        f" {hook} epoch: update it in `{step}`, and do not reset it before `on_{hook}_epoch_end` of the module."
     )
 
 
@@ -212,15 +213,15 @@ def _with_other_numbers(attribute: str, metric: EvaluatedMetric) -> str:
     if isinstance(metric, EmbeddingMetric):
         argument, how = "index", "`update(..., index=index)`"
     return (
-        f"No pictures of the samples of `{attribute}` were drawn, for it was not given `{argument}`, and its loader"
-        " does not read the data set from the first sample to the last: they would be those of other samples. Give the"
-        f" numbers in the data set: {how}."
+        f"No pictures of the samples of `{attribute}` were drawn: it was not given `{argument}`, and its loader does"
+        " not read the data set in order, so they would be pictures of other samples. Give the numbers in the data"
+        f" set: {how}."
     )
 
 
 def _bounded(argument: str, count: int) -> int:
     if count > _MOST_SHOWN:
-        warnings.warn(f"`{argument}` is {count:,}, of which a picture shows {_MOST_SHOWN} at most.", stacklevel=3)
+        warnings.warn(f"`{argument}` is {count:,}; a picture shows {_MOST_SHOWN} at most.", stacklevel=3)
     return min(count, _MOST_SHOWN)
 
 

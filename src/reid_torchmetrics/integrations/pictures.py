@@ -1,7 +1,7 @@
 """A picture goes to a logger by the logger's own call, and into a file where a logger takes no pictures.
 
 Loggers are known by the names of their classes, so that none is imported. A figure is drawn here, once and for all of
-them: their own calls for figures change what they are given, or what is seen of it (docs/decisions.md).
+them: their own calls for figures change the figure, or show a part of it (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _Pixels: TypeAlias = NDArray[np.uint8]  # [H, W, 3]
 
-# What a file system may refuse in a name, the sign that stands for it, the ends that Windows drops, which are all there
-# is of the names of the folders here and above, and the first letter of the names of its devices.
+# Characters that a file system may refuse in a name, the sign that stands for them, ends that Windows drops (the whole
+# of "." and ".."), and the first letter of the names of its devices.
 _UNSAFE = re.compile(
     r'[<>:"\\|?*%\x00-\x1f\ud800-\udfff]|[. ]+$|^(?=(?:con|prn|aux|nul|com\d|lpt\d) *(?:\.|$)).', re.IGNORECASE
 )
@@ -144,7 +144,7 @@ def _as_image(pixels: _Pixels) -> Image:
 
 
 def _sender_to(logger: object) -> Callable[[Any, str, _Pixels, int], object] | None:
-    """What sends a picture to a logger of this class, or of a class that it inherits from."""
+    """The function for a logger of this class, or of a class that it inherits from."""
     known = (_SENDERS[each.__name__] for each in type(logger).__mro__ if each.__name__ in _SENDERS)
     return next(known, None)
 
@@ -159,7 +159,7 @@ def _to_wandb(logger: Any, name: str, pixels: _Pixels, step: int) -> None:
 
 def _to_mlflow(logger: Any, name: str, pixels: _Pixels, step: int) -> None:
     key = re.sub(r"[^a-zA-Z0-9_\-./ ]", "_", name)  # as Lightning does with the names of numbers
-    client = logger.experiment  # begins the run, whose number is not known before
+    client = logger.experiment  # begins the run: its number is not known before
     client.log_image(logger.run_id, _as_image(pixels), key=key, step=step)
 
 
@@ -208,7 +208,7 @@ def _write_file(folder: str, name: str, pixels: _Pixels, step: int) -> None:
 
 
 def _file_name(name: str, step: int) -> str:
-    """Give different names different files, in folders by their slashes, of which several are one."""
+    """A file for each name, in folders by its slashes; several slashes are one."""
     parts = [_cut(_UNSAFE.sub(_percent_encoded, part)) for part in name.split("/") if part]
     return f"{'/'.join(parts)}_step_{step:06d}.png"
 
@@ -221,5 +221,5 @@ def _cut(part: str) -> str:
     return f"{written[:_LONGEST].decode(errors='ignore')}~{hashlib.sha256(written).hexdigest()[:16]}"
 
 
-def _percent_encoded(found: re.Match[str]) -> str:
-    return "".join(f"%{ord(character):02X}" for character in found[0])
+def _percent_encoded(match: re.Match[str]) -> str:
+    return "".join(f"%{ord(character):02X}" for character in match[0])

@@ -1,18 +1,29 @@
-"""Pictures of plain results; matplotlib and Pillow are imported when something is drawn."""
+"""Pictures of plain results; Matplotlib and Pillow are imported when something is drawn."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
 
 from .boxes import draw_box_grid, draw_boxes
-from .camera_pairs import plot_camera_pairs
-from .comparison import plot_comparison
-from .confusion import MOST_CLASSES as MOST_CLASSES
-from .confusion import plot_confusion_matrix, plot_error_breakdown
-from .detection_curves import plot_confidence, plot_detection_curve, plot_precision_recall
+from .detection_curves import plot_detection_confidence, plot_detection_curve, plot_detection_precision_recall
+from .differences import plot_comparison, plot_error_breakdown
 from .figures import COUNTED as COUNTED
 from .figures import FIGURES as FIGURES
 from .figures import ResultFigure as ResultFigure
+from .figures import why_no_errors as why_no_errors
+from .figures import why_no_kinds_of_errors as why_no_kinds_of_errors
+from .matrices import MOST_CLASSES as MOST_CLASSES
+from .matrices import plot_camera_pairs, plot_confusion_matrix
+from .pictures import Channels as Channels
+from .pictures import Indexed as Indexed
 from .pictures import Pictures as Pictures
 from .pictures import check_pictures as check_pictures
 from .pictures import picture_at as picture_at
+from .pictures import without_normalization as without_normalization
+from .rank_lists import ListedPicture as ListedPicture
 from .rank_lists import draw_rank_lists
+from .rank_lists import listed_pictures as listed_pictures
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 from .verification_curves import plot_det, plot_roc, plot_scores
 
@@ -23,14 +34,28 @@ __all__ = [
     "plot_camera_pairs",
     "plot_cmc",
     "plot_comparison",
-    "plot_confidence",
     "plot_confusion_matrix",
     "plot_det",
+    "plot_detection_confidence",
     "plot_detection_curve",
+    "plot_detection_precision_recall",
     "plot_error_breakdown",
     "plot_first_ranks",
-    "plot_precision_recall",
     "plot_retrieval_precision_recall",
     "plot_roc",
     "plot_scores",
 ]
+
+_OLD_NAMES = {
+    "plot_confidence": plot_detection_confidence,
+    "plot_precision_recall": plot_detection_precision_recall,
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Give a function by its name of 0.1.0, with one warning."""
+    if name not in _OLD_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    plot = globals()[name] = _OLD_NAMES[name]  # found without this function from now on
+    warnings.warn(f"`{name}` is now called `{plot.__name__}`.", FutureWarning, stacklevel=2)
+    return plot

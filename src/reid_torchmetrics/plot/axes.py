@@ -1,7 +1,4 @@
-"""New axes, in a figure that pyplot does not know, and axes in percent.
-
-Names that fit into pictures, and the legends that have them.
-"""
+"""Axes of a figure that pyplot does not know, scales in percent, and the names and legends on them."""
 
 from __future__ import annotations
 
@@ -11,9 +8,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+Result = TypeVar("Result")
+
+_MOST_CHARACTERS = 28
+_MOST_INSIDE = 5  # entries of a legend that leave room for the curves
+_LINE = 100  # characters that fit below a figure of the usual width
+_HANDLE = 5  # characters that are as wide as the line before a label
+
 
 def new_axes(size: tuple[float, float] = (6.4, 4.2)) -> Axes:
-    """Axes of a figure of a size, by default one that loggers show well, which need not be closed."""
+    """Axes of a new figure, by default in a size that loggers show well; the figure need not be closed."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - a large import that evaluation does not need
 
     ax: Axes = Figure(figsize=size, layout="constrained").subplots()
@@ -21,13 +25,20 @@ def new_axes(size: tuple[float, float] = (6.4, 4.2)) -> Axes:
 
 
 def in_percent(ax: Axes, which: str) -> None:
-    """Let the axes that are named, "x", "y" or "xy", go from 0 to 100 %, with whole lines and markers at both ends."""
+    """Let the axes "x", "y" or "xy" go from 0 to 100 %, with whole lines and markers at both ends."""
     for axis in which:
         ax.set(**{f"{axis}lim": (-1, 101), f"{axis}ticks": range(0, 101, 20)})
 
 
+def precision_over_recall(ax: Axes, title: str) -> None:
+    """Label axes of precision over recall, both in percent."""
+    ax.set(xlabel="recall (%)", ylabel="precision (%)", title=title)
+    in_percent(ax, "xy")
+    ax.grid(alpha=0.3)
+
+
 def in_log_percent(ax: Axes, which: str, least: float) -> None:
-    """Let an axis, "x" or "y", go from `least` to 100 % by powers of ten, written as plain numbers."""
+    """Let the axis "x" or "y" go from `least` to 100 % by powers of ten, written as plain numbers."""
     from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
 
     ax.set(**{f"{which}scale": "log", f"{which}lim": (least, 100)})
@@ -37,24 +48,13 @@ def in_log_percent(ax: Axes, which: str, least: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-Result = TypeVar("Result")
-
-_MOST_CHARACTERS = 28
-_MOST_INSIDE = 5  # so many names leave room for the curves
-_LINE = 100  # characters that fit below a figure of the usual width
-_HANDLE = 5  # characters that are as wide as the line before a label
-
-
 def by_name(results: Result | Mapping[str, Result]) -> Mapping[str, Result]:
     """Several results by name, or a single one under no name."""
     return results if isinstance(results, Mapping) else {"": results}
 
 
 def shown(name: object, most: int = _MOST_CHARACTERS) -> str:
-    """A name on one line of at most `most` characters; the middle of a longer one is left out."""
+    """A name on one line of at most `most` characters, without the middle of a longer one."""
     line = " ".join(str(name).split())
     if len(line) > most:
         line = f"{line[: most // 2]}…{line[len(line) - (most - 1) // 2 :]}"
@@ -62,13 +62,13 @@ def shown(name: object, most: int = _MOST_CHARACTERS) -> str:
 
 
 def labeled(name: object, said: str) -> str:
-    """What a legend says of something, behind its name if it has one."""
+    """The text of a legend for a curve, behind the name of the curve if it has one."""
     label = f"{shown(name)}  ({said})" if shown(name) else said
     return f" {label}" if label.startswith("_") else label  # matplotlib leaves such labels out
 
 
 def add_legend(ax: Axes, *, is_own: bool, title: str | None = None, **options: Any) -> None:
-    """A legend of all that has a label: inside the axes, or beside them if they are our own and it is long."""
+    """Add a legend inside the axes, or beside our own axes if it is long."""
     handles, _ = ax.get_legend_handles_labels()
     if not handles:
         return
@@ -78,7 +78,7 @@ def add_legend(ax: Axes, *, is_own: bool, title: str | None = None, **options: A
 
 
 def add_legend_below(ax: Axes, *, is_own: bool, title: str | None = None, **options: Any) -> None:
-    """A legend of curves that may be anywhere in the axes: below or beside them if they are our own."""
+    """Add a legend below our own axes, or beside them if it is long: the curves may be anywhere inside."""
     _, labels = ax.get_legend_handles_labels()
     if is_own and len(labels) <= _MOST_INSIDE:
         num_columns = _LINE // (max(map(len, labels), default=0) + _HANDLE)

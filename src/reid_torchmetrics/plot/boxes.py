@@ -1,18 +1,20 @@
-"""Images with the boxes that a detector found or missed."""
+"""Images with the boxes of a detector: right, wrong, missed or ignored."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection import Evaluator
 
-from .canvas import GRAY, Canvas, Lettering
-from .judged_image import Judgment, draw_judged
+from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Color, Lettering, resized
+from .judged_boxes import JudgedBox, Judgment
 from .pictures import as_image
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _LEAST_HEIGHT = 64
 _GAP = 12
 _NO_IMAGES, _SIZE_OF_REMARK = "no images", 14
+_WIDEST = 2  # of an image, as width over the height that it may have
+_LEAST_SIDE = 3  # pixels, so that every box is seen
 
 
 def draw_boxes(
@@ -33,27 +37,29 @@ def draw_boxes(
     iou_threshold: float = 0.5,
     box_format: str = "xyxy",
     class_agnostic: bool = False,
+    evaluator: Evaluator | None = None,
     height: int = 480,
     title: str | None = None,
 ) -> NDArray[np.uint8]:
-    """Draw what a detector found in an image, and what it missed.
+    """Draw the right and wrong detections of an image, and the ground truths that were missed.
 
-    Boxes are matched as COCO does. Right detections are green and have a check mark, wrong ones are red and have a
-    cross, and ground truths that were missed are blue and dashed; crowds, and detections that took one, are gray. A
-    ground truth that was found is not drawn, nor is a detection with a NaN, which is counted all the same. Beside a box
-    are its label and score, below the image is what it all adds up to. Letters with accents, Greek and Cyrillic ones
-    need Matplotlib's fonts; Chinese ones are empty boxes.
+    Boxes are matched as COCO does, or as another evaluator. Right detections are green and have a check mark, wrong
+    ones are red and have a cross, and missed ground truths are blue and dashed; crowds and difficult ground truths, and
+    detections matched to one, are gray. A ground truth that is not missed is not drawn, nor is a detection with a NaN,
+    though it is counted. Beside a box are its label and score, below the image are the counts. Letters with accents,
+    Greek and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes.
 
     Args:
         picture: as for `draw_rank_lists`; boxes are in its pixels.
         detections: `boxes` [detections, 4], `scores` and `labels` of the image, as for `DetectionMAP.update`.
-        ground_truths: `boxes` [ground truths, 4] and `labels` of the image, and `iscrowd`, if there are crowds.
+        ground_truths: `boxes` [ground truths, 4] and `labels` of the image, and `iscrowd` or `difficult`, if any are.
         names: of the classes by label; without a name the label is shown.
         min_score: the least score of a detection that is accepted, for all or by label, such as
-            `results.best_confidences()`; the others are not drawn, and what they took is missed.
-        iou_threshold: overlap from which on a detection may take a ground truth.
+            `results.best_confidences()`; the others are not drawn, and their ground truths are missed.
+        iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh", as in `DetectionMAP`.
-        class_agnostic: let a detection take a ground truth of any label, as under `average="micro"`.
+        class_agnostic: let a detection match a ground truth of any label, as under `average="micro"`.
+        evaluator: of the matching, such as `results.evaluator`; None for COCO.
         height: the picture is scaled to it, in pixels, or to a width of two times that, if it is wide.
         title: a line above the picture.
 
@@ -67,9 +73,9 @@ def draw_boxes(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic)
+    judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic, evaluator)
     boxes = judgment.judge(detections, ground_truths)
-    return np.array(draw_judged(as_image("picture", picture), boxes, names or {}, height, title))
+    return np.array(_draw_judged(as_image("picture", picture), boxes, names or {}, height, title))
 
 
 def draw_box_grid(
@@ -84,6 +90,7 @@ def draw_box_grid(
     iou_threshold: float = 0.5,
     box_format: str = "xyxy",
     class_agnostic: bool = False,
+    evaluator: Evaluator | None = None,
     height: int = 320,
 ) -> NDArray[np.uint8]:
     """Draw several images as `draw_boxes` does, row by row: such as a batch, or `DetectionResults.worst_images`.
@@ -96,9 +103,10 @@ def draw_box_grid(
         columns: how many images are in a row; None for about as many as there are rows.
         names: of the classes by label.
         min_score: the least score that is accepted, for all or by label.
-        iou_threshold: overlap from which on a detection may take a ground truth.
+        iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh".
-        class_agnostic: let a detection take a ground truth of any label.
+        class_agnostic: let a detection match a ground truth of any label.
+        evaluator: of the matching; None for COCO.
         height: each picture is scaled to it, in pixels, or to a width of two times that, if it is wide.
 
     Returns:
@@ -107,11 +115,11 @@ def draw_box_grid(
     Raises:
         ModuleNotFoundError: Pillow is not installed.
         TypeError: an argument of the wrong type or dtype.
-        ValueError: arguments of different lengths, and what `draw_boxes` refuses.
+        ValueError: arguments of different lengths, or as in `draw_boxes`.
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic)
+    judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic, evaluator)
     pictures = [*pictures]
     for argument, given in (("detections", detections), ("ground_truths", ground_truths), ("titles", titles)):
         if given is not None and len(given) != len(pictures):
@@ -119,13 +127,13 @@ def draw_box_grid(
     if columns is None:
         columns = max(1, math.ceil(math.sqrt(len(pictures))))
     _checks.positive_int("columns", columns)
-    drawn = []
-    for number, (picture, found, true) in enumerate(zip(pictures, detections, ground_truths, strict=True)):
-        boxes = judgment.judge(found, true, f"[{number}]")
+    images = []
+    for number, (picture, predicted, true) in enumerate(zip(pictures, detections, ground_truths, strict=True)):
+        boxes = judgment.judge(predicted, true, f"[{number}]")
         title = _title_of(true) if titles is None else titles[number]
         image = as_image(f"pictures[{number}]", picture)
-        drawn.append(draw_judged(image, boxes, names or {}, height, title, is_name=titles is None))
-    return _grid(drawn, columns)
+        images.append(_draw_judged(image, boxes, names or {}, height, title, is_name=titles is None))
+    return _grid(images, columns)
 
 
 def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
@@ -135,19 +143,204 @@ def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
     return str(image) if isinstance(image, str) else f"image {int(image)}"
 
 
-def _grid(drawn: Sequence[Image], columns: int) -> NDArray[np.uint8]:
-    """Pictures row by row, each at the upper left corner of its cell."""
-    if not drawn:
+def _grid(images: Sequence[Image], columns: int) -> NDArray[np.uint8]:
+    """Images row by row, each at the upper left corner of its cell."""
+    if not images:
         lettering = Lettering(_SIZE_OF_REMARK)
         canvas = Canvas(lettering.width(_NO_IMAGES) + 2 * _GAP, lettering.height + 2 * _GAP)
         canvas.text((_GAP, _GAP), _NO_IMAGES, lettering, GRAY)
         return canvas.pixels()
-    rows = [drawn[first : first + columns] for first in range(0, len(drawn), columns)]
-    widths = [max(image.width for image in drawn[column::columns]) for column in range(min(columns, len(drawn)))]
+    rows = [images[first : first + columns] for first in range(0, len(images), columns)]
+    widths = [max(image.width for image in images[column::columns]) for column in range(len(rows[0]))]
     heights = [max(image.height for image in row) for row in rows]
     canvas = Canvas(sum(widths) + _GAP * (len(widths) + 1), sum(heights) + _GAP * (len(heights) + 1))
-    for number, row in enumerate(rows):
-        for column, image in enumerate(row):
-            left, top = sum(widths[:column]) + _GAP * (column + 1), sum(heights[:number]) + _GAP * (number + 1)
-            canvas.image.paste(image, (left, top))
+    for number, image in enumerate(images):
+        row, column = divmod(number, columns)
+        left, top = sum(widths[:column]) + _GAP * (column + 1), sum(heights[:row]) + _GAP * (row + 1)
+        canvas.image.paste(image, (left, top))
     return canvas.pixels()
+
+
+class _BoxStyle(NamedTuple):
+    """How boxes of an outcome are drawn."""
+
+    color: Color
+    mark: str | None = None
+    is_dashed: bool = False
+    is_always_counted: bool = True
+
+
+_STYLES = {
+    "right": _BoxStyle(GREEN, "check"),
+    "wrong": _BoxStyle(RED, "cross"),
+    "missed": _BoxStyle(BLUE, is_dashed=True),
+    "ignored": _BoxStyle(GRAY, is_always_counted=False),
+}
+"""by outcome, in the order of the legend"""
+
+
+class _Plate(NamedTuple):
+    """A text beside a box, with its place."""
+
+    style: _BoxStyle
+    text: str
+    box: Box
+
+
+def _draw_judged(
+    image: Image,
+    boxes: Sequence[JudgedBox],
+    names: Mapping[int, str],
+    height: int,
+    title: str | None,
+    *,
+    is_name: bool = False,
+) -> Image:
+    """Draw boxes into an image, scaled to a height, with a title above and a legend below.
+
+    A title that is too wide loses its end or, if it is the image's name, its beginning.
+    """
+    fitted = resized(image, _WIDEST * height, height)
+    small, large = Lettering(max(10, height // 36)), Lettering(max(12, height // 28))
+    scaled = Canvas(fitted.width, fitted.height)
+    scaled.paste(fitted, Box(0, 0, fitted.width, fitted.height))
+    _draw_boxes(scaled, boxes, (fitted.width / image.width, fitted.height / image.height), names, small)
+    legend = _legend_lines(boxes, small, fitted.width)
+    gap = small.height // 2
+    top = large.height + gap // 2 if title else 0
+    width = max(fitted.width, *(_legend_width(line, small) for line in legend))
+    canvas = Canvas(width, top + fitted.height + gap + len(legend) * (small.height + gap))
+    if title:
+        canvas.text((0, 0), large.cut(title, width, keeps_end=is_name), large)
+    canvas.paste(scaled.image, Box(0, top, fitted.width, fitted.height))
+    for number, line in enumerate(legend):
+        _draw_legend(canvas, top + fitted.height + gap + number * (small.height + gap), line, small)
+    return canvas.image
+
+
+def _draw_boxes(
+    canvas: Canvas,
+    boxes: Sequence[JudgedBox],
+    scale: tuple[float, float],
+    names: Mapping[int, str],
+    lettering: Lettering,
+) -> None:
+    boxes = [each for each in boxes if not any(map(math.isnan, each.corners))]  # NaN has no place, but is counted
+    size = canvas.image.size
+    thickness = max(2, round(size[1] / 110))
+    in_pixels = [_in_pixels(each.corners, scale, size) for each in boxes]
+    for judged, box in zip(boxes, in_pixels, strict=True):
+        _outline(canvas, box, _STYLES[judged.outcome], thickness)
+    # The last ones are errors: they choose their places first and are written last, on top of the others.
+    plates = _Plates(size, lettering)
+    for judged, box in reversed([*zip(boxes, in_pixels, strict=True)]):
+        plates.add(_STYLES[judged.outcome], _text(judged, names), box, below=judged.score is None)
+    for plate in reversed(plates.placed):
+        _draw_plate(canvas, plate, lettering)
+
+
+def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:
+    """A box in pixels of the scaled image, clipped to the image."""
+    left, right = _span(scale[0] * corners[0], scale[0] * corners[2], size[0])
+    top, bottom = _span(scale[1] * corners[1], scale[1] * corners[3], size[1])
+    return Box(left, top, right - left, bottom - top)
+
+
+def _span(low: float, high: float, size: int) -> tuple[int, int]:
+    """First pixel and the one behind the last; both ends may be infinite."""
+    low, high = (min(max(end, 0), size) for end in (low, high))
+    first = min(round(low), size - _LEAST_SIDE)
+    return first, max(round(high), first + _LEAST_SIDE)
+
+
+def _outline(canvas: Canvas, box: Box, style: _BoxStyle, thickness: int) -> None:
+    thickness = min(thickness, min(box.width, box.height) // 2)
+    if style.is_dashed:
+        canvas.dashed_frame(box, style.color, thickness, dash=3 * thickness)
+    else:  # seen on a ground of its own color, too
+        canvas.frame(box.inside(-1), WHITE, thickness + 2)
+        canvas.frame(box, style.color, thickness)
+
+
+def _text(judged: JudgedBox, names: Mapping[int, str]) -> str:
+    name = names.get(judged.label)
+    if judged.score is not None:
+        return f"{judged.label}: {judged.score:.2f}" if name is None else f"{name} {judged.score:.2f}"
+    said = str(judged.label) if name is None else name
+    return f"{said} ({judged.remark})" if judged.remark else said
+
+
+class _Plates:
+    """Plates in an image, each beside its box where there is room."""
+
+    def __init__(self, size: tuple[int, int], lettering: Lettering) -> None:
+        self.size = size
+        self.lettering = lettering
+        self.placed: list[_Plate] = []
+
+    def add(self, style: _BoxStyle, text: str, box: Box, *, below: bool) -> None:
+        """Put a plate at the first of its places where no other is, else at the first."""
+        margin = _room_for_mark(style, self.lettering) + _padding(self.lettering)
+        text = self.lettering.cut(text, self.size[0] - margin)
+        width = min(self.lettering.width(text) + margin, self.size[0])
+        places = [*self._places(box, width, below=below)]
+        free = (place for place in places if not any(place.meets(other.box) for other in self.placed))
+        self.placed.append(_Plate(style, text, next(free, places[0])))
+
+    def _places(self, box: Box, width: int, *, below: bool) -> Iterator[Box]:
+        """Outside of the box above and below, then inside, at its left edge and at its right one; all in the image."""
+        height, last_left, last_top = self.lettering.height, self.size[0] - width, self.size[1] - self.lettering.height
+        outside, inside = [box.top - height, box.top + box.height], [box.top, box.top + box.height - height]
+        order = -1 if below else 1
+        lefts = [min(max(left, 0), last_left) for left in (box.left, box.left + box.width - width)]
+        for top in (*outside[::order], *inside[::order]):
+            if 0 <= top <= last_top:
+                yield from (Box(left, top, width, height) for left in lefts)
+        yield Box(lefts[0], min(max(box.top, 0), last_top), width, height)
+
+
+def _padding(lettering: Lettering) -> int:
+    return lettering.height // 2
+
+
+def _room_for_mark(style: _BoxStyle, lettering: Lettering) -> int:
+    return 0 if style.mark is None else lettering.height
+
+
+def _draw_plate(canvas: Canvas, plate: _Plate, lettering: Lettering) -> None:
+    box, style = plate.box, plate.style
+    canvas.fill(box, style.color)
+    if style.mark is not None:
+        canvas.mark((box.left + 1, box.top + 1), lettering.height - 2, style.mark, style.color)
+    left = box.left + _room_for_mark(style, lettering) + _padding(lettering) // 2
+    canvas.text((left, box.top), plate.text, lettering, WHITE)
+
+
+def _legend_lines(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[list[tuple[str, str]]]:
+    """Outcomes with their counts, in as many lines as they need."""
+    counts = Counter(judged.outcome for judged in boxes)
+    lines: list[list[tuple[str, str]]] = [[]]
+    for outcome, style in _STYLES.items():
+        if style.is_always_counted or counts[outcome]:
+            entry = (outcome, f"{counts[outcome]} {outcome}")
+            if lines[-1] and _legend_width([*lines[-1], entry], lettering) > width:
+                lines.append([])
+            lines[-1].append(entry)
+    return lines
+
+
+def _legend_width(entries: Sequence[tuple[str, str]], lettering: Lettering) -> int:
+    apart = lettering.height
+    return sum(2 * apart + lettering.width(text) for _, text in entries) + apart * (len(entries) - 1)
+
+
+def _draw_legend(canvas: Canvas, top: int, entries: Sequence[tuple[str, str]], lettering: Lettering) -> None:
+    left, side = 0, lettering.height
+    for outcome, text in entries:
+        style = _STYLES[outcome]
+        if style.mark is None:
+            _outline(canvas, Box(left, top + 1, 3 * side // 2, side - 2), style, 2)
+        else:
+            canvas.mark((left + side // 4, top), side, style.mark, style.color)
+        canvas.text((left + 2 * side, top), text, lettering)
+        left += 3 * side + lettering.width(text)

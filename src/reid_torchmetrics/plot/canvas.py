@@ -27,15 +27,15 @@ WHITE: Color = (255, 255, 255)
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
-_LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {ELLIPSIS}  # that Pillow's own font has
-_SCALE = 0.9  # makes letters of DejaVu Sans as large as those of Pillow's font
+_LETTERS = frozenset(map(chr, range(ord(" "), ord("~") + 1))) | {ELLIPSIS}  # of Pillow's own font
+_SCALE = 0.9  # letters of DejaVu Sans become as large as in Pillow's font
 
 # Corners of the lines of each mark, in a square of side 1.
 _STROKES = {
     "check": ([(0.25, 0.52), (0.43, 0.70), (0.76, 0.32)],),
     "cross": ([(0.30, 0.30), (0.70, 0.70)], [(0.70, 0.30), (0.30, 0.70)]),
 }
-_FINER = 4  # marks are drawn so much larger, to be smooth
+_FINER = 4  # marks are drawn larger by this factor, to be smooth
 
 
 def pillow() -> Any:
@@ -81,7 +81,7 @@ class Box(NamedTuple):
 
 
 class Lettering:
-    """Pillow's own font in one size; a text with other letters is in DejaVu Sans, which Matplotlib brings along.
+    """Pillow's own font in one size, and Matplotlib's DejaVu Sans for texts with other letters.
 
     Without Matplotlib, and for letters that DejaVu Sans lacks, such as Chinese ones, there are empty boxes.
     """
@@ -93,7 +93,7 @@ class Lettering:
         self.height: int = self._ascent + descent
 
     def font_of(self, text: str) -> tuple[Any, int]:
-        """The font that a text is written in, and how much lower it begins, to stand on the same line."""
+        """The font of a text, and its offset downwards, so that all texts stand on one line."""
         font = self._font if _LETTERS.issuperset(text) else self._wide_font
         return font, self._ascent - font.getmetrics()[0]
 
@@ -114,11 +114,11 @@ class Lettering:
         return math.ceil(length)
 
     def is_wider(self, text: str, width: int) -> bool:
-        """Whether a text needs more than so many pixels; one of more letters does, and is not measured."""
+        """Whether a text is wider than `width` pixels; a text of more letters is, and is not measured."""
         return len(text) > width or self.width(text) > width
 
     def cut(self, text: str, width: int, *, keeps_end: bool = False) -> str:
-        """A text on one line, with an ellipsis for its end where it is too wide; empty if not even that has room.
+        """A text on one line, with an ellipsis for its end if it is too wide; empty if the ellipsis has no room.
 
         With `keeps_end` the ellipsis stands for its beginning: names of files differ in their ends.
         """
@@ -146,7 +146,7 @@ class Canvas:
         self._draw = pillow().ImageDraw.Draw(self.image)
 
     def pixels(self) -> NDArray[np.uint8]:
-        """What was drawn, [height, width, 3]."""
+        """The pixels, [height, width, 3]."""
         return np.array(self.image)
 
     def fill(self, box: Box, color: Color) -> None:

@@ -1,4 +1,4 @@
-"""The figures of results, one row each: what the callback logs and what a report shows."""
+"""The figures of results, one row each, for the callback and for reports."""
 
 from __future__ import annotations
 
@@ -10,16 +10,13 @@ from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
-from .confusion import MOST_CLASSES, plot_confusion_matrix, plot_error_breakdown
-from .detection_curves import plot_confidence, plot_precision_recall
+from .detection_curves import plot_detection_confidence, plot_detection_precision_recall
+from .differences import plot_error_breakdown
+from .matrices import MOST_CLASSES, plot_confusion_matrix
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
-
-
-def _always(_: Any) -> bool:
-    return True
 
 
 class ResultFigure(NamedTuple):
@@ -30,12 +27,28 @@ class ResultFigure(NamedTuple):
     caption: str
     section: str = "curves"
     """of a report"""
-    is_defined: Callable[[Any], bool] = _always
-    """whether results have what is drawn"""
+    why_not: Callable[[Any], str] = lambda _: ""
+    """the reason why results have no such figure; empty if they have it"""
 
 
-def _has_objects(results: DetectionResults) -> bool:
-    return results.objects is not None and results.averages.grid.shown_threshold >= LEAST_OVERLAP
+def _why_no_precision(results: RetrievalResults) -> str:
+    averages = TIE_POLICIES[results.setup.ties].averages
+    return "a mean over orders of equal scores has no precision at each rank." if averages else ""
+
+
+def why_no_errors(results: DetectionResults) -> str:
+    """The reason why confusions of classes are not known; empty if they are."""
+    if results.objects is not None and results.averages.grid.shown_threshold >= LEAST_OVERLAP:
+        return ""
+    how = "results(across_classes=True) of a metric holds which boxes of different classes overlap"
+    return f"{how}, from {LEAST_OVERLAP:g} on."
+
+
+def why_no_kinds_of_errors(results: DetectionResults) -> str:
+    """The reason why errors have no kinds; empty if they have."""
+    if results.evaluator.matches_greedily:
+        return why_no_errors(results)
+    return "kinds of errors are defined where a detection matches the best ground truth that is left, as in COCO."
 
 
 def _at(results: DetectionResults) -> dict[str, Any]:
@@ -48,10 +61,10 @@ def _confusion(results: DetectionResults) -> tuple[Figure | SubFigure, Any]:
 
 
 COUNTED = (
-    "from the confidence with the highest F1 of their class on; those of a class in which nothing is right from the"
-    " confidence with the highest mean F1 of all classes on"
+    "from the confidence with the highest F1 of their class on, or with the highest mean F1 of all classes for a class"
+    " in which nothing is right"
 )
-"""which detections count where no confidence is given, in words"""
+"""the detections that count where no confidence is given, in words"""
 
 FIGURES: dict[type, dict[str, ResultFigure]] = {
     RetrievalResults: {
@@ -62,31 +75,31 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
         "precision_recall": ResultFigure(
             plot_retrieval_precision_recall,
             "Mean over queries of the interpolated precision at each recall.",
-            is_defined=lambda results: not TIE_POLICIES[results.setup.ties].averages,  # a mean over orders has no curve
+            why_not=_why_no_precision,
         ),
         "first_ranks": ResultFigure(plot_first_ranks, "Queries by the rank of their first right answer."),
     },
     DetectionResults: {
         "precision_recall": ResultFigure(
-            lambda results: plot_precision_recall(results, names=results.class_names, **_at(results)),
+            lambda results: plot_detection_precision_recall(results, names=results.class_names, **_at(results)),
             "Precision over recall.",
         ),
         "confidence": ResultFigure(
-            lambda results: plot_confidence(results, names=results.class_names, **_at(results)),
-            "Precision, recall and F1 of the detections that score at least so much.",
+            lambda results: plot_detection_confidence(results, names=results.class_names, **_at(results)),
+            "Precision, recall and F1 of the detections from each confidence on.",
         ),
         "confusion_matrix": ResultFigure(
             _confusion,
-            f"Detections are matched without regard to class, {COUNTED}. Rows are ground truths, and background those"
-            " of detections that took none.",
+            f"Detections are matched without regard to class, {COUNTED}. Rows are ground truths; the row of background"
+            " has the detections that match none.",
             "errors",
-            _has_objects,
+            why_no_errors,
         ),
         "kinds_of_errors": ResultFigure(
             lambda results: plot_error_breakdown(results.error_breakdown(**_at(results))),
-            "Kinds of errors after TIDE, of all detections: what average precision gains if one kind is repaired.",
+            "Kinds of errors after TIDE, of all detections: the gain of average precision if one kind is repaired.",
             "errors",
-            lambda results: _has_objects(results) and results.evaluator.matches_greedily,
+            why_no_kinds_of_errors,
         ),
     },
 }

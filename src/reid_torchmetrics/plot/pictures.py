@@ -1,14 +1,18 @@
-"""Pictures as users have them: of Pillow, NumPy or torch, alone or in an item of a data set."""
+"""Pictures as users have them: of Pillow, NumPy or torch, normalized or not, alone or in an item of a data set."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from reid_torchmetrics import _checks
 
 from .canvas import pillow
 
@@ -28,11 +32,13 @@ class Indexed(Protocol):
 
 
 Pictures: TypeAlias = Callable[[Any], Any] | Indexed
-"""what gives the picture with a number, or of an image with a name: a function, or what is indexed by it"""
+"""a function of the number or the name of an image, or something indexed by it, that gives the picture"""
+Channels: TypeAlias = float | Sequence[float]
+"""a number for all channels, or one for each"""
 
 
 def check_pictures(argument: str, pictures: object) -> None:
-    """Raise a TypeError unless they are a function or are indexed, or None."""
+    """Raise a TypeError unless pictures are a function, an indexed object or None."""
     if pictures is not None and not callable(pictures) and not hasattr(pictures, "__getitem__"):
         raise TypeError(
             f"`{argument}` must be a function of a number or be indexed by it; got {type(pictures).__name__}."
@@ -43,8 +49,8 @@ def picture_at(argument: str, pictures: Pictures, number: int | str) -> Image:
     """The picture with a number or name, in RGB.
 
     Raises:
-        TypeError: `pictures` is neither a function nor indexed, is indexed by numbers where images have names, or what
-            it gives is no picture.
+        TypeError: `pictures` is neither a function nor indexed, is indexed by numbers where images have names, or gives
+            no picture.
         ValueError: there is none with this number, or its shape or values are not those of a picture.
     """
     if callable(pictures):
@@ -90,7 +96,7 @@ def as_image(name: str, item: object) -> Image:
 
 
 def _picture_in(name: str, item: object) -> object:
-    """What is the picture in an item of a data set."""
+    """The picture in an item of a data set."""
     if isinstance(item, Mapping):
         if "image" not in item:
             keys = ", ".join(map(repr, item)) or "an empty dict"
@@ -135,3 +141,49 @@ def _on_white(image: Image) -> Image:
         white = pillow().Image.new("RGBA", above.size, "white")
         image = pillow().Image.alpha_composite(white, above)
     return image.convert("RGB")
+
+
+def without_normalization(pictures: Pictures | None, mean: Channels | None, std: Channels | None) -> Pictures | None:
+    """Undo `torchvision.transforms.Normalize`: tensors of floats are multiplied by `std`, and `mean` is added.
+
+    Raises:
+        TypeError: `mean` or `std` is neither a number nor a sequence of them.
+        ValueError: one of them without the other.
+    """
+    if mean is None and std is None:
+        return pictures
+    if mean is None or std is None:
+        raise ValueError(f"`mean` and `std` must be given together; got `{'std' if mean is None else 'mean'}` alone.")
+    undo = partial(_denormalized, mean=_per_channel("mean", mean), std=_per_channel("std", std))
+    if pictures is None:
+        return None
+    return (lambda number: undo(pictures(number))) if callable(pictures) else _Denormalized(pictures, undo)
+
+
+def _per_channel(argument: str, given: Channels) -> Tensor:
+    values = [*given] if isinstance(given, (Sequence, Tensor)) else [given]
+    for value in values:
+        _checks.number(argument, float(value) if isinstance(value, Tensor) else value)
+    return torch.tensor([float(value) for value in values], dtype=torch.float64, device="cpu").view(-1, 1, 1)
+
+
+def _denormalized(item: Any, mean: Tensor, std: Tensor) -> Any:
+    """A picture, or the picture in an item of a data set, before its normalization."""
+    if isinstance(item, Mapping) and "image" in item:
+        item = item["image"]
+    elif isinstance(item, (tuple, list)) and item:
+        item = item[0]
+    if isinstance(item, Tensor) and item.is_floating_point():
+        return item.detach().cpu().double() * std + mean
+    return item
+
+
+@dataclass(frozen=True)
+class _Denormalized:
+    """Pictures by number or name, before their normalization."""
+
+    pictures: Any
+    undo: Callable[[Any], Any]
+
+    def __getitem__(self, number: Any) -> Any:
+        return self.undo(self.pictures[number])

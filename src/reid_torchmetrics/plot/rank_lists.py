@@ -1,10 +1,13 @@
-"""Rank lists as rows of pictures."""
+"""Rank lists as rows of framed pictures with captions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +15,17 @@ from numpy.typing import NDArray
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 
-from .canvas import GREEN, RED
-from .cell_grid import Cell, Row, draw_cells
+from .canvas import BLACK, DARK, GRAY, GREEN, PALE, RED, Box, Canvas, Color, Lettering
 from .pictures import Pictures, picture_at
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _LEAST_HEIGHT = 32
+_ASPECTS = (1 / 3, 2.0)  # narrowest and widest cell, as width over height
+_ASPECT_OF_NOTHING = 0.5
+_WIDEST_FOR_TITLE = 640
+_SPACE = "  "
 
 
 def draw_rank_lists(
@@ -35,9 +41,9 @@ def draw_rank_lists(
 
     Right candidates have a green frame with a check mark, wrong ones a red frame with a cross. Below a candidate are
     its rank and score, and its identity and camera where they are known. Behind the list is the first right answer with
-    its rank, or that there is none. Places behind the last candidate are pale. Pictures keep their proportions; a cell
-    has those of the median picture. Text is cut where it is too long. Letters with accents, Greek and Cyrillic ones
-    need Matplotlib's fonts; Chinese ones are empty boxes.
+    its rank, or a remark that there is none. Places behind the last candidate are pale. Pictures keep their
+    proportions; a cell has those of the median picture. Text is cut where it is too long. Letters with accents, Greek
+    and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes.
 
     A picture is an image of Pillow; a NumPy array of uint8, [H, W, 3], [H, W, 4] or [H, W]; a tensor [3, H, W] of uint8
     or of floats in [0, 1]; or an item of a data set: a tuple that begins with one of these, or a dict that has it as
@@ -45,7 +51,7 @@ def draw_rank_lists(
 
     Args:
         lists: such as `results.nearest(10)`, or `lists.select(lists.confident_mistakes(10))`.
-        pictures: of the queries by `query_index`, and of the gallery by `index`: a function of the number, or what is
+        pictures: of the queries by `query_index`, and of the gallery by `index`: a function of the number, or something
             indexed by it, such as a data set.
         gallery_pictures: of the gallery, if it is another data set than that of the queries, as it is where the
             evaluation was not given `index`; None for `pictures`.
@@ -63,77 +69,197 @@ def draw_rank_lists(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    cells = _Cells.of(lists, pictures, gallery_pictures, names or {})
-    rows = [cells.row(row) for row in range(len(lists))]
-    return draw_cells(rows, height=height, title=title, if_empty="no queries")
+    rows = [
+        _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names or {})
+        for row in range(len(lists))
+    ]
+    return _draw_rows(rows, height=height, title=title, if_empty="no queries")
+
+
+class ListedPicture(NamedTuple):
+    """A picture of a rank list with its labels."""
+
+    kind: str
+    """"query", "right", "wrong", or "first" for the first right answer if it is not among the candidates"""
+    number: int
+    """of the sample"""
+    picture: Callable[[], Image]
+    identity: int | None
+    camera: int | None
+    rank: int = 0
+    score: float = math.nan
+
+
+def listed_pictures(
+    lists: RankLists, row: int, pictures: Pictures, gallery_pictures: Pictures | None
+) -> list[ListedPicture]:
+    """The query, its candidates, and the first right answer if it is not among them."""
+    argument, gallery = ("pictures", pictures) if gallery_pictures is None else ("gallery_pictures", gallery_pictures)
+    fields = vars(lists).items()
+    values: dict[str, Any] = {name: None if each is None else each[row].tolist() for name, each in fields}
+
+    def of_gallery(kind: str, index: int, **labels: Any) -> ListedPicture:
+        return ListedPicture(kind, index, partial(picture_at, argument, gallery, index), **labels)
+
+    number, identity = values["query_index"], values["query_identities"]
+    query = partial(picture_at, "pictures", pictures, number)
+    listed = [ListedPicture("query", number, query, identity, values["query_cameras"])]
+    for place, index in enumerate(values["index"]):
+        if index >= 0:
+            kind = "right" if values["is_positive"][place] else "wrong"
+            names = {"identity": "identities", "camera": "cameras", "score": "scores"}
+            labels = {label: values[name] and values[name][place] for label, name in names.items()}
+            listed.append(of_gallery(kind, index, rank=place + 1, **labels))
+    if values["first_positive_rank"] >= len(listed):
+        first = {label: values[f"first_positive_{label}"] for label in ("rank", "score", "camera")}
+        listed.append(of_gallery("first", values["first_positive_index"], identity=identity, **first))
+    return listed
+
+
+class _Cell(NamedTuple):
+    """A picture with its frame and caption; without a picture a remark, or a pale place."""
+
+    image: Image | None = None
+    color: Color = DARK
+    """of the frame"""
+    mark: str | None = None
+    """in the upper right corner: "check" or "cross" """
+    caption: tuple[tuple[str, ...], ...] = ()
+    """the lines below the picture, each as its parts: parts of a line that is too wide have lines of their own"""
+    remark: tuple[str, ...] = ()
+    """lines in the place of the picture"""
+
+
+_Row: TypeAlias = Sequence[Sequence[_Cell]]
+"""groups of cells that are set apart"""
+
+
+def _row(lists: RankLists, row: int, listed: Sequence[ListedPicture], names: Mapping[int, str]) -> _Row:
+    """The cells of a list: pale ones stand for candidates that are lacking."""
+    query, *others = (_cell(each, names) for each in listed)
+    others, first = (others[:-1], others[-1:]) if listed[-1].kind == "first" else (others, [])
+    if lists.first_positive_rank[row] < 1:
+        first = [_Cell(remark=("no right", "answer"))]
+    return [query], [*others, *[_Cell()] * (lists.index.shape[1] - len(others))], first
+
+
+def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
+    who = [] if listed.identity is None else [names.get(listed.identity, f"id {listed.identity}")]
+    camera = [] if listed.camera is None else [f"cam {listed.camera}"]
+    if listed.kind == "query":
+        return _Cell(listed.picture(), caption=((f"query {listed.number}",), (*who, *camera)))
+    score = f"{listed.score:.3f}" if abs(listed.score) < 1 else f"{listed.score:.2f}"
+    if listed.kind == "first":
+        return _Cell(listed.picture(), GREEN, "check", ((f"rank {listed.rank}", score), (*camera,)))
+    color, mark = (GREEN, "check") if listed.kind == "right" else (RED, "cross")
+    return _Cell(listed.picture(), color, mark, ((f"#{listed.rank}", score), (*who, *camera)))
+
+
+def _draw_rows(rows: Sequence[_Row], *, height: int, title: str | None, if_empty: str) -> NDArray[np.uint8]:
+    """Draw rows of as many groups each, with pictures of a height in cells of one size; `if_empty` stands for no rows.
+
+    A cell has the proportions of the median picture, and pictures keep their own.
+    """
+    sizes = _CellSizes.of(height, [cell for row in rows for group in row for cell in group])
+    small, large, gap = sizes.small, sizes.large, sizes.gap
+    groups = [_with_lines([row[number] for row in rows], sizes) for number in range(len(rows[0]) if rows else 0)]
+    num_lines = max((len(cell.caption) for group in groups for cells in group for cell in cells), default=0)
+    top = gap + (large.height + gap if title else 0)
+    row_height = sizes.cell_height + num_lines * small.height + 2 * gap
+    width, lefts = _columns([max(map(len, group)) for group in groups], sizes)
+    title = large.cut(title or "", max(width, _WIDEST_FOR_TITLE) - 2 * gap)
+    words = max(large.width(title), small.width("" if rows else if_empty))
+    canvas = Canvas(max(width, words + 2 * gap), top + (len(rows) * row_height or small.height + gap))
+    if title:
+        canvas.text((gap, gap), title, large)
+    if not rows:
+        canvas.text((gap, top), if_empty, small, GRAY)
+    for number in range(len(rows)):
+        for group, left in zip(groups, lefts, strict=True):
+            _draw_cells(canvas, sizes, (left, top + number * row_height), group[number])
+    return canvas.pixels()
 
 
 @dataclass(frozen=True)
-class _Cells:
-    """What makes the cells of lists."""
+class _CellSizes:
+    """Sizes in pixels, derived from the height of a picture."""
 
-    lists: Mapping[str, Any]
-    """fields of the lists, as Python's numbers"""
-    query_picture: Callable[[int], Image]
-    gallery_picture: Callable[[int], Image]
-    names: Mapping[int, str]
+    small: Lettering
+    large: Lettering
+    frame: int
+    gap: int
+    badge: int
+    cell_width: int
+    """with the frame"""
+    cell_height: int
 
     @classmethod
-    def of(cls, lists: RankLists, pictures: Pictures, gallery: Pictures | None, names: Mapping[int, str]) -> _Cells:
-        values = {name: None if each is None else each.tolist() for name, each in vars(lists).items()}
-        argument, gallery = ("pictures", pictures) if gallery is None else ("gallery_pictures", gallery)
+    def of(cls, height: int, cells: Sequence[_Cell]) -> _CellSizes:
+        size, frame = max(10, round(0.075 * height)), max(2, height // 40)
+        aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
+        narrowest, widest = _ASPECTS
+        aspect = min(max(median(aspects or [_ASPECT_OF_NOTHING]), narrowest), widest)
         return cls(
-            values,
-            lambda number: picture_at("pictures", pictures, number),
-            lambda number: picture_at(argument, gallery, number),
-            names,
+            small=Lettering(size),
+            large=Lettering(round(1.3 * size)),
+            frame=frame,
+            gap=max(4, height // 20),
+            badge=max(10, height // 9),
+            cell_width=max(round(height * aspect), 5 * size) + 2 * frame,  # captions need their room
+            cell_height=height + 2 * frame,
         )
 
-    def row(self, row: int) -> Row:
-        """The query, the candidates, and the first right answer if it is not among them."""
-        places = range(len(self.lists["index"][row]))
-        is_shown = 1 <= self.lists["first_positive_rank"][row] <= len(places)
-        return (
-            [self._query(row)],
-            [self._candidate(row, place) for place in places],
-            [] if is_shown else [self._first_positive(row)],
-        )
 
-    def _query(self, row: int) -> Cell:
-        number = self.lists["query_index"][row]
-        who = self._who(self._label("query_identities", row), self._label("query_cameras", row))
-        return Cell(self.query_picture(number), caption=((f"query {number}",), who))
-
-    def _candidate(self, row: int, place: int) -> Cell:
-        index = self.lists["index"][row][place]
-        if index < 0:
-            return Cell()
-        color, mark = (GREEN, "check") if self.lists["is_positive"][row][place] else (RED, "cross")
-        who = self._who(self._label("identities", row, place), self._label("cameras", row, place))
-        said = (f"#{place + 1}", _written(self.lists["scores"][row][place]))
-        return Cell(self.gallery_picture(index), color, mark, (said, who))
-
-    def _first_positive(self, row: int) -> Cell:
-        rank = self.lists["first_positive_rank"][row]
-        if rank < 1:
-            return Cell(remark=("no right", "answer"))
-        who = self._who(None, self._label("first_positive_camera", row))
-        said = (f"rank {rank}", _written(self.lists["first_positive_score"][row]))
-        return Cell(self.gallery_picture(self.lists["first_positive_index"][row]), GREEN, "check", (said, who))
-
-    def _label(self, name: str, row: int, place: int | None = None) -> int | None:
-        """An identity or a camera, where they are known."""
-        values = self.lists[name]
-        if values is None:
-            return None
-        label: int = values[row] if place is None else values[row][place]
-        return label
-
-    def _who(self, identity: int | None, camera: int | None) -> tuple[str, ...]:
-        named = () if identity is None else (self.names.get(identity, f"id {identity}"),)
-        return named if camera is None else (*named, f"cam {camera}")
+def _with_lines(group: Sequence[Sequence[_Cell]], sizes: _CellSizes) -> list[list[_Cell]]:
+    """The cells of a group in each row, with one part of a caption a line where all parts are too wide for one."""
+    num_lines = max((len(cell.caption) for cells in group for cell in cells), default=0)
+    is_split = [False] * num_lines  # in all cells, if a line is wider than a cell in one of them
+    for cell in (cell for cells in group for cell in cells):
+        for line, parts in enumerate(cell.caption):
+            is_split[line] |= sizes.small.is_wider(_SPACE.join(parts), sizes.cell_width)
+    return [[_split(cell, is_split) for cell in cells] for cells in group]
 
 
-def _written(score: float) -> str:
-    """A score with three decimals, or with two if it is large."""
-    return f"{score:.3f}" if abs(score) < 1 else f"{score:.2f}"
+def _split(cell: _Cell, is_split: Sequence[bool]) -> _Cell:
+    lines: list[str] = []
+    for parts, split in zip(cell.caption, is_split, strict=False):
+        lines += parts if split else [_SPACE.join(parts)]
+    return cell._replace(caption=tuple((line,) for line in lines if line))
+
+
+def _columns(nums_columns: Sequence[int], sizes: _CellSizes) -> tuple[int, list[int]]:
+    """The width of all cells with margins, and where each group begins; one without cells has no place."""
+    step, lefts, end = sizes.cell_width + sizes.gap, [], sizes.gap
+    for num_columns in nums_columns:
+        is_apart = num_columns > 0 and end > sizes.gap
+        lefts.append(end + (2 * sizes.gap if is_apart else 0))
+        end = lefts[-1] + num_columns * step
+    return end, lefts
+
+
+def _draw_cells(canvas: Canvas, sizes: _CellSizes, corner: tuple[int, int], cells: Sequence[_Cell]) -> None:
+    left, top = corner
+    for cell in cells:
+        _draw_cell(canvas, sizes, Box(left, top, sizes.cell_width, sizes.cell_height), cell)
+        left += sizes.cell_width + sizes.gap
+
+
+def _draw_cell(canvas: Canvas, sizes: _CellSizes, box: Box, cell: _Cell) -> None:
+    if cell.image is not None:
+        canvas.fill(box, PALE)
+        canvas.paste(cell.image, box.inside(sizes.frame))
+        canvas.frame(box, cell.color, sizes.frame)
+    elif not cell.remark:
+        canvas.fill(box, PALE)
+    if cell.mark is not None:
+        right = box.left + box.width - sizes.frame - sizes.badge - 1
+        canvas.mark((right, box.top + sizes.frame + 1), sizes.badge, cell.mark, cell.color)
+    _write_lines(canvas, sizes, box._replace(top=box.top + box.height), [line for (line,) in cell.caption], BLACK)
+    above = (box.height - len(cell.remark) * sizes.small.height) // 2
+    _write_lines(canvas, sizes, box._replace(top=box.top + above), cell.remark, GRAY)
+
+
+def _write_lines(canvas: Canvas, sizes: _CellSizes, box: Box, lines: Sequence[str], color: Color) -> None:
+    for number, line in enumerate(lines):
+        place = box._replace(top=box.top + number * sizes.small.height, height=sizes.small.height)
+        canvas.centered(place, line, sizes.small, color)

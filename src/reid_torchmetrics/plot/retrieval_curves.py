@@ -1,9 +1,4 @@
-"""Precision over recall of a retrieval.
-
-Cumulative matching characteristics.
-
-At which rank the first right answer comes.
-"""
+"""Curves of a retrieval: precision over recall, the CMC, and the ranks of the first right answers."""
 
 from __future__ import annotations
 
@@ -20,15 +15,16 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries
 
-from .axes import add_legend, by_name, in_percent, labeled, new_axes
+from .axes import add_legend, by_name, in_percent, labeled, new_axes, precision_over_recall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
-_MOST_NAMED = 10  # so many queries have colors and names of their own
+_MOST_NAMED = 10  # queries with colors and names of their own
 _NO_QUERY = "undefined: no query was evaluated"
-_NO_POSITIVE = "undefined: no right answer"
+_LAST_RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.inf)  # of the bins
+_WIDTH = 0.85  # of the bars of one bin
 
 
 def plot_retrieval_precision_recall(
@@ -40,55 +36,51 @@ def plot_retrieval_precision_recall(
     """Draw the mean interpolated precision over recall of one evaluation, with single queries or not, or of several.
 
     The interpolated precision at a recall is the largest at that recall or a higher one; the mean is taken at 101
-    recalls, see `mean_precision_recall_curve`, and that of one query is a staircase. The legend has the average
-    precision by the rule of the protocol, which its title names; only by "interpolated_101" is it the height of the
-    line that is drawn. The curves are those of the whole gallery, also where the protocol draws galleries and average
-    precision is an expectation over them. In percent, drawn into `ax` if given. Returns the figure and its axes.
+    recalls, see `mean_precision_recall_curve`, and the curve of one query is a staircase. The legend has the average
+    precision by the rule of the protocol, named in its title; only by "interpolated_101" is it the mean height of the
+    line. The curves are of the whole gallery, also where the protocol draws galleries and average precision is an
+    expectation over them. In percent, drawn into `ax` if given. Returns the figure and its axes.
 
     Args:
         results: of `evaluate` or of a metric.
-        queries: which queries of a single evaluation to draw beside the mean, counted from 0: `results.hardest(5)`
-            say. They are named by their `query_index`; of more than ten only the mean has a name.
+        queries: queries of a single evaluation to draw beside the mean, counted from 0, such as `results.hardest(5)`.
+            They are named by their `query_index`; of more than ten only the mean has a name.
         ax: where to draw.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
         TypeError: `queries` are not ints.
         ValueError: `queries` with several evaluations or of numbers that no query has, the tie policy is "expected",
-            or several have average precisions by different rules, which are not to be compared.
+            or average precisions of several evaluations are by different rules and cannot be compared.
     """
     named = by_name(results)
     rules = [_rule(each.protocol) for each in named.values()]
     _checks.alike("results", "rule of average precision", rules)
-    chosen = _chosen(results, queries)
+    numbers = _query_numbers(results, queries)
     is_own, ax = ax is None, new_axes() if ax is None else ax
-    style: dict[str, Any] = {"color": "black", "linewidth": 2.5, "zorder": 3} if chosen else {}
+    style: dict[str, Any] = {"color": "black", "linewidth": 2.5, "zorder": 3} if numbers else {}
     for name, each in named.items():
         action = each.counts.counting(each.protocol.empty_target_action)
         mean = mean_over_queries(each.average_precision, empty_target_action=action, weight=each.weight)
         percent = 100 * each.mean_precision_recall().cpu()
-        label = labeled("mean" if chosen else name, _said("mAP", float(mean), _NO_QUERY))
+        label = labeled("mean" if numbers else name, _in_words("mAP", float(mean), _NO_QUERY))
         ax.plot(range(len(percent)), percent.numpy(), label=label, **style)
-        _draw_queries(ax, each, chosen)
-    ax.set(xlabel="recall (%)", ylabel="precision (%)", title="Precision and recall, mean over queries")
-    in_percent(ax, "xy")
-    ax.grid(alpha=0.3)
+        _draw_queries(ax, each, numbers)
+    precision_over_recall(ax, "Precision and recall, mean over queries")
     add_legend(ax, is_own=is_own, title=next(iter(rules), None))
     return ax.figure, ax
 
 
-def _chosen(
+def _query_numbers(
     results: RetrievalResults | Mapping[str, RetrievalResults], queries: Sequence[int] | Tensor | None
 ) -> list[int]:
-    """The numbers of the queries to draw."""
     if queries is None:
         return []
     listed: Sequence[int] = queries.tolist() if isinstance(queries, Tensor) else queries
     _checks.integers("queries", listed)
     if not isinstance(results, RetrievalResults):
-        came = f"{len(results)} results"
         raise ValueError(  # noqa: TRY004 - of a type that is allowed without
-            f"`queries` must come with a single result, whose queries they are; got {came} by name."
+            f"`queries` must come with a single result, whose queries they are; got {len(results)} results by name."
         )
     for query in listed:
         _checks.index("queries", query, len(results.num_positives), "queries")
@@ -96,14 +88,14 @@ def _chosen(
 
 
 def _rule(protocol: Protocol) -> str:
-    """How average precision is taken, in few words."""
+    """The rule of average precision in few words."""
     words = f"AP by rule {protocol.rule!r}"
     words += "" if protocol.k is None else f" over the first {protocol.k}, divided by {protocol.normalizer}"
     return f"{words}, expected over draws" if protocol.draws(MEASURES["map"]) else words
 
 
-def _said(what: str, value: float, if_undefined: str) -> str:
-    return if_undefined if math.isnan(value) else f"{what} {100 * value:.1f} %"
+def _in_words(name: str, value: float, if_undefined: str) -> str:
+    return if_undefined if math.isnan(value) else f"{name} {100 * value:.1f} %"
 
 
 def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> None:
@@ -113,7 +105,7 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
     for query in queries:
         precision, recall = results.precision_recall(query)
         best = precision.flip(0).cummax(0).values.flip(0)
-        said = _said("AP", float(results.average_precision[query]), _NO_POSITIVE)
+        said = _in_words("AP", float(results.average_precision[query]), "undefined: no right answer")
         # Each height holds up to its recall, the first one from recall 0 on.
         corners = [
             torch.cat([first, 100 * values]).cpu()
@@ -123,16 +115,11 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
         ax.plot(*corners, drawstyle="steps-pre", label=label, **style)
 
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-
 def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
     """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
 
     The identification rate in percent over the rank, drawn into `ax` if given. The axis always goes from 0 to 100 %, so
-    pictures of several epochs can be compared. The legend says of a curve of NaN that no query was evaluated. Returns
+    pictures of several epochs can be compared. For a curve of NaN the legend says that no query was evaluated. Returns
     the figure and its axes; the figure is made without pyplot, so it need not be closed.
 
     Raises:
@@ -142,42 +129,34 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
     named = by_name(curves)
     for name, curve in named.items():
         percent = 100 * curve.detach().cpu().double().reshape(-1)
-        said = "undefined: no query was evaluated" if percent[0].isnan() else f"rank-1 {percent[0]:.1f} %"
-        ax.plot(range(1, len(percent) + 1), percent.numpy(), marker="o", markersize=3, label=labeled(name, said))
+        label = labeled(name, _in_words("rank-1", float(curve.reshape(-1)[0]), _NO_QUERY))
+        ax.plot(range(1, len(percent) + 1), percent.numpy(), marker="o", markersize=3, label=label)
     ax.set(xlabel="rank", ylabel="identification rate (%)", title="Cumulative matching characteristic")
     max_rank = max(len(curve.reshape(-1)) for curve in named.values())
     margin = max(0.5, 0.03 * max_rank)
     ax.set(xlim=(1 - margin, max_rank + margin), xticks=_rank_ticks(max_rank))
-    ax.set(ylim=(-1, 101), yticks=range(0, 101, 20))  # the markers of 0 and 100 % are whole
+    in_percent(ax, "y")
     ax.grid(alpha=0.3)
     ax.legend(loc="center right")  # curves end high for a good model and low for a useless one
     return ax.figure, ax
 
 
 def _rank_ticks(max_rank: int) -> list[int]:
-    """Rank 1, which is the most read, and some ten round ranks."""
+    """Rank 1, the most read one, and some ten round ranks."""
     step = 1 if max_rank <= 10 else 5 * max(1, max_rank // 50)
     return [1, *range(step if step > 1 else 2, max_rank + 1, step)]
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-_LASTS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.inf)
-_WIDTH = 0.85  # of the bars of one bin
 
 
 def plot_first_ranks(
     results: RetrievalResults | Mapping[str, RetrievalResults], *, ax: Axes | None = None
 ) -> tuple[Figure | SubFigure, Axes]:
-    """Draw how many of the valid queries have their first right answer at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
+    """Draw the share of the valid queries with their first right answer at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
 
     In percent, of one evaluation or of several side by side, in the whole gallery. There are bins up to that of the
     last candidate, and the axis ends at 100 %, so pictures of several epochs can be compared. A rank between two, as
     the tie policy "expected" has it, is in the bin of the higher one. Queries count with their weight where the
-    protocol gives them one. The legend says how many queries have no right answer. Drawn into `ax` if given. Returns
-    the figure and its axes.
+    protocol gives them one. The legend has the number of queries without a right answer. Drawn into `ax` if given.
+    Returns the figure and its axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -189,11 +168,12 @@ def plot_first_ranks(
     for place, (name, each) in enumerate(named.items()):
         left = [number + width * (place - (len(named) - 1) / 2) for number in range(len(lasts))]
         percent = 100 * _shares(each, lasts)
-        bars = ax.bar(left, percent.nan_to_num().numpy(), width, label=labeled(name, _first_rank_in_words(each)))
+        bars = ax.bar(left, percent.nan_to_num().numpy(), width, label=labeled(name, _num_without_positive(each)))
         if len(named) == 1 and not bool(percent.isnan().any()):
             ax.bar_label(bars, [f"{value:.1f}" for value in percent.tolist()], fontsize="x-small", padding=1)
     ax.set(xlabel="rank of the first right answer", ylabel="valid queries (%)", title="First right answers")
-    ax.set(xticks=range(len(lasts)), xticklabels=_names(lasts), xlim=(-0.6, len(lasts) - 0.4))
+    names = [_range(before + 1, last) for before, last in pairwise((0, *lasts))]
+    ax.set(xticks=range(len(lasts)), xticklabels=names, xlim=(-0.6, len(lasts) - 0.4))
     ax.set(ylim=(0, 108), yticks=range(0, 101, 20))  # there is room for a number on a bar of 100 %
     ax.tick_params(axis="x", labelsize="small")
     ax.grid(axis="y", alpha=0.3)
@@ -204,14 +184,9 @@ def plot_first_ranks(
 
 
 def _last_ranks(named: Iterable[RetrievalResults]) -> list[float]:
-    """The last rank of each bin; those that no candidate can have are left out."""
+    """The last rank of each bin, up to the bin of the last candidate."""
     num_candidates = max((int(each.num_candidates.amax()) for each in named if len(each.num_candidates)), default=0)
-    return [last for before, last in pairwise((0, *_LASTS)) if before < max(1, num_candidates)]
-
-
-def _names(lasts: list[float]) -> list[str]:
-    ranges = ((before + 1, last) for before, last in pairwise((0, *lasts)))
-    return [_range(first, last) for first, last in ranges]
+    return [last for before, last in pairwise((0, *_LAST_RANKS)) if before < max(1, num_candidates)]
 
 
 def _range(first: float, last: float) -> str:
@@ -230,10 +205,9 @@ def _shares(results: RetrievalResults, lasts: list[float]) -> Float[Tensor, " bi
     return counts / counts.sum()
 
 
-def _first_rank_in_words(results: RetrievalResults) -> str:
-    """How many queries have no right answer."""
-    total = len(results.first_rank)
-    num_without = int(results.first_rank.isnan().sum())
+def _num_without_positive(results: RetrievalResults) -> str:
+    """The number of queries without a right answer, in words."""
+    total, num_without = len(results.first_rank), int(results.first_rank.isnan().sum())
     if total == 0:
-        return "undefined: no query was evaluated"
+        return _NO_QUERY
     return f"undefined: all {total}" if num_without == total else f"{num_without} of {total}"

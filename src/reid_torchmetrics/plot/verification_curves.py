@@ -1,7 +1,4 @@
-"""Error rates of verification over each other: ROC and DET.
-
-How scores are spread, and where thresholds cut them.
-"""
+"""Curves of verification: ROC, DET, and the distributions of scores with their thresholds."""
 
 from __future__ import annotations
 
@@ -23,8 +20,10 @@ if TYPE_CHECKING:
 
 Percent = NDArray[np.float64]
 
-_STEPS = 200  # at which what is straight between two rates is drawn over their logarithms
+_STEPS = 200  # points of a line that is straight between two rates, over their logarithms
 _LEAST = 1e-3  # axes go down to it however few pairs there are
+_LEAST_PERCENT = 1e-3  # percent of the pairs in a bin: fewer are not drawn
+_DASHES = ("dashed", "dotted", "dashdot")
 _FAINT: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "linestyle": "dotted"}
 
 
@@ -35,7 +34,7 @@ def plot_roc(
 
     In percent, with a logarithmic axis of FAR. It begins at a power of ten below the share of one impostor, 0.1 % at
     most, so pictures of several epochs can be compared. The legend has the area under the curve (AUC), or says which
-    pairs there are none of. Drawn into `ax` if given. Returns the figure and its axes.
+    pairs are lacking. Drawn into `ax` if given. Returns the figure and its axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -45,7 +44,7 @@ def plot_roc(
     least = _least(each.num_impostors for each in named.values())
     for name, each in named.items():
         far, tar = _line(each, least, _LEAST)
-        ax.plot(far, tar, label=labeled(name, _said("AUC", each, Verification.area_under_curve)))
+        ax.plot(far, tar, label=labeled(name, _rate_in_words("AUC", each, Verification.area_under_curve)))
     chance = np.geomspace(least, 100, _STEPS)
     ax.plot(chance, chance, label="chance", **_FAINT)
     ax.set(xlabel="false accept rate (%)", ylabel="true accept rate (%)", title="Receiver operating characteristic")
@@ -63,7 +62,7 @@ def plot_det(
 
     In percent, with two logarithmic axes. Each begins at a power of ten below the share of one pair, 0.1 % at most, so
     pictures of several epochs can be compared; an FRR of 0 is drawn on the border. A point marks the equal error rate
-    (EER), which the legend has; or it says which pairs there are none of. Drawn into `ax` if given. Returns the figure
+    (EER), which the legend has; or it says which pairs are lacking. Drawn into `ax` if given. Returns the figure
     and its axes.
 
     Source: Martin et al., "The DET Curve in Assessment of Detection Task Performance", Eurospeech 1997, where the axes
@@ -78,7 +77,7 @@ def plot_det(
     least_frr = _least(each.num_genuine for each in named.values())
     for name, each in named.items():
         far, tar = _line(each, least_far, least_frr)
-        label = labeled(name, _said("EER", each, lambda one: one.equal_error_rate().rate))
+        label = labeled(name, _rate_in_words("EER", each, lambda one: one.equal_error_rate().rate))
         (line,) = ax.plot(far, np.maximum(100 - tar, least_frr), label=label)
         rate = 100 * float(each.equal_error_rate().rate)
         if rate >= max(least_far, least_frr):
@@ -94,15 +93,15 @@ def plot_det(
 
 
 def _least(numbers: Iterable[int]) -> float:
-    """Where a logarithmic axis begins, in percent, for rates of so many pairs; half a pair is still on it."""
+    """The start of a logarithmic axis in percent, for rates of these numbers of pairs; half a pair is still on it."""
     most = max(numbers, default=0)
     return min(_LEAST, 10.0 ** math.floor(math.log10(0.5 / most))) * 100 if most else _LEAST * 100
 
 
-def _said(what: str, verification: Verification, rate: Callable[[Verification], Any]) -> str:
+def _rate_in_words(name: str, verification: Verification, rate: Callable[[Verification], Any]) -> str:
     if not verification.num_genuine:
         return "undefined: no genuine pair"
-    return f"{what} {100 * float(rate(verification)):.2f} %" if verification.num_impostors else "undefined: no impostor"
+    return f"{name} {100 * float(rate(verification)):.2f} %" if verification.num_impostors else "undefined: no impostor"
 
 
 def _line(verification: Verification, least_far: float, least_frr: float) -> tuple[Percent, Percent]:
@@ -126,16 +125,8 @@ def _without_middles(far: Percent, tar: Percent) -> tuple[Percent, Percent]:
     is_level, is_upright = (
         np.pad((values[1:-1] == values[:-2]) & (values[1:-1] == values[2:]), 1) for values in (tar, far)
     )
-    kept = ~(is_level | is_upright)
-    return far[kept], tar[kept]
-
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-_LEAST_PERCENT = 1e-3  # percent of the pairs in a bin: fewer are not drawn
-_DASHES = ("dashed", "dotted", "dashdot")
+    is_corner = ~(is_level | is_upright)
+    return far[is_corner], tar[is_corner]
 
 
 def plot_scores(
@@ -147,10 +138,10 @@ def plot_scores(
 ) -> tuple[Figure | SubFigure, Axes]:
     """Draw the shares of the genuine and of the impostor pairs in each bin of their score.
 
-    In percent of all genuine, and of all impostor pairs, on a logarithmic axis from 0.001 % to 100 %, on which the few
+    In percent of all genuine, and of all impostor pairs, on a logarithmic axis from 0.001 % to 100 %, where the few
     impostors that score high can be seen. With a `histogram` of fixed `limits` both axes are the same in every epoch.
-    A vertical line is drawn at the threshold of each of `far`; what does not exist is said in the legend. Drawn into
-    `ax` if given. Returns the figure and its axes.
+    A vertical line is drawn at the threshold of each of `far`; the legend says if there is none. Drawn into `ax` if
+    given. Returns the figure and its axes.
 
     Args:
         histogram: of `score_histogram`.
@@ -186,7 +177,7 @@ def plot_scores(
 
 
 def _thresholds(verification: Verification, far: Sequence[float]) -> list[tuple[float, str]]:
-    """The threshold of each rate, NaN or infinity where there is none, and what is to be said of it."""
+    """The threshold of each rate, NaN or infinity where there is none, and its label."""
     thresholds, accepted = (
         values.tolist() for values in (verification.threshold_at_far(far), verification.tar_at_far(far))
     )
@@ -197,7 +188,7 @@ def _thresholds(verification: Verification, far: Sequence[float]) -> list[tuple[
 
 
 def _where(threshold: float, low: float, high: float) -> str:
-    """What is to be said of a threshold that is not drawn."""
+    """The end of the label of a threshold that is not drawn."""
     if math.isnan(threshold) or low <= threshold <= high:
         return ""
     return ", no threshold" if threshold == math.inf else f", at score {threshold:.4g}"

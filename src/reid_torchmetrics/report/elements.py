@@ -1,9 +1,4 @@
-"""Elements of a page: text is escaped, what is already an element is not.
-
-Figures and pictures as parts of the page itself.
-
-Numbers as the page shows them.
-"""
+"""Elements of a page: escaped text, tables, embedded figures and pictures, and numbers as the page shows them."""
 
 from __future__ import annotations
 
@@ -22,17 +17,25 @@ from numpy.typing import NDArray
 
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+    from PIL.Image import Image
+
+UNDEFINED = "undefined"
 _VOID = frozenset({"img", "input", "link", "meta"})
+_QUALITY = 65  # of JPEG
+_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # letters of names, perhaps
+_REFERENCE = re.compile(r"url\(#([^)]+)\)")
 
 
 class Html(str):
-    """Markup, which is not escaped again."""
+    """Markup: it is not escaped again."""
 
     __slots__ = ()
 
 
 def element(name: str, /, *content: str, **attributes: object) -> Html:
-    """One element; strings of `content` that are no `Html` are text.
+    """One element; `content` is escaped unless it is `Html`.
 
     An attribute's `_` stands for `-`, and one at its end for nothing (`class_`). True is an attribute without a value;
     None and False leave it out.
@@ -59,11 +62,11 @@ def table(
     """A table in a box that scrolls; the first column names its rows.
 
     Args:
-        caption: what is in it.
-        columns: their headings.
+        caption: of the table.
+        columns: headings.
         rows: cells, as many as columns.
-        words: columns of words, which are to be wrapped; the others hold numbers.
-        filter_by: what a filter for the beginning of the rows' names is called; None for no filter.
+        words: columns of words, which are wrapped; the others hold numbers.
+        filter_by: label of a filter for the beginning of the rows' names; None for no filter.
     """
     kinds = ["words" if column in words else None for column in columns]
     heads = (element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True))
@@ -78,12 +81,12 @@ def table(
 
 
 def details(summary: str, *content: str) -> Html:
-    """What is folded until the reader asks for it."""
+    """Content that is folded until the reader asks for it."""
     return element("details", element("summary", summary), *content)
 
 
 def note(text: str) -> Html:
-    """A paragraph about what is shown, or why it is not."""
+    """A remark on the content, or the reason why there is none."""
     return element("p", text, class_="note")
 
 
@@ -93,7 +96,7 @@ def as_json(data: Any) -> str:
 
 
 def embedded(text: str) -> Html:
-    """JSON as data in the page, in which nothing can end its element or begin a comment."""
+    """JSON as data in the page, escaped so that nothing ends its element or begins a comment."""
     escaped = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&"}
     return element("script", Html(text.translate(escaped)), type="application/json", id="results")
 
@@ -110,22 +113,13 @@ def _row(cells: Sequence[str], kinds: Sequence[str | None]) -> Html:
     return element("tr", element("th", first, scope="row"), *tail)
 
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
-    from PIL.Image import Image
-
-_QUALITY = 65  # of JPEG
-_NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")  # letters of names, perhaps
-_REFERENCE = re.compile(r"url\(#([^)]+)\)")
-
-
-def figure(drawn: Figure | SubFigure, name: str, caption: str) -> Html:
-    """A figure of Matplotlib as SVG, whose letters are text; `name` is its own on the page, and begins all its ids."""
-    root = _svg(drawn)
+def figure(plotted: Figure | SubFigure, name: str, caption: str) -> Html:
+    """A figure of Matplotlib as SVG, with letters as text; `name` is unique on the page, and begins all its ids."""
+    root = _svg(plotted)
     for each in root.iter():
         each.tag = _without_namespace(each.tag)
         each.attrib = {_without_namespace(key): _renamed(key, value, name) for key, value in each.attrib.items()}
-    # A style inside would be the style of the whole page, which has it already.
+    # A style inside would be the style of the whole page; the page has it already.
     for definitions in root.findall("defs"):
         for style in definitions.findall("style"):
             definitions.remove(style)
@@ -146,11 +140,11 @@ def picture(pixels: Image | NDArray[np.uint8], alt: str, *, scale: float = 1.0) 
     return element("img", src=data, alt=alt, width=width, height=height, loading="lazy")
 
 
-def _svg(drawn: Figure | SubFigure) -> ET.Element:
+def _svg(plotted: Figure | SubFigure) -> ET.Element:
     import matplotlib as mpl  # noqa: PLC0415 - a large import that evaluation does not need
 
     file = io.StringIO()
-    whole: Any = drawn  # of our own axes, so it is no part of another figure
+    whole: Any = plotted  # of our own axes, so it is no part of another figure
     # The salt stands for the random number that ids are made of; no metadata, for it has the date.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": "reid_torchmetrics"}):
         whole.savefig(file, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
@@ -162,7 +156,7 @@ def _without_namespace(name: str) -> str:
 
 
 def _renamed(key: str, value: str, name: str) -> str:
-    """The value of an attribute, where it is or names an id with `name` before it."""
+    """The value of an attribute, with `name` before an id."""
     if key == "id":
         return f"{name}-{value}"
     if _without_namespace(key) == "href" and value.startswith("#"):
@@ -170,12 +164,9 @@ def _renamed(key: str, value: str, name: str) -> str:
     return _REFERENCE.sub(rf"url(#{name}-\1)", value)
 
 
-UNDEFINED = "undefined"
-
-
-def percent(value: float) -> str:
-    """A share in percent, without the sign."""
-    return UNDEFINED if math.isnan(value) else f"{100 * value:.2f}"
+def percent(value: float | None) -> str:
+    """A share in percent, without the sign; None and NaN are undefined."""
+    return UNDEFINED if value is None or math.isnan(value) else f"{100 * value:.2f}"
 
 
 def of_measure(name: str, value: float) -> str:

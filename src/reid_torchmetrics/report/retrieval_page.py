@@ -1,17 +1,9 @@
-"""The page about a retrieval.
-
-What a report says of two models that were compared.
-
-The curves of a retrieval, and its pairs of cameras.
-
-What a report says of a retrieval: numbers, queries, curves, cameras and identities.
-"""
+"""The page about a retrieval: numbers, two models, curves, single queries, cameras and identities."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -33,10 +25,15 @@ from reid_torchmetrics.plot import (
 
 from .elements import UNDEFINED, Html, details, element, figure, heading, note, of_measure, rank, table, thousands
 from .page import Page, Section, figures_section, provenance_section, shown_or_why, versions
-from .rank_list_sections import ShownQueries, hardest_section, mistakes_section
+from .rank_list_sections import ReportedQueries, hardest_section, mistakes_section
 
 _LEVEL, _REPEATS = 0.95, 1000  # of intervals
 _MOST_ROWS = 1000  # a page with more is slow
+_MOST_CAMERAS = 40  # a table of the pairs of more is slow, and not read
+_HOW = (
+    "the results hold no pairs of cameras; metric.results(camera_pairs=True) gives results that do, and those of"
+    " evaluate(...) find them by themselves."
+)
 _REASONS = {
     "not_in_gallery": "no other gallery item has its identity",
     "same_camera_only": "every positive is dropped by the camera rule, or by another rule that drops pairs",
@@ -46,7 +43,47 @@ _REASONS = {
 """why a query has no value, by the field of `QueryCounts`"""
 
 
-def numbers_section(results: RetrievalResults, generator: torch.Generator) -> Section:
+def retrieval_page(
+    results: RetrievalResults,
+    *,
+    pictures: Pictures | None = None,
+    names: Mapping[int, str] | None = None,
+    gallery_pictures: Pictures | None = None,
+    num_hardest: int = 60,
+    num_mistakes: int = 20,
+    comparison: Comparison | None = None,
+    generator: torch.Generator | None = None,
+) -> Page:
+    """All sections about results of a retrieval; for the options see `write_report`."""
+    _checks.instance("comparison", comparison, (Comparison,))
+    _checks.instance("generator", generator, (torch.Generator,))
+    _checks.positive_int("num_hardest", num_hardest)
+    _checks.positive_int("num_mistakes", num_mistakes)
+    if gallery_pictures is not None and pictures is None:
+        raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
+    names = names or {}
+    queries = ReportedQueries(results, names, pictures, gallery_pictures)
+    data = {"versions": versions(), **results.to_dict()}
+    sections = [
+        Section("numbers", "Numbers", _numbers(results, generator or torch.Generator().manual_seed(0))),
+        Section("queries", "Queries and gallery", _query_counts(results)),
+    ]
+    if comparison is not None:
+        data["comparison"] = comparison.to_dict()
+        sections.append(Section("comparison", "Two models", _comparison(results, comparison)))
+    sections += [
+        Section("curves", "Curves", [figures_section(results, "curves")]),
+        hardest_section(queries, num_hardest),
+        mistakes_section(queries, num_mistakes),
+        Section("camera-pairs", "Pairs of cameras", shown_or_why(lambda: _camera_pairs(results))),
+        Section("cameras", "Cameras", shown_or_why(lambda: [_cameras(results)])),
+        Section("identities", "Identities", shown_or_why(lambda: [_identities(results, names)])),
+        provenance_section(data),
+    ]
+    return Page(f"Retrieval by {results.protocol.name}", str(results.setup).capitalize() + ".", sections, data)
+
+
+def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html]:
     """Every reported number with its interval and its convention."""
     rows = [_number_row(results, name, mean, generator) for name, mean in results.means.items()]
     columns = ("measure", "value", f"{100 * _LEVEL:g} % interval", "convention")
@@ -54,7 +91,7 @@ def numbers_section(results: RetrievalResults, generator: torch.Generator) -> Se
         f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
         " so they are about other queries, not about another gallery or another training run."
     )
-    return Section("numbers", "Numbers", [table("Means over queries", columns, rows, words=["convention"]), note(said)])
+    return [table("Means over queries", columns, rows, words=["convention"]), note(said)]
 
 
 def _number_row(results: RetrievalResults, name: str, mean: float, generator: torch.Generator) -> list[str]:
@@ -64,7 +101,7 @@ def _number_row(results: RetrievalResults, name: str, mean: float, generator: to
     return [heading(name), of_measure(name, mean), between, results.conventions[name]]
 
 
-def queries_section(results: RetrievalResults) -> Section:
+def _query_counts(results: RetrievalResults) -> list[Html]:
     """How many queries were evaluated, why others were not, and among how many gallery items."""
     counts = results.counts
     rows = [["evaluated", thousands(counts.valid), "has a positive in the gallery"]]
@@ -77,11 +114,10 @@ def queries_section(results: RetrievalResults) -> Section:
         ["candidates", _median(results.num_candidates, valid), "gallery items, once junk is removed"],
     ]
     caption = f"Queries; those without a positive {_counted_as(results)}"
-    tables = [
+    return [
         table(caption, ("queries", "number", "why"), rows, words=["why"]),
         table("Median over evaluated queries", ("per query", "median", "what"), medians, words=["what"]),
     ]
-    return Section("queries", "Queries and gallery", tables)
 
 
 def _counted_as(results: RetrievalResults) -> str:
@@ -93,22 +129,14 @@ def _median(counts: Tensor, valid: Tensor) -> str:
     return rank(float(median_over_queries(counts.double().masked_fill(~valid, torch.nan))))
 
 
-def cameras_section(results: RetrievalResults) -> Section:
-    """The reported numbers of each query camera."""
-    return Section("cameras", "Cameras", shown_or_why(lambda: [_cameras(results)]))
-
-
 def _cameras(results: RetrievalResults) -> Html:
+    """The reported numbers of each query camera."""
     parts = {name: results.by_camera(name) for name in results.values}
     return table("Means over the queries of each camera", *_columns("camera", parts, {}))
 
 
-def identities_section(results: RetrievalResults, names: Mapping[int, str]) -> Section:
-    """The reported numbers of each identity, the hardest first."""
-    return Section("identities", "Identities", shown_or_why(lambda: [_identities(results, names)]))
-
-
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
+    """The reported numbers of each identity, the hardest first."""
     parts = {name: results.by_identity(name) for name in results.values}
     shown = table(
         "Means over the queries of each identity",
@@ -137,29 +165,12 @@ def _columns(
     return [label, "queries", "with a value", *map(heading, parts)], zip(*columns, strict=True)
 
 
-_HOW = (
-    "Not shown: the results hold no pairs of cameras; metric.results(camera_pairs=True) gives results that do, and"
-    " those of evaluate(...) find them by themselves."
-)
-_MOST_CAMERAS = 40  # a table of the pairs of more is slow, and not read
-
-
-def curves_section(results: RetrievalResults) -> Section:
-    """The CMC, the mean precision over recall, and the ranks of the first right answers."""
-    return Section("curves", "Curves", [figures_section(results, "curves")])
-
-
-def camera_pairs_section(results: RetrievalResults) -> Section:
+def _camera_pairs(results: RetrievalResults) -> list[Html]:
     """The first reported number between each two cameras, or all that the results hold."""
     if results.camera_pairs is None and results.problem is None:
-        return Section("camera-pairs", "Pairs of cameras", [note(_HOW)])
-    return Section("camera-pairs", "Pairs of cameras", shown_or_why(lambda: _camera_pairs(results)))
-
-
-def _camera_pairs(results: RetrievalResults) -> list[Html]:
-    held = results.camera_pairs
-    chosen = [next(iter(results.values))] if held is None else [*held]
-    pairs = {name: results.by_camera_pair(name) for name in chosen}
+        return [note(f"Not shown: {_HOW}")]
+    names = [next(iter(results.values))] if results.camera_pairs is None else [*results.camera_pairs]
+    pairs = {name: results.by_camera_pair(name) for name in names}
     said = "Queries of a camera against the gallery of one camera alone, by {}."
     figures = [
         figure(plot_camera_pairs(each, name=name)[0], f"camera-pairs-{name}", said.format(name))
@@ -174,7 +185,7 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
 
 
 def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
-    """The pairs of as many cameras of each side as a table can show."""
+    """The pairs of the cameras with the most queries, up to the size of a table."""
     rows, columns = (
         pairs.num_valid.sum(other).argsort(descending=True, stable=True)[:_MOST_CAMERAS].sort().values
         for other in (1, 0)
@@ -194,34 +205,36 @@ def _pairs_table(name: str, pairs: CameraPairs) -> Html:
     return table(heading(name), columns, rows)
 
 
-def comparison_section(results: RetrievalResults, comparison: Comparison) -> Section:
-    """What two models differ by, one of them that of the results.
+def _comparison(results: RetrievalResults, comparison: Comparison) -> list[Html]:
+    """The differences of two models, one of them that of the results.
 
     Raises:
         ValueError: neither model has the numbers of the results.
     """
-    is_of = _this_model(results, comparison)
-    drawn = "identities with all their queries" if comparison.per_identity else "queries"
+    model = _this_model(results, comparison)
+    unit = "identities with all their queries" if comparison.per_identity else "queries"
     said = (
-        f"This page is about {is_of}. Intervals are of {comparison.repeats:,} bootstrap samples of {drawn}, the same"
-        f" for both models; p is of {comparison.permutations:,} random changes of signs, by {drawn}."
+        f"This page is about {model}. Intervals are of {comparison.repeats:,} bootstrap samples of {unit}, the same"
+        f" for both models; p is of {comparison.permutations:,} random changes of signs, by {unit}."
     )
     interval = f"{100 * comparison.level:g} % interval"
     columns = ("measure", "a", "b", "b - a", interval, "p", "b better", "b worse", "equal")
     rows = [_row(name, difference) for name, difference in comparison.differences.items()]
     shown = table("Numbers of a and b, and their differences", columns, rows)
-    drawn_rows = figure(plot_comparison(comparison)[0], "comparison", "Differences with their intervals.")
+    intervals = figure(plot_comparison(comparison)[0], "comparison", "Differences with their intervals.")
     setups = note(f"a: {comparison.setup_a}. b: {comparison.setup_b}.")
-    changes = _changes(comparison)
-    return Section("comparison", "Two models", [note(said), setups, shown, drawn_rows, *changes])
+    # The queries whose first candidate became right, and wrong, by their numbers.
+    gained = _change("Queries whose first candidate is right in b alone", comparison.gained_index)
+    lost = _change("Queries whose first candidate is right in a alone", comparison.lost_index)
+    return [note(said), setups, shown, intervals, gained, lost]
 
 
 def _this_model(results: RetrievalResults, comparison: Comparison) -> str:
     means = results.means
-    for which in ("b", "a"):
-        compared = {name: getattr(each, f"mean_{which}") for name, each in comparison.differences.items()}
+    for model in ("b", "a"):
+        compared = {name: getattr(each, f"mean_{model}") for name, each in comparison.differences.items()}
         if all(name in means and _same(mean, means[name]) for name, mean in compared.items()):
-            return which
+            return model
     raise ValueError("`comparison` must be of `results` and of others; got one of other numbers.")
 
 
@@ -246,60 +259,8 @@ def _signed(name: str, value: float) -> str:
     return f"+{of_measure(name, value)}" if value > 0 else of_measure(name, value)
 
 
-def _changes(comparison: Comparison) -> list[Html]:
-    """The queries whose first candidate became right, and wrong, by their numbers."""
-    gained, lost = comparison.gained_index, comparison.lost_index
-    return [
-        _change(f"Queries whose first candidate is right in b alone: {len(gained)}", gained),
-        _change(f"Queries whose first candidate is right in a alone: {len(lost)}", lost),
-    ]
-
-
 def _change(said: str, index: Tensor) -> Html:
+    said = f"{said}: {len(index)}"
     if not len(index):
         return element("p", f"{said}.")
     return details(said, element("p", ", ".join(map(str, index.tolist()))))
-
-
-@dataclass(frozen=True)
-class RetrievalOptions:
-    """What may be asked for besides results; see `write_report`."""
-
-    pictures: Pictures | None = None
-    names: Mapping[int, str] = field(default_factory=dict)
-    gallery_pictures: Pictures | None = None
-    num_hardest: int = 60
-    num_mistakes: int = 20
-    comparison: Comparison | None = None
-    generator: torch.Generator = field(default_factory=lambda: torch.Generator().manual_seed(0))
-
-    def __post_init__(self) -> None:
-        """Check the values."""
-        _checks.instance("comparison", self.comparison, (Comparison,))
-        _checks.instance("generator", self.generator, (torch.Generator,))
-        _checks.positive_int("num_hardest", self.num_hardest)
-        _checks.positive_int("num_mistakes", self.num_mistakes)
-        if self.gallery_pictures is not None and self.pictures is None:
-            raise ValueError("`gallery_pictures` must come with `pictures`, those of the queries; got None for them.")
-
-
-def retrieval_page(results: RetrievalResults, options: RetrievalOptions) -> Page:
-    """All sections about results of a retrieval."""
-    queries = ShownQueries.of(
-        results, names=options.names, pictures=options.pictures, gallery_pictures=options.gallery_pictures
-    )
-    data = {"versions": versions(), **results.to_dict()}
-    sections = [numbers_section(results, options.generator), queries_section(results)]
-    if options.comparison is not None:
-        data["comparison"] = options.comparison.to_dict()
-        sections.append(comparison_section(results, options.comparison))
-    sections += [
-        curves_section(results),
-        hardest_section(queries, options.num_hardest),
-        mistakes_section(queries, options.num_mistakes),
-        camera_pairs_section(results),
-        cameras_section(results),
-        identities_section(results, options.names),
-        provenance_section(data),
-    ]
-    return Page(f"Retrieval by {results.protocol.name}", str(results.setup).capitalize() + ".", sections, data)

@@ -1,0 +1,111 @@
+"""Differences in percentage points: between two models, and by the repair of each kind of error."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, cast
+
+from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
+from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
+
+from .axes import new_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+_MOST_IN_USUAL_FIGURE = 10
+_ROW_HEIGHT = 0.32  # inches
+
+_ALL_TOGETHER = ("all false positives", "all misses")
+_ROOM = 1.25  # for the number beside the longest bar
+_LEAST_WIDTH = 1.0  # percentage points, so that bars of almost nothing are not seen as long ones
+
+
+def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
+    """Draw the differences of two models with their confidence intervals, a row for each number.
+
+    In percentage points, b - a, so b is better to the right of 0. At the right are the differences and their p-values;
+    the point is filled where p is at most 1 - `level`. The mean rank is no share: its difference is written but
+    not drawn. Nor is an undefined difference drawn. Drawn into `ax` if given. Returns the figure and its axes; the
+    figure is higher where more than ten numbers were compared.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    differences = comparison.differences
+    ax = _axes_for(len(differences)) if ax is None else ax
+    ax.axvline(0, color="black", linewidth=0.8)
+    for row, difference in enumerate(differences.values()):
+        if _has_interval(difference):
+            _draw_interval(ax, row, difference, is_filled=difference.p_value <= 1 - comparison.level)
+        ax.text(1.02, row, _in_words(difference), transform=ax.get_yaxis_transform(), va="center", fontsize="small")
+    ax.set(yticks=range(len(differences)), yticklabels=list(differences))
+    ax.set_ylim(len(differences) - 0.5, -0.5)  # the first on top
+    if not any(each.low or each.high for each in differences.values() if _has_interval(each)):
+        ax.set_xlim(-1, 1)  # nothing differs
+    ax.set_xlabel("b - a (percentage points); b is better to the right of 0")
+    identities = ", identities drawn" if comparison.per_identity else ""
+    queries = f"{comparison.num_valid} of {comparison.num_queries} queries"
+    ax.set_title(f"{queries}, {100 * comparison.level:g} % intervals{identities}")
+    ax.grid(alpha=0.3, axis="x")
+    return ax.figure, ax
+
+
+def _axes_for(num_rows: int) -> Axes:
+    ax = new_axes()
+    figure = cast("Figure", ax.figure)
+    figure.set_figheight(figure.get_figheight() + _ROW_HEIGHT * max(0, num_rows - _MOST_IN_USUAL_FIGURE))
+    return ax
+
+
+def _has_interval(difference: Difference) -> bool:
+    return not (difference.is_rank or math.isnan(difference.difference))
+
+
+def _draw_interval(ax: Axes, row: int, difference: Difference, *, is_filled: bool) -> None:
+    low, middle, high = (100 * value for value in (difference.low, difference.difference, difference.high))
+    ax.plot([low, high], [row, row], color="tab:blue", linewidth=2, solid_capstyle="butt")
+    ax.plot([middle], [row], marker="o", color="tab:blue", markerfacecolor="tab:blue" if is_filled else "white")
+
+
+def _in_words(difference: Difference) -> str:
+    if math.isnan(difference.difference):
+        return "undefined"
+    said = f"{difference.difference:+.2f} ranks" if difference.is_rank else f"{100 * difference.difference:+.2f}"
+    return f"{said}  p = {difference.p_value:.4f}"
+
+
+def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
+    """Draw the percentage points of average precision that the repair of each kind of error adds, with their counts.
+
+    Below them are the gains if all false positives, or all misses, are dropped. The gains of two repairs do not add up:
+    the sum of the bars is no number. Drawn into `ax` if given. Returns the figure and its axes.
+
+    Args:
+        breakdown: `results.error_breakdown()`, or the result of `error_breakdown`.
+        ax: where to draw.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    num = len(breakdown.gains)
+    names = [f"{name} ({breakdown.counts[name]:,})" for name in breakdown.gains]
+    gains = [*breakdown.gains.values(), breakdown.false_positive_gain, breakdown.false_negative_gain]
+    points = [0.0 if math.isnan(gain) else 100 * gain for gain in gains]
+    ax = new_axes() if ax is None else ax
+    places = [*range(num), num + 0.5, num + 1.5]
+    ax.barh(places, points, color=["tab:blue"] * num + ["tab:gray"] * len(_ALL_TOGETHER))
+    for place, point, gain in zip(places, points, gains, strict=True):
+        text = "–" if math.isnan(gain) else f"{point:.1f}"  # noqa: RUF001 - a dash that is as wide as a digit
+        ax.text(max(point, 0.0), place, f" {text}", va="center", fontsize="small")
+    ax.set_yticks(places, [*names, *_ALL_TOGETHER])
+    ax.invert_yaxis()
+    base = breakdown.average_precision
+    said = "undefined: no ground truths" if math.isnan(base) else f"AP is {100 * base:.1f} %"
+    ax.set(
+        xlim=(0, max(_LEAST_WIDTH, _ROOM * max(points))),
+        xlabel="AP gained by repairing it (percentage points)",
+        title=f"Kinds of errors; {said}",
+    )
+    return ax.figure, ax

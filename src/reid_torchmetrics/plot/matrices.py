@@ -1,0 +1,202 @@
+"""Matrices in color: a measure between pairs of cameras, and the confusion of classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.detection.errors import ConfusionMatrix
+from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
+
+from .axes import new_axes, shown
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+
+BACKGROUND = "background"
+MOST_CLASSES = 100
+"""the most classes of a picture: rows of more are too thin to be told apart"""
+_MOST_CHARACTERS = 18  # of a name: more of them leave no room for the cells
+
+_MOST_CAMERAS_WRITTEN = 12  # rows or columns that leave room for numbers in the cells
+_MOST_CAMERAS_NAMED = 25  # of more cameras some have their names beside the cells
+_LONG_CAMERA = 4  # names with more characters are written upwards below the columns
+_DARK_PERCENT = 50  # colors of values up to it want light numbers
+
+_MOST_ROWS_WRITTEN = 13  # rows that leave room for numbers in the cells, that of background among them
+_MOST_CLASSES_NAMED = 30  # of more classes some have their names beside the cells
+_MOST_ACROSS = 5  # short names that fit below the columns
+_LONG_CLASS = 3  # names with more characters are written upwards below the columns
+_LEAST_COUNT = 0.5  # stands for 0 on a logarithmic scale, with the lightest color
+_DARK = 0.5  # of the scale of colors: from here on numbers are light
+_SIZE, _LARGE, _LARGEST = (6.4, 5.2), (8.4, 7.0), (11.0, 9.4)  # of the figure, by the number of classes
+
+
+def plot_camera_pairs(
+    pairs: CameraPairs,
+    *,
+    name: str = "mean",
+    camera_names: Mapping[int, str] | None = None,
+    ax: Axes | None = None,
+) -> tuple[Figure | SubFigure, Axes]:
+    """Draw the mean of a measure for each query camera (rows) against each gallery camera (columns), in percent.
+
+    The colors always go from 0 to 100 %, so pictures of several epochs can be compared. Numbers are in the cells of up
+    to twelve rows and columns. A hatched cell is not defined: no query of the camera has a right answer in the other.
+    Drawn into `ax` if given, which shares its place with the scale of colors. Returns the figure and its axes.
+
+    Args:
+        pairs: `results.by_camera_pair()`.
+        name: of the measure in the picture, such as "mAP".
+        camera_names: of the cameras by label; without a name the label is shown.
+        ax: where to draw.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+        ValueError: a mean is outside [0, 1], as a mean rank is.
+    """
+    mean = pairs.mean.detach().cpu()
+    outside = mean[(mean < 0) | (mean > 1)]
+    if len(outside):
+        raise ValueError(f"`pairs` must have means from 0 to 1, to be read in percent; got {float(outside[0])}.")
+    if not mean.numel():
+        mean = mean.new_full([max(1, size) for size in mean.shape], math.nan)
+    ax, name = new_axes() if ax is None else ax, shown(name, _MOST_CHARACTERS)
+    # Cells without color show the ground.
+    ax.patch.set(facecolor="lightgrey", hatch="////", edgecolor="grey", linewidth=0)
+    image = ax.imshow((100 * mean).numpy(), cmap="viridis", vmin=0, vmax=100, aspect="auto", interpolation="nearest")
+    ax.figure.colorbar(image, ax=ax, label=f"{name} (%)", ticks=range(0, 101, 20))
+    if max(mean.shape) <= _MOST_CAMERAS_WRITTEN:
+        _write_percent(ax, 100 * mean)
+    remark = "\nhatched: undefined, no query has a right answer there" if bool(mean.isnan().any()) else ""
+    ax.set(xlabel=f"gallery camera{remark}", ylabel="query camera", title=f"{name} between cameras")
+    _name_cameras(ax, pairs, camera_names or {})
+    return ax.figure, ax
+
+
+def _write_percent(ax: Axes, percent: Tensor) -> None:
+    """Write the number of each cell, or a dash for an undefined one."""
+    for row, values in enumerate(percent.tolist()):
+        for column, value in enumerate(values):
+            text = "–" if math.isnan(value) else f"{value:.0f}"  # noqa: RUF001 - a dash that is as wide as a digit
+            _write(ax, row, column, text, is_light=value <= _DARK_PERCENT)
+
+
+def _name_cameras(ax: Axes, pairs: CameraPairs, names: Mapping[int, str]) -> None:
+    """Write names beside the rows and below the columns."""
+    for axis, cameras in ((ax.xaxis, pairs.gallery_cameras.tolist()), (ax.yaxis, pairs.query_cameras.tolist())):
+        step = -(-len(cameras) // _MOST_CAMERAS_NAMED) or 1
+        texts = _named(cameras[::step], names)
+        is_upward = axis is ax.xaxis and any(len(text) > _LONG_CAMERA for text in texts)
+        axis.set_ticks(range(0, len(cameras), step), texts, fontsize="small", rotation=90 if is_upward else 0)
+
+
+def plot_confusion_matrix(
+    matrix: ConfusionMatrix,
+    *,
+    normalize: bool = True,
+    names: Mapping[int, str] | None = None,
+    ax: Axes | None = None,
+) -> tuple[Figure | SubFigure, Axes]:
+    """Draw how often ground truths of a class (rows) were detected as a class (columns), or were missed.
+
+    The last row has the detections that took no ground truth, the last column the ground truths that no detection took.
+    By default in percent of each row, with colors from 0 to 100; else counts, on a logarithmic scale of colors. Numbers
+    are in the cells of up to twelve classes, but for zeros. A hatched row has no counts. Of more than thirty classes
+    some have their names beside the cells. Of more than 100 the classes of the pairs that are confused most are drawn,
+    in shares of whole rows. Drawn into `ax` if given, which shares its place with the scale of colors. Returns the
+    figure and its axes.
+
+    Args:
+        matrix: `results.confusion_matrix()`, or the result of `confusion_matrix`.
+        normalize: shares of rows, or counts.
+        names: of the classes by label; without a name the label is shown.
+        ax: where to draw.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+        TypeError: `normalize` is not True or False.
+    """
+    _checks.boolean("normalize", normalize)
+    _checks.names_of_labels("names", names)
+    matrix = matrix.among(MOST_CLASSES)
+    size = len(matrix.counts)
+    ax = new_axes(_figure_size(size)) if ax is None else ax
+    values = (100 * matrix.normalized if normalize else matrix.counts.double()).cpu()
+    values[-1, -1] = math.nan  # background that is not detected cannot be counted
+    ax.patch.set(facecolor="whitesmoke", hatch="////", edgecolor="lightgrey", linewidth=0)
+    colored = values if normalize else values.clamp(min=_LEAST_COUNT)
+    image = ax.imshow(
+        colored.numpy(), cmap="Blues", aspect="auto", interpolation="nearest", **_scale(values, normalize=normalize)
+    )
+    _add_scale(ax, image, normalize=normalize)
+    if size <= _MOST_ROWS_WRITTEN:
+        _write_counts(ax, values, image, normalize=normalize)
+    _name_classes(ax, matrix.classes.tolist(), names or {})
+    for line in (ax.axhline, ax.axvline):  # before background
+        line(size - 1.5, color="grey", linewidth=0.8)
+    title = f"Confusion of classes, IoU {matrix.iou_threshold:g}, rule {matrix.rule!r}"
+    if matrix.num_left_out:
+        title += f"\n{matrix.num_left_out:,} classes that are confused less are left out"
+    ax.set(xlabel="detected as", ylabel="ground truth", title=title)
+    return ax.figure, ax
+
+
+def _figure_size(size: int) -> tuple[float, float]:
+    """A larger figure for more rows, up to a size that is still seen as a whole."""
+    if size <= _MOST_ROWS_WRITTEN:
+        return _SIZE
+    return _LARGE if size <= _MOST_CLASSES_NAMED + 1 else _LARGEST
+
+
+def _scale(values: Tensor, *, normalize: bool) -> dict[str, Any]:
+    """Options of `imshow` for the scale of colors."""
+    from matplotlib.colors import LogNorm  # noqa: PLC0415 - a large import that evaluation does not need
+
+    if normalize:
+        return {"vmin": 0, "vmax": 100}
+    return {"norm": LogNorm(_LEAST_COUNT, max(2.0, float(values.nan_to_num(nan=0.0).max())))}
+
+
+def _add_scale(ax: Axes, image: Any, *, normalize: bool) -> None:
+    """Add the scale of colors, with plain numbers for counts."""
+    bar = ax.figure.colorbar(image, ax=ax, label="of the row (%)" if normalize else "boxes")
+    if not normalize:
+        powers = [10.0**power for power in range(1 + int(math.log10(float(image.norm.vmax))))]
+        bar.set_ticks([_LEAST_COUNT, *powers], labels=["0", *(f"{power:g}" for power in powers)])
+        bar.ax.minorticks_off()
+
+
+def _write_counts(ax: Axes, values: Tensor, image: Any, *, normalize: bool) -> None:
+    """Write the number of each cell that is not 0."""
+    for row, column in (values.nan_to_num(nan=0.0) > 0).nonzero().tolist():
+        value = float(values[row, column])
+        # A share that would be rounded to 0 is not 0.
+        text = "<1" if normalize and value < 0.5 else f"{value:.0f}"  # noqa: PLR2004 - a half
+        _write(ax, row, column, text, is_light=image.norm(value) >= _DARK)
+
+
+def _name_classes(ax: Axes, labels: Sequence[int], names: Mapping[int, str]) -> None:
+    """Write names beside the rows and below the columns, that of background always."""
+    num = len(labels)
+    step = -(-num // _MOST_CLASSES_NAMED) or 1
+    places = [place for place in range(0, num, step) if place == num - 1 or num - place > step / 2]
+    texts = _named((labels[place] for place in places), names)
+    is_upward = num > _MOST_ACROSS or any(len(text) > _LONG_CLASS for text in texts)
+    places, texts = [*places, num], [*texts, BACKGROUND]
+    ax.set_xticks(places, texts, fontsize="small", rotation=90 if is_upward else 0)
+    ax.set_yticks(places, texts, fontsize="small")
+
+
+def _named(labels: Iterable[int], names: Mapping[int, str]) -> list[str]:
+    return [shown(names.get(label, label), _MOST_CHARACTERS) for label in labels]
+
+
+def _write(ax: Axes, row: int, column: int, text: str, *, is_light: bool) -> None:
+    color = "white" if is_light else "black"
+    ax.text(column, row, text, ha="center", va="center", color=color, fontsize="small")

@@ -1,0 +1,126 @@
+"""Reports of every evaluator: what it reports is on the page, and images are judged as it matches."""
+
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
+from reid_torchmetrics.functional.detection import EVALUATORS, Detections, GroundTruths, voc_evaluate
+from reid_torchmetrics.plot.judged_boxes import Judgment
+from reid_torchmetrics.report import detection_page, write_report
+from tests.report.pages import data, read, section
+
+# Both detections overlap the first ground truth most, the second one by 90/110 and the other ground truth by 80/120.
+# COCO and Ultralytics match it with the one that is left; for the others it is wrong.
+FIRST, SECOND, BETWEEN = [0.0, 0.0, 10.0, 10.0], [0.0, 3.0, 10.0, 13.0], [0.0, 1.0, 10.0, 11.0]
+DETECTIONS = {
+    "boxes": torch.tensor([FIRST, BETWEEN, [50.0, 50.0, 60.0, 60.0]]),
+    "scores": torch.tensor([0.9, 0.8, 0.7]),
+    "labels": torch.tensor([1, 1, 1]),
+}
+GROUND_TRUTHS = {"boxes": torch.tensor([FIRST, SECOND]), "labels": torch.tensor([1, 1])}
+METRICS = {
+    "coco": DetectionMAP,
+    "voc": VocMAP,
+    **{name: partial(YoloMAP, matching=name) for name in ("ultralytics", "scaled_yolov4", "yolov4")},
+}
+NUM_RIGHT = {"coco": 2, "ultralytics": 2, "voc": 1, "scaled_yolov4": 1, "yolov4": 1}
+
+
+def picture(_: int) -> np.ndarray:
+    return np.full((100, 100, 3), 200, np.uint8)
+
+
+def results_of(evaluator, **options):
+    metric = METRICS[evaluator](class_names={1: "cat"})
+    metric.update([DETECTIONS], [GROUND_TRUTHS])
+    return metric.results(**options)
+
+
+def test_there_is_a_metric_of_every_evaluator():
+    assert METRICS.keys() == EVALUATORS.keys() == NUM_RIGHT.keys()
+
+
+@pytest.mark.parametrize("evaluator", METRICS)
+def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(evaluator, tmp_path):
+    results = results_of(evaluator, across_classes=True)
+    page = read(write_report(results, tmp_path / "page.html"))
+    title = EVALUATORS[evaluator].title
+    assert page.one("h1").text == f"Detection by {title}"
+    numbers = {row["measure"]: row["value (%)"] for row in section(page, "numbers").rows(f"Numbers by {title}")}
+    assert numbers == {
+        name: f"{100 * float(value):.2f}" if value >= 0 else "undefined" for name, value in results.summary().items()
+    }
+    assert [*data(page)["classes"]] == ["cat"]
+    (columns,) = section(page, "classes").all("thead")
+    headings = [each.text for each in columns.all("th")]
+    assert len(set(headings)) == len(headings)
+    assert len(section(page, "curves").all("figure")) == 2
+    # The confusion of classes has a meaning for all, kinds of errors where detections take what is left.
+    errors, is_greedy = section(page, "errors"), EVALUATORS[evaluator].matches_greedily
+    assert len(errors.all("figure")) == 1 + is_greedy
+    assert ("Not shown: kinds of errors are defined where" in errors.text) == (not is_greedy)
+
+
+@pytest.mark.parametrize("evaluator", METRICS)
+def test_images_are_judged_as_the_evaluator_matches_with_boxes_of_the_results(evaluator, tmp_path, monkeypatch):
+    options, draw = [], detection_page.draw_boxes
+    monkeypatch.setattr(detection_page, "draw_boxes", lambda *a, **k: options.append(k) or draw(*a, **k))
+    page = read(write_report(results_of(evaluator, boxes=True), tmp_path / "page.html", pictures=picture))
+    images = section(page, "images")
+    if NUM_RIGHT[evaluator] == 2:
+        assert images.all("p")[0].text == "None: every ground truth is found, and nothing else."
+        return
+    # F1 is 2/3 with the first detection alone, and lower with the second one.
+    assert images.rows("Boxes of each image") == [{"image": "0", "right": "1", "wrong": "0", "missed": "1"}]
+    assert len(images.all("img")) == 1
+    assert [each["evaluator"] for each in options] == [EVALUATORS[evaluator]]
+
+
+def test_results_of_a_function_have_a_page_too(tmp_path):
+    boxes = torch.tensor([[0.0, 0.0, 10.0, 10.0]])
+    number = torch.zeros(1, dtype=torch.int64)
+    results = voc_evaluate(Detections(boxes, torch.ones(1), number, number), GroundTruths(boxes, number, number))
+    page = read(write_report(results, tmp_path / "page.html"))
+    assert next(row["value (%)"] for row in section(page, "numbers").rows("Numbers by Pascal VOC")) == "100.00"
+
+
+@pytest.mark.parametrize("evaluator", METRICS)
+def test_a_box_in_a_picture_is_judged_by_the_evaluator(evaluator):
+    judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=EVALUATORS[evaluator])
+    counts = Counter(each.outcome for each in judgment.judge(DETECTIONS, GROUND_TRUTHS))
+    num_right = NUM_RIGHT[evaluator]
+    assert counts == Counter(right=num_right, wrong=3 - num_right, missed=2 - num_right)
+
+
+@pytest.mark.parametrize("evaluator", METRICS)
+def test_crowds_and_difficult_ground_truths_are_not_missed(evaluator):
+    judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=EVALUATORS[evaluator])
+    nothing = {name: values[:0] for name, values in DETECTIONS.items()}
+    crowd = judgment.judge(nothing, GROUND_TRUTHS | {"iscrowd": torch.tensor([1, 0])})
+    assert [(each.outcome, each.remark) for each in crowd] == [("ignored", "crowd"), ("missed", "")]
+    difficult = judgment.judge(DETECTIONS, GROUND_TRUTHS | {"difficult": torch.tensor([1, 0])})
+    assert ("difficult" in {each.remark for each in difficult}) == (evaluator == "voc")
+    if evaluator == "voc":  # both detections belong to the difficult one
+        outcomes = [(each.outcome, each.score is None) for each in difficult]
+        assert outcomes == [
+            ("ignored", True),
+            ("ignored", False),
+            ("ignored", False),
+            ("missed", True),
+            ("wrong", False),
+        ]
+
+
+def test_boxes_of_voc_have_whole_pixels_as_by_default_in_its_metric():
+    # 3 by 2 pixels in 3 by 4 with both edges inside, IoU 1/2; without them 2 by 1 in 2 by 3, IoU 1/3.
+    detections = {"boxes": torch.tensor([[0.0, 0.0, 2.0, 1.0]]), "scores": torch.ones(1), "labels": torch.tensor([1])}
+    ground_truths = {"boxes": torch.tensor([[0.0, 0.0, 2.0, 3.0]]), "labels": torch.tensor([1])}
+    metric = VocMAP(metric="map")
+    metric.update([detections], [ground_truths])
+    assert metric.compute() == 1
+    judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=EVALUATORS["voc"])
+    assert [each.outcome for each in judgment.judge(detections, ground_truths)] == ["right"]
