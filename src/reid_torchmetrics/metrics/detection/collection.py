@@ -97,7 +97,7 @@ class DetectionMetrics(MetricCollection):
     def results(
         self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
     ) -> DetectionResults:
-        """Everything in float64; see `DetectionMAP.results`."""
+        """All results in float64; see `DetectionMAP.results`."""
         return self._first_member().results(iou_type, across_classes=across_classes, boxes=boxes)
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
@@ -132,7 +132,7 @@ def _distinct(argument: str, names: Any) -> list[str]:
 def _with_classes(
     values: Sequence[str], classes: Mapping[int, str] | Sequence[int] | None, class_values: Sequence[str]
 ) -> dict[str, str]:
-    """What `DetectionMAP(metric=...)` is to be, by the name under which it is logged."""
+    """The `metric` of each member, by its logged name."""
     metrics = {name: name for name in values}
     if classes is None:
         return metrics

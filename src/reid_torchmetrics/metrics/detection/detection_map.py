@@ -12,7 +12,6 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import defaults_of
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import (
-    DictOptions,
     MatchRequest,
     chosen_value,
     coco_names,
@@ -209,19 +208,20 @@ class DetectionMAP(BoxMetric):
         return self._by_workers(self._value)
 
     def _value(self) -> dict[str, Any] | Tensor:
-        matched = [self._match(request) for request in self._match_requests()]
+        matches = [self._match(request) for request in self._match_requests()]
         if self._single is not None:
-            return self._rounded(self._single.of(matched[0], rule=self.rule, confidence=self.confidence))
-        options = DictOptions(self.rule, self.class_metrics, self.extended_summary)
+            return self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
         values: dict[str, Any] = {}
-        for each in matched:
-            of_type = computed_values(each, options, self.device)
+        options = {"class_metrics": self.class_metrics, "extended_summary": self.extended_summary}
+        for each in matches:
+            of_type = computed_values(each, self.rule, self.device, **options)
+            # All types have the same classes, without a prefix.
             labels, begin = of_type.pop("classes"), prefix(each.request.iou_type, self.iou_type)
             values |= {begin + name: value for name, value in of_type.items()}
         return values | {"classes": labels}
 
     def _match_requests(self) -> list[MatchRequest]:
-        """The matches that `compute` needs: with classes of their own, too, where they are wanted."""
+        """Matches of all classes as one, too, under "micro"; with classes if their values are asked for."""
         if self._single is not None:
             return [self._request(self._single.iou_type)]
         micro = (True, False) if self.average == "micro" and self.class_metrics else (self.average == "micro",)

@@ -10,7 +10,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.evaluation import (
     YOLO_MATCHINGS,
-    Matched,
+    ImageMatches,
     MatchRequest,
     SingleValue,
     names_of_values,
@@ -26,7 +26,7 @@ _SELDOM = ("class_names", "invalid", "max_bytes")  # that the `repr` shows where
 
 
 class EvaluatorMetric(BoxMetric):
-    """Base of metrics whose numbers are means over the classes that have ground truths."""
+    """Base of metrics that report means over the classes with ground truths."""
 
     VALUES: tuple[str, ...]
     """names of the numbers"""
@@ -73,16 +73,16 @@ class EvaluatorMetric(BoxMetric):
         """
         return self._by_workers(lambda: self._value(self._match(self._request())))
 
-    def _value(self, matched: Matched) -> dict[str, Tensor] | Tensor:
+    def _value(self, images: ImageMatches) -> dict[str, Tensor] | Tensor:
         confidence = vars(self).get("confidence")
         if self._single is not None:
-            return self._rounded(self._single.of(matched, rule=self.rule, confidence=confidence))
-        averages = matched.averages(self.rule, confidence=confidence)
+            return self._rounded(self._single.of(images, rule=self.rule, confidence=confidence))
+        averages = images.averages(self.rule, confidence=confidence)
         values = {name: self._rounded(value) for name, value in averages.summary().items()}
         if self.class_metrics:
             of_classes, has_row = averages.of_classes(), averages.classes == averages.classes
             if not EVALUATORS[self._evaluator].lists_all_classes:
-                has_row = matched.found.matches[0].num_positives[0] > 0
+                has_row = images.matches[0].num_positives[0] > 0
             for name in self.VALUES:
                 values[f"{name}_per_class"] = self._rounded(of_classes[name][has_row].nan_to_num(-1.0))
             values["classes"] = averages.classes[has_row].to(self.device)

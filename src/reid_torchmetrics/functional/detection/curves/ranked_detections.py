@@ -260,14 +260,6 @@ class RankedDetections:
 
 def ranked_detections(matches: Matches) -> RankedDetections:
     """The detections of matches, in the first area range; none beyond the largest limit of an image and class."""
-    shape = (matches.matched.shape[1], len(matches.rows))
-    is_right = torch.zeros(shape, dtype=torch.bool, device=matches.rows.device)
-    is_right[:, matches.columns] = matches.true_positive[0]
-    # Where nothing is matched, a detection outside the range is ignored; columns overwrite that.
-    is_ignored = (matches.area_bits & 1 == 0).repeat(shape[0], 1)
-    is_ignored[:, matches.columns] = torch.where(
-        matches.matched[0], ~matches.true_positive[0], is_ignored[:, matches.columns]
-    )
     return RankedDetections(
         matches.classes,
         matches.num_positives[0],
@@ -275,8 +267,7 @@ def ranked_detections(matches: Matches) -> RankedDetections:
         matches.rows.long(),
         matches.images.long(),
         matches.scores.double(),
-        is_right,
-        is_ignored,
+        *matches.outcomes(),
     )
 
 

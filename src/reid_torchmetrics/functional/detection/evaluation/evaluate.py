@@ -13,7 +13,6 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import (
     INVALID,
-    Images,
     checked_iou_type,
     defaults_of,
     empty_states,
@@ -35,10 +34,12 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, Settings, World
 
-from .local_matches import MatchRequest, pair_as_matched
+from .image_matches import MatchRequest, in_first_area_range
 from .result_text import named_classes
 from .results import DetectionResults, make_results
-from .sharded_images import gather_images, match_sharded_images
+from .sharded_images import ShardedImages
+
+YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
 
 
 @torch.no_grad()
@@ -124,8 +125,8 @@ def voc_evaluate(
         ValueError: an unknown `rule`, no or bad thresholds, an `is_difficult` of another shape.
     """
     _checks.boolean("whole_pixels", whole_pixels)
-    request = _request("voc", iou_thresholds, max_bytes, across_classes=across_classes)
-    request = replace(request, options=(("whole_pixels", whole_pixels),))
+    options = (("whole_pixels", whole_pixels),)
+    request = _request("voc", iou_thresholds, max_bytes, across_classes=across_classes, options=options)
     return _evaluate(detections, ground_truths, request, rule, is_difficult=is_difficult)
 
 
@@ -162,14 +163,9 @@ def yolo_evaluate(
     return _evaluate(detections, ground_truths, request, rule, confidence)
 
 
-YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
-
-
-def _request(evaluator: str, iou_thresholds: Sequence[float], max_bytes: int, *, across_classes: bool) -> MatchRequest:
+def _request(evaluator: str, iou_thresholds: Sequence[float], max_bytes: int, **options: Any) -> MatchRequest:
     row = EVALUATORS[evaluator]
-    return MatchRequest(
-        row.grid(iou_thresholds), (False,), max_bytes, "xywh", evaluator=row, across_classes=across_classes
-    )
+    return MatchRequest(row.grid(iou_thresholds), (False,), max_bytes, "xywh", row, **options)
 
 
 def _evaluate(
@@ -178,26 +174,26 @@ def _evaluate(
     request: MatchRequest,
     rule: str | None,
     confidence: float | None = None,
+    *,
+    is_difficult: Tensor | None = None,
     **options: Any,
 ) -> DetectionResults:
     """Match all objects, and number images and places in images as metrics do."""
     evaluator, grid = request.evaluator, request.grid
     rule, confidence = evaluator.checked(rule, confidence)
-    options |= dict(request.options)
-    matches = evaluator.match(
-        detections, ground_truths, grid, keep_ground_truths=True, max_bytes=request.max_bytes, **options
-    )
+    if evaluator.knows_difficult:
+        options["is_difficult"] = is_difficult
+    options |= {"keep_ground_truths": True, "max_bytes": request.max_bytes, **dict(request.options)}
+    matches = evaluator.match(detections, ground_truths, grid, **options)
+    # Images by ascending number, and objects by their place in the image.
     sides = detections.images.long(), ground_truths.images.long()
     images, number = torch.cat(sides).unique(return_inverse=True)
     numbers = number.split([*map(len, sides)])
-    is_difficult = options.get("is_difficult")
-    objects = None
-    if request.across_classes:
-        kept = detections.at(matches.rows.sort().values)
-        objects = pair_as_matched(kept, ground_truths, request, is_difficult)
-    counts = _counts(ground_truths, grid) & torch.isin(ground_truths.labels.long(), matches.classes)
-    if is_difficult is not None:
-        counts &= ~is_difficult
+    # Ground truths that count, for the misses of each image.
+    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
+    counts = in_first_area_range(areas.double(), grid, ground_truths.is_crowd, is_difficult)
+    counts &= torch.isin(ground_truths.labels.long(), matches.classes)
+    objects = request.pair(detections, ground_truths, matches, is_difficult) if request.across_classes else None
     return DetectionResults(
         averages=evaluator.average(matches, grid, rule=rule, confidence=confidence),
         matches=replace(matches, images=numbers[0][matches.rows]).with_rows(*map(_places_in_images, numbers)),
@@ -209,16 +205,8 @@ def _evaluate(
     )
 
 
-def _counts(ground_truths: GroundTruths, grid: CocoGrid) -> Bool[Tensor, " ground_truths"]:
-    """Which ground truths count in the first area range."""
-    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
-    least, most = next(iter(grid.area_ranges.values()))
-    counts = (areas.double() >= least) & (areas.double() <= most)
-    return counts if ground_truths.is_crowd is None else counts & ~ground_truths.is_crowd
-
-
 def _places_in_images(numbers: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
-    """The place of each object among those of its image, as they came."""
+    """The place of each object in its image, in the order in which objects came."""
     by_image, order = numbers.sort(stable=True)
     places = torch.empty_like(order)
     places[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(by_image, by_image)
@@ -297,23 +285,17 @@ def evaluate_images(
         thresholds = row.iou_thresholds if iou_thresholds is None else iou_thresholds
         grid = _coco_grid(iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
-        request = MatchRequest(grid, (False,), max_bytes, box_format, evaluator=row, options=options, iou_type=iou_type)
-        request = replace(request, with_origins=True, across_classes=across_classes)
+        wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes}
+        request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
         return request, *row.checked(rule, confidence), _states(preds, target, request, sigmas, invalid)
 
     request, rule, confidence, states = world.guarded(prepare)
     names, device = named_classes(class_names), states["detection_counts"][0].device
-    said = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
-
-    def describe() -> Settings:
-        return Settings("evaluate_images", "results", said, request.describe())
-
-    matched = match_sharded_images(world, states, device, request, accept=lambda: None, describe=describe)
-    results = make_results(matched, rule, names, confidence=confidence)
-    if not boxes:
-        return results
-    held, _ = gather_images(world, lambda: Images.joined(states, "xywh", device), results.images, describe)
-    return replace(results, boxes=held)
+    options = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
+    images = ShardedImages(
+        world, states, device, lambda method, asked: Settings("evaluate_images", method, options, asked)
+    )
+    return make_results(images, images.match(request), rule, names, confidence=confidence, boxes=boxes)
 
 
 def _coco_grid(iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
