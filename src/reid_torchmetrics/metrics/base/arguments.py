@@ -1,4 +1,4 @@
-"""Argument names of a metric class, for "did you mean" errors and for `repr`; values of NumPy as Python's own."""
+"""Argument names of a metric class, for "did you mean" errors and `repr`, and values of NumPy as Python's own."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str
 
 
 def renamed(kwargs: dict[str, Any], old: str, new: str, value: Any) -> Any:
-    """The value of an argument, also where it was given by its old name, with a warning."""
+    """The value of an argument, or the one given under its old name, with a warning."""
     if old not in kwargs:
         return value
     warnings.warn(f"`{old}` is now called `{new}`.", FutureWarning, stacklevel=3)
@@ -82,7 +82,7 @@ def python_bool(argument: str, value: object) -> bool:
 
 
 def python_numbers(values: Any) -> Any:
-    """A list of numbers with those of NumPy and 0-d tensors as Python's own; anything else as it is."""
+    """A list of numbers with NumPy's numbers and 0-d tensors as Python's own; anything else as it is."""
     if not isinstance(values, (tuple, list)):
         return values
     is_single = [isinstance(each, np.generic) or (isinstance(each, Tensor) and not each.ndim) for each in values]

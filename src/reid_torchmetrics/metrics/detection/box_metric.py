@@ -81,16 +81,16 @@ class BoxMetric(GrowingStates, CocoFiles):
     ]
 
     warn_on_many_detections = True
-    """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
+    """whether `update` warns of images with more detections than the largest limit"""
 
     invalid = "count"
-    """what becomes of detected boxes that are not finite or of negative size, see `INVALID`"""
+    """how detected boxes that are not finite or of negative size are treated, see `INVALID`"""
 
     _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
-    """how shapes that are no boxes are overlapped, by `iou_type`"""
+    """other shapes than boxes, by `iou_type`"""
 
     _flags: ClassVar[tuple[str, ...]] = ()
-    """keys of `target` with a flag for each ground truth, of metrics that know more than crowds"""
+    """further keys of `target` with a flag for each ground truth, besides `iscrowd`"""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         """Add the states of other shapes than boxes; for errors see `checked_iou_type` and `shape_types`."""
         self.iou_type, self.sigmas = checked_iou_type(iou_type), sigmas
         shapes = shape_types(self.iou_type, sigmas)
-        if shapes:  # else nothing is added to what a script of the metric must know
+        if shapes:  # without shapes a script of the metric has no attribute to know
             self._shape_types = shapes
         self._add_states(
             {name: each for name, each in empty_states([*shapes], ()).items() if name not in self._defaults}
@@ -156,7 +156,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`; with
         "keypoints" both have `keypoints` [boxes, keypoints, 3], x, y and visibility; with "rotated" `rotated_boxes`
         [boxes, 5], center, width, height and angle in radians. Boxes are not needed then unless they are evaluated,
-        too. The shapes are overlapped at once, and are not held.
+        too. Overlaps of the shapes are computed at once, and the shapes are dropped.
 
         Args:
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
@@ -173,6 +173,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             TypeError: an argument of the wrong type or dtype.
             ValueError: keys, shapes, devices or values that do not fit; nothing of the batch is stored then.
         """
+        # An error on one process of several is raised by `compute` on all.
         with self._deferring_errors():
             batch = self._packed(preds, target)
             states = self._held()
@@ -180,13 +181,14 @@ class BoxMetric(GrowingStates, CocoFiles):
                 check_kind(batch.states, states)
             self._warn_of_many(batch.most_detections)
             self._warn_of_invalid(batch)
+        # Nothing can fail from here on, so a batch is stored as a whole or not at all.
         self.num_dropped += batch.num_dropped
         self.num_invalid += batch.num_invalid
         for name, values in batch.states.items():
             getattr(self, name).append(values)
 
     def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
-        """The states that a batch adds to."""
+        """Check a batch, and pack it into states."""
         return pack_images(
             preds,
             target,
@@ -238,13 +240,14 @@ class BoxMetric(GrowingStates, CocoFiles):
             self._match(request)
 
     def _match_requests(self) -> list[MatchRequest]:
-        """The requests for all matches of `compute`, in the order in which they are made."""
+        """The requests for the matches of `compute`, in order."""
         return [self._request()]
 
     def _match(self, request: MatchRequest) -> ImageMatches:
         """The matches of the images of all processes."""
         sharded = self._sharded()
         matches = sharded.match(request)
+        # Units are checked once, on one process, and not for every batch of `forward`.
         if self._world.process == 0 and self._states_before_forward is None:
             self._units.look(matches, sharded.states, self._images, reported=self.metric)
         return matches
@@ -293,10 +296,10 @@ class BoxMetric(GrowingStates, CocoFiles):
         return make_results(self._sharded(), matches, self.rule, self.class_names, confidence=confidence, boxes=boxes)
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
-        """The detections and the ground truths of some images, whichever process holds them, to be drawn.
+        """The detections and the ground truths of some images of any process, to be drawn.
 
         The same on all processes; all must ask, for the same images. Boxes are in the metric's `box_format`, and the
-        dicts are those that `draw_box_grid` takes.
+        dicts are input of `draw_box_grid`.
 
         Args:
             image: int [N], the `image_id` of each, or its number where there are none, such as
@@ -306,7 +309,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric or ask for other images.
             TypeError: `image` is neither an integer tensor nor a list of names.
-            ValueError: an image that is not among those of `update`.
+            ValueError: an image that was not given to `update`.
         """
         with self._synced():
             boxes, names = self._sharded().boxes_of(image)
@@ -316,7 +319,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         return Settings(type(self).__name__, method, self._option_texts(), asked)
 
     def _accept(self) -> None:
-        """Raise on several processes if one of them has refused a batch; on one `update` has raised it."""
+        """Raise, on several processes, the error of a batch that one of them refused; on one `update` raised it."""
         if self._world.size > 1:
             self._raise_deferred_error()
 
@@ -327,6 +330,7 @@ class BoxMetric(GrowingStates, CocoFiles):
     @classmethod
     def _arguments(cls) -> dict[str, Any]:
         """The names of the arguments, and their defaults."""
+        # Of the class of the package: a user's subclass may take other arguments.
         kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind) and kind.__module__.startswith(__package__)]
         parameters = inspect.signature(vars(kinds[0])["__init__"]).parameters.items()
         return {name: each.default for name, each in parameters if name not in ("self", "kwargs")}
@@ -350,7 +354,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         return {name: getattr(self, name) for name in self._defaults}
 
     def _images_device(self) -> torch.device:
-        """The device on which images are evaluated: their own, except for MPS, which has no float64."""
+        """The device of the evaluation: that of the images, or the CPU for MPS without float64."""
         counts = vars(self)["detection_counts"]
         device = counts[-1].device if counts else self.device
         return torch.device("cpu") if device.type == "mps" else device

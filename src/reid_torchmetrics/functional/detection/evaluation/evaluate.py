@@ -63,14 +63,14 @@ def coco_evaluate(
     Args:
         detections: of all images.
         ground_truths: of all images.
-        iou_thresholds: overlaps from which on a detection may match a ground truth.
+        iou_thresholds: least overlaps of a match.
         recall_thresholds: recalls at which precision is read off.
         max_detections: limits of the detections of an image and class that count, ascending.
-        area_ranges: least and largest area of what counts, both inside, by name; the first is that of `map`.
-        classes: labels to look at, boxes with others are left out; None for all that occur.
+        area_ranges: least and largest area, both inside, by name; the first is the range of `map`.
+        classes: labels to evaluate, without boxes of other labels; None for all that occur.
         rule: of average precision, one of `AP_RULES`.
         across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -95,16 +95,16 @@ def voc_evaluate(
 ) -> DetectionResults:
     """Evaluate boxes as Pascal VOC does.
 
-    A detection belongs to the ground truth of its image and class that it overlaps most, the first of equal ones. It
-    is a true positive if the overlap reaches the threshold and no detection with a better score that does so belongs
-    to the same one, else a false positive: where COCO would give it the next best that is left, VOC does not. Equal
-    scores are ranked by image, then by row, so the order in which images come changes nothing.
+    A detection belongs to the ground truth of its image and class that it overlaps most, the first of equal ones. It is
+    a true positive if the overlap reaches the threshold and no such detection with a higher score belongs to the same
+    ground truth, else a false positive: unlike COCO, VOC never falls back on the next best ground truth. Equal scores
+    are ranked by image, then by row, so the order of images changes nothing.
 
-    A detection whose ground truth is difficult is neither, at a threshold that its overlap reaches, and a difficult
-    ground truth need not be found. Crowds are not known to VOC: they are left out, and detections in them are wrong.
+    A detection whose overlap with a difficult ground truth reaches the threshold is ignored, and a difficult ground
+    truth need not be found. VOC has no crowds: they are left out, and detections in them are false positives.
 
-    Rafael Padilla's tools and the development kit of VOC agree but for a class without ground truths: the tools say 0
-    by eleven points, NaN otherwise; here it is NaN.
+    Rafael Padilla's tools and the development kit of VOC differ only for a class without ground truths: the tools give
+    0 by eleven points, NaN otherwise; here it is NaN.
 
     Source: Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", IJCV 2010, and `VOCevaldet` of its
     development kit; rafaelpadilla/review_object_detection_metrics, `pascal_voc_evaluator.py`.
@@ -112,13 +112,13 @@ def voc_evaluate(
     Args:
         detections: boxes with scores.
         ground_truths: boxes.
-        iou_thresholds: overlaps from which on a detection is right.
+        iou_thresholds: least overlaps of a match.
         rule: "voc" or "voc07", see `average_precision`.
-        whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations; False
+        whole_pixels: a box has (width + 1) x (height + 1) pixels, both edges inside, as in VOC's annotations; False
             for boxes that end between pixels.
         is_difficult: ground truths that need not be found; None for none.
         across_classes: see `coco_evaluate`.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -148,11 +148,11 @@ def yolo_evaluate(
         detections: of all images.
         ground_truths: of all images; crowds are left out.
         matching: "ultralytics", "scaled_yolov4" or "yolov4", see `YoloMAP`.
-        iou_thresholds: overlaps from which on a detection is right.
-        rule: one of `YOLO_RULES`; None for that of the code base.
-        confidence: where precision, recall and F1 are taken; None for that of the code base.
+        iou_thresholds: least overlaps of a match.
+        rule: one of `YOLO_RULES`; None for the rule of the code base.
+        confidence: where precision, recall and F1 are taken; None for the confidence of the code base.
         across_classes: see `coco_evaluate`.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -206,7 +206,7 @@ def _evaluate(
 
 
 def _places_in_images(numbers: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
-    """The place of each object in its image, in the order in which objects came."""
+    """The place of each object in its image, in the order of arrival."""
     by_image, order = numbers.sort(stable=True)
     places = torch.empty_like(order)
     places[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(by_image, by_image)
@@ -236,9 +236,9 @@ def evaluate_images(
     world: World = ALONE,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> DetectionResults:
-    """Evaluate images as the metrics do, without a metric: the dicts of all images go in, results come out.
+    """Evaluate dicts of images as the metrics do, without a metric.
 
-    On several processes each gives its own images, and all get the results of all images; they must call it alike.
+    Each process passes its own images and gets the results of all images; all must call it with the same options.
 
     Args:
         preds: for each image a dict of `boxes`, `scores` and `labels`, see `DetectionMAP.update`.
@@ -246,20 +246,20 @@ def evaluate_images(
         evaluator: "coco", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_type: "bbox", "segm", "keypoints" or "rotated".
-        iou_thresholds: overlaps from which on a detection is right; None for those of the evaluator.
+        iou_thresholds: least overlaps of a match; None for the default of the evaluator.
         recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
-        max_detections: COCO's limits of the detections of an image and class, ascending; None for those of `iou_type`.
-        area_ranges: COCO's least and largest area by name; None for those of `iou_type`.
-        rule: of average precision; None for that of the evaluator.
-        confidence: where the YOLO family takes precision, recall and F1; None for that of the code base.
+        max_detections: COCO's limits of detections per image and class, ascending; None for the default of `iou_type`.
+        area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
+        rule: of average precision; None for the default of the evaluator.
+        confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
         whole_pixels: of VOC's boxes, see `VocMAP`; None for True.
         class_names: names of the classes by label.
         sigmas: of keypoints.
-        invalid: what becomes of invalid boxes, see `DetectionMAP`.
+        invalid: how invalid boxes are treated, see `DetectionMAP`.
         across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
         boxes: whether the results hold all boxes.
         world: the processes that share the images.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         DistributedMetricError: on all processes, if one of them failed.
@@ -277,6 +277,7 @@ def evaluate_images(
             "max_detections": max_detections,
             "area_ranges": area_ranges,
         }
+        # An option that the evaluator does not know must be left out.
         unknown = {} if row.has_limits else of_coco | {"iou_type": None if iou_type == "bbox" else iou_type}
         unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels}
         for name, value in unknown.items():

@@ -119,7 +119,7 @@ class MatchedDetections:
     """[detections]"""
     iou_thresholds: tuple[float, ...]
     ground_truth: Tensor
-    """its ground truth, as a place among the ground truths of the image; -1 for none, int64 [thresholds, detections]"""
+    """its ground truth as a place among the ground truths of the image; -1 for none, int64 [thresholds, detections]"""
     is_true_positive: Tensor
     """bool [thresholds, detections]"""
     is_ignored: Tensor

@@ -161,7 +161,7 @@ class DetectionResults:
 
         Raises:
             TypeError: `image` is neither an integer tensor nor a list of names.
-            ValueError: the results hold no boxes, or not those of an image.
+            ValueError: the results hold no boxes, or no such image.
         """
         if self.boxes is None:
             raise ValueError("`boxes` must be True in `results(...)` to use `boxes_of`; got False.")
@@ -184,7 +184,7 @@ class DetectionResults:
             rule: how detections are matched across classes, one of `functional.detection.CONFUSION_RULES`: "coco",
                 "hotcoco", "ultralytics" or "supervision"; None for that of the evaluator, which is "coco" for all but
                 Ultralytics.
-            num_classes: the most classes of the matrix, those that are confused most; None for all.
+            num_classes: the most classes of the matrix, the most confused ones; None for all.
 
         Raises:
             TypeError: an option of the wrong type.
@@ -216,8 +216,8 @@ class DetectionResults:
         objects = self._objects("a breakdown of errors")
         if not self.evaluator.matches_greedily:
             raise ValueError(
-                "`error_breakdown` must be asked of results of an evaluator whose detections take the best ground truth"
-                " that is left, such as COCO; got those of one that gives each ground truth to one detection."
+                "`error_breakdown` must be called on results of an evaluator that matches greedily, such as COCO; got"
+                f" {self.evaluator.title}."
             )
         return error_breakdown(
             objects.without_classes() if self.is_micro else objects,
@@ -277,8 +277,8 @@ class DetectionResults:
     def worst_images(self, n: int, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
         """Up to `n` images with the most false positives and misses, the worst first: see `image_errors`.
 
-        Of images with as many errors those with more misses come first, then those with a lower number. Images without
-        errors are left out.
+        Of images with as many errors, more misses come first, then the lower number. Images without errors are left
+        out.
 
         Raises:
             TypeError: an argument of the wrong type.

@@ -1,14 +1,14 @@
-"""Images that are sharded over processes: each process matches its own, and tells the others its matches.
+"""Images sharded over processes: each process matches its own images, and sends its matches to the others.
 
-Boxes stay where they are, but for those of images that are to be shown.
+Boxes are not sent, except those of images that are to be shown.
 
 The number of collectives depends on the number of processes alone, not on the images: three, and one with image ids, to
 agree on what follows, and one for each process to send its ids with fingerprints, and one to send its matches.
 
 An error on one process is an error on all: see `functional.world` and `base.process_group` for what must be guarded.
 
-Without `image_id` the processes compare fingerprints of ground truths. A distributed sampler that repeats the first
-images of a data set at the end of the last processes, and images that were gathered by hand, are warned of.
+Without `image_id` the processes compare fingerprints of ground truths: a warning tells of a distributed sampler that
+repeated the first images of a data set at the end of the last processes, and of images that were gathered by hand.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ShardedImages:
 
     @torch.no_grad()
     def match(self, request: MatchRequest) -> ImageMatches:
-        """The matches of the images of all processes, or those that were made for another metric.
+        """The matches of the images of all processes, made now or for another metric.
 
         They follow from the processes, the states, the device, and the request, which all are in the key of the cache.
         An error at the end is this process's alone: `conclude` tells the others.
@@ -146,7 +146,7 @@ class ShardedImages:
     def _meet(
         self, box_format: str, method: str, asked: Mapping[str, str], say: Callable[[], Sequence[int]]
     ) -> tuple[Images, list[_ProcessImages], list[list[int]]]:
-        """This process's images, the counts of all processes, and the numbers that each of them says besides."""
+        """Exchange the first message: this process's images, and of all processes their counts and further numbers."""
 
         def look() -> tuple[Images, list[int]]:
             self.accept()

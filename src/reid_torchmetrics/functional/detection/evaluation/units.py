@@ -26,11 +26,11 @@ _PIXELS, _MOST = 2, 0.9  # sides of boxes in pixels are longer, in most boxes
 _LEAST_SHARE = 1e-9  # an area that is less stands for 0
 
 _TEXTS = {
-    "mixed": "All {0} boxes of `{1}` that were looked at lie within [0, 1], those of `{2}` do not: some seem to be"
-    " shares of the image, the others pixels. Multiply the shares by the image's width and height.",
-    "sizes": "All {0} boxes that were looked at lie within [0, 1], but area ranges are in square pixels, so `map_small`"
+    "mixed": "All {0} checked boxes of `{1}` lie within [0, 1], boxes of `{2}` do not: the first seem to be shares of"
+    " the image, the others pixels. Multiply the shares by the image's width and height.",
+    "sizes": "All {0} checked boxes lie within [0, 1], but area ranges are in square pixels, so `map_small`"
     ' says nothing. Give boxes in pixels, or `area_ranges={{"all": (0, 1e10)}}` for the numbers without sizes.',
-    "area": "Every `area`, of {0} that were looked at, is below 1 though boxes are in pixels: it seems to be a share of"
+    "area": "Every `area` of {0} checked is below 1 though boxes are in pixels: it seems to be a share of"
     " the image. Give it in square pixels, or leave it out.",
     "keypoints": "Most labeled keypoints of ground truths, {0} of {1}, lie within [0, 1] and outside of the box of the"
     " object: they seem to be shares of the image. Multiply them by its width and height.",
@@ -60,8 +60,9 @@ class Units:
         boxes = to_xywh(states["ground_truth_boxes"], batch.box_format)
         for name, kind in batch.types.items():
             sides = [[item[kind.key] for item in items] for items in (batch.preds, batch.target)]
-            shapes = [[each for each in side if isinstance(each, Tensor) and each.numel()] for side in sides]
-            self._noted.setdefault(name, []).append(_COUNTS[name](*shapes, boxes))
+            shapes = ([each for each in side if isinstance(each, Tensor) and each.numel()] for side in sides)
+            detections, ground_truths = shapes
+            self._noted.setdefault(name, []).append(_COUNTS[name](detections, ground_truths, boxes))
 
     def look(
         self,

@@ -7,7 +7,7 @@ several types of overlaps their name comes first (`segm_map_50`); the label of a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,13 +20,8 @@ from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
 
 from .image_matches import ImageMatches, Overlaps
 
-POINT_VALUES: dict[str, Callable[[OperatingPoints], Tensor]] = {
-    "precision": lambda points: points.precision,
-    "recall": lambda points: points.recall,
-    "f1": lambda points: points.f1,
-    "confidence": lambda points: points.confidence,
-}
-"""Values of a detector that is used at a confidence, [thresholds, classes]."""
+POINT_VALUES = ("precision", "recall", "f1", "confidence")
+"""values of a detector that is used at one confidence: fields of `OperatingPoints`"""
 _THRESHOLDS = {"50": 0.5, "75": 0.75}
 _POINT_NAMES = {f"{kind}_{suffix}": (kind, at) for suffix, at in _THRESHOLDS.items() for kind in POINT_VALUES}
 
@@ -65,16 +60,13 @@ class SingleValue:
         Raises:
             ValueError: an unknown name, or no label behind the slash.
         """
-        if not isinstance(text, str) or text in names:
-            _checks.one_of("metric", text, names)
-            iou_type, name = names[text]
-            return cls(name, None, iou_type)
-        name, slash, label = text.rpartition("/")
-        _checks.one_of("metric", name if slash else text, names)
-        if not re.fullmatch(r"-?\d+", label):
+        has_label = isinstance(text, str) and "/" in text and text not in names
+        name, _, label = text.rpartition("/") if has_label else (text, "", "")
+        _checks.one_of("metric", name, names)
+        if has_label and not re.fullmatch(r"-?\d+", label):
             raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {text!r}.")
         iou_type, name = names[name]
-        return cls(name, int(label), iou_type)
+        return cls(name, int(label) if has_label else None, iou_type)
 
     @property
     def is_point(self) -> bool:
@@ -97,25 +89,26 @@ class SingleValue:
         return averages.numbers()[averages.value_names.index(self.name)]
 
     def _at_point(self, images: ImageMatches, confidence: float | None) -> Tensor:
-        kind, wanted = _POINT_NAMES[self.name]
+        kind, threshold = _POINT_NAMES[self.name]
         matches, thresholds = images.matches[0], [*images.request.grid.iou_thresholds]
         nothing = torch.tensor(-1.0, dtype=torch.float64, device=matches.num_positives.device)
         chosen = matches.num_positives[0] > 0
         if self.label is not None:
             chosen = chosen & (matches.classes == self.label)
-        if wanted not in thresholds or not bool(chosen.any()):
+        if threshold not in thresholds or not bool(chosen.any()):
             return nothing
-        place = thresholds.index(wanted)
+        place = thresholds.index(threshold)
         if confidence is None:
             confidence = images.once(_best_confidence, place)
             if confidence is None:  # nothing is right
                 return nothing if kind == "confidence" else nothing.new_zeros(())
         points = images.once(_points, confidence)
-        return POINT_VALUES[kind](points)[place, chosen].nanmean().nan_to_num(0.0)
+        values: Tensor = getattr(points, kind)[place, chosen]
+        return values.nanmean().nan_to_num(0.0)
 
 
 def chosen_value(metric: str | None, names: Names, *, average: str, confidence: float | None) -> SingleValue | None:
-    """The number that a metric gives alone, if it gives one; raise unless its other options fit that."""
+    """The single number that a metric gives, if any; raise unless its other options fit."""
     value = None if metric is None else SingleValue.parsed(metric, names)
     if value is not None and value.label is not None and average == "micro":
         raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {metric!r}.")
