@@ -76,8 +76,8 @@ class DetectionMAP(BoxMetric):
         iou_thresholds: least overlaps of a match; by default 0.5, 0.55, ..., 0.95.
         rec_thresholds: recalls at which precision is read, which are put in ascending order; by default 0, 0.01, ...,
             1.
-        max_detection_thresholds: three limits of the detections of an image and class, of which the ones with the highest
-            scores count; by default 1, 10, 100, of keypoints 1, 10, 20.
+        max_detection_thresholds: three limits of the detections of an image and class, which keep those with the highest
+            scores; by default 1, 10, 100, of keypoints 1, 10, 20.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
         extended_summary: also give `precision`, `recall` and `scores` on the whole grid, and `ious`.
         average: "macro" is the mean over classes, "micro" takes all labels for one class.
