@@ -76,7 +76,7 @@ class DetectionMAP(BoxMetric):
         iou_thresholds: least overlaps of a match; by default 0.5, 0.55, ..., 0.95.
         rec_thresholds: recalls at which precision is read, which are put in ascending order; by default 0, 0.01, ...,
             1.
-        max_detection_thresholds: three limits of the detections of an image and class, which keep those with the highest
+        max_detection_thresholds: three limits of the detections of an image and class, which keep the highest
             scores; by default 1, 10, 100, of keypoints 1, 10, 20.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
         extended_summary: also give `precision`, `recall` and `scores` on the whole grid, and `ious`.
