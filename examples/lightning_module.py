@@ -211,9 +211,9 @@ def print_numbers(named: dict[str, RetrievalResults]) -> None:
 
 def outcome(comparison: Comparison) -> str:
     """Say in a line what training changed, and whether that may be chance."""
-    by, confidence = comparison.differences["map"], 100 * comparison.confidence
+    by, level = comparison.differences["map"], 100 * comparison.level
     return (
-        f"\nTraining changed mAP by {100 * by.difference:+.1f} points, {confidence:g}% interval {100 * by.low:+.1f} to"
+        f"\nTraining changed mAP by {100 * by.difference:+.1f} points, {level:g}% interval {100 * by.low:+.1f} to"
         f" {100 * by.high:+.1f}, p = {by.p_value:.2g}: {by.num_better} queries better, {by.num_worse} worse."
     )
 

@@ -1,11 +1,13 @@
 """The import rules of the package, each proved to be able to fail."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from graphlib import CycleError, TopologicalSorter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -186,11 +188,11 @@ def back_doors(sources: dict[str, str], room: str) -> list[str]:
 
 
 def dependencies(sources: dict[str, str]) -> dict[str, set[str]]:
-    """Modules of the package that each module imports, but for the package files that only pass names on."""
+    """Modules of the package that each module imports."""
     graph = {}
     for module, source in sources.items():
         named = {name if name in sources else name.rpartition(".")[0] for name in imports(module, source)}
-        graph[module] = (named & sources.keys()) - {module, PACKAGE}
+        graph[module] = (named & sources.keys()) - {module}
     return graph
 
 
@@ -261,3 +263,92 @@ def test_a_large_import_would_be_found():
 
 def test_no_file_is_longer_than_400_lines():
     assert {name: source.count("\n") for name, source in modules().items() if source.count("\n") > 400} == {}
+
+
+ONE_IMPORTER: dict[str, str] = {}
+"""modules that a single other module imports, and why they are files of their own"""
+
+
+def with_one_importer(sources: dict[str, str]) -> set[str]:
+    """Modules that a single other module imports, which is not the face of their room."""
+    graph = dependencies(sources)
+    importers = {module: [other for other in sources if module in graph[other]] for module in sources}
+    return {
+        module.removeprefix(f"{PACKAGE}.")
+        for module, others in importers.items()
+        if len(others) == 1 and not is_face(module) and others[0] != module.rpartition(".")[0]
+    }
+
+
+def test_a_file_that_one_other_imports_has_a_reason():
+    assert with_one_importer(modules()) == ONE_IMPORTER.keys()
+
+
+def test_a_file_without_a_reason_would_be_found():
+    sources = modules()
+    sources[f"{FUNCTIONAL}.detection.matching.thing"] = ""
+    sources[f"{FUNCTIONAL}.detection.matching.matches"] += "\nfrom .thing import thing"
+    assert with_one_importer(sources) - ONE_IMPORTER.keys() == {"functional.detection.matching.thing"}
+
+
+NOT_IN_SUMMARIES = re.compile(r"\b(which|those|whom|whose|nobody|so many|whatever)\b", re.IGNORECASE)
+
+
+def summaries(source: str) -> Iterator[str]:
+    """The first lines of all docstrings: of modules, classes, functions, and of what is assigned a name."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)) and (text := ast.get_docstring(node)):
+            yield text.splitlines()[0]
+        body = getattr(node, "body", None)
+        statements = body if isinstance(body, list) else []
+        for assigned, said in pairwise(statements):
+            is_text = isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant)
+            if isinstance(assigned, (ast.Assign, ast.AnnAssign)) and is_text:
+                yield str(said.value.value).strip().splitlines()[0]
+
+
+def unclear(sources: dict[str, str]) -> list[str]:
+    return [
+        f"{module}: {line}"
+        for module, source in sources.items()
+        for line in summaries(source)
+        if NOT_IN_SUMMARIES.search(line)
+    ]
+
+
+def test_a_summary_line_says_what_it_is_without_a_relative_clause():
+    assert unclear(modules()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""The boxes which count."""',
+        'def boxes():\n    """Boxes of those that count."""',
+        'class Boxes:\n    count: int\n    """so many boxes"""',
+        'BOXES = 3\n"""boxes that nobody takes"""',
+    ],
+)
+def test_a_summary_line_with_a_relative_clause_would_be_found(source):
+    assert len(unclear({"thing": source})) == 1
+
+
+def repeated_classes(sources: dict[str, str]) -> dict[str, list[str]]:
+    """Modules by the names of classes that two of them define, with or without an underscore."""
+    defined: dict[str, list[str]] = {}
+    for module, source in sources.items():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ClassDef):
+                defined.setdefault(node.name.lstrip("_"), []).append(module)
+    return {name: found for name, found in defined.items() if len(found) > 1}
+
+
+def test_no_class_name_means_two_things():
+    assert repeated_classes(modules()) == {}
+
+
+def test_a_class_name_that_means_two_things_would_be_found():
+    sources = modules()
+    sources[f"{PACKAGE}.plot.thing"] = "class _Matches: ..."
+    homonyms = {"Matches": [f"{FUNCTIONAL}.detection.matching.matches", f"{PACKAGE}.plot.thing"]}
+    assert repeated_classes(sources) == homonyms

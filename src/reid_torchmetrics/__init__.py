@@ -1,5 +1,6 @@
 """Evaluation of re-identification, image retrieval and detection next to TorchMetrics and Lightning."""
 
+from ._version import __version__ as __version__
 from .data import UnpaddedDistributedSampler
 from .functional.retrieval.draws import GalleryDraw
 from .functional.retrieval.evaluation import Protocol, compare
@@ -8,8 +9,6 @@ from .functional.world import DistributedMetricError
 from .metrics.detection import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
 from .metrics.reid import EmbeddingMetric, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
 from .report import write_report
-
-__version__ = "0.1.0"
 
 CMC = ReIDCMC
 MeanAP = ReIDMeanAP

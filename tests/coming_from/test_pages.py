@@ -9,8 +9,8 @@ import pytest
 import reid_torchmetrics
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, YoloMAP
 from reid_torchmetrics.functional import detection, retrieval
-from reid_torchmetrics.functional.detection import YoloResults
 from reid_torchmetrics.functional.detection.evaluation.results import DetectionResults
+from reid_torchmetrics.functional.detection.evaluators import ClassAverages
 from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from tests.coming_from.pages import PAGES, blocks, names, rows
@@ -23,7 +23,7 @@ ARGUMENTS = {name for function in TAKEN_BY for name in inspect.signature(functio
 EVERYTHING = vars(detection) | vars(retrieval) | vars(reid_torchmetrics) | vars(reid_torchmetrics.data)
 KEYS = {"boxes", "scores", "labels", "image_id", *detection.CocoGrid().value_names, *DetectionMetrics().keys()}
 RESULTS = {*dir(RetrievalResults), *RetrievalResults.__dataclass_fields__}
-RESULTS |= {*dir(DetectionResults), *DetectionResults.__dataclass_fields__, *YoloResults._fields}
+RESULTS |= {*dir(DetectionResults), *DetectionResults.__dataclass_fields__, *ClassAverages.__dataclass_fields__}
 
 
 @pytest.mark.parametrize("page", TOOLS)

@@ -10,6 +10,7 @@ from reid_torchmetrics.functional.detection import (
     BOX_FORMATS,
     CLAIMS,
     CONFUSION_RULES,
+    EVALUATORS,
     VOC_RULES,
     YOLO_RULES,
     CocoGrid,
@@ -17,16 +18,23 @@ from reid_torchmetrics.functional.detection import (
     GroundTruths,
     RunLengths,
     compute_ap,
-    evaluators,
     mask_iou,
-    matching,
     non_maximum_suppression,
     object_keypoint_similarity,
     pairwise_iou,
     rotated_iou,
 )
-from reid_torchmetrics.functional.detection import curves as curve_room
+from reid_torchmetrics.functional.detection.curves import curves_from_matches
+from reid_torchmetrics.functional.detection.errors import merge_object_pairs, pair_objects
+from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
+from reid_torchmetrics.functional.detection.evaluators import (
+    average_matches,
+    evaluate_matches,
+    greedy_true_positives,
+    true_positives,
+)
 from reid_torchmetrics.functional.detection.inputs import Sides, box_areas, to_xywh
+from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.device.problems import assert_as_on_the_cpu, moved
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.mask_samples import mask_images
@@ -163,7 +171,7 @@ def test_matches_are_those_of_the_cpu(device, max_bytes):
             max_bytes=max_bytes,
         )
         boxes, others = packed(where)
-        return [found, matching.merge_matches([found]), matching.find_pairs(boxes, others, at_least=0.5)]
+        return [found, merge_matches([found]), find_pairs(boxes, others, at_least=0.5)]
 
     assert_as_on_the_cpu(device, matches)
 
@@ -172,9 +180,9 @@ def test_matches_are_those_of_the_cpu(device, max_bytes):
 def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
     def averages(where):
         matches = detection.match_images(*packed(where))
-        curves = curve_room.curves_from_matches(matches)
+        curves = curves_from_matches(matches)
         area = detection.average_precision(curves, rule=rule)
-        return [curves, area, evaluators.average_matches(matches, GRID, rule=rule)]
+        return [curves, area, average_matches(matches, GRID, rule=rule)]
 
     assert_as_on_the_cpu(device, averages)
 
@@ -185,7 +193,7 @@ def test_coco_is_that_of_the_cpu(device, deterministic):
         num_positives = torch.ones(12, dtype=torch.int64, device=where)
         confidence = torch.zeros(len(matches.classes), dtype=torch.float64, device=where)
         errors = detection.image_errors(matches, num_positives, confidence)
-        return [detection.coco_evaluate(*packed(where)), evaluators.evaluate_matches(matches, GRID), errors]
+        return [detection.coco_evaluate(*packed(where)), evaluate_matches(matches, GRID), errors]
 
     assert_as_on_the_cpu(device, results)
 
@@ -213,7 +221,7 @@ def test_operating_points_are_those_of_the_cpu(device, deterministic):
 @pytest.mark.parametrize("rule", CONFUSION_RULES)
 def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
     def confusion(where):
-        objects = error_room.merge_object_pairs([error_room.pair_objects(*packed(where))])
+        objects = merge_object_pairs([pair_objects(*packed(where))])
         confidence = torch.full((len(objects.classes),), 0.4, dtype=torch.float64, device=where)
         by_class = detection.confusion_matrix(objects, confidence, rule=rule)
         return [objects, by_class, by_class.normalized, detection.confusion_matrix(objects, 0.5, rule=rule)]
@@ -223,9 +231,7 @@ def test_confusion_of_classes_is_that_of_the_cpu(device, deterministic, rule):
 
 @pytest.mark.parametrize("rule", AP_RULES)
 def test_kinds_of_errors_are_those_of_the_cpu(device, deterministic, rule):
-    assert_as_on_the_cpu(
-        device, lambda where: detection.error_breakdown(error_room.pair_objects(*packed(where)), rule=rule)
-    )
+    assert_as_on_the_cpu(device, lambda where: detection.error_breakdown(pair_objects(*packed(where)), rule=rule))
 
 
 @pytest.mark.parametrize("rule", VOC_RULES)
@@ -237,7 +243,7 @@ def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
 def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     def results(where):
         found, true = packed(where)
-        is_right = evaluators.greedy_true_positives(found, true, iou_thresholds=(0.5, 0.75))
+        is_right = greedy_true_positives(found, true, iou_thresholds=(0.5, 0.75))
         return [
             is_right,
             detection.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule),
@@ -255,11 +261,28 @@ def test_the_best_of_all_are_those_of_the_cpu(device, deterministic, claim):
         ranked = detection.ranked_detections(matches)
         curve = ranked.of_class(2)
         about = [curve.precision, curve.recall, curve.envelope, *curve.at_recalls()]
-        return [
-            *(vars(matches), evaluators.true_positives(matches), vars(ranked), about, curve.average_precision("coco")),
-            *(detection.voc_results(matches).mean, detection.yolo_results(matches).f1),
-            *detection.yolo_results(matches, confidence=None)[1:4],
-        ]
+        return [vars(matches), true_positives(matches), vars(ranked), about, curve.average_precision("coco")]
+
+    assert_as_on_the_cpu(device, results)
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_every_evaluator_gives_the_results_of_the_cpu(device, deterministic, evaluator):
+    def results(where):
+        held = {"across_classes": True, "boxes": True}
+        found = detection.evaluate_images(*moved((PREDICTED, TRUE), where), evaluator=evaluator, **held)
+        worst = found.worst_images(2)
+        return [found.summary(), found.to_dict(), found.confusion_matrix(), worst, found.boxes_of(worst.image)]
+
+    assert_as_on_the_cpu(device, results)
+
+
+@pytest.mark.parametrize("matching", YOLO_MATCHINGS)
+@pytest.mark.parametrize("confidence", [None, 0.4])
+def test_the_evaluations_of_the_yolo_family_are_those_of_the_cpu(device, deterministic, matching, confidence):
+    def results(where):
+        found = detection.yolo_evaluate(*packed(where), matching=matching, confidence=confidence)
+        return [found.averages.at_confidence, found.average_precision, found.averages.confidence]
 
     assert_as_on_the_cpu(device, results)
 

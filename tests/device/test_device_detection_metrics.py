@@ -23,8 +23,8 @@ def test_the_metrics_of_other_evaluators_give_the_values_of_the_cpu(device, dete
 
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("rule", AP_RULES)
-def test_the_metric_gives_the_values_of_the_cpu(device, deterministic, interpolation, average):
-    options = {"average": average, "rule": interpolation, "class_metrics": True, "extended_summary": True}
+def test_the_metric_gives_the_values_of_the_cpu(device, deterministic, rule, average):
+    options = {"average": average, "rule": rule, "class_metrics": True, "extended_summary": True}
 
     def values(where):
         return fed(DetectionMAP(**options).to(where), *moved((PREDICTED, TRUE), where)).compute()

@@ -62,13 +62,13 @@ def test_differences_and_p_values_are_written_at_the_right():
 
 def test_a_point_is_filled_where_p_is_small_enough():
     for confidence, filled in ((0.95, [False, True]), (0.99, [False, False]), (0.5, [True, True])):
-        _, axes = plot_comparison(replace(TWO, confidence=confidence))
+        _, axes = plot_comparison(replace(TWO, level=confidence))
         points = [line for line in axes.lines if line.get_marker() == "o"]
         assert [point.get_markerfacecolor() != "white" for point in points] == filled
 
 
 def test_the_title_says_of_how_many_queries_and_what_was_drawn():
-    two = replace(TWO, num_valid=9, num_queries=10, confidence=0.9)
+    two = replace(TWO, num_valid=9, num_queries=10, level=0.9)
     assert plot_comparison(two)[1].get_title() == "9 of 10 queries, 90 % intervals"
     assert plot_comparison(replace(two, per_identity=True))[1].get_title().endswith(" intervals, identities drawn")
 

@@ -21,7 +21,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> tuple[
     """Draw the differences of two models with their confidence intervals, a row for each number.
 
     In percentage points, b - a, so b is better to the right of 0. At the right are the differences and their p-values;
-    the point is filled where p is at most 1 - `confidence`. The mean rank is no share: its difference is written but
+    the point is filled where p is at most 1 - `level`. The mean rank is no share: its difference is written but
     not drawn. Nor is a difference drawn that is undefined. Drawn into `ax` if given. Returns the figure and its axes;
     the figure is higher where more than ten numbers were compared.
 
@@ -33,7 +33,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> tuple[
     ax.axvline(0, color="black", linewidth=0.8)
     for row, difference in enumerate(differences.values()):
         if _is_drawn(difference):
-            _draw_interval(ax, row, difference, is_filled=difference.p_value <= 1 - comparison.confidence)
+            _draw_interval(ax, row, difference, is_filled=difference.p_value <= 1 - comparison.level)
         ax.text(1.02, row, _words(difference), transform=ax.get_yaxis_transform(), va="center", fontsize="small")
     ax.set(yticks=range(len(differences)), yticklabels=list(differences))
     ax.set_ylim(len(differences) - 0.5, -0.5)  # the first on top
@@ -42,7 +42,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> tuple[
     ax.set_xlabel("b - a (percentage points); b is better to the right of 0")
     drawn = ", identities drawn" if comparison.per_identity else ""
     compared = f"{comparison.num_valid} of {comparison.num_queries} queries"
-    ax.set_title(f"{compared}, {100 * comparison.confidence:g} % intervals{drawn}")
+    ax.set_title(f"{compared}, {100 * comparison.level:g} % intervals{drawn}")
     ax.grid(alpha=0.3, axis="x")
     return ax.figure, ax
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from reid_torchmetrics._version import __version__
 from reid_torchmetrics.plot import FIGURES, ResultFigure
 
 from .elements import Html, as_json, details, element, embedded, figure, join, note, table
@@ -169,8 +170,6 @@ def _section(section: Section) -> Html:
 
 def versions() -> dict[str, str]:
     """Versions of what computed the numbers."""
-    from reid_torchmetrics import __version__  # noqa: PLC0415 - the package imports this module
-
     return {
         "reid_torchmetrics": __version__,
         "torch": str(torch.__version__),

@@ -35,7 +35,7 @@ from .elements import UNDEFINED, Html, details, element, figure, heading, note, 
 from .page import Page, Section, figures_section, provenance_section, shown_or_why, versions
 from .rank_list_sections import ShownQueries, hardest_section, mistakes_section
 
-_CONFIDENCE, _REPEATS = 0.95, 1000  # of intervals
+_LEVEL, _REPEATS = 0.95, 1000  # of intervals
 _MOST_ROWS = 1000  # a page with more is slow
 _REASONS = {
     "not_in_gallery": "no other gallery item has its identity",
@@ -49,7 +49,7 @@ _REASONS = {
 def numbers_section(results: RetrievalResults, generator: torch.Generator) -> Section:
     """Every reported number with its interval and its convention."""
     rows = [_number_row(results, name, mean, generator) for name, mean in results.means.items()]
-    columns = ("measure", "value", f"{100 * _CONFIDENCE:g} % interval", "convention")
+    columns = ("measure", "value", f"{100 * _LEVEL:g} % interval", "convention")
     said = (
         f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
         " so they are about other queries, not about another gallery or another training run."
@@ -58,7 +58,7 @@ def numbers_section(results: RetrievalResults, generator: torch.Generator) -> Se
 
 
 def _number_row(results: RetrievalResults, name: str, mean: float, generator: torch.Generator) -> list[str]:
-    interval = results.interval(name, generator=generator, confidence=_CONFIDENCE, repeats=_REPEATS)
+    interval = results.interval(name, generator=generator, level=_LEVEL, repeats=_REPEATS)
     low, high = (of_measure(name, float(end)) for end in (interval.low, interval.high))
     between = low if low == high else f"{low} to {high}"
     return [heading(name), of_measure(name, mean), between, results.conventions[name]]
@@ -206,7 +206,7 @@ def comparison_section(results: RetrievalResults, comparison: Comparison) -> Sec
         f"This page is about {is_of}. Intervals are of {comparison.repeats:,} bootstrap samples of {drawn}, the same"
         f" for both models; p is of {comparison.permutations:,} random changes of signs, by {drawn}."
     )
-    interval = f"{100 * comparison.confidence:g} % interval"
+    interval = f"{100 * comparison.level:g} % interval"
     columns = ("measure", "a", "b", "b - a", interval, "p", "b better", "b worse", "equal")
     rows = [_row(name, difference) for name, difference in comparison.differences.items()]
     shown = table("Numbers of a and b, and their differences", columns, rows)

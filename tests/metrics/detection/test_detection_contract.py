@@ -175,7 +175,7 @@ def test_an_unknown_option_is_refused_with_those_that_exist():
         ValueError,
         match=r"^Unexpected keyword arguments: `rul`, which may be `rule`; `DetectionMAP` takes ",
     ) as caught:
-        DetectionMAP(interpolate="voc")
+        DetectionMAP(rul="voc")
     listed = re.findall(r"\w+", str(caught.value).partition(" takes ")[2])
     own = [*inspect.signature(DetectionMAP.__init__).parameters][1:-1]
     assert listed[: len(own)] == own

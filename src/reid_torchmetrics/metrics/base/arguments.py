@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -64,14 +63,6 @@ def show_arguments(metric: Metric, always: Mapping[str, Any], defaults: dict[str
     values = {name: (getattr(metric, name), default) for name, default in (defaults | _OF_ALL_METRICS).items()}
     changed = {name: value for name, (value, default) in values.items() if value != default}
     return ", ".join(f"{name}={value!r}" for name, value in {**always, **changed}.items())
-
-
-def renamed(kwargs: dict[str, Any], old: str, new: str, value: Any) -> Any:
-    """The value of an argument, or the one given under its old name, with a warning."""
-    if old not in kwargs:
-        return value
-    warnings.warn(f"`{old}` is now called `{new}`.", FutureWarning, stacklevel=3)
-    return kwargs.pop(old)
 
 
 def python_bool(argument: str, value: object) -> bool:

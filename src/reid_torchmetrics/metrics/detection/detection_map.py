@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.detection.batches import defaults_of
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import (
@@ -28,7 +29,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     check_area_ranges,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
-from reid_torchmetrics.metrics.base import python_bool, python_ints, python_numbers, renamed, show_arguments
+from reid_torchmetrics.metrics.base import python_bool, python_ints, python_numbers, show_arguments
 
 from .box_metric import BoxMetric
 from .coco_files import BACKENDS
@@ -122,6 +123,7 @@ class DetectionMAP(BoxMetric):
         (tensor(0.5050), tensor(0.5000))
     """
 
+    @renamed(interpolation="rule")
     def __init__(  # noqa: PLR0917 - the order of TorchMetrics
         self,
         box_format: str = "xyxy",
@@ -144,7 +146,6 @@ class DetectionMAP(BoxMetric):
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
-        rule = renamed(kwargs, "interpolation", "rule", rule)
         # Keypoints have other limits and area ranges by default.
         default_limits, default_ranges = defaults_of(iou_type)
         limits = default_limits if max_detection_thresholds is None else max_detection_thresholds

@@ -40,7 +40,7 @@ def test_nothing_found_is_zero_and_nothing_to_find_is_not_defined(rule):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (([0.5], [1.0], "coco11"), ValueError, "`mode` must be one of 'coco', 'voc07', 'voc', 'yolo', 'yolov5',"),
+        (([0.5], [1.0], "coco11"), ValueError, "`rule` must be one of 'coco', 'voc07', 'voc', 'yolo', 'yolov5',"),
         (([0.5], [1.0, 1.0]), ValueError, "`recall` and `precision` must have the same shape [N]; got [1] and [2]."),
         (([0.5, 0.25], [1.0, 1.0]), ValueError, "`recall` must not fall; got [0.5, 0.25]."),
         ((0.5, [1.0]), TypeError, "`recall` must be a tensor, an array or a list; got float."),

@@ -40,7 +40,7 @@ def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, co
     found = bootstrap_interval(
         values,
         generator=seeded(),
-        confidence=confidence,
+        level=confidence,
         repeats=repeats,
         identities=identities if by_identity else None,
         empty_target_action=action,
@@ -56,7 +56,7 @@ def test_intervals_are_those_of_the_slow_reference(rows, by_identity, action, co
     draws = torch.randint(len(clusters), (repeats, len(clusters)), generator=seeded()).tolist()
     ordered = [clusters[own] for own in sorted(clusters)]
     assert ends(found) == pytest.approx(averages.percentile_interval(ordered, draws, confidence), abs=1e-12)
-    assert found.confidence == confidence
+    assert found.level == confidence
 
 
 def test_the_interval_of_a_mean_is_that_of_the_normal_distribution_where_queries_are_many():
@@ -127,9 +127,9 @@ def test_an_interval_of_nothing_is_nan_and_of_empty_queries_what_they_count(acti
     ("options", "kind", "message"),
     [
         ({"generator": 7}, TypeError, "`generator` must be a torch.Generator; got int."),
-        ({"confidence": "95%"}, TypeError, "`confidence` must be a number; got str."),
-        ({"confidence": 95}, ValueError, "`confidence` must lie between 0 and 1; got 95."),
-        ({"confidence": NAN}, ValueError, "`confidence` must lie between 0 and 1; got nan."),
+        ({"level": "95%"}, TypeError, "`level` must be a number; got str."),
+        ({"level": 95}, ValueError, "`level` must lie between 0 and 1; got 95."),
+        ({"level": NAN}, ValueError, "`level` must lie between 0 and 1; got nan."),
         ({"repeats": 0}, ValueError, "`repeats` must be at least 1; got 0."),
         ({"identities": torch.arange(3)}, ValueError, r"`identities` must have shape \[2\]; got \[3\]."),
         ({"empty_target_action": "zero"}, ValueError, "`empty_target_action` must be one of .*; got 'zero'."),

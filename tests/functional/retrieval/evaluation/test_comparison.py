@@ -199,7 +199,7 @@ def test_without_a_valid_query_everything_is_nan_and_none_in_json(ranks, action)
 def test_the_dict_is_json_and_holds_everything():
     written = json.loads(json.dumps(compared(A, B).to_dict(), allow_nan=False))
     assert list(written) == [
-        "measures", "gained", "lost", "num_queries", "num_valid", "confidence", "repeats", "permutations",
+        "measures", "gained", "lost", "num_queries", "num_valid", "level", "repeats", "permutations",
         "per_identity", "protocol", "setup_a", "setup_b",
     ]  # fmt: skip
     assert written["measures"]["map"]["difference"] == pytest.approx(1 / 4)

@@ -32,7 +32,7 @@ def test_chance_is_what_the_slow_reference_says_of_the_same_draws(rows, per_iden
     a = ranked(*(rank for rank, _, _ in rows), identities=identities, empty_target_action=action)
     ranks_b = [other if rank else None for rank, other, _ in rows]
     b = ranked(*ranks_b, identities=identities, empty_target_action=action)
-    found = compared(a, b, confidence=confidence, repeats=20, permutations=30, per_identity=per_identity)
+    found = compared(a, b, level=confidence, repeats=20, permutations=30, per_identity=per_identity)
     difference = found.differences["map"]
     clusters = defaultdict(list)
     for place, (rank, other, _) in enumerate(rows):

@@ -28,7 +28,7 @@ def said(a: Any, b: Any, kind: type[Exception] = ValueError, **options: Any) -> 
     ("options", "kind", "message"),
     [
         ({"generator": 7}, TypeError, "`generator` must be a torch.Generator; got int."),
-        ({"confidence": 95}, ValueError, "`confidence` must lie between 0 and 1; got 95."),
+        ({"level": 95}, ValueError, "`level` must lie between 0 and 1; got 95."),
         ({"repeats": 0}, ValueError, "`repeats` must be at least 1; got 0."),
         ({"permutations": 0}, ValueError, "`permutations` must be at least 1; got 0."),
         ({"permutations": 0.5}, TypeError, "`permutations` must be an int; got float."),

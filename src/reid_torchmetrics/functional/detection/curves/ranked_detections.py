@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 
@@ -28,10 +29,11 @@ from .precision_recall import Curves
 Values = Float[Tensor, " points"]
 
 
+@renamed(mode="rule")
 def compute_ap(
     recall: Tensor | NDArray[np.generic] | Sequence[float],
     precision: Tensor | NDArray[np.generic] | Sequence[float],
-    mode: str = "coco",
+    rule: str = "coco",
 ) -> Float[Tensor, ""]:
     """Area under the upper envelope of a curve that is known at each detection, best first, float64.
 
@@ -42,13 +44,13 @@ def compute_ap(
     Args:
         recall: at every detection, ascending.
         precision: at the same.
-        mode: one of `AP_RULES`.
+        rule: one of `AP_RULES`.
 
     Raises:
         TypeError: arguments that are no arrays.
-        ValueError: an unknown `mode`, arrays that are not [N] and [N], or a recall that falls.
+        ValueError: an unknown `rule`, arrays that are not [N] and [N], or a recall that falls.
     """
-    _checks.one_of("mode", mode, AP_RULES)
+    _checks.one_of("rule", rule, AP_RULES)
     for argument, value in (("recall", recall), ("precision", precision)):
         _checks.array_like(argument, value)
     found, height = (
@@ -65,7 +67,7 @@ def compute_ap(
         return found.new_zeros(())
     if bool(found.isnan().any()):
         return found.new_full((), torch.nan)
-    return _AREAS[mode](found, height)
+    return _AREAS[rule](found, height)
 
 
 def envelope_at(recall: Values, precision: Values, recalls: Float[Tensor, " recalls"]) -> Float[Tensor, " recalls"]:

@@ -15,6 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
 
 from .protocol import PROTOCOL_FIELDS, Protocol
@@ -26,7 +27,7 @@ from .results import RetrievalResults
 _PROTOCOL_FIELDS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
 # Similarity and re-ranking are part of a model.
 _SETUP_FIELDS = ("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query")
-_PLAIN = ("num_queries", "num_valid", "confidence", "repeats", "permutations", "per_identity")  # JSON-safe as they are
+_PLAIN = ("num_queries", "num_valid", "level", "repeats", "permutations", "per_identity")  # JSON-safe as they are
 _OF_QUERIES = ("query_identities", "query_cameras")
 _OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
 
@@ -71,7 +72,7 @@ class Comparison:
     num_queries: int
     num_valid: int
     """queries with a positive; 0 where the queries of one model were not ranked"""
-    confidence: float
+    level: float
     repeats: int
     permutations: int
     per_identity: bool
@@ -108,7 +109,7 @@ class Comparison:
             f"  intervals: {self.repeats} bootstrap samples of {drawn}; p: {self.permutations} sign flips of {drawn}"
         )
         # The table: one row per number, columns to the right but for the name.
-        titles = ("", "a", "b", "b - a", f"{100 * self.confidence:g}% interval", "p", "better", "worse", "equal")
+        titles = ("", "a", "b", "b - a", f"{100 * self.level:g}% interval", "p", "better", "worse", "equal")
         rows = [titles, *(_cells(name, difference) for name, difference in self.differences.items())]
         name_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
         table = [
@@ -123,12 +124,13 @@ class Comparison:
         return "\n".join([head, *table, first, *words])
 
 
+@renamed(confidence="level")
 def compare(
     a: RetrievalResults,
     b: RetrievalResults,
     *,
     generator: torch.Generator,
-    confidence: float = 0.95,
+    level: float = 0.95,
     repeats: int = 10_000,
     permutations: int = 10_000,
     per_identity: bool = False,
@@ -162,7 +164,7 @@ def compare(
         a: results of one model, from `evaluate` or from `results` of a metric.
         b: results of the other.
         generator: source of all randomness, on the CPU.
-        confidence: share of the resampled differences that lie inside of an interval.
+        level: share of the resampled differences that lie inside of an interval.
         repeats: how often queries are resampled.
         permutations: how often signs are drawn.
         per_identity: draw and flip identities with all their queries.
@@ -176,7 +178,7 @@ def compare(
     for name, results in (("a", a), ("b", b)):
         if not isinstance(results, RetrievalResults):
             raise TypeError(f"`{name}` must be RetrievalResults; got {type(results).__name__}.")
-    resampling = Resampling(generator, confidence, repeats, permutations)
+    resampling = Resampling(generator, level, repeats, permutations)
     _checks.boolean("per_identity", per_identity)
     if per_identity and a.query_identities is None:
         raise ValueError("`per_identity` must come with results that know identities; got relevance from lists.")
@@ -192,7 +194,7 @@ def compare(
         lost_index=pairs.query_index[lost],
         num_queries=len(pairs.query_index),
         num_valid=min(a.counts.valid, b.counts.valid),
-        confidence=confidence,
+        level=level,
         repeats=repeats,
         permutations=permutations,
         per_identity=per_identity,

@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, mean_over_queries
 
@@ -83,20 +84,21 @@ class Interval:
 
     low: Float[Tensor, ""]
     high: Float[Tensor, ""]
-    confidence: float
+    level: float
 
 
+@renamed(confidence="level")
 def bootstrap_interval(
     values: Float[Tensor, " queries"],
     *,
     generator: torch.Generator,
-    confidence: float = 0.95,
+    level: float = 0.95,
     repeats: int = 1000,
     identities: Integer[Tensor, " queries"] | None = None,
     empty_target_action: str = "skip",
     weight: Tensor | None = None,
 ) -> Interval:
-    """Percentile bootstrap of `mean_over_queries`: the quantiles (1 -+ `confidence`) / 2 of means of resampled queries.
+    """Percentile bootstrap of `mean_over_queries`: the quantiles (1 -+ `level`) / 2 of means of resampled queries.
 
     Each of `repeats` times as many queries as there are with a value are drawn with replacement; quantiles are
     interpolated linearly. Queries of one identity share its gallery items and are not independent: with `identities`,
@@ -110,7 +112,7 @@ def bootstrap_interval(
     Args:
         values: what a measure gives for every query; NaN stands for a query without positives.
         generator: source of all randomness; one on the CPU draws the same wherever `values` are.
-        confidence: share of the means that lie between the ends of the interval.
+        level: share of the means that lie between the ends of the interval.
         repeats: how often queries are drawn.
         identities: identity of every query, or another label of what to draw as a whole.
         empty_target_action: as in `mean_over_queries`; it is applied to `values` before anything is drawn.
@@ -120,29 +122,29 @@ def bootstrap_interval(
         TypeError: an argument of the wrong type or dtype.
         ValueError: options or lengths that do not fit, or what `mean_over_queries` raises.
     """
-    check_resampling(generator, confidence, repeats)
+    check_resampling(generator, level, repeats)
     if identities is not None:
         _checks.integer_labels("identities", identities, len(values), values.device)
     # A query without positives is drawn only where it counts something: `terms` leaves the others out.
     mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
     if mean.isnan():
-        return Interval(mean, mean, confidence)
+        return Interval(mean, mean, level)
     totals, sizes, counted = terms(values, weight, EMPTY_TARGET_ACTIONS[empty_target_action])
     if identities is not None:
         totals, sizes = terms_of_identities(identities[counted], totals, sizes)
     # The mean of a draw is the sum of its values over the sum of its weights.
     blocks = (drawn.to(totals.device) for drawn in draws(len(totals), repeats, generator))
     means = torch.cat([totals[drawn].sum(1) / sizes[drawn].sum(1) for drawn in blocks])
-    return percentile_interval(means, confidence)
+    return percentile_interval(means, level)
 
 
-def check_resampling(generator: torch.Generator, confidence: float, repeats: int) -> None:
+def check_resampling(generator: torch.Generator, level: float, repeats: int) -> None:
     """Raise unless these are options of a bootstrap."""
     if not isinstance(generator, torch.Generator):
         raise TypeError(f"`generator` must be a torch.Generator; got {type(generator).__name__}.")
-    _checks.number("confidence", confidence)
-    if not 0 < confidence < 1:
-        raise ValueError(f"`confidence` must lie between 0 and 1; got {confidence}.")
+    _checks.number("level", level)
+    if not 0 < level < 1:
+        raise ValueError(f"`level` must lie between 0 and 1; got {level}.")
     _checks.positive_int("repeats", repeats)
 
 
@@ -181,10 +183,10 @@ def draws(num_drawable: int, repeats: int, generator: torch.Generator) -> Iterat
         yield torch.randint(num_drawable, shape, generator=generator, device=generator.device)
 
 
-def percentile_interval(means: Float[Tensor, " repeats"], confidence: float) -> Interval:
-    """The quantiles (1 -+ `confidence`) / 2 of the means of all draws."""
-    low, high = means.quantile(means.new_tensor([(1 - confidence) / 2, (1 + confidence) / 2]))
-    return Interval(low, high, confidence)
+def percentile_interval(means: Float[Tensor, " repeats"], level: float) -> Interval:
+    """The quantiles (1 -+ `level`) / 2 of the means of all draws."""
+    low, high = means.quantile(means.new_tensor([(1 - level) / 2, (1 + level) / 2]))
+    return Interval(low, high, level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,12 +194,12 @@ class Resampling:
     """How chance is drawn, on the CPU."""
 
     generator: torch.Generator
-    confidence: float
+    level: float
     repeats: int
     permutations: int
 
     def __post_init__(self) -> None:
-        check_resampling(self.generator, self.confidence, self.repeats)
+        check_resampling(self.generator, self.level, self.repeats)
         if self.generator.device.type != "cpu":
             raise ValueError(f"`generator` must be on the CPU; got one on {self.generator.device}.")
         _checks.positive_int("permutations", self.permutations)
@@ -249,7 +251,7 @@ def _chances(
 ) -> list[Chance]:
     # The interval, the p-value, and what they are about.
     means = bootstrap_means(totals, sizes, resampling.repeats, resampling.generator)
-    intervals = [percentile_interval(column, resampling.confidence) for column in means.unbind(1)]
+    intervals = [percentile_interval(column, resampling.level) for column in means.unbind(1)]
     p_values = sign_flip_p_values(totals, resampling.permutations, resampling.generator).tolist()
     differences = (totals.sum(0) / sizes.sum()).tolist()
     return [

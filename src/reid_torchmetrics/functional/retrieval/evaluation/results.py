@@ -12,6 +12,7 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.retrieval.measures import (
     cmc_curve,
     first_rank,
@@ -125,12 +126,13 @@ class RetrievalResults:
         options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=parse_report(name)[0].is_cmc)
         return mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
 
+    @renamed(confidence="level")
     def interval(
         self,
         name: str | None = None,
         *,
         generator: torch.Generator,
-        confidence: float = 0.95,
+        level: float = 0.95,
         repeats: int = 1000,
         per_identity: bool = False,
     ) -> Interval:
@@ -140,7 +142,7 @@ class RetrievalResults:
         """
         return bootstrap_interval(
             self._reported(name),
-            confidence=confidence,
+            level=level,
             repeats=repeats,
             generator=generator,
             identities=self._known("query_identities") if per_identity else None,

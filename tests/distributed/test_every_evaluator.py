@@ -1,0 +1,129 @@
+"""Every evaluator gives all that results are asked for: by metric and by function, on any number of processes."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP, write_report
+from reid_torchmetrics.functional.detection import DetectionResults, evaluate_images
+from reid_torchmetrics.functional.world import ALONE
+from reid_torchmetrics.metrics.base import DistributedWorld
+from tests.distributed.detection_shards import at
+from tests.distributed.shards import SHARDINGS
+from tests.metrics.detection.detection_samples import fed, images
+
+NUM_IMAGES = 9
+NAMES = {0: "cat", 1: "dog"}
+METRICS = {
+    "coco": lambda: DetectionMAP(class_names=NAMES),
+    "voc": lambda: VocMAP(class_names=NAMES, iou_thresholds=(0.5, 0.75)),
+    "ultralytics": lambda: YoloMAP(class_names=NAMES),
+    "scaled_yolov4": lambda: YoloMAP(class_names=NAMES, matching="scaled_yolov4"),
+    "yolov4": lambda: YoloMAP(class_names=NAMES, matching="yolov4"),
+}
+OPTIONS = {"voc": {"iou_thresholds": (0.5, 0.75)}}
+GREEDY = ("coco", "ultralytics")
+
+
+def problem():
+    preds, target = images(83, NUM_IMAGES, num_levels=5, with_ids=True)
+    for item in target[::2]:
+        item["difficult"] = torch.arange(len(item["labels"])) % 3 == 1
+    return preds, target
+
+
+def asked(results: DetectionResults, name: str, folder: Path) -> dict[str, object]:
+    """What there is to read of results, as text and numbers that two processes can compare."""
+    worst = results.worst_images(3)
+    detections, ground_truths = results.boxes_of(worst.image)
+    page = write_report(results, folder / f"{name}.html").read_text(encoding="utf-8")
+    return {
+        "printed": str(results),
+        "classes": results.class_table(),
+        "json": json.dumps(results.to_dict()),
+        "worst": [worst.image_ids, worst.num_false_positives.tolist(), worst.num_misses.tolist()],
+        "boxes": [[side["boxes"].tolist() for side in sides] for sides in (detections, ground_truths)],
+        "confusion": results.confusion_matrix().counts.tolist(),
+        "detections": results.detections().is_true_positive.tolist(),
+        "curve": str(results.ranked.of_class(0)),
+        "errors": dict(results.error_breakdown().counts) if name in GREEDY else None,
+        "page": page,
+    }
+
+
+def by_both(process: int, size: int, sharding: str, folder: Path) -> dict[str, list[dict[str, object]]]:
+    """By the metric and by the function, of each evaluator, on one of some processes."""
+    given = at(problem(), SHARDINGS[sharding](NUM_IMAGES, size)[process])
+    world = ALONE if size == 1 else DistributedWorld(None, torch.device("cpu"))
+    told = {}
+    for name, make in METRICS.items():
+        held = {"across_classes": True, "boxes": True}
+        by_metric = fed(make(), *given).results(**held)
+        options = {"evaluator": name, "class_names": NAMES, "world": world, **OPTIONS.get(name, {})}
+        by_function = evaluate_images(*given, **options, **held)
+        own = folder / str(process)
+        own.mkdir(exist_ok=True)
+        told[name] = [asked(each, name, own) for each in (by_metric, by_function)]
+    return told
+
+
+@pytest.mark.parametrize("sharding", ["round_robin", "empty_first"])
+def test_two_processes_and_the_function_say_what_one_metric_says(processes, sharding, tmp_path):
+    alone = by_both(0, 1, "round_robin", tmp_path)
+    for process in [alone, *processes.run(2, by_both, sharding, tmp_path)]:
+        for name, (by_metric, by_function) in process.items():
+            assert by_metric == by_function == alone[name][0], name
+
+
+def test_what_every_evaluator_says_has_its_own_words(tmp_path):
+    told = {name: by_metric for name, (by_metric, _) in by_both(0, 1, "round_robin", tmp_path).items()}
+    for name, each in told.items():
+        assert "cat" in each["classes"]
+        assert ("maxDets" in each["printed"]) == (name == "coco")
+        assert ("area_ranges" in json.loads(each["json"])) == (name == "coco")
+        assert ("confidence=" in each["printed"]) == (name not in {"coco", "voc"})
+        assert np.array(each["confusion"]).sum() > 0
+    titles = {"coco": "COCO", "voc": "Pascal VOC", "ultralytics": "Ultralytics", "yolov4": "YOLOv4"}
+    for name, title in titles.items():
+        assert f"{title}&#x27;s numbers" in told[name]["page"] or f"{title}'s numbers" in told[name]["page"]
+
+
+def test_evaluators_whose_detections_have_no_second_choice_have_no_breakdown_of_errors():
+    metric = fed(METRICS["voc"](), *problem())
+    with pytest.raises(ValueError, match="`error_breakdown` must be asked of results of an evaluator"):
+        metric.results(across_classes=True).error_breakdown()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"evaluator": "yolo"}, "`evaluator` must be one of 'coco', 'voc', 'ultralytics', 'scaled_yolov4', 'yolov4'"),
+        ({"evaluator": "voc", "max_detections": (1,)}, "`max_detections` must be left out with evaluator 'voc'; got"),
+        ({"evaluator": "yolov4", "iou_type": "segm"}, "`iou_type` must be left out with evaluator 'yolov4'; got"),
+        ({"whole_pixels": True}, "`whole_pixels` must be left out with evaluator 'coco'; got True."),
+        ({"confidence": 0.5}, "`confidence` must be None with this evaluator, which reports nothing at one; got 0.5."),
+        ({"evaluator": "voc", "rule": "coco"}, "`rule` must be one of 'voc', 'voc07'; got 'coco'."),
+    ],
+)
+def test_an_option_that_an_evaluator_does_not_know_is_refused(options, message):
+    with pytest.raises(ValueError, match=f"^{message}"):
+        evaluate_images(*problem(), **options)
+
+
+def refused(process: int, size: int) -> str:
+    preds, target = problem()
+    world = DistributedWorld(None, torch.device("cpu"))
+    try:
+        evaluate_images(preds, target[1:] if process else target, world=world)
+    except Exception as error:  # noqa: BLE001 - its text is compared
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
+def test_a_bad_argument_on_one_process_is_an_error_on_all(processes):
+    told = processes.run(2, refused)
+    assert told[0] == told[1]
+    assert told[0].startswith("DistributedMetricError: process 1: ValueError: Expected argument `preds` and `target`")
