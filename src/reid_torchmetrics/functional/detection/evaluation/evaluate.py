@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -267,10 +268,12 @@ def evaluate_images(
         ValueError: values that do not fit, or an option that the evaluator does not know.
     """
 
-    def prepare() -> tuple[MatchRequest, str, float | None, dict[str, list[Tensor]]]:
+    def prepare() -> tuple[MatchRequest, str, float | None, dict[int, str], dict[str, list[Tensor]]]:
         _checks.one_of("evaluator", evaluator, EVALUATORS)
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         _checks.one_of("invalid", invalid, INVALID)
+        _checks.boolean("across_classes", across_classes)
+        _checks.boolean("boxes", boxes)
         row = EVALUATORS[evaluator]
         of_coco: dict[str, Any] = {
             "recall_thresholds": recall_thresholds,
@@ -288,15 +291,19 @@ def evaluate_images(
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
         wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes}
         request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
-        return request, *row.checked(rule, confidence), _states(preds, target, request, sigmas, invalid)
+        states = _states(preds, target, request, sigmas, invalid)
+        return request, *row.checked(rule, confidence), named_classes(class_names), states
 
-    request, rule, confidence, states = world.guarded(prepare)
-    names, device = named_classes(class_names), states["detection_counts"][0].device
+    # What one process refuses is an error on all.
+    request, rule, confidence, names, states = world.guarded(prepare)
     options = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
-    images = ShardedImages(
-        world, states, device, lambda method, asked: Settings("evaluate_images", method, options, asked)
-    )
+    device = states["detection_counts"][0].device
+    images = ShardedImages(world, states, device, partial(_settings, options))
     return make_results(images, images.match(request), rule, names, confidence=confidence, boxes=boxes)
+
+
+def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str]) -> Settings:
+    return Settings("evaluate_images", method, options, asked)
 
 
 def _coco_grid(iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
