@@ -184,6 +184,7 @@ def _evaluate(
     rule, confidence = evaluator.checked(rule, confidence)
     if evaluator.knows_difficult:
         options["is_difficult"] = is_difficult
+    # The waist: from here on all evaluators are alike.
     options |= {"keep_ground_truths": True, "max_bytes": request.max_bytes, **dict(request.options)}
     matches = evaluator.match(detections, ground_truths, grid, **options)
     # Images by ascending number, and objects by their place in the image.
@@ -208,7 +209,7 @@ def _evaluate(
 
 def _places_in_images(numbers: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
     """The place of each object in its image, in the order of arrival."""
-    by_image, order = numbers.sort(stable=True)
+    by_image, order = numbers.sort(stable=True)  # objects keep their order in an image
     places = torch.empty_like(order)
     places[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(by_image, by_image)
     return places
@@ -286,6 +287,7 @@ def evaluate_images(
         for name, value in unknown.items():
             if value is not None:
                 raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
+        # COCO's grid has defaults by type of shape; others have thresholds only.
         thresholds = row.iou_thresholds if iou_thresholds is None else iou_thresholds
         grid = _coco_grid(iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
@@ -321,6 +323,7 @@ def _states(
     invalid: str,
 ) -> dict[str, list[Tensor]]:
     """The images as the states of a metric."""
+    # One batch, read as `update` reads it.
     shapes = shape_types(checked_iou_type(request.iou_type), sigmas)
     flags = ("difficult",) if request.evaluator.knows_difficult else ()
     options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "flags": flags}

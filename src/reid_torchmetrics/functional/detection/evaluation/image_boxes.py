@@ -94,6 +94,7 @@ def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[
     Raises:
         ValueError: an image that is not among those of `update`.
     """
+    # A name that no image has is refused like an unknown number.
     places = places_of(image, names)
     for asked, place in zip(listed_ids(image), places, strict=True):
         if place not in boxes:
@@ -156,6 +157,7 @@ def list_matches(
         iou_thresholds: of the matches.
         boxes: of all images, if they are known.
     """
+    # Columns hold the matched detections alone; all others have no ground truth.
     true_positive, ignored = matches.outcomes()
     ground_truths = matches.columns.new_full(true_positive.shape, -1)
     if matches.ground_truths is not None:
@@ -179,6 +181,7 @@ def list_matches(
 
 def _boxes_at(boxes: Mapping[int, ImageBoxes], images: Tensor, number: Tensor, index: Tensor) -> Tensor:
     """Boxes of detections, given the number of the image and the place there."""
+    # Row `number` starts after the boxes of all images before it.
     listed = [boxes[image].detections["boxes"].to(number.device) for image in images.tolist()]
     if not listed:
         return torch.empty((0, 4), device=number.device)

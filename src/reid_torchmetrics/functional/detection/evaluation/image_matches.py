@@ -58,6 +58,7 @@ class Overlaps:
         keys = [
             side.images.long() * size + place_of_labels(side.labels, classes) for side in (detections, ground_truths)
         ]
+        # Groups with detections or ground truths, and how many of each.
         groups, place = torch.cat(keys).unique(return_inverse=True)
         counts = [each.bincount(minlength=len(groups)) for each in place.split([*map(len, keys)])]
         return cls(
@@ -121,6 +122,7 @@ class MatchRequest:
 
     def run(self, numbered: NumberedImages) -> ImageMatches:
         """Match the images of a process."""
+        # Matches of the classes, of all labels as one class, or both.
         images = numbered.images
         matches = tuple(self._match(numbered, micro=micro) for micro in self.micro)
         overlaps = (self._overlaps(numbered),) if self.with_overlaps else ()
@@ -130,6 +132,7 @@ class MatchRequest:
             labels = distinct_labels(images.detection_labels, images.ground_truth_labels)
         if not self.with_origins:
             return ImageMatches(self, labels, matches, overlaps)
+        # The ground truths that count, for the misses of each image.
         areas, crowds = images.areas_of_ground_truths(self.iou_type), images.ground_truth_crowds
         counts = in_first_area_range(areas, self.grid, crowds, images.ground_truth_difficult)
         # Rows are counted in each image: users know an object by its place there.
@@ -269,6 +272,7 @@ def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
     first = parts[0]
     if len(parts) == 1:
         return first
+    # An image is on one process, so everything but the order of detections is joined end to end.
     merged = [_merge(matches) for matches in zip(*(part.matches for part in parts), strict=True)]
     joined: dict[str, Any] = {}
     for name in ("labels_of_rows", "images_of_positives"):

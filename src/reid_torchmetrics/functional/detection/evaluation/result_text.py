@@ -33,6 +33,7 @@ def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict
     for label, name in named.items():
         if isinstance(label, bool) or not isinstance(label, int) or not isinstance(name, str):
             raise TypeError(f"`class_names` must have ints as labels and strings as names; got {label!r}: {name!r}.")
+    # Equal names would merge classes in tables and dicts.
     seen: set[str] = set()
     for name in named.values():
         if name in seen:
@@ -81,6 +82,7 @@ def _terms(name: str, averages: ClassAverages) -> tuple[float | None, str, int]:
 
     For instance 0.5, "all" and 100 for `map_50`, None, "small" and 100 for `mar_small`.
     """
+    # A number is a threshold behind "map", a limit behind "mar", unless an area range has that name.
     grid, (kind, _, term) = averages.grid, name.partition("_")
     areas, is_number = [*grid.area_ranges], term.isdigit() and term not in [*grid.area_ranges][1:]
     limit = grid.max_detections[grid.official_limit if name == "map" else -1]
@@ -157,6 +159,7 @@ def class_numbers(
         "detections": matches.class_index.bincount(minlength=len(matches.classes)),
         **averages.of_classes(),
     }
+    # Columns at thresholds that the metric does not have are left out.
     for name, value in AT_THRESHOLDS.items():
         if value not in averages.grid.iou_thresholds:
             del columns[name]

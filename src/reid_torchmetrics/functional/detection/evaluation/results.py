@@ -192,6 +192,7 @@ class DetectionResults:
                 threshold that cannot be asked for.
         """
         objects = self._objects("a confusion matrix")
+        # A confidence for each class; under "micro" the only one is for all labels.
         least = self._best_confidence(iou_threshold) if confidence is None else confidence
         if isinstance(least, Tensor) and self.is_micro:
             least = least.expand(len(objects.classes))
@@ -266,6 +267,7 @@ class DetectionResults:
             TypeError: an option of the wrong type.
             ValueError: a threshold that is not one of the metric's.
         """
+        # The least score that counts, for each class.
         threshold = self.averages.grid.threshold_index(iou_threshold)
         if confidence is None:
             least = self._best_confidence(iou_threshold)

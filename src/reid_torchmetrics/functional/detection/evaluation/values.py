@@ -91,6 +91,7 @@ class SingleValue:
     def _at_point(self, images: ImageMatches, confidence: float | None) -> Tensor:
         kind, threshold = _POINT_NAMES[self.name]
         matches, thresholds = images.matches[0], [*images.request.grid.iou_thresholds]
+        # Classes with ground truths, or the one with the label.
         nothing = torch.tensor(-1.0, dtype=torch.float64, device=matches.num_positives.device)
         chosen = matches.num_positives[0] > 0
         if self.label is not None:
@@ -98,6 +99,7 @@ class SingleValue:
         if threshold not in thresholds or not bool(chosen.any()):
             return nothing
         place = thresholds.index(threshold)
+        # Without a confidence: the best one for this threshold, the same for all classes.
         if confidence is None:
             confidence = images.once(_best_confidence, place)
             if confidence is None:  # nothing is right

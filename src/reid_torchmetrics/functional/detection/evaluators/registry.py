@@ -110,6 +110,7 @@ def _average(
     return average_matches(matches, grid, rule=rule, has_limits=has_limits)
 
 
+# Rows hold functions of this module and partials of them, made once: rows are compared as parts of cache keys.
 _greedily = partial(_match_at_thresholds, match_greedily)
 _best_of_all = partial(_match_at_thresholds, match_best_of_all)
 _yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
