@@ -94,7 +94,9 @@ def test_what_every_evaluator_says_has_its_own_words(tmp_path):
 
 def test_evaluators_whose_detections_have_no_second_choice_have_no_breakdown_of_errors():
     metric = fed(METRICS["voc"](), *problem())
-    with pytest.raises(ValueError, match="`error_breakdown` must be asked of results of an evaluator"):
+    with pytest.raises(
+        ValueError, match="`error_breakdown` must be called on results of an evaluator that matches greedily"
+    ):
         metric.results(across_classes=True).error_breakdown()
 
 

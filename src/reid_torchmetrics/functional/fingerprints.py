@@ -45,8 +45,9 @@ class SameItems:
         """Warn if two processes have the same sum of hashes; 0 stands for none."""
         totals = [total for total in totals if total]
         if len({*totals}) < len(totals):
-            self._warn(
+            warn_once(
                 world,
+                f"same {self.items}",
                 f"Several processes hold {self.same}, and each counts them: they seem to have been gathered by hand, or"
                 f" not to be sharded at all. {self.advice}, or give each process its own {self.items} only:"
                 " `compute` combines them.",
@@ -54,13 +55,11 @@ class SameItems:
 
     def warn_of_repeated(self, world: World, is_so: Callable[[], bool]) -> None:
         """Warn that the last items of a process are the first of another."""
-        self._warn(
+        warn_once(
             world,
+            f"same {self.items}",
             f"A distributed sampler seems to have repeated {self.items} to make the numbers even, and they count twice:"
             f" all processes hold equally many, and the last of one {self.are} the first of another. {self.advice}, or"
             " use `UnpaddedDistributedSampler`.",
             is_so,
         )
-
-    def _warn(self, world: World, text: str, is_so: Callable[[], bool] = lambda: True) -> None:
-        warn_once(world, f"same {self.items}", text, is_so)
