@@ -323,7 +323,6 @@ def _states(
     invalid: str,
 ) -> dict[str, list[Tensor]]:
     """The images as the states of a metric."""
-    # One batch, read as `update` reads it.
     shapes = shape_types(checked_iou_type(request.iou_type), sigmas)
     flags = ("difficult",) if request.evaluator.knows_difficult else ()
     options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "flags": flags}

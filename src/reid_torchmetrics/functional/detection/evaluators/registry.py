@@ -99,37 +99,24 @@ def _match_at_thresholds(
     return match(detections, ground_truths, iou_thresholds=grid.iou_thresholds, **options)
 
 
-def _average(
-    matches: Matches,
-    grid: CocoGrid,
-    *,
-    rule: str,
-    confidence: float | None,  # noqa: ARG001 - of the other evaluators
-    has_limits: bool,
-) -> ClassAverages:
+def _average(matches: Matches, grid: CocoGrid, *, rule: str, has_limits: bool, **_: Any) -> ClassAverages:
+    """Average without a confidence."""
     return average_matches(matches, grid, rule=rule, has_limits=has_limits)
 
 
 # Rows hold functions of this module and partials of them, made once: rows are compared as parts of cache keys.
 _greedily = partial(_match_at_thresholds, match_greedily)
 _best_of_all = partial(_match_at_thresholds, match_best_of_all)
+_with_limits, _without_limits = (partial(_average, has_limits=has_limits) for has_limits in (True, False))
 _yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
 _yolov4 = partial(_yolo, rule="yolo", confidence=0.1, matches_greedily=False)
 
 EVALUATORS: dict[str, Evaluator] = {
-    "coco": Evaluator(
-        "COCO",
-        match_on_grid,
-        partial(_average, has_limits=True),
-        tuple(AP_RULES),
-        "coco",
-        has_limits=True,
-        knows_crowds=True,
-    ),
+    "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
     "voc": Evaluator(
         "Pascal VOC",
         partial(_best_of_all, claim="voc"),
-        partial(_average, has_limits=False),
+        _without_limits,
         VOC_RULES,
         "voc",
         (0.5,),
