@@ -46,7 +46,7 @@ def _no_figure_stays_open() -> Iterator[None]:
 @pytest.fixture
 def nothing_kept() -> None:
     """Let nothing be ranked or matched before: tests that count ask for it."""
-    from reid_torchmetrics.functional.detection.evaluation.local_matches import matchings  # noqa: PLC0415 - after the hook
+    from reid_torchmetrics.functional.detection.evaluation.image_matches import matchings  # noqa: PLC0415 - after the hook
     from reid_torchmetrics.metrics.reid.ranking import rankings  # noqa: PLC0415
 
     matchings.clear()

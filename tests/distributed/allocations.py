@@ -18,8 +18,8 @@ from torch import distributed
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from reid_torchmetrics import DetectionMAP, ReIDMeanAP
-from reid_torchmetrics.functional.detection.evaluation import local_matches
-from reid_torchmetrics.functional.detection.evaluation.local_matches import matchings
+from reid_torchmetrics.functional.detection.evaluation import image_matches
+from reid_torchmetrics.functional.detection.evaluation.image_matches import matchings
 from reid_torchmetrics.metrics.base import messages
 from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.distributed import processes
@@ -27,7 +27,7 @@ from tests.metrics.detection import detection_samples
 from tests.metrics.reid.samples import batches, fed
 
 IN_PLACE = {"copy_", "fill_", "zero_"}  # write to memory that is there, and take none themselves
-METRICS = str(Path(messages.__file__).parents[1]), str(Path(local_matches.__file__).parent)
+METRICS = str(Path(messages.__file__).parents[1]), str(Path(image_matches.__file__).parent)
 
 
 class Allocations(TorchDispatchMode):

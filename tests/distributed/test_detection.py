@@ -110,7 +110,8 @@ def test_images_that_look_repeated_are_said_to_be_once(processes, size, sampler)
     first, *others = processes.run(size, padded, sampler, [9, 11])
     (text,) = first[0]
     assert text.startswith(
-        "All processes hold equally many images, and the last of one have the ground truths of the first"
+        "A distributed sampler seems to have repeated images to make the numbers even, and they count twice: all"
+        " processes hold equally many, and the last of one have the ground truths of the first of another."
     )
     assert text.endswith("Give `image_id` in `target`, or use `UnpaddedDistributedSampler`.")
     assert [first[1:], *others] == [[[]], *[[[], []]] * (size - 1)]
@@ -131,7 +132,7 @@ def test_images_that_were_gathered_by_hand_or_repeated_by_accelerate_are_said_to
     assert text.startswith("Several processes hold images with the same ground truths")
     assert others == [[]] * 2
     (text,), *others = processes.run(3, same_images, "accelerate")
-    assert text.startswith("All processes hold equally many images")
+    assert text.startswith("A distributed sampler seems to have repeated images")
     assert others == [[]] * 2
 
 

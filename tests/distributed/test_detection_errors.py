@@ -6,28 +6,27 @@ from unittest import mock
 import pytest
 import torch
 
-from reid_torchmetrics.functional.detection.evaluation import local_matches, sharded_images, tensor_exchange
+from reid_torchmetrics.functional.detection.evaluation import image_matches, sharded_images, tensor_exchange
 from reid_torchmetrics.functional.detection.matching import matching
 from reid_torchmetrics.metrics.base.process_group import DistributedWorld
-from reid_torchmetrics.metrics.detection import box_metric
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.distributed.detection_shards import alone, at, prints, problem, shards
 from tests.distributed.failures import message_of, out_of_memory
 from tests.metrics.detection.detection_samples import fed
 
 PLACES = {
-    "joining": functools.partial(out_of_memory, box_metric.Images, "joined"),
+    "joining": functools.partial(out_of_memory, sharded_images.Images, "joined"),
     "numbering": functools.partial(out_of_memory, sharded_images.ImageNumbering, "number"),
     "matching": functools.partial(out_of_memory, matching, "_match"),
     "packing": functools.partial(out_of_memory, tensor_exchange, "_to_bits"),
     "unpacking": functools.partial(out_of_memory, tensor_exchange, "_from_bits"),
-    "merging": functools.partial(out_of_memory, local_matches, "merge_matches"),
-    "averaging": functools.partial(out_of_memory, local_matches, "_averages"),
+    "merging": functools.partial(out_of_memory, image_matches, "merge_matches"),
+    "averaging": functools.partial(out_of_memory, image_matches, "_averages"),
 }
 
 
 def fails_then_works(process: int, size: int, place: str) -> tuple[str, object]:
-    local_matches.matchings.clear()  # of metrics with the same images
+    image_matches.matchings.clear()  # of metrics with the same images
     metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[process]))
     with PLACES[place]() if process == size - 1 else mock.MagicMock():
         message = message_of(metric.compute)
@@ -43,7 +42,7 @@ def test_a_process_that_runs_out_of_memory_fails_on_all(processes, place):
 
 
 def buffers_fail(process: int, size: int) -> str:
-    local_matches.matchings.clear()  # of metrics with the same images
+    image_matches.matchings.clear()  # of metrics with the same images
     metric = fed(DetectionMAP(), *at(problem(9), shards("round_robin", size)[process]))
     original, calls = DistributedWorld.guarded, []
 

@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.detection import DetectionResults, evaluate_im
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.metrics.base import DistributedWorld
 from tests.distributed.detection_shards import at
+from tests.distributed.failures import message_of
 from tests.distributed.shards import SHARDINGS
 from tests.metrics.detection.detection_samples import fed, images
 
@@ -93,7 +94,9 @@ def test_what_every_evaluator_says_has_its_own_words(tmp_path):
 
 def test_evaluators_whose_detections_have_no_second_choice_have_no_breakdown_of_errors():
     metric = fed(METRICS["voc"](), *problem())
-    with pytest.raises(ValueError, match="`error_breakdown` must be asked of results of an evaluator"):
+    with pytest.raises(
+        ValueError, match="`error_breakdown` must be called on results of an evaluator that matches greedily"
+    ):
         metric.results(across_classes=True).error_breakdown()
 
 
@@ -121,6 +124,19 @@ def refused(process: int, size: int) -> str:
     except Exception as error:  # noqa: BLE001 - its text is compared
         return f"{type(error).__name__}: {error}"
     return ""
+
+
+def names_wrongly(process: int, size: int, names: object) -> str:
+    world = DistributedWorld(None, torch.device("cpu"))
+    return message_of(lambda: evaluate_images(*problem(), class_names=names if process else None, world=world))
+
+
+@pytest.mark.parametrize("names", ["cats", {0: "cat", 1: "cat"}])
+def test_wrong_names_of_classes_on_one_process_are_an_error_on_all(processes, names):
+    first, second = processes.run(2, names_wrongly, names)
+    assert first == second
+    assert first.startswith("process 1: ")
+    assert "`class_names` must" in first
 
 
 def test_a_bad_argument_on_one_process_is_an_error_on_all(processes):

@@ -13,7 +13,7 @@ import torch
 from torchmetrics.utilities.distributed import gather_all_tensors
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection.evaluation import local_matches, sharded_images
+from reid_torchmetrics.functional.detection.evaluation import image_matches, sharded_images
 from reid_torchmetrics.functional.world import DistributedMetricError
 from tests.distributed import threads
 from tests.distributed.detection_shards import OPTIONS, at, counts_collectives, prints
@@ -127,7 +127,7 @@ def test_names_on_some_processes_and_numbers_on_others_are_an_error_on_all(batch
 def test_boxes_are_asked_for_by_name_wherever_they_are(chosen):
     expected = fed(DetectionMAP(), *SEEN).boxes_of(chosen)
     metrics = dealt(SEEN, SHARDINGS["padded"](len(NAMES), 3))
-    for found, names in together(metrics, lambda metric: metric._boxes_by_image(chosen)):
+    for found, names in together(metrics, lambda metric: metric._sharded().boxes_of(chosen)):
         assert names == tuple(sorted(NAMES))
         ids = {each["image_id"] for each in expected[1]}
         assert {boxes.ground_truths["image_id"] for boxes in found.values()} == ids
@@ -168,7 +168,7 @@ PLACES = {"packing": "as_words", "unpacking": "unpack_names", "numbering": "numb
 
 
 def fails_then_works(process: int, size: int, place: str) -> list[str]:
-    local_matches.matchings.clear()  # of metrics with the same images
+    image_matches.matchings.clear()  # of metrics with the same images
     metric = fed(DetectionMAP(metric="map"), *at(SEEN, [*range(process, len(NAMES), size)]))
     with out_of_memory(sharded_images, PLACES[place]) if process == size - 1 else mock.MagicMock():
         message = message_of(metric.compute)

@@ -32,7 +32,7 @@ from reid_torchmetrics import (
     VocMAP,
     YoloMAP,
 )
-from reid_torchmetrics.functional.detection.evaluation.local_matches import matchings
+from reid_torchmetrics.functional.detection.evaluation.image_matches import matchings
 from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.reid.samples import batches

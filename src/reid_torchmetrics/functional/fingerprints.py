@@ -1,13 +1,23 @@
-"""Hashes of 64 bits: equal values have equal hashes, other values nearly never."""
+"""Tell samples and images apart by hashes of 64 bits, and warn if several processes hold the same ones.
+
+Equal values have equal hashes, other values nearly never.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from jaxtyping import Int
 from torch import Tensor
 
+from .world import World, warn_once
+
 _SHIFTS = (30, 27, 31)
 _FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 _STEP = -0x61C8864680B583EB
+LEAST_GATHERED = 8
+"""items of a process: fewer may be alike in the data set itself"""
 
 
 def mixed(values: Int[Tensor, "*shape"], further: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
@@ -16,3 +26,40 @@ def mixed(values: Int[Tensor, "*shape"], further: Int[Tensor, "*shape"]) -> Int[
     for shift, factor in zip(_SHIFTS, _FACTORS, strict=False):
         values = (values ^ (values >> shift)) * factor
     return values ^ (values >> _SHIFTS[-1])
+
+
+@dataclass(frozen=True)
+class SameItems:
+    """The warnings that several processes hold the same samples or images, each given once."""
+
+    items: str
+    """"samples" or "images" """
+    same: str
+    """what several processes hold"""
+    are: str
+    """what the last items of a process are to the first of another"""
+    advice: str
+    """how to tell the items apart"""
+
+    def warn_of_gathered(self, world: World, totals: Sequence[int]) -> None:
+        """Warn if two processes have the same sum of hashes; 0 stands for none."""
+        totals = [total for total in totals if total]
+        if len({*totals}) < len(totals):
+            warn_once(
+                world,
+                f"same {self.items}",
+                f"Several processes hold {self.same}, and each counts them: they seem to have been gathered by hand, or"
+                f" not to be sharded at all. {self.advice}, or give each process its own {self.items} only:"
+                " `compute` combines them.",
+            )
+
+    def warn_of_repeated(self, world: World, is_so: Callable[[], bool]) -> None:
+        """Warn that the last items of a process are the first of another."""
+        warn_once(
+            world,
+            f"same {self.items}",
+            f"A distributed sampler seems to have repeated {self.items} to make the numbers even, and they count twice:"
+            f" all processes hold equally many, and the last of one {self.are} the first of another. {self.advice}, or"
+            " use `UnpaddedDistributedSampler`.",
+            is_so,
+        )

@@ -66,7 +66,7 @@ class ResultCache(Generic[Result]):
         self._results = [(key, Kept(number, result)), *others][:_MOST_KEPT]
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Forget all results."""
         self._samples, self._results = None, []
 
     def _forget(self, gone: weakref.ref[Tensor]) -> None:
@@ -75,7 +75,7 @@ class ResultCache(Generic[Result]):
 
 
 class _StateSnapshot:
-    """The batches of a metric as they were: one state is held weakly, and what was written to is noticed."""
+    """The batches of a metric at one time, one state by weak references; writing to a tensor is noticed."""
 
     def __init__(self, states: States, lifetime: str, forget: object) -> None:
         self._others = {name: [*blocks] for name, blocks in states.items() if name != lifetime}
@@ -99,7 +99,7 @@ class _StateSnapshot:
 
 
 def _are_equal(blocks: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    """Whether batches are the same tensors, or lie in the same memory, or have the same values."""
+    """Whether batches are the same tensors, share their memory, or have the same values."""
     pairs = [pair for pair in zip(blocks, others, strict=True) if not _is_same(*pair)]
     if any(_kind(block) != _kind(other) for block, other in pairs):
         return False

@@ -8,7 +8,7 @@ import torch
 from reid_torchmetrics.functional.detection import pairwise_iou
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
 from reid_torchmetrics.functional.detection.curves import best_confidence
-from reid_torchmetrics.functional.detection.evaluation.local_matches import LocalMatches, Matched, merge_local_matches
+from reid_torchmetrics.functional.detection.evaluation.image_matches import ImageMatches, merge_image_matches
 from reid_torchmetrics.metrics.detection.detection_map import DetectionMAP
 from tests.metrics.detection.detection_samples import box, fed, images
 
@@ -213,8 +213,8 @@ def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have(
     ids = torch.cat([held.image_ids for held in numberings])
     numbering = ImageNumbering([len(held) for held in numberings], ids, lambda: ids)
     parts = [request.run(numbering.number(held, process)) for process, held in enumerate(numberings)]
-    received = [LocalMatches.from_tensors(part.to_tensors(), request) for part in parts]
-    results = DetectionMAP()._results(Matched(request, merge_local_matches(received), numbering))
+    received = [ImageMatches.from_tensors(part.to_tensors(), request) for part in parts]
+    results = DetectionMAP()._results(replace(merge_image_matches(received), numbering=numbering))
     expected = fed(DetectionMAP(), preds, target).results()
     assert torch.equal(results.num_positives, expected.num_positives)
     assert torch.equal(results.worst_images(9).image, expected.worst_images(9).image)

@@ -11,7 +11,7 @@ import torch
 from lightning.pytorch.loggers import CSVLogger
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics
-from reid_torchmetrics.functional.detection.evaluation import local_matches
+from reid_torchmetrics.functional.detection.evaluation import image_matches
 from reid_torchmetrics.functional.detection.matching import matching
 from tests.metrics.detection.detection_samples import fed, images
 
@@ -42,7 +42,7 @@ def test_metrics_that_are_fed_the_same_batches_match_once(num_matchings, size):
     values = [fed(metric, *GIVEN, size=size).compute() for metric in metrics]
     assert num_matchings.call_count == 1
     num_matchings.reset_mock()
-    local_matches.matchings.clear()
+    image_matches.matchings.clear()
     assert values[2]["map"] == fed(DetectionMAP(metric="map", rule="voc"), *GIVEN, size=size).compute()
     assert num_matchings.call_count == 1
 
@@ -54,7 +54,7 @@ def test_other_options_of_matching_match_again(num_matchings, options):
     fed(DetectionMAP(), *GIVEN).compute()
     value = fed(DetectionMAP(metric="map", **options), *GIVEN).compute()
     assert num_matchings.call_count == 2
-    local_matches.matchings.clear()
+    image_matches.matchings.clear()
     assert value == fed(DetectionMAP(metric="map", **options), *GIVEN).compute()
 
 
@@ -78,7 +78,7 @@ def test_other_images_match_again(num_matchings, change):
     change(*changed)
     value = fed(DetectionMetrics(), *changed).compute()
     assert num_matchings.call_count == 2
-    local_matches.matchings.clear()
+    image_matches.matchings.clear()
     assert fed(DetectionMetrics(), *changed).compute() == value
 
 
@@ -97,10 +97,10 @@ def test_more_images_and_writing_to_those_that_are_held_match_again(num_matching
 def test_nothing_is_remembered_longer_than_the_images():
     metrics = fed(DetectionMetrics(), *GIVEN)
     metrics.compute()
-    assert len(local_matches.matchings._results) == 1
+    assert len(image_matches.matchings._results) == 1
     metrics.reset()
     gc.collect()
-    assert local_matches.matchings._results == []
+    assert image_matches.matchings._results == []
 
 
 def test_results_and_overlaps_are_made_anew(num_matchings):
@@ -109,7 +109,7 @@ def test_results_and_overlaps_are_made_anew(num_matchings):
     first.matches.scores.zero_()
     assert bool(second.matches.scores.any())
     metric.compute()
-    assert local_matches.matchings._results == []
+    assert image_matches.matchings._results == []
 
 
 class Module(lightning.LightningModule):
@@ -140,7 +140,7 @@ def test_lightning_logs_them_after_one_matching(tmp_path, num_matchings):
         warnings.filterwarnings("ignore", message=".*LeafSpec")
         (values,) = run.validate(Module(), torch.utils.data.DataLoader(batches, batch_size=None), verbose=False)
     assert num_matchings.call_count == 1
-    local_matches.matchings.clear()
+    image_matches.matchings.clear()
     expected = fed(DetectionMetrics(classes={2: "dog"}, prefix="val/"), *GIVEN).compute()
     assert values == pytest.approx(
         {name: float(value) for name, value in expected.items()}

@@ -13,7 +13,7 @@ from pycocotools.cocoeval import COCOeval
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import CONFUSION_RULES
 from reid_torchmetrics.functional.detection.batches.images import ImageNumbering
-from reid_torchmetrics.functional.detection.evaluation.local_matches import Matched, merge_local_matches
+from reid_torchmetrics.functional.detection.evaluation.image_matches import merge_image_matches
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.test_detection_results import two_images
 
@@ -87,7 +87,7 @@ def test_what_results_were_not_made_for_names_the_option():
         results.confusion_matrix()
     with pytest.raises(ValueError, match=r"`across_classes` must be True .* for a breakdown of errors; got False\."):
         results.error_breakdown()
-    with pytest.raises(ValueError, match=r"`boxes` must be True in `results\(\.\.\.\)` where .*; got False\."):
+    with pytest.raises(ValueError, match=r"`boxes` must be True in `results\(\.\.\.\)` to use `boxes_of`; got False\."):
         results.boxes_of(results.images)
     with pytest.raises(TypeError, match=r"`across_classes` must be True or False; got int\."):
         DetectionMAP().results(across_classes=1)
@@ -169,7 +169,7 @@ def test_the_processes_tell_each_other_which_boxes_overlap():
     numbering = ImageNumbering([len(each) for each in held], ids, lambda: ids)
     parts = [request.run(numbering.number(each, process)) for process, each in enumerate(held)]
     received = [type(part).from_tensors(part.to_tensors(), request) for part in parts]
-    found = metric._results(Matched(request, merge_local_matches(received), numbering)).objects
+    found = metric._results(replace(merge_image_matches(received), numbering=numbering)).objects
     expected = fed(DetectionMAP(), preds, target).results(across_classes=True).objects
     for mine, theirs in zip(found.to_tensors(), expected.to_tensors(), strict=True):
         assert torch.equal(mine, theirs)

@@ -1,4 +1,4 @@
-"""Argument names of a metric class, for "did you mean" errors and for `repr`; values of NumPy as Python's own."""
+"""Argument names of a metric class, for "did you mean" errors and `repr`, and values of NumPy as Python's own."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def python_bool(argument: str, value: object) -> bool:
 
 
 def python_numbers(values: Any) -> Any:
-    """A list of numbers with those of NumPy and 0-d tensors as Python's own; anything else as it is."""
+    """A list of numbers with NumPy's numbers and 0-d tensors as Python's own; anything else as it is."""
     if not isinstance(values, (tuple, list)):
         return values
     is_single = [isinstance(each, np.generic) or (isinstance(each, Tensor) and not each.ndim) for each in values]

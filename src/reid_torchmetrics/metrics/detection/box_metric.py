@@ -1,4 +1,7 @@
-"""The metric that holds images with boxes, and matches them in `compute`; subclasses say which matches they need."""
+"""The base of detection metrics: `update` stores images with boxes, `compute` matches them.
+
+A subclass makes the request for its matches, and the value of `compute` from them.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,13 @@ from reid_torchmetrics.functional.detection.evaluation import (
     Asked,
     DetectionResults,
     DictsOfSides,
-    ImageBoxes,
-    Matched,
+    ImageMatches,
     MatchRequest,
+    ShardedImages,
     SingleValue,
     Units,
-    check_asked,
     choose_boxes,
-    gather_images,
-    listed_ids,
     make_results,
-    match_sharded_images,
     named_classes,
 )
 from reid_torchmetrics.functional.detection.inputs import (
@@ -63,7 +62,7 @@ Result = TypeVar("Result")
 
 
 class BoxMetric(GrowingStates, CocoFiles):
-    """Base of the metrics over detected boxes: `update` checks a batch of images and stores it, nothing else.
+    """Base of the metrics of detected boxes: `update` only checks a batch of images and stores it.
 
     On several processes each keeps and matches the images that it was given, and tells the others which of its
     detections are right. The value is the same on all processes; all must call `compute`.
@@ -85,16 +84,16 @@ class BoxMetric(GrowingStates, CocoFiles):
     ]
 
     warn_on_many_detections = True
-    """whether `update` warns of images with more detections than the largest of `max_detection_thresholds`"""
+    """whether `update` warns of images with more detections than the largest limit"""
 
     invalid = "count"
-    """what becomes of detected boxes that are not finite or of negative size, see `INVALID`"""
+    """how detected boxes that are not finite or of negative size are treated, see `INVALID`"""
 
     _shape_types: Mapping[str, ShapeType] = MappingProxyType({})
-    """how shapes that are no boxes are overlapped, by `iou_type`"""
+    """other shapes than boxes, by `iou_type`"""
 
     _flags: ClassVar[tuple[str, ...]] = ()
-    """keys of `target` with a flag for each ground truth, of metrics that know more than crowds"""
+    """further keys of `target` with a flag for each ground truth, besides `iscrowd`"""
 
     def __init__(
         self,
@@ -131,10 +130,10 @@ class BoxMetric(GrowingStates, CocoFiles):
             self._add_growing_state(name, empty)
 
     def _set_iou_type(self, iou_type: str | Sequence[str], sigmas: Sequence[float] | None = None) -> None:
-        """Hold what other shapes than boxes need; see `checked_iou_type` and `shape_types` for what is refused."""
+        """Add the states of other shapes than boxes; for errors see `checked_iou_type` and `shape_types`."""
         self.iou_type, self.sigmas = checked_iou_type(iou_type), sigmas
         shapes = shape_types(self.iou_type, sigmas)
-        if shapes:  # else nothing is added to what a script of the metric must know
+        if shapes:  # without shapes a script of the metric has no attribute to know
             self._shape_types = shapes
         self._add_states(
             {name: each for name, each in empty_states([*shapes], ()).items() if name not in self._defaults}
@@ -160,7 +159,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`; with
         "keypoints" both have `keypoints` [boxes, keypoints, 3], x, y and visibility; with "rotated" `rotated_boxes`
         [boxes, 5], center, width, height and angle in radians. Boxes are not needed then unless they are evaluated,
-        too. The shapes are overlapped at once, and are not held.
+        too. Overlaps of the shapes are computed at once, and the shapes are dropped.
 
         Args:
             preds: for each image a dict of `boxes` [detections, 4], `scores` [detections], float, and `labels`
@@ -177,20 +176,22 @@ class BoxMetric(GrowingStates, CocoFiles):
             TypeError: an argument of the wrong type or dtype.
             ValueError: keys, shapes, devices or values that do not fit; nothing of the batch is stored then.
         """
+        # An error on one process of several is raised by `compute` on all.
         with self._deferring_errors():
             batch = self._packed(preds, target)
-            held = self._held()
-            if batch.states and held["detection_counts"]:
-                check_kind(batch.states, held)
+            states = self._held()
+            if batch.states and states["detection_counts"]:
+                check_kind(batch.states, states)
             self._warn_of_many(batch.most_detections)
             self._warn_of_invalid(batch)
+        # Nothing can fail from here on, so a batch is stored as a whole or not at all.
         self.num_dropped += batch.num_dropped
         self.num_invalid += batch.num_invalid
         for name, values in batch.states.items():
             getattr(self, name).append(values)
 
     def _packed(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> Batch:
-        """The states that a batch adds to."""
+        """Check a batch, and pack it into states."""
         return pack_images(
             preds,
             target,
@@ -204,7 +205,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         )
 
     def merge_state(self, incoming_state: dict[str, Any] | Metric) -> None:
-        """Add another metric's images, whose boxes must be given in the same format.
+        """Add the images of another metric with the same box format.
 
         Raises:
             ValueError: another `box_format` or `iou_type`.
@@ -242,26 +243,23 @@ class BoxMetric(GrowingStates, CocoFiles):
             self._match(request)
 
     def _match_requests(self) -> list[MatchRequest]:
-        """All matches that `compute` needs, in the order in which they are made."""
+        """The requests for the matches of `compute`, in order."""
         return [self._request()]
 
-    def _match(self, request: MatchRequest) -> Matched:
-        """The matches of the images of all processes; see `match_sharded_images`."""
-        states = self._states()
-        matched = match_sharded_images(
-            self._world,
-            states,
-            self._images_device(),
-            request,
-            accept=self._accept,
-            describe=lambda: self._settings(request),
-        )
+    def _match(self, request: MatchRequest) -> ImageMatches:
+        """The matches of the images of all processes."""
+        sharded = self._sharded()
+        matches = sharded.match(request)
+        # Units are checked once, on one process, and not for every batch of `forward`.
         if self._world.process == 0 and self._states_before_forward is None:
-            self._units.look(matched, states, self._images, reported=self.metric)
-        return matched
+            self._units.look(matches, sharded.states, self._images, reported=self.metric)
+        return matches
+
+    def _sharded(self) -> ShardedImages:
+        return ShardedImages(self._world, self._states(), self._images_device(), self._settings, self._accept)
 
     def _by_workers(self, work: Callable[[], Result]) -> Result:
-        """Do all work with images on the CPU on one of our threads, but for what talks to other processes."""
+        """Do work with images on the CPU on a thread of `workers`, if there are no other processes to talk to."""
         counts = vars(self)["detection_counts"]
         device = counts[-1].device if counts else self.device
         return workers.run(work, device) if device.type == "cpu" and self._world.size == 1 else work()
@@ -269,10 +267,9 @@ class BoxMetric(GrowingStates, CocoFiles):
     def results(
         self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
     ) -> DetectionResults:
-        """Everything in float64: numbers, curves, tables, and which detection took which ground truth.
+        """All results in float64: numbers, curves, tables, and the ground truth of each detection.
 
-        The same on all processes; all must ask. What the results can be asked for later is decided here, because they
-        hold neither boxes nor overlaps.
+        The same on all processes; all must ask. By default the results hold neither boxes nor overlaps.
 
         Args:
             iou_type: one of the metric's; None for the first.
@@ -292,20 +289,20 @@ class BoxMetric(GrowingStates, CocoFiles):
             _checks.boolean("across_classes", across_classes)
             _checks.boolean("boxes", boxes)
             request = replace(self._request(iou_type), with_origins=True, across_classes=across_classes)
-            results = self._results(self._match(request))
-            return replace(results, boxes=self._boxes_by_image(results.images, "all")[0]) if boxes else results
+            return self._results(self._match(request), boxes=boxes)
 
         with self._synced():
             return self._by_workers(evaluate)
 
-    def _results(self, matched: Matched) -> DetectionResults:
-        return make_results(matched, self.rule, self.class_names, confidence=vars(self).get("confidence"))
+    def _results(self, matches: ImageMatches, *, boxes: bool = False) -> DetectionResults:
+        confidence = vars(self).get("confidence")
+        return make_results(self._sharded(), matches, self.rule, self.class_names, confidence=confidence, boxes=boxes)
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
-        """The detections and the ground truths of some images, whichever process holds them, to be drawn.
+        """The detections and the ground truths of some images of any process, to be drawn.
 
         The same on all processes; all must ask, for the same images. Boxes are in the metric's `box_format`, and the
-        dicts are those that `draw_box_grid` takes.
+        dicts are input of `draw_box_grid`.
 
         Args:
             image: int [N], the `image_id` of each, or its number where there are none, such as
@@ -315,44 +312,28 @@ class BoxMetric(GrowingStates, CocoFiles):
             DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
                 the same metric or ask for other images.
             TypeError: `image` is neither an integer tensor nor a list of names.
-            ValueError: an image that is not among those of `update`.
+            ValueError: an image that was not given to `update`.
         """
         with self._synced():
-            found, names = self._boxes_by_image(image)
-        return choose_boxes(image, found, names)
+            boxes, names = self._sharded().boxes_of(image)
+        return choose_boxes(image, boxes, names)
 
-    def _boxes_by_image(
-        self, image: Asked, said: str | None = None
-    ) -> tuple[dict[int, ImageBoxes], tuple[str, ...] | None]:
-        """See `gather_images`; `said` stands for the images where they are compared."""
-
-        def collect() -> Images:
-            check_asked(image)
-            self._accept()
-            return self._images(box_format="xywh")  # which is not converted
-
-        def describe() -> Settings:
-            listed = repr(listed_ids(image)) if said is None else said
-            return Settings(type(self).__name__, "boxes_of", self._option_texts(), {"image": listed})
-
-        return gather_images(self._world, collect, image, describe)
-
-    def _settings(self, request: MatchRequest) -> Settings:
-        method = "results" if request.with_origins else "compute"
-        return Settings(type(self).__name__, method, self._option_texts(), request.describe())
+    def _settings(self, method: str, asked: Mapping[str, str]) -> Settings:
+        return Settings(type(self).__name__, method, self._option_texts(), asked)
 
     def _accept(self) -> None:
-        """Raise on several processes if one of them has refused a batch; on one `update` has raised it."""
+        """Raise, on several processes, the error of a batch that one of them refused; on one `update` raised it."""
         if self._world.size > 1:
             self._raise_deferred_error()
 
     def _option_texts(self) -> dict[str, str]:
-        """The options that decide the value, as texts that are the same on all processes."""
+        """The options that decide the value, as text."""
         return {name: repr(getattr(self, name)) for name in self._arguments() if name not in _NOT_DECISIVE}
 
     @classmethod
     def _arguments(cls) -> dict[str, Any]:
         """The names of the arguments, and their defaults."""
+        # Of the class of the package: a user's subclass may take other arguments.
         kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind) and kind.__module__.startswith(__package__)]
         parameters = inspect.signature(vars(kinds[0])["__init__"]).parameters.items()
         return {name: each.default for name, each in parameters if name not in ("self", "kwargs")}
@@ -369,15 +350,14 @@ class BoxMetric(GrowingStates, CocoFiles):
     def _numbers(self, value: Any) -> Any:
         """The entries of a computed value that are one number."""
 
-    def _images(self, box_format: str | None = None) -> Images:
-        box_format = self.box_format if box_format is None else box_format
-        return Images.joined(self._states(), box_format, self._images_device())
+    def _images(self) -> Images:
+        return Images.joined(self._states(), self.box_format, self._images_device())
 
     def _states(self) -> dict[str, list[Tensor]]:
         return {name: getattr(self, name) for name in self._defaults}
 
     def _images_device(self) -> torch.device:
-        """Where images are evaluated: where they are, but for MPS, which has no float64."""
+        """The device of the evaluation: that of the images, or the CPU for MPS without float64."""
         counts = vars(self)["detection_counts"]
         device = counts[-1].device if counts else self.device
         return torch.device("cpu") if device.type == "mps" else device

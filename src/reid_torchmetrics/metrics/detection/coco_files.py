@@ -15,7 +15,7 @@ BACKENDS = ("pycocotools", "faster_coco_eval")
 
 
 class CocoFiles(ABC):
-    """A metric that holds images with boxes."""
+    """The mixin of metrics that write images with boxes to files."""
 
     iou_type: tuple[str, ...]
     _shape_types: Mapping[str, ShapeType]
@@ -27,7 +27,7 @@ class CocoFiles(ABC):
     def tm_to_coco(self, name: str = "tm_map_input") -> None:
         """Write the images that this process holds to `{name}_preds.json` and `{name}_target.json`, in COCO's format.
 
-        Images have their `image_id`, and those that came twice are written once, or a number in the order in which they
+        Images have their `image_id`, repetitions are written once, or a number in the order in which they
         came. Where `image_id` is a name, an image has the number of its name in ascending order, for most readers take
         no other ids, and the name as `file_name`. Detected boxes that are not finite are written as NaN and Infinity,
         which Python and so pycocotools read.
@@ -53,7 +53,7 @@ class CocoFiles(ABC):
         `update` 0 is none. Of keypoints it gives `num_keypoints`, which tells pycocotools what counts.
 
         Args:
-            coco_preds: path of a list of results; those of masks alone have the boxes of their masks.
+            coco_preds: path of a list of results; results of masks alone get the boxes of their masks.
             coco_target: path of a data set.
             iou_type: what to read. "segm" gives `masks`, lists of dicts of run lengths; polygons become such, for which
                 images of the data set need `height` and `width`. "keypoints" gives `keypoints`. "rotated" has no files.

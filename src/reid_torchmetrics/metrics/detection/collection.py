@@ -1,4 +1,4 @@
-"""The numbers of detection that are logged, all in one."""
+"""A collection of the numbers of detection, to be logged together."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class DetectionMetrics(MetricCollection):
         >>> from reid_torchmetrics import DetectionMetrics
         >>> metrics = DetectionMetrics(("map", "f1_50"), classes={3: "dog"})
         >>> boxes = torch.tensor([[10.0, 10.0, 50.0, 50.0], [60.0, 60.0, 90.0, 90.0]])
-        >>> found = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
-        >>> metrics.update([found], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
+        >>> detections = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
+        >>> metrics.update([detections], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
         >>> metrics.compute()  # one of two is found, and nothing else
         {'map': tensor(0.5050), 'f1_50': tensor(0.6667), 'map/dog': tensor(0.5050)}
     """
@@ -67,16 +67,16 @@ class DetectionMetrics(MetricCollection):
     ) -> None:
         known = [name for name in arguments_of(DetectionMAP) if name != "metric"]
         _checks.known_arguments("DetectionMetrics", options, [*arguments_of(DetectionMetrics), *known])
+        # A metric without a value of its own checks the options, and knows the names of all values.
         plain = DetectionMAP(**options)
         value_names, iou_types = plain._grid().value_names, plain.iou_type  # noqa: SLF001 - of the same room
         if values is None:
             values = [*names_of_values([*value_names, *_OF_POINTS], iou_types)]
         if class_values is None:
             class_values = [*names_of_values(["map"], iou_types)]
-        metrics, names = (
-            _with_classes(_distinct("values", values), classes, class_values),
-            coco_names(value_names, iou_types),
-        )
+        metrics = _with_classes(_distinct("values", values), classes, class_values)
+        names = coco_names(value_names, iou_types)
+        # Only values at one confidence take a `confidence`.
         points = {metric for metric in metrics.values() if SingleValue.parsed(metric, names).is_point}
         if confidence is not None and not points:
             raise ValueError(
@@ -87,6 +87,7 @@ class DetectionMetrics(MetricCollection):
             name: DetectionMAP(metric=metric, confidence=confidence if metric in points else None, **options)
             for name, metric in metrics.items()
         }
+        # Members share the images, so units are checked once for all of them.
         units = Units([*metrics.values()])
         for member in members.values():
             member._units = units  # noqa: SLF001 - of the same room
@@ -97,7 +98,7 @@ class DetectionMetrics(MetricCollection):
     def results(
         self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False
     ) -> DetectionResults:
-        """Everything in float64; see `DetectionMAP.results`."""
+        """All results in float64; see `DetectionMAP.results`."""
         return self._first_member().results(iou_type, across_classes=across_classes, boxes=boxes)
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
@@ -132,7 +133,7 @@ def _distinct(argument: str, names: Any) -> list[str]:
 def _with_classes(
     values: Sequence[str], classes: Mapping[int, str] | Sequence[int] | None, class_values: Sequence[str]
 ) -> dict[str, str]:
-    """What `DetectionMAP(metric=...)` is to be, by the name under which it is logged."""
+    """The `metric` of each member, by its logged name."""
     metrics = {name: name for name in values}
     if classes is None:
         return metrics

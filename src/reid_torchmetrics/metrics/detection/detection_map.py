@@ -12,7 +12,6 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import (
-    DictOptions,
     MatchRequest,
     chosen_value,
     coco_names,
@@ -56,7 +55,7 @@ class DetectionMAP(BoxMetric):
     what `compute` gives are the same. It runs on the device of the boxes and needs neither torchvision nor
     pycocotools. It deliberately differs in:
 
-    - The default thresholds are those of pycocotools, in float64. TorchMetrics rounds them to float32, which moves
+    - The default thresholds are pycocotools' own, in float64. TorchMetrics rounds them to float32, which moves
       `map` by up to 0.001; `iou_thresholds=torch.linspace(0.5, 0.95, 10).tolist()` and
       `rec_thresholds=torch.linspace(0, 1, 101).tolist()` give its numbers.
     - `image_id` in the dicts of `target` decides which of equal scores comes first, in ascending order as in
@@ -75,17 +74,17 @@ class DetectionMAP(BoxMetric):
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
         iou_type: "bbox", boxes; "segm", masks; "keypoints"; "rotated", rotated boxes; or ("bbox", "segm"): then the
             type is put in front of the names of all values but `classes`, as in `bbox_map` and `segm_map`.
-        iou_thresholds: overlaps from which on a detection may take a ground truth; by default 0.5, 0.55, ..., 0.95.
+        iou_thresholds: least overlaps of a match; by default 0.5, 0.55, ..., 0.95.
         rec_thresholds: recalls at which precision is read, which are put in ascending order; by default 0, 0.01, ...,
             1.
-        max_detection_thresholds: three limits of the detections of an image and class, of which those with the highest
-            scores count; by default 1, 10, 100, of keypoints 1, 10, 20.
+        max_detection_thresholds: three limits of the detections of an image and class, which keep the highest
+            scores; by default 1, 10, 100, of keypoints 1, 10, 20.
         class_metrics: also give the values of each class, which costs nothing unless `average` is "micro".
         extended_summary: also give `precision`, `recall` and `scores` on the whole grid, and `ious`.
         average: "macro" is the mean over classes, "micro" takes all labels for one class.
         backend: "pycocotools" or "faster_coco_eval"; accepted because TorchMetrics has it. Neither is used.
-        area_ranges: least and largest area of ground truths by name, both inside. The values of the first one are
-            those without a name (`map`, `mar_100`), the others are `map_{name}` and `mar_{name}`. By default COCO's:
+        area_ranges: least and largest area of ground truths by name, both inside. The first range has the values
+            without a name (`map`, `mar_100`), another one `map_{name}` and `mar_{name}`. By default COCO's:
             all, small, medium, large; of keypoints all, medium, large.
         rule: one of `functional.detection.AP_RULES`: how the precision-recall curve of COCO's matching
             becomes an average precision: "coco" reads it at 101 recalls, "voc07" at 11, "voc" is the area under the
@@ -95,17 +94,17 @@ class DetectionMAP(BoxMetric):
         metric: the name of one number, such as "map_50": it is then all that `compute` gives, a tensor that
             `LightningModule.log` takes. Besides the numbers of the dict there are "precision_50", "recall_50", "f1_50"
             and "confidence_50" for a detector that is used at one confidence, at an IoU threshold of 0.5, and with
-            "_75" at 0.75: means over the classes that have ground truths, of precision over those of them of which a
-            detection is accepted. A label behind a slash, as in "map_50/7", stands for that class alone.
+            "_75" at 0.75: means over the classes with ground truths, for precision over the classes that also have an
+            accepted detection. A label behind a slash, as in "map_50/7", stands for that class alone.
         confidence: where precision, recall and F1 of `metric` are taken; None for the confidence with the highest mean
             of F1 over the classes.
-        invalid: what becomes of detected boxes, keypoints and rotated boxes that are not finite or of negative size, as
+        invalid: how to treat detected boxes, keypoints and rotated boxes that are not finite or of negative size, as
             a network gives them while it learns. "count", they overlap nothing and count as in pycocotools: ignored
             where their area is outside of the range, such as a negative one, otherwise as false positives; one warning
             says so, and `num_invalid` counts those of this process. "drop", all such objects are left out, ground
             truths and those with such scores and areas, too; `num_dropped` counts them. "raise", they are an error.
-        sigmas: of keypoints, one for each; by default those of COCO's 17, see `object_keypoint_similarity`.
-        max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
+        sigmas: of keypoints, one for each; by default COCO's 17, see `object_keypoint_similarity`.
+        max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
         kwargs: see `torchmetrics.Metric`.
 
     Raises:
@@ -117,8 +116,8 @@ class DetectionMAP(BoxMetric):
         >>> from reid_torchmetrics import DetectionMAP
         >>> metric = DetectionMAP()
         >>> boxes = torch.tensor([[10.0, 10.0, 50.0, 50.0], [60.0, 60.0, 90.0, 90.0]])
-        >>> found = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
-        >>> metric.update([found], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
+        >>> detections = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
+        >>> metric.update([detections], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
         >>> values = metric.compute()  # one of two is found: precision is 1 up to recall 0.5, then 0
         >>> values["map"], values["mar_100"]
         (tensor(0.5050), tensor(0.5000))
@@ -147,6 +146,7 @@ class DetectionMAP(BoxMetric):
         max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
+        # Keypoints have other limits and area ranges by default.
         default_limits, default_ranges = defaults_of(iou_type)
         limits = default_limits if max_detection_thresholds is None else max_detection_thresholds
         super().__init__(
@@ -210,19 +210,20 @@ class DetectionMAP(BoxMetric):
         return self._by_workers(self._value)
 
     def _value(self) -> dict[str, Any] | Tensor:
-        matched = [self._match(request) for request in self._match_requests()]
+        matches = [self._match(request) for request in self._match_requests()]
         if self._single is not None:
-            return self._rounded(self._single.of(matched[0], rule=self.rule, confidence=self.confidence))
-        options = DictOptions(self.rule, self.class_metrics, self.extended_summary)
+            return self._rounded(self._single.of(matches[0], rule=self.rule, confidence=self.confidence))
         values: dict[str, Any] = {}
-        for each in matched:
-            of_type = computed_values(each, options, self.device)
+        options = {"class_metrics": self.class_metrics, "extended_summary": self.extended_summary}
+        for each in matches:
+            of_type = computed_values(each, self.rule, self.device, **options)
+            # All types have the same classes, without a prefix.
             labels, begin = of_type.pop("classes"), prefix(each.request.iou_type, self.iou_type)
             values |= {begin + name: value for name, value in of_type.items()}
         return values | {"classes": labels}
 
     def _match_requests(self) -> list[MatchRequest]:
-        """The matches that `compute` needs: with classes of their own, too, where they are wanted."""
+        """Matches of all classes as one, too, under "micro"; with classes if their values are asked for."""
         if self._single is not None:
             return [self._request(self._single.iou_type)]
         micro = (True, False) if self.average == "micro" and self.class_metrics else (self.average == "micro",)

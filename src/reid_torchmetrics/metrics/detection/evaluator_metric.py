@@ -10,7 +10,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.evaluation import (
     YOLO_MATCHINGS,
-    Matched,
+    ImageMatches,
     MatchRequest,
     SingleValue,
     names_of_values,
@@ -22,11 +22,11 @@ from reid_torchmetrics.metrics.base import show_arguments
 
 from .box_metric import BoxMetric
 
-_SELDOM = ("class_names", "invalid", "max_bytes")  # that the `repr` shows where they are not the default
+_SELDOM = ("class_names", "invalid", "max_bytes")  # in the `repr` only if they are not the default
 
 
 class EvaluatorMetric(BoxMetric):
-    """Base of metrics whose numbers are means over the classes that have ground truths."""
+    """Base of metrics that report means over the classes with ground truths."""
 
     VALUES: tuple[str, ...]
     """names of the numbers"""
@@ -64,7 +64,7 @@ class EvaluatorMetric(BoxMetric):
         """The numbers, float32; -1 where there is no ground truth to average over.
 
         Returns:
-            Means over the classes that have ground truths, by name; with `class_metrics` also those of each of
+            Means over the classes that have ground truths, by name; with `class_metrics` also the values of each of
             `classes`, by the name and "_per_class". With `metric` that number alone.
 
         Raises:
@@ -73,16 +73,17 @@ class EvaluatorMetric(BoxMetric):
         """
         return self._by_workers(lambda: self._value(self._match(self._request())))
 
-    def _value(self, matched: Matched) -> dict[str, Tensor] | Tensor:
+    def _value(self, images: ImageMatches) -> dict[str, Tensor] | Tensor:
         confidence = vars(self).get("confidence")
         if self._single is not None:
-            return self._rounded(self._single.of(matched, rule=self.rule, confidence=confidence))
-        averages = matched.averages(self.rule, confidence=confidence)
+            return self._rounded(self._single.of(images, rule=self.rule, confidence=confidence))
+        averages = images.averages(self.rule, confidence=confidence)
         values = {name: self._rounded(value) for name, value in averages.summary().items()}
         if self.class_metrics:
+            # YOLO lists only classes with ground truths, VOC all.
             of_classes, has_row = averages.of_classes(), averages.classes == averages.classes
             if not EVALUATORS[self._evaluator].lists_all_classes:
-                has_row = matched.found.matches[0].num_positives[0] > 0
+                has_row = images.matches[0].num_positives[0] > 0
             for name in self.VALUES:
                 values[f"{name}_per_class"] = self._rounded(of_classes[name][has_row].nan_to_num(-1.0))
             values["classes"] = averages.classes[has_row].to(self.device)
@@ -106,11 +107,11 @@ class VocMAP(EvaluatorMetric):
     """Mean average precision of detected boxes by Pascal VOC's own matching; see `functional.detection.voc_evaluate`.
 
     It takes the dicts of `DetectionMAP`, in which `target` may also have `difficult` [ground truths], bool or int:
-    objects that need not be found, and of which a detection is neither right nor wrong. Crowds are left out.
+    objects that need not be found; a detection of one is ignored. Crowds are left out.
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
-        iou_thresholds: overlaps from which on a detection is right; `map` is the mean over them.
+        iou_thresholds: least overlaps of a match; `map` is the mean over them.
         rule: "voc", the area under all points, since 2010; "voc07", the mean of eleven.
         whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations; False
             for boxes that end between pixels.
@@ -118,9 +119,9 @@ class VocMAP(EvaluatorMetric):
         class_names: names of the classes by label, for the keys, tables and pictures of `results`.
         metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
             then all that `compute` gives, a tensor that `LightningModule.log` takes.
-        invalid: what becomes of detected boxes that are not finite or of negative size, see `DetectionMAP`; without
-            area ranges, those that "count" are false positives.
-        max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
+        invalid: how to treat detected boxes that are not finite or of negative size, see `DetectionMAP`; without
+            area ranges, "count" makes them false positives.
+        max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
         kwargs: see `torchmetrics.Metric`.
 
     Raises:
@@ -132,8 +133,8 @@ class VocMAP(EvaluatorMetric):
         >>> from reid_torchmetrics import VocMAP
         >>> metric = VocMAP(metric="map")
         >>> boxes = torch.tensor([[10.0, 10.0, 50.0, 50.0], [60.0, 60.0, 90.0, 90.0]])
-        >>> found = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
-        >>> metric.update([found], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
+        >>> detections = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
+        >>> metric.update([detections], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
         >>> metric.compute()  # one of two is found: precision is 1 up to recall 0.5
         tensor(0.5000)
     """
@@ -178,12 +179,12 @@ class VocMAP(EvaluatorMetric):
 class YoloMAP(EvaluatorMetric):
     """Mean average precision, precision, recall and F1 of boxes by the matching and the rules of the YOLO family.
 
-    It takes the dicts of `DetectionMAP`. Crowds are left out. `precision`, `recall` and `f1` are those of
-    `functional.detection.yolo_average_precision` at the first of the thresholds.
+    It takes the dicts of `DetectionMAP`. Crowds are left out. `precision`, `recall` and `f1` are computed by
+    `functional.detection.yolo_average_precision`, at the first of the thresholds.
 
     Args:
         box_format: "xyxy", two corners; "xywh", corner, width and height; "cxcywh", center, width and height.
-        iou_thresholds: overlaps from which on a detection is right; `map` is the mean over them. By default 0.5, 0.55,
+        iou_thresholds: least overlaps of a match; `map` is the mean over them. By default 0.5, 0.55,
             ..., 0.95.
         matching: "ultralytics", a detection takes the best ground truth that is left, see `match_greedily`;
             "scaled_yolov4", it belongs to the best of all, which the first detection above the first threshold claims,
@@ -197,9 +198,9 @@ class YoloMAP(EvaluatorMetric):
         class_names: names of the classes by label, for the keys, tables and pictures of `results`.
         metric: the name of one number, such as "map_50", or "map_50/7" for that of the class with the label 7: it is
             then all that `compute` gives, a tensor that `LightningModule.log` takes.
-        invalid: what becomes of detected boxes that are not finite or of negative size, see `DetectionMAP`; without
-            area ranges, those that "count" are false positives.
-        max_bytes: bound on what `compute` holds of pairs of boxes at a time, but for those that overlap.
+        invalid: how to treat detected boxes that are not finite or of negative size, see `DetectionMAP`; without
+            area ranges, "count" makes them false positives.
+        max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
         kwargs: see `torchmetrics.Metric`.
 
     Raises:
@@ -211,8 +212,8 @@ class YoloMAP(EvaluatorMetric):
         >>> from reid_torchmetrics import YoloMAP
         >>> metric = YoloMAP(matching="scaled_yolov4", metric="recall")
         >>> boxes = torch.tensor([[10.0, 10.0, 50.0, 50.0], [60.0, 60.0, 90.0, 90.0]])
-        >>> found = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
-        >>> metric.update([found], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
+        >>> detections = {"boxes": boxes[:1], "scores": torch.tensor([0.9]), "labels": torch.tensor([3])}
+        >>> metric.update([detections], [{"boxes": boxes, "labels": torch.tensor([3, 3])}])
         >>> metric.compute()  # one of two is found
         tensor(0.5000)
     """

@@ -253,12 +253,7 @@ class RankedDetections:
 
 
 def ranked_detections(matches: Matches) -> RankedDetections:
-    """The detections of matches in the first area range, up to the largest limit of an image and class."""
-    # Without a match a detection outside the range is ignored; the columns of matched ones overwrite that.
-    is_ignored = (matches.area_bits & 1 == 0).repeat(matches.matched.shape[1], 1)
-    is_right, columns = torch.zeros_like(is_ignored), matches.columns
-    is_right[:, columns] = matches.true_positive[0]
-    is_ignored[:, columns] = torch.where(matches.matched[0], ~matches.true_positive[0], is_ignored[:, columns])
+    """The detections of matches, in the first area range; none beyond the largest limit of an image and class."""
     return RankedDetections(
         matches.classes,
         matches.num_positives[0],
@@ -266,8 +261,7 @@ def ranked_detections(matches: Matches) -> RankedDetections:
         matches.rows.long(),
         matches.images.long(),
         matches.scores.double(),
-        is_right,
-        is_ignored,
+        *matches.outcomes(),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,7 +14,6 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import (
     INVALID,
-    Images,
     empty_states,
     pack_images,
 )
@@ -35,10 +35,12 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, Settings, World
 
-from .local_matches import MatchRequest, pair_as_matched
+from .image_matches import MatchRequest, in_first_area_range
 from .result_text import named_classes
 from .results import DetectionResults, make_results
-from .sharded_images import gather_images, match_sharded_images
+from .sharded_images import ShardedImages
+
+YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
 
 
 @torch.no_grad()
@@ -62,14 +64,14 @@ def coco_evaluate(
     Args:
         detections: of all images.
         ground_truths: of all images.
-        iou_thresholds: overlaps from which on a detection may match a ground truth.
+        iou_thresholds: least overlaps of a match.
         recall_thresholds: recalls at which precision is read off.
         max_detections: limits of the detections of an image and class that count, ascending.
-        area_ranges: least and largest area of what counts, both inside, by name; the first is that of `map`.
-        classes: labels to look at, boxes with others are left out; None for all that occur.
+        area_ranges: least and largest area, both inside, by name; the first is the range of `map`.
+        classes: labels to evaluate, without boxes of other labels; None for all that occur.
         rule: of average precision, one of `AP_RULES`.
         across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -94,16 +96,16 @@ def voc_evaluate(
 ) -> DetectionResults:
     """Evaluate boxes as Pascal VOC does.
 
-    A detection belongs to the ground truth of its image and class that it overlaps most, the first of equal ones. It
-    is a true positive if the overlap reaches the threshold and no detection with a better score that does so belongs
-    to the same one, else a false positive: where COCO would give it the next best that is left, VOC does not. Equal
-    scores are ranked by image, then by row, so the order in which images come changes nothing.
+    A detection belongs to the ground truth of its image and class that it overlaps most, the first of equal ones. It is
+    a true positive if the overlap reaches the threshold and no such detection with a higher score belongs to the same
+    ground truth, else a false positive: unlike COCO, VOC never falls back on the next best ground truth. Equal scores
+    are ranked by image, then by row, so the order of images changes nothing.
 
-    A detection whose ground truth is difficult is neither, at a threshold that its overlap reaches, and a difficult
-    ground truth need not be found. Crowds are not known to VOC: they are left out, and detections in them are wrong.
+    A detection whose overlap with a difficult ground truth reaches the threshold is ignored, and a difficult ground
+    truth need not be found. VOC has no crowds: they are left out, and detections in them are false positives.
 
-    Rafael Padilla's tools and the development kit of VOC agree but for a class without ground truths: the tools say 0
-    by eleven points, NaN otherwise; here it is NaN.
+    Rafael Padilla's tools and the development kit of VOC differ only for a class without ground truths: the tools give
+    0 by eleven points, NaN otherwise; here it is NaN.
 
     Source: Everingham et al., "The PASCAL Visual Object Classes (VOC) Challenge", IJCV 2010, and `VOCevaldet` of its
     development kit; rafaelpadilla/review_object_detection_metrics, `pascal_voc_evaluator.py`.
@@ -111,21 +113,21 @@ def voc_evaluate(
     Args:
         detections: boxes with scores.
         ground_truths: boxes.
-        iou_thresholds: overlaps from which on a detection is right.
+        iou_thresholds: least overlaps of a match.
         rule: "voc" or "voc07", see `average_precision`.
-        whole_pixels: a box has width + 1 times height + 1 pixels, both edges inside, as in VOC's annotations; False
+        whole_pixels: a box has (width + 1) x (height + 1) pixels, both edges inside, as in VOC's annotations; False
             for boxes that end between pixels.
         is_difficult: ground truths that need not be found; None for none.
         across_classes: see `coco_evaluate`.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         TypeError: an option of the wrong type.
         ValueError: an unknown `rule`, no or bad thresholds, an `is_difficult` of another shape.
     """
     _checks.boolean("whole_pixels", whole_pixels)
-    request = _request("voc", iou_thresholds, max_bytes, across_classes=across_classes)
-    request = replace(request, options=(("whole_pixels", whole_pixels),))
+    options = (("whole_pixels", whole_pixels),)
+    request = _request("voc", iou_thresholds, max_bytes, across_classes=across_classes, options=options)
     return _evaluate(detections, ground_truths, request, rule, is_difficult=is_difficult)
 
 
@@ -147,11 +149,11 @@ def yolo_evaluate(
         detections: of all images.
         ground_truths: of all images; crowds are left out.
         matching: "ultralytics", "scaled_yolov4" or "yolov4", see `YoloMAP`.
-        iou_thresholds: overlaps from which on a detection is right.
-        rule: one of `YOLO_RULES`; None for that of the code base.
-        confidence: where precision, recall and F1 are taken; None for that of the code base.
+        iou_thresholds: least overlaps of a match.
+        rule: one of `YOLO_RULES`; None for the rule of the code base.
+        confidence: where precision, recall and F1 are taken; None for the confidence of the code base.
         across_classes: see `coco_evaluate`.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -162,14 +164,9 @@ def yolo_evaluate(
     return _evaluate(detections, ground_truths, request, rule, confidence)
 
 
-YOLO_MATCHINGS = tuple(name for name, evaluator in EVALUATORS.items() if evaluator.reports_confidence)
-
-
-def _request(evaluator: str, iou_thresholds: Sequence[float], max_bytes: int, *, across_classes: bool) -> MatchRequest:
+def _request(evaluator: str, iou_thresholds: Sequence[float], max_bytes: int, **options: Any) -> MatchRequest:
     row = EVALUATORS[evaluator]
-    return MatchRequest(
-        row.grid(iou_thresholds), (False,), max_bytes, "xywh", evaluator=row, across_classes=across_classes
-    )
+    return MatchRequest(row.grid(iou_thresholds), (False,), max_bytes, "xywh", row, **options)
 
 
 def _evaluate(
@@ -178,26 +175,27 @@ def _evaluate(
     request: MatchRequest,
     rule: str | None,
     confidence: float | None = None,
+    *,
+    is_difficult: Tensor | None = None,
     **options: Any,
 ) -> DetectionResults:
     """Match all objects, and number images and places in images as metrics do."""
     evaluator, grid = request.evaluator, request.grid
     rule, confidence = evaluator.checked(rule, confidence)
-    options |= dict(request.options)
-    matches = evaluator.match(
-        detections, ground_truths, grid, keep_ground_truths=True, max_bytes=request.max_bytes, **options
-    )
+    if evaluator.knows_difficult:
+        options["is_difficult"] = is_difficult
+    # The waist: from here on all evaluators are alike.
+    options |= {"keep_ground_truths": True, "max_bytes": request.max_bytes, **dict(request.options)}
+    matches = evaluator.match(detections, ground_truths, grid, **options)
+    # Images by ascending number, and objects by their place in the image.
     sides = detections.images.long(), ground_truths.images.long()
     images, number = torch.cat(sides).unique(return_inverse=True)
     numbers = number.split([*map(len, sides)])
-    is_difficult = options.get("is_difficult")
-    objects = None
-    if request.across_classes:
-        kept = detections.at(matches.rows.sort().values)
-        objects = pair_as_matched(kept, ground_truths, request, is_difficult)
-    counts = _counts(ground_truths, grid) & torch.isin(ground_truths.labels.long(), matches.classes)
-    if is_difficult is not None:
-        counts &= ~is_difficult
+    # Ground truths that count, for the misses of each image.
+    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
+    counts = in_first_area_range(areas.double(), grid, ground_truths.is_crowd, is_difficult)
+    counts &= torch.isin(ground_truths.labels.long(), matches.classes)
+    objects = request.pair(detections, ground_truths, matches, is_difficult) if request.across_classes else None
     return DetectionResults(
         averages=evaluator.average(matches, grid, rule=rule, confidence=confidence),
         matches=replace(matches, images=numbers[0][matches.rows]).with_rows(*map(_places_in_images, numbers)),
@@ -209,17 +207,9 @@ def _evaluate(
     )
 
 
-def _counts(ground_truths: GroundTruths, grid: CocoGrid) -> Bool[Tensor, " ground_truths"]:
-    """Which ground truths count in the first area range."""
-    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
-    least, most = next(iter(grid.area_ranges.values()))
-    counts = (areas.double() >= least) & (areas.double() <= most)
-    return counts if ground_truths.is_crowd is None else counts & ~ground_truths.is_crowd
-
-
 def _places_in_images(numbers: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
-    """The place of each object among those of its image, as they came."""
-    by_image, order = numbers.sort(stable=True)
+    """The place of each object in its image, in the order of arrival."""
+    by_image, order = numbers.sort(stable=True)  # objects keep their order in an image
     places = torch.empty_like(order)
     places[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(by_image, by_image)
     return places
@@ -248,9 +238,9 @@ def evaluate_images(
     world: World = ALONE,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> DetectionResults:
-    """Evaluate images as the metrics do, without a metric: the dicts of all images go in, results come out.
+    """Evaluate dicts of images as the metrics do, without a metric.
 
-    On several processes each gives its own images, and all get the results of all images; they must call it alike.
+    Each process passes its own images and gets the results of all images; all must call it with the same options.
 
     Args:
         preds: for each image a dict of `boxes`, `scores` and `labels`, see `DetectionMAP.update`.
@@ -258,20 +248,20 @@ def evaluate_images(
         evaluator: "coco", "voc", "ultralytics", "scaled_yolov4" or "yolov4".
         box_format: "xyxy", "xywh" or "cxcywh".
         iou_type: "bbox", "segm", "keypoints" or "rotated".
-        iou_thresholds: overlaps from which on a detection is right; None for those of the evaluator.
+        iou_thresholds: least overlaps of a match; None for the default of the evaluator.
         recall_thresholds: recalls at which COCO reads precision; None for 0, 0.01, ..., 1.
-        max_detections: COCO's limits of the detections of an image and class, ascending; None for those of `iou_type`.
-        area_ranges: COCO's least and largest area by name; None for those of `iou_type`.
-        rule: of average precision; None for that of the evaluator.
-        confidence: where the YOLO family takes precision, recall and F1; None for that of the code base.
+        max_detections: COCO's limits of detections per image and class, ascending; None for the default of `iou_type`.
+        area_ranges: COCO's least and largest area by name; None for the default of `iou_type`.
+        rule: of average precision; None for the default of the evaluator.
+        confidence: where the YOLO family takes precision, recall and F1; None for the default of the code base.
         whole_pixels: of VOC's boxes, see `VocMAP`; None for True.
         class_names: names of the classes by label.
         sigmas: of keypoints.
-        invalid: what becomes of invalid boxes, see `DetectionMAP`.
+        invalid: how invalid boxes are treated, see `DetectionMAP`.
         across_classes: whether the results hold overlaps of all classes, for confusion matrices and error breakdowns.
         boxes: whether the results hold all boxes.
         world: the processes that share the images.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         DistributedMetricError: on all processes, if one of them failed.
@@ -279,41 +269,43 @@ def evaluate_images(
         ValueError: values that do not fit, or an option that the evaluator does not know.
     """
 
-    def prepare() -> tuple[MatchRequest, str, float | None, dict[str, list[Tensor]]]:
+    def prepare() -> tuple[MatchRequest, str, float | None, dict[int, str], dict[str, list[Tensor]]]:
         _checks.one_of("evaluator", evaluator, EVALUATORS)
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         _checks.one_of("invalid", invalid, INVALID)
+        _checks.boolean("across_classes", across_classes)
+        _checks.boolean("boxes", boxes)
         row = EVALUATORS[evaluator]
         of_coco: dict[str, Any] = {
             "recall_thresholds": recall_thresholds,
             "max_detections": max_detections,
             "area_ranges": area_ranges,
         }
+        # An option that the evaluator does not know must be left out.
         unknown = {} if row.has_limits else of_coco | {"iou_type": None if iou_type == "bbox" else iou_type}
         unknown |= {} if row.knows_difficult else {"whole_pixels": whole_pixels}
         for name, value in unknown.items():
             if value is not None:
                 raise ValueError(f"`{name}` must be left out with evaluator {evaluator!r}; got {value!r}.")
+        # COCO's grid has defaults by type of shape; others have thresholds only.
         thresholds = row.iou_thresholds if iou_thresholds is None else iou_thresholds
         grid = _coco_grid(iou_type, thresholds, of_coco) if row.has_limits else row.grid(thresholds)
         options = (("whole_pixels", whole_pixels is not False),) if row.knows_difficult else ()
-        request = MatchRequest(grid, (False,), max_bytes, box_format, evaluator=row, options=options, iou_type=iou_type)
-        request = replace(request, with_origins=True, across_classes=across_classes)
-        return request, *row.checked(rule, confidence), _states(preds, target, request, sigmas, invalid)
+        wanted: dict[str, Any] = {"with_origins": True, "across_classes": across_classes}
+        request = MatchRequest(grid, (False,), max_bytes, box_format, row, options, iou_type, **wanted)
+        states = _states(preds, target, request, sigmas, invalid)
+        return request, *row.checked(rule, confidence), named_classes(class_names), states
 
-    request, rule, confidence, states = world.guarded(prepare)
-    names, device = named_classes(class_names), states["detection_counts"][0].device
-    said = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
+    # What one process refuses is an error on all.
+    request, rule, confidence, names, states = world.guarded(prepare)
+    options = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
+    device = states["detection_counts"][0].device
+    images = ShardedImages(world, states, device, partial(_settings, options))
+    return make_results(images, images.match(request), rule, names, confidence=confidence, boxes=boxes)
 
-    def describe() -> Settings:
-        return Settings("evaluate_images", "results", said, request.describe())
 
-    matched = match_sharded_images(world, states, device, request, accept=lambda: None, describe=describe)
-    results = make_results(matched, rule, names, confidence=confidence)
-    if not boxes:
-        return results
-    held, _ = gather_images(world, lambda: Images.joined(states, "xywh", device), results.images, describe)
-    return replace(results, boxes=held)
+def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str]) -> Settings:
+    return Settings("evaluate_images", method, options, asked)
 
 
 def _coco_grid(iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:

@@ -1,6 +1,6 @@
-"""The boxes of single images, to be drawn, and how users ask for images: by number or by name.
+"""Single images: their boxes, to be drawn, and their detections with the ground truth that each of them took.
 
-The list of detections with what each of them took.
+Users ask for images by number or by name.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.batches import Images
-from reid_torchmetrics.functional.detection.curves import ranked_detections
 from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 
 Asked: TypeAlias = Tensor | Sequence[str]
-"""images by their `image_id`, those with names also by number: ints in a tensor, or names"""
+"""images by their `image_id`, or images with names also by number: ints in a tensor, or names"""
 DictsOfSides: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 _OF_DETECTIONS = ("boxes", "scores", "labels")
@@ -43,15 +42,15 @@ class ImageBoxes(NamedTuple):
 
     @classmethod
     def by_image(cls, listed: Sequence[Tensor], names: Sequence[str] | None) -> dict[int, ImageBoxes]:
-        """The boxes of each image, by its id, which is the place of its name where images have names."""
+        """The boxes of each image by its id, or by the place of its name if images have names."""
         ids, detection_counts, ground_truth_counts, *columns = listed
         num = len(_OF_DETECTIONS)
-        found = _split(("boxes", "scores", "labels"), columns[:num], detection_counts)
-        true = _split(("boxes", "labels", "iscrowd"), columns[num:], ground_truth_counts)
-        given = ids if names is None else [names[place] for place in ids.tolist()]
-        for each, image in zip(true, given, strict=True):
+        detections = _split(_OF_DETECTIONS, columns[:num], detection_counts)
+        ground_truths = _split(("boxes", "labels", "iscrowd"), columns[num:], ground_truth_counts)
+        image_ids = ids if names is None else [names[place] for place in ids.tolist()]
+        for each, image in zip(ground_truths, image_ids, strict=True):
             each["image_id"] = image
-        return dict(zip(ids.tolist(), map(cls, found, true), strict=True))
+        return dict(zip(ids.tolist(), map(cls, detections, ground_truths), strict=True))
 
 
 def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Any]]:
@@ -80,7 +79,7 @@ def listed_ids(image: Asked) -> list[int] | list[str]:
 
 
 def places_of(image: Asked, names: Sequence[str] | None) -> list[int | None]:
-    """Where boxes of images are found, see `ImageBoxes.by_image`; None for a name that no image has."""
+    """The keys of images in `ImageBoxes.by_image`; None for a name that no image has."""
     return [each if isinstance(each, int) else _place(each, names or ()) for each in listed_ids(image)]
 
 
@@ -95,6 +94,7 @@ def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[
     Raises:
         ValueError: an image that is not among those of `update`.
     """
+    # A name that no image has is refused like an unknown number.
     places = places_of(image, names)
     for asked, place in zip(listed_ids(image), places, strict=True):
         if place not in boxes:
@@ -105,7 +105,7 @@ def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[
 
 @dataclass(frozen=True)
 class MatchedDetections:
-    """Which ground truth each detection took: a row for each detection, by image, then by its place in the image.
+    """Every detection with its ground truth at each threshold, by image and place in the image.
 
     Detections beyond the largest limit of an image and class were not matched and are not here.
     """
@@ -120,7 +120,7 @@ class MatchedDetections:
     """[detections]"""
     iou_thresholds: tuple[float, ...]
     ground_truth: Tensor
-    """the one that it took, as its place among the ground truths of the image; -1 for none, int64 like the others"""
+    """its ground truth as a place among the ground truths of the image; -1 for none, int64 [thresholds, detections]"""
     is_true_positive: Tensor
     """bool [thresholds, detections]"""
     is_ignored: Tensor
@@ -148,11 +148,20 @@ def list_matches(
     iou_thresholds: tuple[float, ...],
     boxes: Mapping[int, ImageBoxes] | None,
 ) -> MatchedDetections:
-    """The list of matches in the first area range; `images` are ids by number, `labels` those of the detections."""
-    ranked = ranked_detections(matches)
-    ground_truth = torch.full_like(ranked.is_true_positive, -1, dtype=matches.columns.dtype)
+    """The list of matches in the first area range.
+
+    Args:
+        matches: of all images.
+        images: the id of each image, by its number.
+        labels: of the detections.
+        iou_thresholds: of the matches.
+        boxes: of all images, if they are known.
+    """
+    # Columns hold the matched detections alone; all others have no ground truth.
+    true_positive, ignored = matches.outcomes()
+    ground_truths = matches.columns.new_full(true_positive.shape, -1)
     if matches.ground_truths is not None:
-        ground_truth[:, matches.columns] = matches.ground_truths[0].to(ground_truth.dtype)
+        ground_truths[:, matches.columns] = matches.ground_truths[0].to(ground_truths.dtype)
     # By image, and in it by row: the last key first.
     by_row = matches.rows.argsort()
     order = by_row[matches.images[by_row].argsort(stable=True)]
@@ -163,15 +172,16 @@ def list_matches(
         label=labels[order],
         score=matches.scores[order],
         iou_thresholds=iou_thresholds,
-        ground_truth=ground_truth[:, order],
-        is_true_positive=ranked.is_true_positive[:, order],
-        is_ignored=ranked.is_ignored[:, order],
+        ground_truth=ground_truths[:, order],
+        is_true_positive=true_positive[:, order],
+        is_ignored=ignored[:, order],
         boxes=None if boxes is None else _boxes_at(boxes, images, number, index),
     )
 
 
 def _boxes_at(boxes: Mapping[int, ImageBoxes], images: Tensor, number: Tensor, index: Tensor) -> Tensor:
     """Boxes of detections, given the number of the image and the place there."""
+    # Row `number` starts after the boxes of all images before it.
     listed = [boxes[image].detections["boxes"].to(number.device) for image in images.tolist()]
     if not listed:
         return torch.empty((0, 4), device=number.device)

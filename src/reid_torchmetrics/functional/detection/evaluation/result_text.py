@@ -1,13 +1,9 @@
-"""Results of a detection in words, tables and dicts that go into JSON.
-
-Names of classes by label.
-"""
+"""Results of detection as text, tables, and dicts for JSON, with names of classes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
 from torch import Tensor
@@ -17,13 +13,16 @@ from reid_torchmetrics.functional.detection.evaluators import AT_THRESHOLDS, Cla
 from reid_torchmetrics.functional.detection.inputs import CocoGrid
 from reid_torchmetrics.functional.detection.matching import Matches
 
+_COUNTS = ("ground truths", "detections")
+_MOST_CHARACTERS = 40  # of a name in a table
+
 
 def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict[int, str]:
-    """Names by label; those of a list belong to 0, 1, 2 and so on.
+    """Names by label; a list names the labels 0, 1, 2 and so on.
 
     Raises:
-        TypeError: it is neither, or has something else than names by ints.
-        ValueError: two classes have one name, so that it says nothing.
+        TypeError: neither a mapping nor a sequence, or something else than names by ints.
+        ValueError: two classes have one name.
     """
     if class_names is None:
         return {}
@@ -34,6 +33,7 @@ def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict
     for label, name in named.items():
         if isinstance(label, bool) or not isinstance(label, int) or not isinstance(name, str):
             raise TypeError(f"`class_names` must have ints as labels and strings as names; got {label!r}: {name!r}.")
+    # Equal names would merge classes in tables and dicts.
     seen: set[str] = set()
     for name in named.values():
         if name in seen:
@@ -45,10 +45,6 @@ def named_classes(class_names: Mapping[int, str] | Sequence[str] | None) -> dict
 def name_of(label: int, class_names: Mapping[int, str]) -> str:
     """The name of a class, or words with its label."""
     return class_names.get(label, f"class {label}")
-
-
-_COUNTS = ("ground truths", "detections")
-_MOST_CHARACTERS = 40  # of a name in a table
 
 
 def summary_text(averages: ClassAverages, matches: Matches, num_images: int) -> str:
@@ -69,51 +65,47 @@ def _line(name: str, averages: ClassAverages) -> str:
     grid = averages.grid
     if name in averages.at_confidence:
         return f"{name:<22} @[ IoU={grid.iou_thresholds[0]:<9.2f} | confidence={averages.confidence:.3f} ]"
-    about = _About.of(name, averages)
-    title = "Average Precision  (AP)" if about.is_precision else "Average Recall     (AR)"
+    threshold, area, limit = _terms(name, averages)
+    title = "Average Precision  (AP)" if _is_precision(name) else "Average Recall     (AR)"
     low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
-    thresholds = f"{about.threshold:0.2f}" if about.threshold is not None else f"{low:0.2f}:{high:0.2f}"
-    limits = f" | area={about.area:>6s} | maxDets={about.limit:>3d}" if averages.has_limits else ""
+    thresholds = f"{low:0.2f}:{high:0.2f}" if threshold is None else f"{threshold:0.2f}"
+    limits = f" | area={area:>6s} | maxDets={limit:>3d}" if averages.has_limits else ""
     return f"{title} @[ IoU={thresholds:<9}{limits} ]"
 
 
-@dataclass(frozen=True)
-class _About:
-    """What a number of `ClassAverages.summary` is about."""
+def _is_precision(name: str) -> bool:
+    return name.startswith("map")
 
-    is_precision: bool
-    threshold: float | None
-    """None for the mean over all of them"""
-    area: str
-    limit: int
 
-    @classmethod
-    def of(cls, name: str, averages: ClassAverages) -> _About:
-        """Of the number with a name."""
-        grid = averages.grid
-        kind, _, which = name.partition("_")
-        is_precision, is_number = kind == "map", which.isdigit() and which not in [*grid.area_ranges][1:]
-        limit = grid.max_detections[grid.official_limit if name == "map" else -1]
-        return cls(
-            is_precision=is_precision,
-            threshold=int(which) / 100 if is_precision and is_number else None,
-            area=which if which in grid.area_ranges else next(iter(grid.area_ranges)),
-            limit=int(which) if is_number and not is_precision else limit,
-        )
+def _terms(name: str, averages: ClassAverages) -> tuple[float | None, str, int]:
+    """Threshold (None for the mean over all), area range and limit of a number of `ClassAverages.summary`.
+
+    For instance 0.5, "all" and 100 for `map_50`, None, "small" and 100 for `mar_small`.
+    """
+    # A number is a threshold behind "map", a limit behind "mar", unless an area range has that name.
+    grid, (kind, _, term) = averages.grid, name.partition("_")
+    areas, is_number = [*grid.area_ranges], term.isdigit() and term not in [*grid.area_ranges][1:]
+    limit = grid.max_detections[grid.official_limit if name == "map" else -1]
+    threshold = None
+    if is_number and kind == "map":
+        threshold = int(term) / 100
+    elif is_number:
+        limit = int(term)
+    return threshold, term if term in areas else areas[0], limit
 
 
 def convention_of(name: str, averages: ClassAverages) -> str:
-    """How a number of `ClassAverages.summary` is computed, in words."""
+    """The convention of a number of `ClassAverages.summary`, in words."""
     grid = averages.grid
     if name in averages.at_confidence:
         return f"{name} at IoU {grid.iou_thresholds[0]:g} and confidence {averages.confidence:.3g}, mean over classes"
-    about = _About.of(name, averages)
-    words = f"average precision, rule {averages.rule}" if about.is_precision else "largest recall"
-    at = _thresholds_in_words(grid.iou_thresholds) if about.threshold is None else f"at IoU {about.threshold:g}"
-    said = f"{words}, {at}, mean over classes"
+    threshold, area, limit = _terms(name, averages)
+    words = f"average precision, rule {averages.rule}" if _is_precision(name) else "largest recall"
+    at = _thresholds_in_words(grid.iou_thresholds) if threshold is None else f"at IoU {threshold:g}"
+    text = f"{words}, {at}, mean over classes"
     if not averages.has_limits:
-        return said
-    return f"{said}; {_area_in_words(about.area, grid)}; at most {about.limit} detections of an image and class"
+        return text
+    return f"{text}; {_area_in_words(area, grid)}; at most {limit} detections of an image and class"
 
 
 def _thresholds_in_words(thresholds: Sequence[float]) -> str:
@@ -129,7 +121,7 @@ def _area_in_words(area: str, grid: CocoGrid) -> str:
 
 
 def numbers_as_dict(averages: ClassAverages) -> dict[str, Any]:
-    """The numbers with the convention of each, and the options; undefined numbers are None."""
+    """The numbers with their conventions, and the options; undefined numbers are None."""
     grid = averages.grid
     limits = {"max_detections": list(grid.max_detections), "area_ranges": {**grid.area_ranges}}
     return {
@@ -145,7 +137,7 @@ def numbers_as_dict(averages: ClassAverages) -> dict[str, Any]:
 
 
 def finite(value: Any) -> Any:
-    """The same with None for numbers that JSON does not have, wherever they are."""
+    """Replace numbers that JSON does not have by None, at any depth."""
     if isinstance(value, Mapping):
         return {name: finite(each) for name, each in value.items()}
     if isinstance(value, (tuple, list)):
@@ -161,14 +153,15 @@ def names_of(labels: Sequence[int], class_names: Mapping[int, str], *, is_micro:
 def class_numbers(
     averages: ClassAverages, matches: Matches, names: Sequence[str], threshold: int
 ) -> dict[str, dict[str, float | int]]:
-    """Numbers of each class by name, in the first area range; F1 under one threshold of overlap."""
+    """Numbers of each class by name, in the first area range; F1 at one IoU threshold."""
     columns: dict[str, Tensor] = {
         "ground truths": matches.num_positives[0],
         "detections": matches.class_index.bincount(minlength=len(matches.classes)),
         **averages.of_classes(),
     }
-    for name, wanted in AT_THRESHOLDS.items():
-        if wanted not in averages.grid.iou_thresholds:
+    # Columns at thresholds that the metric does not have are left out.
+    for name, value in AT_THRESHOLDS.items():
+        if value not in averages.grid.iou_thresholds:
             del columns[name]
     if not averages.at_confidence:
         best = best_f1(matches)

@@ -1,4 +1,4 @@
-"""All that there is to know after an evaluation of detections."""
+"""The results of an evaluation of detections: numbers, curves, tables, and what becomes of each detection."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from reid_torchmetrics.functional.detection.errors import (
     confusion_matrix,
     error_breakdown,
 )
-from reid_torchmetrics.functional.detection.evaluation import result_text
 from reid_torchmetrics.functional.detection.evaluators import (
     EVALUATORS,
     ClassAverages,
@@ -40,16 +39,18 @@ from reid_torchmetrics.functional.detection.evaluators import (
 from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 
+from . import result_text
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, check_asked, choose_boxes, list_matches
-from .local_matches import Matched
+from .image_matches import ImageMatches
+from .sharded_images import ShardedImages
 
 
 @dataclass(frozen=True)
 class DetectionResults:
-    """Results of `DetectionMAP.results`, in float64; the same on all processes."""
+    """Results of any evaluator, in float64; the same on all processes."""
 
     averages: ClassAverages
-    """average precision, by the interpolation of the metric, and recall of every class"""
+    """average precision by the rule of the metric, and recall, of every class"""
     matches: Matches
     """rows are counted in each image, of detections and of ground truths; under "micro" there is one class"""
     images: Tensor
@@ -61,7 +62,7 @@ class DetectionResults:
     class_names: Mapping[int, str] = field(default_factory=dict)
     """by label"""
     objects: ObjectPairs | None = None
-    """which boxes overlap, of whatever classes; None unless `results` was asked for it"""
+    """pairs of boxes that overlap, across classes; None unless `results` was asked for them"""
     boxes: Mapping[int, ImageBoxes] | None = None
     """all boxes by image; None unless `results` was asked for them"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
@@ -69,7 +70,7 @@ class DetectionResults:
     evaluator: Evaluator = EVALUATORS["coco"]
 
     def __str__(self) -> str:
-        """COCO's lines, each with its name here, and what they were computed from."""
+        """The numbers in COCO's lines, each with its name here."""
         return result_text.summary_text(self.averages, self.matches, len(self.images))
 
     def class_table(self, *, iou_threshold: float = 0.5) -> str:
@@ -152,7 +153,7 @@ class DetectionResults:
         return replace(ranked, image=self.images.to(ranked.image.device)[ranked.image], image_names=self.image_names)
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
-        """The detections and the ground truths of some images, as `DetectionMAP.boxes_of`, but asked of no one else.
+        """The detections and the ground truths of some images, to be drawn, without asking other processes.
 
         Args:
             image: int [N], the `image_id` of each, such as `worst_images(9).image`; of images with names their numbers
@@ -160,10 +161,10 @@ class DetectionResults:
 
         Raises:
             TypeError: `image` is neither an integer tensor nor a list of names.
-            ValueError: the results hold no boxes, or not those of an image.
+            ValueError: the results hold no boxes, or no such image.
         """
         if self.boxes is None:
-            raise ValueError("`boxes` must be True in `results(...)` where boxes are to be asked for; got False.")
+            raise ValueError("`boxes` must be True in `results(...)` to use `boxes_of`; got False.")
         check_asked(image)
         return choose_boxes(image, self.boxes, self.image_names)
 
@@ -180,10 +181,10 @@ class DetectionResults:
         Args:
             iou_threshold: any from 0.1 on; one of the metric's where `confidence` is None.
             confidence: the least score that counts, for all classes; None for `best_confidences`.
-            rule: whose rule says who takes whom where classes do not matter, one of
-                `functional.detection.CONFUSION_RULES`: "coco", "hotcoco", "ultralytics" or "supervision"; None for
-                that of the evaluator, which is "coco" for all but Ultralytics.
-            num_classes: the most classes of the matrix, those that are confused most; None for all.
+            rule: how detections are matched across classes, one of `functional.detection.CONFUSION_RULES`: "coco",
+                "hotcoco", "ultralytics" or "supervision"; None for that of the evaluator, which is "coco" for all but
+                Ultralytics.
+            num_classes: the most classes of the matrix, the most confused ones; None for all.
 
         Raises:
             TypeError: an option of the wrong type.
@@ -191,6 +192,7 @@ class DetectionResults:
                 threshold that cannot be asked for.
         """
         objects = self._objects("a confusion matrix")
+        # A confidence for each class; under "micro" the only one is for all labels.
         least = self._best_confidence(iou_threshold) if confidence is None else confidence
         if isinstance(least, Tensor) and self.is_micro:
             least = least.expand(len(objects.classes))
@@ -198,10 +200,10 @@ class DetectionResults:
         return confusion_matrix(objects, least, iou_threshold=iou_threshold, rule=rule, num_classes=num_classes)
 
     def error_breakdown(self, *, iou_threshold: float = 0.5, background_threshold: float = 0.1) -> ErrorBreakdown:
-        """Errors of each kind and what they cost in average precision, after TIDE: see `ERROR_KINDS`.
+        """Errors of each kind and their cost in average precision, after TIDE: see `ERROR_KINDS`.
 
-        Average precision is that of the metric's `interpolation` in the first area range, with all detections; under
-        "micro" nothing is an error of classification.
+        Average precision is that of the metric's `rule` in the first area range, with all detections; under "micro"
+        nothing is an error of classification.
 
         Args:
             iou_threshold: the overlap from which on a detection may take a ground truth, any from 0.1 on.
@@ -215,8 +217,8 @@ class DetectionResults:
         objects = self._objects("a breakdown of errors")
         if not self.evaluator.matches_greedily:
             raise ValueError(
-                "`error_breakdown` must be asked of results of an evaluator whose detections take the best ground truth"
-                " that is left, such as COCO; got those of one that gives each ground truth to one detection."
+                "`error_breakdown` must be called on results of an evaluator that matches greedily, such as COCO; got"
+                f" {self.evaluator.title}."
             )
         return error_breakdown(
             objects.without_classes() if self.is_micro else objects,
@@ -231,11 +233,11 @@ class DetectionResults:
         return self.objects
 
     def at_confidence(self, confidence: float) -> OperatingPoints:
-        """Precision, recall and F1 of every class at each IoU threshold, with detections that score so much or more."""
+        """Precision, recall and F1 of every class at each IoU threshold, with detections of at least this score."""
         return at_confidence(self.matches, confidence)
 
     def best_f1(self) -> OperatingPoints:
-        """The confidence with the highest F1 of every class at each IoU threshold, and what is reached there."""
+        """The confidence with the highest F1 of every class at each IoU threshold, with precision and recall there."""
         return best_f1(self.matches)
 
     def best_confidences(self, *, iou_threshold: float = 0.5) -> dict[int, float]:
@@ -265,6 +267,7 @@ class DetectionResults:
             TypeError: an option of the wrong type.
             ValueError: a threshold that is not one of the metric's.
         """
+        # The least score that counts, for each class.
         threshold = self.averages.grid.threshold_index(iou_threshold)
         if confidence is None:
             least = self._best_confidence(iou_threshold)
@@ -276,8 +279,8 @@ class DetectionResults:
     def worst_images(self, n: int, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
         """Up to `n` images with the most false positives and misses, the worst first: see `image_errors`.
 
-        Of images with as many errors those with more misses come first, then those with a lower number. Images without
-        errors are left out.
+        Of images with as many errors, more misses come first, then the lower number. Images without errors are left
+        out.
 
         Raises:
             TypeError: an argument of the wrong type.
@@ -299,23 +302,29 @@ class DetectionResults:
 
 
 def make_results(
-    matched: Matched, rule: str, class_names: Mapping[int, str], *, confidence: float | None = None
+    sharded: ShardedImages,
+    images: ImageMatches,
+    rule: str,
+    class_names: Mapping[int, str],
+    *,
+    confidence: float | None = None,
+    boxes: bool = False,
 ) -> DetectionResults:
-    """The results of the matches of all processes, whose images are numbered."""
-    local, numbering = matched.found, matched.numbering
-    matches = local.matches[0]
+    """The results of the images of all processes, and with `boxes` also all boxes."""
+    numbering = images.numbering
     assert numbering is not None  # noqa: S101 - origins were requested
-    assert local.labels_of_rows is not None  # noqa: S101
-    assert local.images_of_positives is not None  # noqa: S101
-    images = numbering.ids_by_number.to(matches.rows.device)
+    assert images.labels_of_rows is not None  # noqa: S101
+    assert images.images_of_positives is not None  # noqa: S101
+    ids = numbering.ids_by_number.to(images.labels_of_rows.device)
     return DetectionResults(
-        averages=matched.averages(rule, confidence=confidence),
-        matches=matches,
-        images=images,
-        labels=local.labels_of_rows,
-        num_positives=local.images_of_positives.bincount(minlength=len(images)),
+        averages=images.averages(rule, confidence=confidence),
+        matches=images.matches[0],
+        images=ids,
+        labels=images.labels_of_rows,
+        num_positives=images.images_of_positives.bincount(minlength=len(ids)),
         class_names=class_names,
-        objects=local.objects,
+        objects=images.objects,
+        boxes=sharded.boxes_of()[0] if boxes else None,
         image_names=numbering.names,
-        evaluator=matched.request.evaluator,
+        evaluator=images.request.evaluator,
     )

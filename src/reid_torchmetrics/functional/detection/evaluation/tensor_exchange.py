@@ -16,12 +16,12 @@ _BITS = 8  # flags in a byte
 
 
 def _form(tensor: Tensor) -> list[int]:
-    """Dtype and shape of a tensor, as so many numbers for any of them."""
+    """Encode dtype and shape in a fixed number of ints."""
     return [DTYPES.index(tensor.dtype), *tensor.shape, *[-1] * (_MOST_AXES - tensor.ndim)]
 
 
 def exchange_tensors(world: World, tensors: Sequence[Tensor]) -> list[list[Tensor]]:
-    """The tensors of every process, which must be contiguous; of each their forms come first."""
+    """The tensors of every process; the sent ones must be contiguous."""
     forms = torch.tensor([number for tensor in tensors for number in _form(tensor)], device=world.device)
     # A process's part of the buffer: dtypes and shapes, then the tensors, each from a multiple of 8 bytes on.
     listed = [forms, *tensors]
@@ -39,7 +39,7 @@ def exchange_tensors(world: World, tensors: Sequence[Tensor]) -> list[list[Tenso
 
 
 def _tensors(part: Tensor, num_numbers: int) -> list[Tensor]:
-    """The tensors of a process; so many numbers are their forms."""
+    """Unpack one process's tensors; the first `num_numbers` ints are their dtypes and shapes."""
     shapes = [(torch.int64, [num_numbers]), *_shapes(_read(part, torch.int64, [num_numbers]).tolist())]
     places = part.split([span(*each) for each in shapes])
     return [_read(place, *each) for place, each in zip(places[1:], shapes[1:], strict=True)]

@@ -1,13 +1,13 @@
-"""What `compute` gives of matches: one number by its name, or the dict of TorchMetrics.
+"""The values of `compute`: one number by its name, or the dict of TorchMetrics.
 
-A name is that of a number of the evaluator, such as `map_50`, or of a detector that is used at one confidence, such as
-`f1_50`. Several types of overlaps put their name before it (`segm_map_50`), and a label follows a slash (`map_50/7`).
+A name stands for a number of the evaluator (`map_50`), or for a detector that is used at one confidence (`f1_50`). With
+several types of overlaps their name comes first (`segm_map_50`); the label of a class follows a slash (`map_50/7`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,26 +16,21 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.curves import OperatingPoints, at_confidence, confidence_curve
-from reid_torchmetrics.functional.detection.evaluators import ClassAverages, evaluate_matches
+from reid_torchmetrics.functional.detection.evaluators import evaluate_matches
 
-from .local_matches import Matched, Overlaps
+from .image_matches import ImageMatches, Overlaps
 
-POINT_VALUES: dict[str, Callable[[OperatingPoints], Tensor]] = {
-    "precision": lambda points: points.precision,
-    "recall": lambda points: points.recall,
-    "f1": lambda points: points.f1,
-    "confidence": lambda points: points.confidence,
-}
-"""What is known of a detector that is used at a confidence, [thresholds, classes]."""
+POINT_VALUES = ("precision", "recall", "f1", "confidence")
+"""values of a detector that is used at one confidence: fields of `OperatingPoints`"""
 _THRESHOLDS = {"50": 0.5, "75": 0.75}
 _POINT_NAMES = {f"{kind}_{suffix}": (kind, at) for suffix, at in _THRESHOLDS.items() for kind in POINT_VALUES}
 
 Names = Mapping[str, tuple[str, str]]
-"""by the name of a number its `iou_type`, and its name where there is no other type"""
+"""`iou_type` of each number, and its name without the type"""
 
 
 def prefix(iou_type: str, iou_types: Sequence[str]) -> str:
-    """The start of the names of a type: nothing for the only type."""
+    """The beginning of the names of a type; empty if there is only one."""
     return f"{iou_type}_" if len(iou_types) > 1 else ""
 
 
@@ -46,13 +41,13 @@ def names_of_values(value_names: Sequence[str], iou_types: Sequence[str] = ("bbo
 
 
 def coco_names(value_names: Sequence[str], iou_types: Sequence[str]) -> Names:
-    """The names of COCO's numbers, and of those at one confidence."""
+    """The names of COCO's numbers, and of the values at one confidence."""
     return names_of_values([*value_names, *_POINT_NAMES], iou_types)
 
 
 @dataclass(frozen=True)
 class SingleValue:
-    """A number by its name: the mean over classes, or that of one class."""
+    """A number by its name: the mean over classes, or the value of one class."""
 
     name: str
     label: int | None = None
@@ -65,57 +60,57 @@ class SingleValue:
         Raises:
             ValueError: an unknown name, or no label behind the slash.
         """
-        if not isinstance(text, str) or text in names:
-            _checks.one_of("metric", text, names)
-            iou_type, name = names[text]
-            return cls(name, None, iou_type)
-        name, slash, label = text.rpartition("/")
-        _checks.one_of("metric", name if slash else text, names)
-        if not re.fullmatch(r"-?\d+", label):
+        has_label = isinstance(text, str) and "/" in text and text not in names
+        name, _, label = text.rpartition("/") if has_label else (text, "", "")
+        _checks.one_of("metric", name, names)
+        if has_label and not re.fullmatch(r"-?\d+", label):
             raise ValueError(f"`metric` must have a label behind the slash, as in '{name}/3'; got {text!r}.")
         iou_type, name = names[name]
-        return cls(name, int(label), iou_type)
+        return cls(name, int(label) if has_label else None, iou_type)
 
     @property
     def is_point(self) -> bool:
         """Whether it depends on a confidence."""
         return self.name in _POINT_NAMES
 
-    def of(self, matched: Matched, *, rule: str, confidence: float | None) -> Tensor:
+    def of(self, images: ImageMatches, *, rule: str, confidence: float | None) -> Tensor:
         """The number, float64; -1 without ground truths.
 
         Args:
-            matched: of all images.
+            images: of all processes.
             rule: of average precision.
-            confidence: where precision, recall and F1 are taken; None for that with the highest mean of F1.
+            confidence: where precision, recall and F1 are taken; None for the one with the highest mean of F1.
         """
         if self.is_point:
-            return self._at_point(matched, confidence)
-        averages = matched.averages(rule, confidence=confidence)
+            return self._at_point(images, confidence)
+        averages = images.averages(rule, confidence=confidence)
         if self.label is not None:
             averages = averages.of_label(self.label)
         return averages.numbers()[averages.value_names.index(self.name)]
 
-    def _at_point(self, matched: Matched, confidence: float | None) -> Tensor:
-        kind, wanted = _POINT_NAMES[self.name]
-        matches, thresholds = matched.found.matches[0], [*matched.request.grid.iou_thresholds]
+    def _at_point(self, images: ImageMatches, confidence: float | None) -> Tensor:
+        kind, threshold = _POINT_NAMES[self.name]
+        matches, thresholds = images.matches[0], [*images.request.grid.iou_thresholds]
+        # Classes with ground truths, or the one with the label.
         nothing = torch.tensor(-1.0, dtype=torch.float64, device=matches.num_positives.device)
         chosen = matches.num_positives[0] > 0
         if self.label is not None:
             chosen = chosen & (matches.classes == self.label)
-        if wanted not in thresholds or not bool(chosen.any()):
+        if threshold not in thresholds or not bool(chosen.any()):
             return nothing
-        place = thresholds.index(wanted)
+        place = thresholds.index(threshold)
+        # Without a confidence: the best one for this threshold, the same for all classes.
         if confidence is None:
-            confidence = matched.once(_best_confidence, place)
+            confidence = images.once(_best_confidence, place)
             if confidence is None:  # nothing is right
                 return nothing if kind == "confidence" else nothing.new_zeros(())
-        points = matched.once(_points, confidence)
-        return POINT_VALUES[kind](points)[place, chosen].nanmean().nan_to_num(0.0)
+        points = images.once(_points, confidence)
+        values: Tensor = getattr(points, kind)[place, chosen]
+        return values.nanmean().nan_to_num(0.0)
 
 
 def chosen_value(metric: str | None, names: Names, *, average: str, confidence: float | None) -> SingleValue | None:
-    """The number that a metric gives alone, if it gives one; raise unless its other options fit that."""
+    """The single number that a metric gives, if any; raise unless its other options fit."""
     value = None if metric is None else SingleValue.parsed(metric, names)
     if value is not None and value.label is not None and average == "micro":
         raise ValueError(f"`metric` must be a mean with average 'micro', which knows one class; got {metric!r}.")
@@ -129,52 +124,38 @@ def chosen_value(metric: str | None, names: Names, *, average: str, confidence: 
     return value
 
 
-def _best_confidence(matched: Matched, place: int) -> float | None:
-    curve = confidence_curve(matched.found.matches[0], threshold=place)
+def _best_confidence(images: ImageMatches, place: int) -> float | None:
+    curve = confidence_curve(images.matches[0], threshold=place)
     best: Any = curve.best()
     return None if best is None else float(curve.confidence[best])
 
 
-def _points(matched: Matched, confidence: float) -> OperatingPoints:
-    return at_confidence(matched.found.matches[0], confidence)
+def _points(images: ImageMatches, confidence: float) -> OperatingPoints:
+    return at_confidence(images.matches[0], confidence)
 
 
-@dataclass(frozen=True)
-class DictOptions:
-    """What decides the entries of the dict of `DetectionMAP.compute`."""
-
-    rule: str
-    """of average precision"""
-    class_metrics: bool
-    extended_summary: bool
-
-
-def computed_values(matched: Matched, options: DictOptions, device: torch.device) -> dict[str, Any]:
+def computed_values(
+    images: ImageMatches, rule: str, device: torch.device, *, class_metrics: bool, extended_summary: bool
+) -> dict[str, Any]:
     """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
-    rounded = matched.averages(options.rule).numbers().to(device, torch.float32)
-    numbers = dict(zip(matched.request.grid.value_names, rounded.unbind(), strict=True))
-    values: dict[str, Any] = {}
-    if options.extended_summary:
-        values |= _grids(matched)
+    rounded = images.averages(rule).numbers().to(device, torch.float32)
+    numbers = dict(zip(images.request.grid.value_names, rounded.unbind(), strict=True))
+    values: dict[str, Any] = _grids(images) if extended_summary else {}
     # Under "micro" the first matches know one class only.
-    values |= _of_classes(matched.averages(options.rule, len(matched.found.matches) - 1), options)
-    values["classes"] = _as_int32(matched.found.labels)
-    return numbers | {name: moved(value, device) for name, value in values.items()}
-
-
-def _grids(matched: Matched) -> dict[str, Any]:
-    grids = evaluate_matches(matched.found.matches[0], matched.request.grid)
-    assert matched.numbering is not None  # noqa: S101 - the request is not plain
-    overlaps = Overlaps.matrices(matched.found.overlaps, matched.numbering.called, grids.classes)
-    return {"ious": overlaps, "precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
-
-
-def _of_classes(averages: ClassAverages, options: DictOptions) -> dict[str, Tensor]:
-    if options.class_metrics:
+    averages = images.averages(rule, len(images.matches) - 1)
+    precision = recall = torch.tensor(-1.0, device="cpu")
+    if class_metrics:
         precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
-    else:
-        precision = recall = torch.tensor(-1.0, device="cpu")
-    return {"map_per_class": precision, f"mar_{averages.grid.max_detections[-1]}_per_class": recall}
+    most = averages.grid.max_detections[-1]
+    values |= {"map_per_class": precision, f"mar_{most}_per_class": recall, "classes": _as_int32(images.labels)}
+    return numbers | {name: _moved(value, device) for name, value in values.items()}
+
+
+def _grids(images: ImageMatches) -> dict[str, Any]:
+    grids = evaluate_matches(images.matches[0], images.request.grid)
+    assert images.numbering is not None  # noqa: S101 - the request is not plain
+    overlaps = Overlaps.matrices(images.overlaps, images.numbering.called, grids.classes)
+    return {"ious": overlaps, "precision": grids.precision, "recall": grids.recall, "scores": grids.scores}
 
 
 def _as_int32(labels: Tensor) -> Tensor:
@@ -183,8 +164,8 @@ def _as_int32(labels: Tensor) -> Tensor:
     return narrow if torch.equal(narrow.long(), labels) else labels.clone()
 
 
-def moved(value: Any, device: torch.device) -> Any:
-    """Tensors on the device of the metric; those of float64 stay where they are if it has none."""
+def _moved(value: Any, device: torch.device) -> Any:
+    """Tensors on the device of the metric, except float64 if the device has none."""
     if isinstance(value, dict):
-        return {name: moved(each, device) for name, each in value.items()}
+        return {name: _moved(each, device) for name, each in value.items()}
     return value if device.type == "mps" and value.dtype == torch.float64 else value.to(device)

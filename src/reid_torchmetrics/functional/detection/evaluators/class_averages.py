@@ -1,4 +1,4 @@
-"""The numbers of every class, which all evaluators report, and their means over classes."""
+"""The numbers of every class, in one form for all evaluators, and their means over classes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class ClassAverages:
     grid: CocoGrid
     classes: Int[Tensor, " classes"]
     average_precision: Mapping[int, Float[Tensor, "areas thresholds classes"]]
-    """by the number of the limit: of the largest one, and of that of `map`"""
+    """by the number of the limit: the largest one, and the limit of `map`"""
     recall: Float[Tensor, "limits areas thresholds classes"]
     rule: str = "coco"
     """how a curve became an average precision, see `average_precision`"""
     has_limits: bool = True
-    """whether the evaluator has area ranges and limits of detections, and so numbers that are named after them"""
+    """whether numbers are named after area ranges and limits of detections"""
     at_confidence: Mapping[str, Float[Tensor, " classes"]] = field(default_factory=dict)
     """"precision", "recall" and "f1" of evaluators that report them, at `confidence`"""
     confidence: float | None = None
@@ -40,10 +40,10 @@ class ClassAverages:
     def summary(self) -> dict[str, Float[Tensor, ""]]:
         """The numbers of the evaluator by the names of TorchMetrics, float64; -1 without a class to average over.
 
-        `map` is the mean over thresholds and classes in the first area range, `map_50` and `map_75` those of one
-        threshold (-1 if it is not among the thresholds). COCO has 12 numbers: `map_small` and so on are those of the
-        other area ranges, `mar_10` is the mean recall with 10 detections, `mar_small` that of an area range with the
-        most. The YOLO family has `precision`, `recall` and `f1` at one confidence.
+        `map` is the mean over thresholds and classes in the first area range, `map_50` and `map_75` the mean at one
+        threshold (-1 if it is not among the thresholds). COCO has 12 numbers: `map_small` and so on for the other area
+        ranges, `mar_10` for the mean recall with 10 detections, `mar_small` for an area range with the largest limit.
+        The YOLO family has `precision`, `recall` and `f1` at one confidence.
         """
         return dict(zip(self.value_names, self.numbers().unbind(), strict=True))
 
@@ -54,7 +54,7 @@ class ClassAverages:
             return torch.stack([values[name].nanmean().nan_to_num(-1.0) for name in self.value_names])
         grid, last = self.grid, len(self.grid.max_detections) - 1
         most, num_areas, num_limits = self.average_precision[last], len(grid.area_ranges), len(grid.max_detections)
-        # By area range the recall of each limit, then the precision of the largest one, then of that of `map`.
+        # By area range: recall of each limit, then precision with the largest limit, then with the limit of `map`.
         tables = [self.recall, most[None]]
         if grid.official_limit != last:
             tables.append(self.average_precision[grid.official_limit][None])
@@ -65,7 +65,7 @@ class ClassAverages:
         limits = {limit: place * num_areas for place, limit in enumerate(grid.max_detections)}  # one may be given twice
         places = (
             of_threshold - num_areas,
-            *(thresholds.get(wanted, nothing) for wanted in AT_THRESHOLDS.values()),
+            *(thresholds.get(value, nothing) for value in AT_THRESHOLDS.values()),
             *range(of_precision + 1, of_precision + num_areas),
             *limits.values(),
             *range(last * num_areas + 1, of_precision),
@@ -77,8 +77,8 @@ class ClassAverages:
         precision = self.average_precision[self.grid.official_limit][0]  # [thresholds, classes]
         thresholds, undefined = [*self.grid.iou_thresholds], torch.full_like(precision[0], torch.nan)
         values = {"map": precision.mean(0)}
-        for name, wanted in AT_THRESHOLDS.items():
-            values[name] = precision[thresholds.index(wanted)] if wanted in thresholds else undefined
+        for name, value in AT_THRESHOLDS.items():
+            values[name] = precision[thresholds.index(value)] if value in thresholds else undefined
         values[f"mar_{self.grid.max_detections[-1]}" if self.has_limits else "mar"] = self.recall[-1, 0].mean(0)
         return {**values, **self.at_confidence}
 
@@ -103,11 +103,11 @@ class ClassAverages:
 
 
 def _means(values: Float[Tensor, "*rows thresholds classes"]) -> Float[Tensor, "*rows"]:
-    """Means over the last two axes of what is not NaN; -1 where there is nothing else."""
+    """Means over the last two axes without NaN; -1 where all is NaN."""
     return (values.nansum((-2, -1)) / values.isnan().logical_not_().sum((-2, -1))).nan_to_num_(-1.0)
 
 
 @functools.lru_cache(maxsize=8)
 def _places(device: torch.device, places: tuple[int, ...]) -> Int[Tensor, " places"]:
-    """Places as a tensor, which is to be read only: the same one for the same places."""
+    """Places as a tensor, cached; it must not be written to."""
     return torch.tensor(places, device=device)

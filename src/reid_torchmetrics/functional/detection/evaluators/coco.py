@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.detection.matching import Matches
 
 from .class_averages import ClassAverages
 
-_CACHED_CELLS = 1 << 15  # verdicts of all area ranges and thresholds: so few are looked at together
+_CACHED_CELLS = 1 << 15  # matches of all area ranges and thresholds: up to here they fit a cache together
 _FEW_CURVES = 1 << 10  # of an area range
 
 Result = TypeVar("Result")
@@ -61,7 +61,7 @@ def evaluate_matches(matches: Matches, grid: CocoGrid) -> PrecisionGrid:
     recall: list[Tensor] = []
     for limit in reversed(range(len(grid.max_detections))):
         fewer = matches.within(limit)
-        # From the largest limit down: one that drops nothing has the numbers of the limit before.
+        # From the largest limit down; a limit that drops nothing has the numbers of the limit before.
         if fewer is not matches or not precision:
             matches, blocks = fewer, _on_curves(fewer, functools.partial(_on_grid, grid))
         for of_limits, parts in zip((precision, scores, recall), zip(*blocks, strict=True), strict=True):
@@ -97,8 +97,7 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has
     Args:
         matches: made with the thresholds, limits and area ranges of the grid.
         grid: where to look.
-        rule: how a curve becomes an average precision, see `average_precision`; all but "coco" read it at recalls of
-            their own.
+        rule: how a curve becomes an average precision, see `average_precision`; all but "coco" have their own recalls.
         has_limits: whether the numbers are named after area ranges and limits of detections.
 
     Raises:
@@ -107,7 +106,7 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has
     needed = _check_grid(matches, grid)
     last = len(grid.max_detections) - 1
     _checks.one_of("rule", rule, AP_RULES)
-    recalls = None  # the rules but one have recalls of their own
+    recalls = None
     if rule == "coco":
         recalls = recalls_on(matches.scores.device, tuple(grid.recall_thresholds))
 
@@ -124,7 +123,7 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has
 
 
 def _check_grid(matches: Matches, grid: CocoGrid) -> int:
-    """The number of the least limit that keeps all matches; raise unless the grid has it."""
+    """The number of the least limit that keeps all matches; raise unless the grid fits."""
     sizes = len(grid.area_ranges), len(grid.iou_thresholds), len(grid.max_detections)
     needed = int(matches.limits.max()) if len(matches.limits) else 0
     shape = tuple(matches.matched.shape[:2])
@@ -137,7 +136,7 @@ def _check_grid(matches: Matches, grid: CocoGrid) -> int:
 
 
 def _on_curves(matches: Matches, work: Callable[[Matches, Curves], Result]) -> list[Result]:
-    """Work on the curves of each area range on a CPU, whose cache they fit; of all together where they are few."""
+    """Work on the curves of one area range at a time on a CPU, to fit its cache, or of all if they are few."""
     num_areas = len(matches.matched)
     is_small = matches.matched.numel() < _CACHED_CELLS and matches.matched.shape[1] * len(matches.classes) < _FEW_CURVES
     step = num_areas if is_small or matches.columns.device.type != "cpu" else 1
@@ -173,5 +172,5 @@ def _recall_at_limits(matches: Matches, curves: Curves, num_limits: int) -> Floa
     """Largest recall under each limit: matching is the same, and true positives beyond the limit do not count."""
     shape = curves.num_true_positives.shape
     key = curves.curve * num_limits + matches.limits.index_select(0, curves.places)
-    num_found = key.bincount(minlength=shape.numel() * num_limits).view(*shape, num_limits).cumsum(-1)
-    return num_found.movedim(-1, 0) / curves.num_positives.double()
+    num_right = key.bincount(minlength=shape.numel() * num_limits).view(*shape, num_limits).cumsum(-1)
+    return num_right.movedim(-1, 0) / curves.num_positives.double()

@@ -38,7 +38,7 @@ class Evaluator:
     title: str
     """its name in tables"""
     match: Callable[..., Matches]
-    """of detections, ground truths and a grid, with `keep_ground_truths`, `max_bytes` and options of its own"""
+    """of detections, ground truths and a grid, with `keep_ground_truths`, `max_bytes` and further options"""
     average: Callable[..., ClassAverages]
     """of matches and a grid, with `rule` and `confidence`"""
     rules: tuple[str, ...]
@@ -58,11 +58,11 @@ class Evaluator:
     knows_difficult: bool = False
     """whether ground truths may be difficult: they need not be found"""
     matches_greedily: bool = True
-    """whether a detection takes the best ground truth that is left, not the best of all"""
+    """whether a detection takes the best unmatched ground truth, not the best of all"""
     lists_all_classes: bool = True
     """whether classes without ground truths have a row"""
     confusion_rule: str = "coco"
-    """whose confusion matrix is that of the evaluator, one of `CONFUSION_RULES`"""
+    """of the evaluator's confusion matrix, one of `CONFUSION_RULES`"""
 
     def checked(self, rule: str | None, confidence: float | None) -> tuple[str, float | None]:
         """A rule of average precision and a confidence, the defaults for None.
@@ -88,70 +88,43 @@ class Evaluator:
         return CocoGrid(iou_thresholds, COCO_RECALL_THRESHOLDS, (1,), {"all": ends})
 
 
-def _match_by_thresholds(
+def _match_at_thresholds(
     match: Callable[..., Matches],
-) -> Callable[..., Matches]:
-    """A matching that takes the thresholds of the grid, and nothing else of it."""
-
-    def matched(detections: Detections, ground_truths: GroundTruths, grid: CocoGrid, **options: Any) -> Matches:
-        return match(detections, ground_truths, iou_thresholds=grid.iou_thresholds, **options)
-
-    return matched
-
-
-def _average_coco(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:  # noqa: ARG001
-    return average_matches(matches, grid, rule=rule)
+    detections: Detections,
+    ground_truths: GroundTruths,
+    grid: CocoGrid,
+    **options: Any,
+) -> Matches:
+    """Match with the thresholds of a grid, and nothing else of it."""
+    return match(detections, ground_truths, iou_thresholds=grid.iou_thresholds, **options)
 
 
-def _average_voc(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:  # noqa: ARG001
-    return average_matches(matches, grid, rule=rule, has_limits=False)
+def _average(matches: Matches, grid: CocoGrid, *, rule: str, has_limits: bool, **_: Any) -> ClassAverages:
+    """Average without a confidence."""
+    return average_matches(matches, grid, rule=rule, has_limits=has_limits)
 
+
+# Rows hold functions of this module and partials of them, made once: rows are compared as parts of cache keys.
+_greedily = partial(_match_at_thresholds, match_greedily)
+_best_of_all = partial(_match_at_thresholds, match_best_of_all)
+_with_limits, _without_limits = (partial(_average, has_limits=has_limits) for has_limits in (True, False))
+_yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
+_yolov4 = partial(_yolo, rule="yolo", confidence=0.1, matches_greedily=False)
 
 EVALUATORS: dict[str, Evaluator] = {
-    "coco": Evaluator(
-        "COCO", match_on_grid, _average_coco, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True
-    ),
+    "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
     "voc": Evaluator(
         "Pascal VOC",
-        _match_by_thresholds(partial(match_best_of_all, claim="voc")),
-        _average_voc,
+        partial(_best_of_all, claim="voc"),
+        _without_limits,
         VOC_RULES,
         "voc",
         (0.5,),
         knows_difficult=True,
         matches_greedily=False,
     ),
-    "ultralytics": Evaluator(
-        "Ultralytics",
-        _match_by_thresholds(match_greedily),
-        average_yolo,
-        YOLO_RULES,
-        "ultralytics",
-        reports_confidence=True,
-        lists_all_classes=False,
-        confusion_rule="ultralytics",
-    ),
-    "scaled_yolov4": Evaluator(
-        "ScaledYOLOv4",
-        _match_by_thresholds(partial(match_best_of_all, claim="scaled_yolov4")),
-        average_yolo,
-        YOLO_RULES,
-        "yolo",
-        confidence=0.1,
-        matches_greedily=False,
-        reports_confidence=True,
-        lists_all_classes=False,
-    ),
-    "yolov4": Evaluator(
-        "YOLOv4",
-        _match_by_thresholds(partial(match_best_of_all, claim="yolov4")),
-        average_yolo,
-        YOLO_RULES,
-        "yolo",
-        confidence=0.1,
-        matches_greedily=False,
-        reports_confidence=True,
-        lists_all_classes=False,
-    ),
+    "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
+    "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(_best_of_all, claim="scaled_yolov4")),
+    "yolov4": _yolov4("YOLOv4", partial(_best_of_all, claim="yolov4")),
 }
 """The evaluators by name."""

@@ -1,6 +1,7 @@
-"""The evaluation of the YOLO family: average precision, and precision, recall and F1 at a confidence.
+"""The evaluation of the YOLO family: greedy matching, average precision, and precision, recall and F1 at a confidence.
 
-Precision, recall and F1 of the YOLO family at a confidence: they are read on lines between detections.
+Values at a confidence are read on straight lines between detections. With scores 0.9 and 0.5 and precisions 1 and 0.5
+after them, the precision at a confidence of 0.7 is 0.75.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ from .coco import average_matches
 _NUM_CONFIDENCES = 1000
 _WINDOW = 101  # confidences whose F1 is averaged: a tenth of all, made odd
 _EPSILON = 1e-16  # in the denominator of F1
-_CLASSES = 256  # that are read at all confidences at a time, which bounds what is held
+_CLASSES = 256  # at all confidences at a time: a bound on memory
+YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
+"""rules of `average_precision` that the family has; it calls "voc" continuous"""
 
 
 class JudgedDetections(NamedTuple):
@@ -53,7 +56,7 @@ class JudgedDetections(NamedTuple):
     num_positives: Int[Tensor, " classes"]
 
     def blocks(self) -> list[JudgedDetections]:
-        """The same, a few classes in each."""
+        """Split the classes into blocks."""
         num_classes = len(self.num_positives)
         if num_classes <= _CLASSES:
             return [self]
@@ -69,7 +72,7 @@ class JudgedDetections(NamedTuple):
 
 
 class AtConfidence(NamedTuple):
-    """What the classes have at one confidence."""
+    """Values of all classes at one confidence."""
 
     confidence: float
     precision: Float[Tensor, " classes"]
@@ -77,17 +80,16 @@ class AtConfidence(NamedTuple):
     f1: Float[Tensor, " classes"]
 
 
-def read_at(detections: JudgedDetections, confidence: float, epsilon: float) -> AtConfidence:
-    """At a confidence; above the best score of a class the values are those of its best detection."""
-    lines = _Lines.at(detections, detections.scores.new_tensor([confidence], dtype=torch.float64))
-    return lines.first(confidence, epsilon)
+def read_at(detections: JudgedDetections, confidence: float | None, epsilon: float) -> AtConfidence:
+    """Read the values at a confidence, or at the best one if it is None.
 
-
-def read_at_best(detections: JudgedDetections, epsilon: float) -> AtConfidence:
-    """Where the mean of F1 over the classes, smoothed by a moving average, is highest among 1,000 confidences.
-
-    Above the best score of a class its precision is 1 and its recall 0. Source: Ultralytics 8.4.190, `ap_per_class`.
+    At a given confidence above the best score of a class the values are those of its best detection. The best
+    confidence of 1,000 has the highest mean of F1 over the classes, smoothed by a moving average; precision is 1 and
+    recall 0 there above the best score of a class. Source: Ultralytics 8.4.190, `ap_per_class`.
     """
+    if confidence is not None:
+        lines = _Lines.at(detections, detections.scores.new_tensor([confidence], dtype=torch.float64))
+        return lines.first(confidence, epsilon)
     confidences = torch.from_numpy(np.linspace(0, 1, _NUM_CONFIDENCES)).to(detections.scores.device)
     total = torch.zeros_like(confidences)
     for block in detections.blocks():
@@ -95,8 +97,7 @@ def read_at_best(detections: JudgedDetections, epsilon: float) -> AtConfidence:
     padding = _WINDOW // 2
     padded = torch.cat([total[:1].expand(padding), total, total[-1:].expand(padding)])
     best = confidences[padded.unfold(0, _WINDOW, 1).mean(1).argmax()][None]
-    lines = _Lines.at(detections, best).ending_at_best()
-    return lines.first(float(best), epsilon)
+    return _Lines.at(detections, best).ending_at_best().first(float(best), epsilon)
 
 
 class _Lines(NamedTuple):
@@ -105,13 +106,13 @@ class _Lines(NamedTuple):
     precision: Float[Tensor, "classes confidences"]
     recall: Float[Tensor, "classes confidences"]
     is_above: Bool[Tensor, "classes confidences"]
-    """whether the class has detections, and none that scores the confidence"""
+    """whether the class has detections, but all score less than the confidence"""
 
     @classmethod
     def at(cls, detections: JudgedDetections, confidences: Tensor) -> _Lines:
         is_right, scores, class_index, num_positives = detections
         scores, num_classes = scores.double(), len(num_positives)
-        # How many of the confidences each detection reaches; who reaches more than k reaches the one at k.
+        # Count the confidences that each detection reaches; one that reaches more than k counts at place k.
         reached = torch.searchsorted(confidences, scores, right=True)
         table = num_positives.new_zeros((num_classes, len(confidences) + 1))
         table.view(-1).index_add_(0, class_index * table.shape[1] + reached, torch.ones_like(reached))
@@ -120,9 +121,9 @@ class _Lines(NamedTuple):
         size = class_index.bincount(minlength=num_classes)
         starts, size = segments.starts(size)[:, None], size[:, None]
         place = torch.stack([num_above, num_above + 1]).clamp(min=1).minimum(size)  # of the two, from 1
-        found = torch.cat([is_right.new_zeros(1, dtype=torch.int64), is_right.cumsum(0)])
-        hits = (found[starts + place] - found[starts]).double()
-        # How far along it the confidence is; where both ends are one detection, or score the same, at its start.
+        num_right = torch.cat([is_right.new_zeros(1, dtype=torch.int64), is_right.cumsum(0)])
+        hits = (num_right[starts + place] - num_right[starts]).double()
+        # The share of the line before the confidence; 0 where both ends are one detection, or score the same.
         upper, lower = torch.cat([scores, scores.new_zeros(1)])[(starts + place - 1).clamp(min=0)]
         share = torch.where(upper > lower, (upper - confidences) / (upper - lower), 0.0).clamp(0, 1)
 
@@ -133,7 +134,7 @@ class _Lines(NamedTuple):
         return cls(precision, recall, (num_above == 0) & (size > 0))
 
     def ending_at_best(self) -> _Lines:
-        """With a precision of 1 and a recall of 0 above the best score of a class."""
+        """Replace the values above the best score of a class by a precision of 1 and a recall of 0."""
         precision, recall = self.precision.masked_fill(self.is_above, 1.0), self.recall.masked_fill(self.is_above, 0.0)
         return self._replace(precision=precision, recall=recall)
 
@@ -141,12 +142,8 @@ class _Lines(NamedTuple):
         return 2 * self.precision * self.recall / (self.precision + self.recall + epsilon)
 
     def first(self, confidence: float, epsilon: float) -> AtConfidence:
-        """What is read at the first confidence, which is given."""
+        """The values at the first confidence; its value is `confidence`."""
         return AtConfidence(confidence, self.precision[:, 0], self.recall[:, 0], self.f1(epsilon)[:, 0])
-
-
-YOLO_RULES = ("yolo", "yolov5", "ultralytics", "voc")
-"""rules of `average_precision` that the family has; it calls "voc" continuous"""
 
 
 class YoloAverages(NamedTuple):
@@ -160,7 +157,7 @@ class YoloAverages(NamedTuple):
     classes: Int[Tensor, " classes"]
     """labels, ascending"""
     confidence: float
-    """where precision, recall and F1 were taken"""
+    """of precision, recall and F1"""
 
 
 @torch.no_grad()
@@ -178,22 +175,22 @@ def yolo_average_precision(
     """AP, precision, recall and F1 of each class from detections that are already judged, as ScaledYOLOv4 has them.
 
     Precision and recall are read at the confidence on straight lines between the detections around it, so they need
-    not be a share of anything; above the best score they are those of the best detection, below the worst those of
-    all. `at_confidence` counts instead. F1 is 2pr / (p + r + `epsilon`). Where a class has no detections, all is 0.
+    not be a share of anything; above the best score they are the values of the best detection, below the worst of all
+    detections. `at_confidence` counts instead. F1 is 2pr / (p + r + `epsilon`). All is 0 without detections.
 
     Without a `confidence` they are the P and R that Ultralytics prints: at the first of 1,000 confidences from 0 to 1
     where the mean of F1 over the classes, smoothed by a moving average of 101, is highest. Precision is 1 and recall 0
     there above the best score of a class.
 
     Equal scores are ranked as they come; the sort of ScaledYOLOv4 may rank them in any order. It repeats precision,
-    recall and F1, which are those of the first threshold, for every threshold.
+    recall and F1 of the first threshold for every threshold.
 
     Source: WongKinYiu/ScaledYOLOv4, `utils/general.py`; Ultralytics 8.4.190, `utils/metrics.py`.
 
     Args:
         is_true_positive: whether each detection is right at each threshold, see `greedy_true_positives`.
         scores: of the detections.
-        labels: of the detections; those of a class without ground truths are left out.
+        labels: of the detections; classes without ground truths are left out.
         target_labels: of all ground truths.
         rule: one of `YOLO_RULES`, see `average_precision`.
         confidence: where precision, recall and F1 are taken; None for the best, see above.
@@ -228,15 +225,8 @@ def yolo_average_precision(
     )
     chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
     judged = JudgedDetections(is_right[0], scores[rows], class_index.long(), num_positives)
-    taken = read_at_best(judged, epsilon) if confidence is None else read_at(judged, confidence, epsilon)
-    return YoloAverages(
-        average_precision=area_under(curves, chosen),
-        precision=taken.precision,
-        recall=taken.recall,
-        f1=taken.f1,
-        classes=classes,
-        confidence=taken.confidence,
-    )
+    points = read_at(judged, confidence, epsilon)
+    return YoloAverages(area_under(curves, chosen), *points[1:], classes, points.confidence)
 
 
 def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:
@@ -253,7 +243,7 @@ def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: flo
     kept = has_positives[class_index]
     place = (has_positives.cumsum(0) - 1)[class_index[kept]]
     judged = JudgedDetections(is_right[kept], matches.scores[kept], place, matches.num_positives[0, has_positives])
-    points = read_at_best(judged, _EPSILON) if confidence is None else read_at(judged, confidence, _EPSILON)
+    points = read_at(judged, confidence, _EPSILON)
     values = {}
     for name in ("precision", "recall", "f1"):
         values[name] = torch.full_like(averages.recall[0, 0, 0], torch.nan)
@@ -271,19 +261,19 @@ def match_greedily(
 ) -> Matches:
     """Match each detection, by descending score, to the unmatched ground truth that it overlaps most and enough.
 
-    Of equal overlaps it takes the first: the matching of Ultralytics 8.4, which is COCO's but for that, and without
-    crowds, area ranges and limits of the number of detections. Crowds are left out here. Ultralytics computes overlaps
-    and thresholds in float32 and adds 1e-7 to the union; here both are float64 and exact, so an overlap that is a
-    threshold counts.
+    Of equal overlaps it takes the first. This is the matching of Ultralytics 8.4: COCO's except for equal overlaps, and
+    without crowds, area ranges and limits of the number of detections. Crowds are left out here. Ultralytics computes
+    overlaps and thresholds in float32 and adds 1e-7 to the union; here both are float64 and exact, so an overlap that
+    equals a threshold counts.
 
     Source: Ultralytics 8.4.190, `BaseValidator.match_predictions`.
 
     Args:
         detections: boxes with scores.
         ground_truths: boxes.
-        iou_thresholds: overlaps from which on a detection is right.
-        keep_ground_truths: note which ground truth each detection took.
-        max_bytes: bound on what is held of pairs of boxes, but for those that overlap enough.
+        iou_thresholds: least overlaps of a match.
+        keep_ground_truths: note the ground truth of each detection.
+        max_bytes: bound on the memory for pairs of boxes, except for pairs that overlap enough.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -312,12 +302,13 @@ def greedy_true_positives(
     iou_thresholds: Sequence[float],
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Bool[Tensor, "detections thresholds"]:
-    """Whether each detection takes a ground truth, see `match_greedily`."""
+    """Whether each detection is matched, see `match_greedily`."""
     return true_positives(match_greedily(detections, ground_truths, iou_thresholds=iou_thresholds, max_bytes=max_bytes))
 
 
 def true_positives(matches: Matches) -> Bool[Tensor, "detections thresholds"]:
-    """Whether each detection is right, by row, in the first area range; no limit of detections may leave one out."""
-    is_right = matches.true_positive.new_zeros((len(matches.rows), matches.true_positive.shape[1]))
-    is_right[matches.rows[matches.columns]] = matches.true_positive[0].T
-    return is_right
+    """Whether each detection is right, by row, in the first area range; no detection may be beyond a limit."""
+    is_right = matches.outcomes()[0].T
+    by_row = torch.empty_like(is_right)
+    by_row[matches.rows] = is_right
+    return by_row

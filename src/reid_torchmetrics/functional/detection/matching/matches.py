@@ -70,6 +70,16 @@ class Matches:
             ground_truths = torch.cat([true_rows, true_rows.new_full((1,), -1)])[ground_truths]
         return replace(self, rows=rows.index_select(0, self.rows), ground_truths=ground_truths)
 
+    def outcomes(self) -> tuple[Bool[Tensor, "thresholds detections"], Bool[Tensor, "thresholds detections"]]:
+        """Whether each detection is a true positive, and whether it is ignored, in the first area range."""
+        shape = (self.matched.shape[1], len(self.rows))
+        is_right = self.matched.new_zeros(shape)
+        is_right[:, self.columns] = self.true_positive[0]
+        # A detection outside the range is ignored unless it is matched.
+        is_ignored = (self.area_bits & 1 == 0).repeat(shape[0], 1)
+        is_ignored[:, self.columns] = torch.where(self.matched[0], ~self.true_positive[0], is_ignored[:, self.columns])
+        return is_right, is_ignored
+
     def map_detections(self, function: Callable[[Tensor], Tensor]) -> Matches:
         """Apply a function to all fields of detections, [detections] each."""
         return self._map(_OF_DETECTIONS, function, {})

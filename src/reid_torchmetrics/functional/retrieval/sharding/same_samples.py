@@ -20,8 +20,8 @@ import torch
 from jaxtyping import Float32, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.fingerprints import mixed
-from reid_torchmetrics.functional.world import World, warn_once
+from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, SameItems, mixed
+from reid_torchmetrics.functional.world import World
 
 from .samples import GALLERY, QUERY, Samples
 
@@ -31,22 +31,12 @@ _MOST_COMPARED = 1 << 12  # samples of a process, searched for two of one identi
 _MOST_COUNTED = 64  # samples with entries that are counted
 _LEAST_VALUES = 2  # different entries a sample; one-hot vectors and codes of bits have fewer
 _MOST_COPIES = 0.01  # of the samples of a process; with more, its ends may be copies of each other by chance
-_LEAST_GATHERED = 8  # samples: fewer may be copies of each other in the data set itself
 _LENGTH_OF_ROLE = 2 + _NUM_FEATURES // 2
 _LENGTH_OF_RUN = 3 + _NUM_FEATURES // 2
 NUM_SIGNS = 2 + 2 * _LENGTH_OF_ROLE
 """numbers of `SameSamples.signs`"""
 
-_PADDED = (
-    "All processes hold equally many samples, and the last of one are the first of another: a distributed sampler seems"
-    " to have repeated samples to make the numbers even, and they count twice. Pass `index` to `update`, or use"
-    " `UnpaddedDistributedSampler`."
-)
-_GATHERED = (
-    "Several processes hold the same samples, and each counts them: they seem to have been gathered by hand, or not to"
-    " be dealt out at all. Pass `index` to `update`, or give each process its own samples only: `compute`"
-    " combines them."
-)
+_SAME_SAMPLES = SameItems("samples", "the same samples", "are", "Pass `index` to `update`")
 
 
 @dataclass(frozen=True)
@@ -62,7 +52,7 @@ class _Arrivals:
         """A sum over all samples, and the first sample, for the other processes."""
         if not len(self.labels):
             return [0] * _LENGTH_OF_ROLE
-        if len(self.labels) < _LEAST_GATHERED:
+        if len(self.labels) < LEAST_GATHERED:
             return [0, *self.at(0)]
         numbers = self.labels
         for column in self.features.view(torch.int32).unbind(1):
@@ -137,11 +127,9 @@ class SameSamples:
         if not any(can_tell for _, can_tell, *_ in signs):
             return
         for role in range(len(self.arrivals)):
-            totals = [total for total in (_of_role(each, role)[0] for each in signs) if total]
-            if len({*totals}) < len(totals):
-                warn_once(world, "same samples", _GATHERED)
+            _SAME_SAMPLES.warn_of_gathered(world, [_of_role(each, role)[0] for each in signs])
         if len({size for size, *_ in signs}) == 1 and any(length for length, *_ in runs):
-            warn_once(world, "same samples", _PADDED, lambda: any(map(self._begins_with, runs)))
+            _SAME_SAMPLES.warn_of_repeated(world, lambda: any(map(self._begins_with, runs)))
 
     def _begins_with(self, run: Sequence[int]) -> bool:
         """Whether a run is the beginning of this process: whether it ends alike."""
