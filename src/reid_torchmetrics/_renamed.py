@@ -1,4 +1,4 @@
-"""Old names of arguments, which work with a warning."""
+"""Old names of arguments: they work, with a warning."""
 
 from __future__ import annotations
 

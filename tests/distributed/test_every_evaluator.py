@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP, write_report
 from reid_torchmetrics.functional.detection import DetectionResults, evaluate_images
+from reid_torchmetrics.functional.detection.evaluation import sharded_images
 from reid_torchmetrics.functional.world import ALONE
 from reid_torchmetrics.metrics.base import DistributedWorld
 from tests.distributed.detection_shards import at
@@ -143,3 +145,15 @@ def test_a_bad_argument_on_one_process_is_an_error_on_all(processes):
     told = processes.run(2, refused)
     assert told[0] == told[1]
     assert told[0].startswith("DistributedMetricError: process 1: ValueError: Expected argument `preds` and `target`")
+
+
+def runs_out_of_memory(process: int, size: int, sharding: str) -> str:
+    given = at(problem(), SHARDINGS[sharding](NUM_IMAGES, size)[process])
+    world = DistributedWorld(None, torch.device("cpu"))
+    failing = mock.patch.object(sharded_images, "merge_image_matches", side_effect=torch.cuda.OutOfMemoryError("gone"))
+    with failing if process else mock.MagicMock():
+        return message_of(lambda: evaluate_images(*given, world=world, boxes=True))
+
+
+def test_an_error_behind_an_exchange_on_one_process_is_an_error_on_all(processes):
+    assert processes.run(2, runs_out_of_memory, "round_robin") == ["process 1: OutOfMemoryError: gone"] * 2

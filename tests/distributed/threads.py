@@ -47,6 +47,14 @@ class ThreadWorld:
     def texts(self, text: str) -> list[str]:
         return self._all_gather(text)
 
+    def conclude(self, error: Exception | None) -> None:
+        def work() -> None:
+            if error is not None:
+                raise error
+
+        if not isinstance(error, DistributedMetricError):  # which all know of
+            self.guarded(work)
+
     def guarded(self, work: Callable[[], Any]) -> Any:
         return self.guarded_all_gather(lambda: (work(), ()))[0]
 

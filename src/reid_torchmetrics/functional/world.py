@@ -67,6 +67,9 @@ class World(Protocol):
     def texts(self, text: str) -> list[str]:
         """Gather one text of each process."""
 
+    def conclude(self, error: Exception | None) -> None:
+        """Tell the others that all work is done, or raise an error of one process on all."""
+
 
 class Alone:
     """The world of one process: collectives are copies."""
@@ -134,6 +137,17 @@ def all_reduce_values(world: World, work: Callable[[], Tensor]) -> Tensor:
     if not len(values):
         return values
     return world.all_reduce_sum(buffer, lambda out: out.copy_(values)).to(values.device)
+
+
+def concluded(world: World, work: Callable[[], Result]) -> Result:
+    """Do work with collectives, and raise an error of one process on all, also an error behind the last of them."""
+    try:
+        done = work()
+    except Exception as error:
+        world.conclude(error)
+        raise
+    world.conclude(None)
+    return done
 
 
 class SentRows(NamedTuple):

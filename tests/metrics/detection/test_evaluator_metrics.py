@@ -168,7 +168,7 @@ def test_the_area_under_the_curve_of_a_class_is_its_average_precision():
     results = fed(VocMAP(iou_thresholds=THRESHOLDS), *with_difficult(6)).results()
     for k, label in enumerate(results.classes.tolist()):
         for t in range(len(THRESHOLDS)):
-            area = results.ranked.of_class(label, threshold=t).average_precision("voc")
+            area = results.ranked.of_class(label, iou_threshold=THRESHOLDS[t]).average_precision("voc")
             assert area == pytest.approx(float(results.average_precision[t, k]), nan_ok=True, abs=1e-12)
 
 

@@ -101,9 +101,9 @@ def test_a_curve_knows_its_detections_and_its_envelope():
     [
         ({"label": 2}, ValueError, "`label` must be the label of a class that occurs; got 2."),
         (
-            {"label": 1, "threshold": 1},
+            {"label": 1, "iou_threshold": 0.5},
             ValueError,
-            "`threshold` must be the number of one of 1 thresholds; got 1.",
+            "`iou_threshold` must be one of 0.3; got 0.5.",
         ),
     ],
 )

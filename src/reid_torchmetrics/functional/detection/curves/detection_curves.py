@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
-from reid_torchmetrics.functional.detection.inputs import name_images
+from reid_torchmetrics.functional.detection.inputs import name_images, nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
 
 from .average_precision import AP_RULES
@@ -216,6 +216,8 @@ class RankedDetections:
     is_true_positive: Bool[Tensor, "thresholds detections"]
     is_ignored: Bool[Tensor, "thresholds detections"]
     """neither true nor false positives"""
+    iou_thresholds: Sequence[float] = ()
+    """of the rows, where they are known"""
     image_names: tuple[str, ...] | None = field(default=None, repr=False)
     """names of all images by number; None without names"""
 
@@ -228,14 +230,14 @@ class RankedDetections:
         """`image`, as names if images have names."""
         return None if self.image is None else name_images(self.image, self.image_names)
 
-    def of_class(self, label: int, *, threshold: int = 0) -> DetectionCurve:
-        """The detections of a class at an IoU threshold, by its index.
+    def of_class(self, label: int, *, iou_threshold: float | None = None) -> DetectionCurve:
+        """The detections of a class at an IoU threshold, the first if None is given.
 
         Raises:
             TypeError: an option of the wrong type.
-            ValueError: a `label` of no class, or a `threshold` that does not exist.
+            ValueError: a `label` of no class, or an `iou_threshold` that is not one of the evaluation's.
         """
-        _checks.index("threshold", threshold, len(self.is_true_positive), "thresholds")
+        threshold = 0 if iou_threshold is None else nearest_threshold(self.iou_thresholds, iou_threshold)
         _checks.integer("label", label)
         number = (self.classes == label).nonzero()[:, 0].tolist()
         if not number:

@@ -33,7 +33,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
-from reid_torchmetrics.functional.world import ALONE, Settings, World
+from reid_torchmetrics.functional.world import ALONE, Settings, World, concluded
 
 from .image_matches import MatchRequest, in_first_area_range
 from .result_text import named_classes
@@ -296,12 +296,15 @@ def evaluate_images(
         states = _states(preds, target, request, sigmas, invalid)
         return request, *row.checked(rule, confidence), named_classes(class_names), states
 
-    # What one process refuses is an error on all.
-    request, rule, confidence, names, states = world.guarded(prepare)
-    options = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
-    device = states["detection_counts"][0].device
-    images = ShardedImages(world, states, device, partial(_settings, options))
-    return make_results(images, images.match(request), rule, names, confidence=confidence, boxes=boxes)
+    def work() -> DetectionResults:
+        # What one process refuses is an error on all.
+        request, rule, confidence, names, states = world.guarded(prepare)
+        options = {"evaluator": evaluator, "rule": rule, "confidence": repr(confidence), "grid": repr(request.grid)}
+        device = states["detection_counts"][0].device
+        images = ShardedImages(world, states, device, partial(_settings, options))
+        return make_results(images, images.match(request), rule, names, confidence=confidence, boxes=boxes)
+
+    return concluded(world, work)
 
 
 def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str]) -> Settings:

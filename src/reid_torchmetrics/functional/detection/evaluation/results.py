@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from reid_torchmetrics.functional.detection.curves import (
+    ConfidenceCurve,
     ImageErrors,
     OperatingPoints,
     PrecisionRecallCurve,
@@ -18,6 +19,7 @@ from reid_torchmetrics.functional.detection.curves import (
     at_confidence,
     best_confidence,
     best_f1,
+    confidence_curve,
     image_errors,
     precision_recall_curve,
     ranked_detections,
@@ -73,7 +75,7 @@ class DetectionResults:
         """The numbers in COCO's lines, each with its name here."""
         return result_text.summary_text(self.averages, self.matches, len(self.images))
 
-    def class_table(self, *, iou_threshold: float = 0.5) -> str:
+    def class_table(self, *, iou_threshold: float | None = None) -> str:
         """A table of the numbers of each class, to be printed: see `class_numbers`.
 
         Raises:
@@ -82,7 +84,7 @@ class DetectionResults:
         """
         return result_text.table(self.class_numbers(iou_threshold=iou_threshold))
 
-    def class_numbers(self, *, iou_threshold: float = 0.5) -> dict[str, dict[str, float | int]]:
+    def class_numbers(self, *, iou_threshold: float | None = None) -> dict[str, dict[str, float | int]]:
         """The numbers of each class by its name: ground truths, detections, average precision and recall, best F1.
 
         Undefined ones are NaN. Under "micro" all labels are one class.
@@ -91,11 +93,11 @@ class DetectionResults:
             TypeError: `iou_threshold` is not a number.
             ValueError: it is not one of the metric's.
         """
-        threshold = self.averages.grid.threshold_index(iou_threshold)
+        threshold = self._index(iou_threshold)
         names = result_text.names_of(self.averages.classes.tolist(), self.class_names, is_micro=self.is_micro)
         return result_text.class_numbers(self.averages, self.matches, names, threshold)
 
-    def to_dict(self, *, iou_threshold: float = 0.5) -> dict[str, Any]:
+    def to_dict(self, *, iou_threshold: float | None = None) -> dict[str, Any]:
         """Numbers with their conventions, the numbers of each class, and the options: all of it goes into JSON.
 
         Undefined and infinite numbers are None.
@@ -150,7 +152,8 @@ class DetectionResults:
         """Every detection by class and descending score; `ranked.of_class(label)` is the curve of a class."""
         ranked = ranked_detections(self.matches)
         assert ranked.image is not None  # noqa: S101 - matches know their images
-        return replace(ranked, image=self.images.to(ranked.image.device)[ranked.image], image_names=self.image_names)
+        image, thresholds = self.images.to(ranked.image.device)[ranked.image], tuple(self.averages.grid.iou_thresholds)
+        return replace(ranked, image=image, image_names=self.image_names, iou_thresholds=thresholds)
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
         """The detections and the ground truths of some images, to be drawn, without asking other processes.
@@ -171,7 +174,7 @@ class DetectionResults:
     def confusion_matrix(
         self,
         *,
-        iou_threshold: float = 0.5,
+        iou_threshold: float | None = None,
         confidence: float | None = None,
         rule: str | None = None,
         num_classes: int | None = None,
@@ -197,9 +200,13 @@ class DetectionResults:
         if isinstance(least, Tensor) and self.is_micro:
             least = least.expand(len(objects.classes))
         rule = self.evaluator.confusion_rule if rule is None else rule
-        return confusion_matrix(objects, least, iou_threshold=iou_threshold, rule=rule, num_classes=num_classes)
+        return confusion_matrix(
+            objects, least, iou_threshold=self._at(iou_threshold), rule=rule, num_classes=num_classes
+        )
 
-    def error_breakdown(self, *, iou_threshold: float = 0.5, background_threshold: float = 0.1) -> ErrorBreakdown:
+    def error_breakdown(
+        self, *, iou_threshold: float | None = None, background_threshold: float = 0.1
+    ) -> ErrorBreakdown:
         """Errors of each kind and their cost in average precision, after TIDE: see `ERROR_KINDS`.
 
         Average precision is that of the metric's `rule` in the first area range, with all detections; under "micro"
@@ -222,7 +229,7 @@ class DetectionResults:
             )
         return error_breakdown(
             objects.without_classes() if self.is_micro else objects,
-            iou_threshold=iou_threshold,
+            iou_threshold=self._at(iou_threshold),
             background_threshold=background_threshold,
             rule=self.averages.rule,
         )
@@ -240,7 +247,7 @@ class DetectionResults:
         """The confidence with the highest F1 of every class at each IoU threshold, with precision and recall there."""
         return best_f1(self.matches)
 
-    def best_confidences(self, *, iou_threshold: float = 0.5) -> dict[int, float]:
+    def best_confidences(self, *, iou_threshold: float | None = None) -> dict[int, float]:
         """The confidence with the highest F1 for each label that was detected.
 
         Of a class in which nothing is right it is the confidence with the highest mean F1 over classes, or minus
@@ -253,10 +260,17 @@ class DetectionResults:
         of_rows = self._best_confidence(iou_threshold)[self.matches.class_index.long()]
         return dict(zip(self.labels.tolist(), of_rows.tolist(), strict=True))
 
-    def _best_confidence(self, iou_threshold: float) -> Tensor:
-        return best_confidence(self.matches, threshold=self.averages.grid.threshold_index(iou_threshold))
+    def _at(self, iou_threshold: float | None) -> float:
+        """The IoU threshold that is asked for; for None the one that pictures and reports show, the nearest to 0.5."""
+        return self.averages.grid.shown_threshold if iou_threshold is None else iou_threshold
 
-    def image_errors(self, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
+    def _index(self, iou_threshold: float | None) -> int:
+        return self.averages.grid.threshold_index(self._at(iou_threshold))
+
+    def _best_confidence(self, iou_threshold: float | None) -> Tensor:
+        return best_confidence(self.matches, threshold=self._index(iou_threshold))
+
+    def image_errors(self, *, iou_threshold: float | None = None, confidence: float | None = None) -> ImageErrors:
         """Right and wrong detections and misses of each image, in the order of `images`, with detections that count.
 
         Args:
@@ -268,7 +282,7 @@ class DetectionResults:
             ValueError: a threshold that is not one of the metric's.
         """
         # The least score that counts, for each class.
-        threshold = self.averages.grid.threshold_index(iou_threshold)
+        threshold = self._index(iou_threshold)
         if confidence is None:
             least = self._best_confidence(iou_threshold)
         else:
@@ -276,7 +290,9 @@ class DetectionResults:
         counted = image_errors(self.matches, self.num_positives, least, threshold=threshold)
         return replace(counted, image=self.images, image_names=self.image_names)
 
-    def worst_images(self, n: int, *, iou_threshold: float = 0.5, confidence: float | None = None) -> ImageErrors:
+    def worst_images(
+        self, n: int, *, iou_threshold: float | None = None, confidence: float | None = None
+    ) -> ImageErrors:
         """Up to `n` images with the most false positives and misses, the worst first: see `image_errors`.
 
         Of images with as many errors, more misses come first, then the lower number. Images without errors are left
@@ -288,14 +304,25 @@ class DetectionResults:
         """
         return self.image_errors(iou_threshold=iou_threshold, confidence=confidence).worst(n)
 
-    def precision_recall_curve(self, label: int | Tensor, *, iou_threshold: float = 0.5) -> PrecisionRecallCurve:
+    def confidence_curve(self, label: int | None = None, *, iou_threshold: float | None = None) -> ConfidenceCurve:
+        """Precision, recall and F1 at every confidence: means over classes, or those of one class.
+
+        Raises:
+            TypeError: an option of the wrong type.
+            ValueError: no box has the label, or the threshold is not one of the metric's.
+        """
+        return confidence_curve(self.matches, label, threshold=self._index(iou_threshold))
+
+    def precision_recall_curve(
+        self, label: int | Tensor, *, iou_threshold: float | None = None
+    ) -> PrecisionRecallCurve:
         """Precision and recall of one class at each of its scores; under "micro" the only class is 0.
 
         Raises:
             TypeError: an option of the wrong type.
             ValueError: no box has the label, or the threshold is not one of the metric's.
         """
-        threshold = self.averages.grid.threshold_index(iou_threshold)
+        threshold = self._index(iou_threshold)
         if isinstance(label, Tensor):  # one of `coco.classes`
             label = operator.index(label)
         return precision_recall_curve(self.matches, label, threshold=threshold)

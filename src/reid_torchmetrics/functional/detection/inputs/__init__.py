@@ -10,6 +10,7 @@ from .grid import (
     CocoGrid,
     check_area_ranges,
     check_recalls,
+    nearest_threshold,
 )
 from .image_names import (
     NAME_BYTES,

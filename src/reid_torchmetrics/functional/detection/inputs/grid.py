@@ -83,12 +83,22 @@ class CocoGrid:
             TypeError: it is no number.
             ValueError: it is none of them.
         """
-        _checks.number("iou_threshold", iou_threshold)
-        nearest = min(self.iou_thresholds, key=lambda each: abs(each - iou_threshold))
-        if not abs(nearest - iou_threshold) < _CLOSE:  # NaN is close to none
-            listed = ", ".join(f"{each:g}" for each in self.iou_thresholds)
-            raise ValueError(f"`iou_threshold` must be one of {listed}; got {iou_threshold}.")
-        return list(self.iou_thresholds).index(nearest)
+        return nearest_threshold(self.iou_thresholds, iou_threshold)
+
+
+def nearest_threshold(thresholds: Sequence[float], iou_threshold: float) -> int:
+    """The index of a threshold, but for rounding.
+
+    Raises:
+        TypeError: it is no number.
+        ValueError: it is not one of the thresholds.
+    """
+    _checks.number("iou_threshold", iou_threshold)
+    nearest = min(thresholds, key=lambda each: abs(each - iou_threshold), default=math.nan)
+    if not abs(nearest - iou_threshold) < _CLOSE:  # NaN is close to none
+        listed = ", ".join(f"{each:g}" for each in thresholds)
+        raise ValueError(f"`iou_threshold` must be one of {listed}; got {iou_threshold}.")
+    return list(thresholds).index(nearest)
 
 
 def check_recalls(argument: str, recalls: Any) -> None:

@@ -141,7 +141,7 @@ class AheadTile:
             yield strata._replace(query=strata.query + rows.start)
 
     def _near(self, wanted: Tensor) -> Bool[Tensor, "queries gallery"] | None:
-        """Which items may be ahead of a wanted positive; None if every item must be searched for."""
+        """Mask of the items that may be ahead of a wanted positive; None if every item must be searched for."""
         scores = self.positives.scores
         if self._ties.by_place is not None or scores.shape[1] > _FEW:
             return None
