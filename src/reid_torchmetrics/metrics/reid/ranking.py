@@ -126,11 +126,7 @@ class SampleStates(GrowingStates):
 
 
 def check_batch(
-    embeddings: Tensor,
-    identities: Tensor,
-    cameras: Tensor | None,
-    is_query: bool | Tensor | None,
-    index: Tensor | None,
+    embeddings: Tensor, identities: Tensor, cameras: Tensor | None, is_query: bool | Tensor | None, index: Tensor | None
 ) -> None:
     """Raise unless the arguments of `update` fit each other."""
     _checks.embeddings("embeddings", embeddings)

@@ -350,10 +350,7 @@ _METRIC_LEARNING = [
     _metric_learning("cars196", f"Krause et al., 2013: {_LEAVE_ONE_OUT}", (1, 2, 4, 8)),
     _metric_learning("sop", f"Oh Song et al., CVPR 2016: {_LEAVE_ONE_OUT}", (1, 10, 100, 1000)),
     _metric_learning(
-        "inshop",
-        "Liu et al., CVPR 2016 (DeepFashion): query and gallery split",
-        (1, 10, 20, 30),
-        leave_one_out=False,
+        "inshop", "Liu et al., CVPR 2016 (DeepFashion): query and gallery split", (1, 10, 20, 30), leave_one_out=False
     ),
 ]
 

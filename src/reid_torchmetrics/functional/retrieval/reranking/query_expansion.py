@@ -101,11 +101,7 @@ def expand_queries(
 
 @torch.no_grad()
 def expand_set(
-    embeddings: Float[Tensor, "items dim"],
-    *,
-    k: int = 5,
-    alpha: float = 3.0,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    embeddings: Float[Tensor, "items dim"], *, k: int = 5, alpha: float = 3.0, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Float[Tensor, "items dim"]:
     """The mean of every item and its `k` nearest others, as in `expand_queries`; of a gallery, or of all items."""
     options = QueryExpansion(k=k, alpha=alpha)
