@@ -250,11 +250,7 @@ class TileExpectation:
             self._add_precision(cases.query[chosen], cases.ordinal[chosen], number.index_select(0, chosen), means)
 
     def _add_precision(
-        self,
-        query: Int[Tensor, " positives"],
-        ordinal: Int[Tensor, " positives"],
-        number: Float[Tensor, "positives cases"],
-        means: tuple[float, float],
+        self, query: Tensor, ordinal: Tensor, number: Float[Tensor, "positives cases"], means: tuple[float, float]
     ) -> None:
         """Add the terms of positives that have between these two `means` items ahead."""
         chances, num_drawn = self._chances, self._chances.num_drawn[query]
@@ -269,7 +265,7 @@ class TileExpectation:
 
 
 def _per_identity(
-    none_ahead: Float[Tensor, " entries"], block: StrataAhead, strata: Strata
+    none_ahead: Tensor, block: StrataAhead, strata: Strata
 ) -> tuple[Float[Tensor, " identities"], Int[Tensor, " positives"]]:
     """Multiply the strata of an identity: none of it is ahead if none of any stratum is."""
     positive = segments.numbers(block.num_strata, len(none_ahead))

@@ -170,9 +170,7 @@ def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> Shared
     return SharedWalk(scores, rows or fewest, scores.num_gallery, keeps_thread=keeps_thread)
 
 
-def _sorted_positives(
-    scores: Float[Tensor, "queries gallery"], columns: Int[Tensor, "queries padded"], positive: Tensor, ties: TiePolicy
-) -> SortedPositives:
+def _sorted_positives(scores: Tensor, columns: Tensor, positive: Tensor, ties: TiePolicy) -> SortedPositives:
     places = columns if ties.by_place is None else ties.by_place(columns)
     order = places.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
     columns, valid = columns.gather(1, order), positive.gather(1, order)
@@ -182,12 +180,7 @@ def _sorted_positives(
 
 
 def _among_near(
-    scores: Float[Tensor, "queries gallery"],
-    positives: SortedPositives,
-    wanted: Int[Tensor, " queries"],
-    near: Bool[Tensor, "queries gallery"],
-    *,
-    or_level: bool,
+    scores: Tensor, positives: SortedPositives, wanted: Tensor, near: Tensor, *, or_level: bool
 ) -> ItemsAhead:
     """The items ahead of a wanted positive, searched for among the `near` ones one by one."""
     row, column = cells_of_true(near)
@@ -199,21 +192,14 @@ def _among_near(
     return ItemsAhead(row[ahead], column[ahead], first[ahead])
 
 
-def _among_all(
-    scores: Float[Tensor, "queries gallery"],
-    positives: SortedPositives,
-    wanted: Int[Tensor, " queries"],
-    ties: TiePolicy,
-) -> ItemsAhead:
+def _among_all(scores: Tensor, positives: SortedPositives, wanted: Tensor, ties: TiePolicy) -> ItemsAhead:
     """The items ahead of a wanted positive, by a search for every item."""
     first = _first_behind(scores, positives, ties)
     ahead = first < wanted.to(first.dtype)[:, None]
     return ItemsAhead(*cells_of_true(ahead), first[ahead])
 
 
-def _first_behind(
-    scores: Float[Tensor, "queries gallery"], positives: SortedPositives, ties: TiePolicy
-) -> Integer[Tensor, "queries gallery"]:
+def _first_behind(scores: Tensor, positives: SortedPositives, ties: TiePolicy) -> Integer[Tensor, "queries gallery"]:
     """The best positive that each negative is ahead of, or any number beyond them."""
     first = _search(positives.scores, scores, or_level=ties.positives_first)
     if ties.by_place is None:
@@ -232,9 +218,7 @@ def _first_behind(
     return first
 
 
-def _search(
-    falling: Float[Tensor, "queries padded"], values: Float[Tensor, "queries gallery"], *, or_level: bool
-) -> Integer[Tensor, "queries gallery"]:
+def _search(falling: Tensor, values: Tensor, *, or_level: bool) -> Integer[Tensor, "queries gallery"]:
     """How many of a row's `falling` numbers are above each value, or level with it too; all of them for NaN."""
     if falling.shape[1] > _FEW:
         return torch.searchsorted(-falling, -values, right=or_level, out_int32=True)

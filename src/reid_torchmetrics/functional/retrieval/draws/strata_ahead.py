@@ -120,11 +120,7 @@ class SparseCounting:
     """Counts for the `wanted` best positives of each query, of nothing but items that are ahead of one."""
 
     def __init__(
-        self,
-        items: ItemsAhead,
-        strata: Strata,
-        first_case: Int[Tensor, "#queries strata"],
-        wanted: Int[Tensor, " queries"],
+        self, items: ItemsAhead, strata: Strata, first_case: Int[Tensor, "#queries strata"], wanted: Tensor
     ) -> None:
         """Take the items of all queries; `first_case[q, s]` is the case of stratum s with no item ahead."""
         self._strata, self._first_case, self._wanted = strata, first_case, wanted
@@ -232,9 +228,9 @@ class DenseCounting:
     def count(
         self,
         scores: Float[Tensor, "queries gallery"],
-        query: Int[Tensor, " positives"],
-        ordinal: Int[Tensor, " positives"],
-        least: Float[Tensor, " positives"],
+        query: Tensor,
+        ordinal: Tensor,
+        least: Tensor,
         *,
         or_level: bool,
         most_ahead: float,

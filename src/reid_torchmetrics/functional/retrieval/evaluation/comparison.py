@@ -328,9 +328,7 @@ def _difference(
     )
 
 
-def _changes_at_rank_1(
-    ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]
-) -> tuple[Int[Tensor, " gained"], Int[Tensor, " lost"]]:
+def _changes_at_rank_1(ours: Tensor, theirs: Tensor) -> tuple[Int[Tensor, " gained"], Int[Tensor, " lost"]]:
     """Queries with a first right answer that came to rank 1, and queries with one that left it."""
     gained, lost = (ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)
     return gained.nonzero()[:, 0], lost.nonzero()[:, 0]

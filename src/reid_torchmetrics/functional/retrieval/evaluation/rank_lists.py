@@ -166,9 +166,7 @@ def _labels_of_listed(
     return labels[:, :-1], labels[:, -1]
 
 
-def _summed(
-    world: World, of_gallery: Integer[Tensor, " gallery"], position: Int[Tensor, "queries listed"]
-) -> Int[Tensor, "queries listed"]:
+def _summed(world: World, of_gallery: Tensor, position: Tensor) -> Int[Tensor, "queries listed"]:
     """Labels by position in this process's gallery, added up over processes; a position is negative elsewhere."""
 
     def known_labels() -> Tensor:

@@ -137,11 +137,7 @@ def _cosines(query: Tensor, gallery: Tensor, max_bytes: int) -> EmbeddingScores:
 
 
 def _mean_with_neighbors(
-    query: Tensor,
-    gallery: Tensor,
-    positions: Int[Tensor, "queries k"],
-    weights: Float[Tensor, "queries k"],
-    max_bytes: int,
+    query: Tensor, gallery: Tensor, positions: Int[Tensor, "queries k"], weights: Tensor, max_bytes: int
 ) -> Float[Tensor, "queries dim"]:
     """The weighted mean of each query, with weight 1, and its neighbors in the gallery; divided by their number.
 
