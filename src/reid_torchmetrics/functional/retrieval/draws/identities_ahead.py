@@ -15,9 +15,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import TiePolicy, are_above, count_true
-from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, SharedWalk, Walk, rows_with_gallery
+from reid_torchmetrics.functional.retrieval.ranking import GalleryPart, TiePolicy, are_above, count_true
+from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, SharedWalk, Walk, rows_with_gallery
 
 from .strata import Strata
 from .strata_ahead import (
@@ -58,12 +57,13 @@ class SortedPositives(NamedTuple):
 class AheadTile:
     """The scores of a tile of queries, with everything but negatives taken out."""
 
-    def __init__(self, walk: Walk, relevance: Relevance, strata: Strata, rows: slice, ties: TiePolicy) -> None:
+    def __init__(self, walk: Walk, gallery: GalleryPart, strata: Strata, rows: slice) -> None:
         """Score the queries `rows`, into the memory of the tile before.
 
         Raises:
             ValueError: a score is NaN.
         """
+        relevance, ties = gallery.relevance, gallery.ties
         self.rows = rows
         self._strata, self._ties, self._max_bytes = strata, ties, max(1, walk.scores.max_bytes // 2)
         self._scores = walk.whole(rows)
@@ -158,16 +158,16 @@ class AheadTile:
         return self._strata.num_items - torch.bincount(key, minlength=shape[0] * shape[1]).view(shape)
 
 
-def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> SharedWalk:
+def cut_in_tiles(gallery: GalleryPart, strata: Strata) -> SharedWalk:
     """Tiles of queries against the whole gallery that take about `scores.max_bytes`."""
+    scores = gallery.scores
     beside, per_row = scores.dtype.itemsize + 2 * _BYTES_PER_MASK, 0  # as much again is left to count with
-    if relevance.drops_others:
+    if gallery.relevance.drops_others:
         beside, per_row = _BYTES_PER_ITEM, 2 * _BYTES_PER_STRATUM * strata.number
     rows = rows_with_gallery(scores, beside, per_row)
     # Where few fit, positives are taken in smaller ranges instead, as long as the scores fit.
     fewest = min(FEWEST_ROWS, rows_with_gallery(scores, beside, fewest=1))
-    keeps_thread = relevance.junk_pairs is not None
-    return SharedWalk(scores, rows or fewest, scores.num_gallery, keeps_thread=keeps_thread)
+    return SharedWalk(scores, rows or fewest, scores.num_gallery, keeps_thread=gallery.keeps_thread)
 
 
 def _sorted_positives(scores: Tensor, columns: Tensor, positive: Tensor, ties: TiePolicy) -> SortedPositives:

@@ -228,9 +228,9 @@ class DenseCounting:
     def count(
         self,
         scores: Float[Tensor, "queries gallery"],
-        query: Tensor,
-        ordinal: Tensor,
-        least: Tensor,
+        query: Int[Tensor, " positives"],
+        ordinal: Int[Tensor, " positives"],
+        least: Float[Tensor, " positives"],
         *,
         or_level: bool,
         most_ahead: float,

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
-from reid_torchmetrics.functional.world import ALONE, World
+from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 
 from .problem import RetrievalProblem
 from .protocol import Protocol
@@ -166,28 +166,14 @@ def _labels_of_listed(
     return labels[:, :-1], labels[:, -1]
 
 
-def _summed(world: World, of_gallery: Tensor, position: Tensor) -> Int[Tensor, "queries listed"]:
+def _summed(
+    world: World, of_gallery: Integer[Tensor, " gallery"], position: Int[Tensor, "queries listed"]
+) -> Int[Tensor, "queries listed"]:
     """Labels by position in this process's gallery, added up over processes; a position is negative elsewhere."""
 
     def known_labels() -> Tensor:
         labels, is_here = torch.zeros_like(position), position >= 0
         labels[is_here] = of_gallery.long()[position[is_here]]
-        return labels
+        return labels.flatten()
 
-    if world.size == 1:
-        return known_labels()
-    # Labels mostly fit 32 bits, which halves what is sent.
-    _, table = world.guarded_all_gather(lambda: (None, [int(_fits_int32(of_gallery))]))
-    dtype = torch.int32 if all(fits for (fits,) in table) else torch.int64
-    buffer = world.guarded(lambda: torch.empty(1 + position.numel(), dtype=dtype, device=world.device))
-
-    def fill(out: Tensor) -> None:
-        out.copy_(known_labels().flatten())
-
-    summed = world.all_reduce_sum(buffer, fill)
-    return world.guarded(lambda: summed.to(position.device, torch.int64).view(position.shape))
-
-
-def _fits_int32(labels: Integer[Tensor, " gallery"]) -> bool:
-    limits = torch.iinfo(torch.int32)
-    return not len(labels) or (int(labels.min()) >= limits.min and int(labels.max()) <= limits.max)
+    return all_reduce_values(world, known_labels).view(position.shape)

@@ -145,7 +145,8 @@ class PositiveRanks:
         tied = [block.tied for block in blocks if block.tied is not None]
         _checks.alike("blocks", "tie policy", [block.tied.policy if block.tied else None for block in blocks])
         parts = ((block.rank, block.num_positives, block.num_candidates) for block in blocks)
-        return unchecked_ranks(*map(torch.cat, zip(*parts, strict=True)), tied=_concatenate(tied) if tied else None)
+        rank, num_positives, num_candidates = map(torch.cat, zip(*parts, strict=True))
+        return unchecked_ranks(rank, num_positives, num_candidates, _concatenate(tied) if tied else None)
 
 
 def block_of(ranks: PositiveRanks, queries: slice, positives: slice) -> PositiveRanks:
