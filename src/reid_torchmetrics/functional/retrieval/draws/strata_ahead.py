@@ -256,9 +256,7 @@ class DenseCounting:
                 yield Ahead(strata, [CaseCounts(query[block], ordinal[block], number)])
                 counted, num_bytes = [], 0
 
-    def _ahead(
-        self, scores: Tensor, query: Tensor, least: Tensor, compare: np.ufunc
-    ) -> UInt8[Tensor, "positives strata"]:
+    def _ahead(self, scores: Tensor, query: Tensor, least: Tensor, by: np.ufunc) -> UInt8[Tensor, "positives strata"]:
         """How many items of each stratum, by size, are ahead of each positive."""
         thresholds, is_ahead = least.numpy()[:, None], self._is_ahead[: len(query)]
         # The positives of one query are compared with its scores in one call.
@@ -266,7 +264,7 @@ class DenseCounting:
         start = 0
         for row, stop in zip(rows.tolist(), number.cumsum(0).tolist(), strict=True):
             in_layers = scores[row].index_select(0, self._layers.item).numpy()
-            compare(in_layers, thresholds[start:stop], out=is_ahead[start:stop])
+            by(in_layers, thresholds[start:stop], out=is_ahead[start:stop])
             start = stop
         # Layers are added up; a layer has the first, largest strata of the layer before.
         first, *others = self._layers.num_strata

@@ -179,9 +179,8 @@ def _chosen(
     _checks.known_arguments(function.__name__, options, _arguments(function))
     about_labels = [name for name in options if name in _ABOUT_LABELS]
     if ground_truth is not None and about_labels:
-        raise ValueError(
-            f"`{about_labels[0]}` must come with labels; got `ground_truth`, lists, which it cannot act on."
-        )
+        name = about_labels[0]
+        raise ValueError(f"`{name}` must come with labels; got `ground_truth`, lists, which it cannot act on.")
     chosen = find_protocol(protocol).changed(options)
     if ground_truth is None:
         chosen.check_takes_labels()

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
@@ -101,10 +100,8 @@ class RankLists:
         return wrong[self.margins()[wrong].argsort(descending=True, stable=True)[:n]]
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
-        mapped: dict[str, Any] = {
-            name: None if values is None else function(values) for name, values in vars(self).items()
-        }
-        return RankLists(**mapped)
+        given = ((name, values) for name, values in vars(self).items() if values is not None)
+        return replace(self, **{name: function(values) for name, values in given})
 
 
 def find_rank_lists(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from .counting import Negatives, Positives, count_negatives, negatives_before
@@ -89,9 +89,7 @@ TIE_POLICIES: dict[str, TiePolicy] = {policy.name: policy for policy in _POLICIE
 """the tie policies by name"""
 
 
-def best_first(
-    scores: Float[Tensor, "queries padded"], places: Tensor, positive: Tensor, *, ties: TiePolicy
-) -> Positives:
+def best_first(scores: Tensor, places: Tensor, positive: Tensor, *, ties: TiePolicy) -> Positives:
     """Sort the scores of each query's positives; all others go behind them, as padding."""
     # Below the lowest positive no negative has to be put in order.
     lowest = scores.where(positive, torch.inf).amin(1)
