@@ -230,9 +230,8 @@ def no_nan(argument: str, scores: Tensor) -> None:
 def in_range(argument: str, value: Tensor, low: int, high: int) -> None:
     """Raise unless all entries lie in [low, high)."""
     if len(value) and not low <= int(value.min()) <= int(value.max()) < high:
-        raise ValueError(
-            f"`{argument}` must lie in [{low}, {high}); got values from {int(value.min())} to {int(value.max())}."
-        )
+        came = f"values from {int(value.min())} to {int(value.max())}"
+        raise ValueError(f"`{argument}` must lie in [{low}, {high}); got {came}.")
 
 
 def length(argument: str, num_rows: int, num_labels: int) -> None:
@@ -244,9 +243,8 @@ def length(argument: str, num_rows: int, num_labels: int) -> None:
 def same_dimension(first: str, first_size: int, second: str, second_size: int) -> None:
     """Raise unless two sets of embeddings have the same dimension."""
     if first_size != second_size:
-        raise ValueError(
-            f"`{first}` and `{second}` must have the same embedding dimension; got {first_size} and {second_size}."
-        )
+        came = f"{first_size} and {second_size}"
+        raise ValueError(f"`{first}` and `{second}` must have the same embedding dimension; got {came}.")
 
 
 class Located(Protocol):

@@ -44,21 +44,9 @@ from .measures import (
     recall_at,
     reciprocal_rank,
 )
-from .ranking import (
-    TIE_POLICIES,
-    PositiveRanks,
-    rank_positives,
-    rank_positives_from_scores,
-)
+from .ranking import TIE_POLICIES, PositiveRanks, rank_positives, rank_positives_from_scores
 from .relevance import SAME_CAMERA_RULES, Relevance, find_listed_relevance, find_relevance
-from .reranking import (
-    EXPANSIONS,
-    ORIGINAL_DISTANCES,
-    KReciprocal,
-    QueryExpansion,
-    expand_queries,
-    rerank_k_reciprocal,
-)
+from .reranking import EXPANSIONS, ORIGINAL_DISTANCES, KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import SIMILARITIES, given_scores, score_embeddings
 from .verification import ScoreHistogram, Verification, fnmr_at_fmr, global_average_precision, score_histogram, verify
 

@@ -11,20 +11,8 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES, DrawnResults, GalleryDraw
-from reid_torchmetrics.functional.retrieval.evaluation import (
-    PROTOCOL_FIELDS,
-    CameraPairs,
-    Protocol,
-    Ranking,
-    RankingOptions,
-    RankLists,
-    RetrievalResults,
-    find_camera_pairs,
-    find_protocol,
-    list_samples,
-    summarize,
-)
 from reid_torchmetrics.functional.retrieval.measures import mean_over_queries, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
@@ -101,7 +89,7 @@ class EmbeddingMetric(SampleStates):
     def __init__(
         self,
         *,
-        protocol: str | Protocol = "market1501",
+        protocol: str | evaluation.Protocol = "market1501",
         similarity: str | CustomSimilarity = "cosine",
         same_camera: str | None = None,
         camera_map: Mapping[int, int] | None = None,
@@ -117,14 +105,14 @@ class EmbeddingMetric(SampleStates):
         try:
             super().__init__(**kwargs)
         except ValueError:
-            _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)), PROTOCOL_FIELDS)
+            _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)), evaluation.PROTOCOL_FIELDS)
             raise
         check_similarity(similarity)
         _checks.one_of("ties", ties, TIE_POLICIES)
         _checks.positive_int("max_bytes", max_bytes)
         check_rerank(rerank, similarity)
         self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
-        self.protocol = find_protocol(protocol)
+        self.protocol = evaluation.find_protocol(protocol)
         self.protocol.check_takes_labels()
         self._change(
             same_camera=same_camera,
@@ -168,7 +156,7 @@ class EmbeddingMetric(SampleStates):
         """
         return self._value(self._ranking("compute", of_cmc=self._of_cmc))
 
-    def _value(self, ranking: Ranking) -> Tensor:
+    def _value(self, ranking: evaluation.Ranking) -> Tensor:
         if ranking.counts.valid:
             drawn = ranking.drawn
             value = self.summarize(ranking.ranks) if drawn is None else self.summarize_drawn(drawn)
@@ -181,7 +169,7 @@ class EmbeddingMetric(SampleStates):
         return self._mean(empty, ranking.drawn).to(self.device, self.dtype).repeat(shape)
 
     @naming_arguments
-    def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> RetrievalResults:
+    def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> evaluation.RetrievalResults:
         """One value per query, with the reasons where there is none; the same on all processes; all must ask.
 
         The queries are in the order of `index` where it is given, else in that in which they came, process by process.
@@ -205,12 +193,12 @@ class EmbeddingMetric(SampleStates):
             _checks.boolean("camera_pairs", camera_pairs)
             protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
             setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.query_cameras is not None)
-            results = summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
+            results = evaluation.summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
             lists = self._rank_lists(nearest, None) if nearest else None
             pairs = self._camera_pairs(protocol) if camera_pairs else None
             return replace(results, rank_lists=lists, camera_pairs=pairs)
 
-    def nearest(self, k: int = 10, queries: Tensor | None = None) -> RankLists:
+    def nearest(self, k: int = 10, queries: Tensor | None = None) -> evaluation.RankLists:
         """The first k candidates of every query, or of chosen ones, and the first right answer of each.
 
         The same on all processes, which all must ask for the same. Candidates, their order and what is right are as
@@ -228,7 +216,7 @@ class EmbeddingMetric(SampleStates):
         with self._synced():
             return self._rank_lists(k, queries)
 
-    def _rank_lists(self, k: int, queries: Tensor | None) -> RankLists:
+    def _rank_lists(self, k: int, queries: Tensor | None) -> evaluation.RankLists:
         options = self._ranks_by(of_cmc=False)
         asked = {"k": repr(k), "queries": repr(queries.tolist() if isinstance(queries, Tensor) else queries)}
 
@@ -239,12 +227,12 @@ class EmbeddingMetric(SampleStates):
             return self._accepted_samples()
 
         (samples, _), _ = meet(self._world, lambda: (collect(), ()), lambda: self._settings("nearest", asked))
-        return list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
+        return evaluation.list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
 
-    def _camera_pairs(self, protocol: Protocol) -> dict[str, CameraPairs]:
+    def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
         names = {name: self._ranks_by(of_cmc=parse_report(name)[0].is_cmc) for name in protocol.reports}
         samples, _ = self._world.guarded(self._accepted_samples)
-        return find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
+        return evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
 
     def plot(self, val: Tensor | Sequence[Tensor] | None = None, ax: Any = None) -> Any:
         """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
@@ -254,11 +242,11 @@ class EmbeddingMetric(SampleStates):
         weight = drawn.weight if drawn is not None and self.protocol.queries_in_draw else None
         return mean_over_queries(values, empty_target_action=self.empty_target_action, weight=weight)
 
-    def _ranks_by(self, *, of_cmc: bool) -> RankingOptions:
+    def _ranks_by(self, *, of_cmc: bool) -> evaluation.RankingOptions:
         chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank}
-        return RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
+        return evaluation.RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
-    def _ranking(self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None) -> Ranking:
+    def _ranking(self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None) -> evaluation.Ranking:
         """The ranking that `method` needs; processes compare the method and its settings."""
         return rank_once(
             self._world,

@@ -96,9 +96,8 @@ class SampleStates(GrowingStates):
             check_against_earlier(self._held(), embeddings, cameras, index)
             labels = {"identities": identities, "cameras": cameras, "index": index}
             # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
-            batch = {
-                name: each.detach().to(torch.int64, copy=True) for name, each in labels.items() if each is not None
-            }
+            given = {name: values.detach() for name, values in labels.items() if values is not None}
+            batch = {name: values.to(torch.int64, copy=True) for name, values in given.items()}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             batch["embeddings"] = shared_copy(embeddings)
             warn_of_mixed_roles(self._roles_given, is_query)
@@ -126,11 +125,7 @@ class SampleStates(GrowingStates):
 
 
 def check_batch(
-    embeddings: Tensor,
-    identities: Tensor,
-    cameras: Tensor | None,
-    is_query: bool | Tensor | None,
-    index: Tensor | None,
+    embeddings: Tensor, identities: Tensor, cameras: Tensor | None, is_query: bool | Tensor | None, index: Tensor | None
 ) -> None:
     """Raise unless the arguments of `update` fit each other."""
     _checks.embeddings("embeddings", embeddings)

@@ -11,15 +11,8 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults
-from reid_torchmetrics.functional.retrieval.evaluation import (
-    NO_SAMPLE,
-    PROTOCOL_FIELDS,
-    Protocol,
-    RankLists,
-    RetrievalResults,
-    find_protocol,
-)
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.metrics.base import arguments_of, naming_arguments
@@ -244,24 +237,23 @@ class ReIDMetrics(MetricCollection):
         self,
         ranks: Sequence[int] | None = None,
         *,
-        protocol: str | Protocol = "market1501",
+        protocol: str | evaluation.Protocol = "market1501",
         rule: str | None = None,
         prefix: str | None = None,
         postfix: str | None = None,
         **options: Any,
     ) -> None:
         shared = arguments_of(EmbeddingMetric)
-        _checks.known_arguments("ReIDMetrics", options, arguments_of(ReIDMetrics, *PROTOCOL_FIELDS, *shared))
-        fixed = {name: options.pop(name) for name in set(options) & set(PROTOCOL_FIELDS)}
-        protocol = find_protocol(protocol).changed(fixed if rule is None else fixed | {"rule": rule})
+        _checks.known_arguments("ReIDMetrics", options, arguments_of(ReIDMetrics, *evaluation.PROTOCOL_FIELDS, *shared))
+        fixed = {name: options.pop(name) for name in set(options) & set(evaluation.PROTOCOL_FIELDS)}
+        protocol = evaluation.find_protocol(protocol).changed(fixed if rule is None else fixed | {"rule": rule})
         reports = protocol.reports
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
             reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
         protocol = protocol.changed({"reports": reports})
-        members: dict[str, Metric | MetricCollection] = {
-            name: _member(name, protocol=protocol, **options) for name in reports
-        }
+        members: dict[str, Metric | MetricCollection]
+        members = {name: _member(name, protocol=protocol, **options) for name in reports}
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name: rank_10 before rank_5
             self._modules[name] = self._modules.pop(name)
@@ -271,15 +263,15 @@ class ReIDMetrics(MetricCollection):
         members = {name: member for name, member in self.items(copy_state=False) if isinstance(member, EmbeddingMetric)}
         if any(member.update_called or member.roles for member in members.values()):
             return super().compute()
-        rank_zero_warn(NO_SAMPLE)
+        rank_zero_warn(evaluation.NO_SAMPLE)
         return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in members.items()}
 
     @naming_arguments
-    def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> RetrievalResults:
+    def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> evaluation.RetrievalResults:
         """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""
         return self._first_member().results(nearest=nearest, camera_pairs=camera_pairs)
 
-    def nearest(self, k: int = 10, queries: Tensor | None = None) -> RankLists:
+    def nearest(self, k: int = 10, queries: Tensor | None = None) -> evaluation.RankLists:
         """The first k candidates of every query, or of chosen ones; see `EmbeddingMetric.nearest`."""
         return self._first_member().nearest(k, queries)
 

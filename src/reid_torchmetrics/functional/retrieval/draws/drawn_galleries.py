@@ -18,7 +18,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
-from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, TiePolicy
+from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, GalleryPart
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_match
 
@@ -123,12 +123,9 @@ def expect_draws(
     if queries_in_draw:
         _check_queries_in_draw(relevance)
         weight = _chance_not_drawn(relevance, strata, draw)
-    expectation = _Expectation(scores, relevance, strata, draw)
-    return workers.run(
-        lambda: expectation.of_all(TIE_POLICIES[ties], weight, max_rank=max_rank, with_precision=with_precision),
-        scores.device,
-        inside=expectation.keeps_thread,
-    )
+    expectation = _Expectation(GalleryPart(scores, relevance, TIE_POLICIES[ties]), strata, draw, with_precision)
+    keeps_thread = expectation.gallery.keeps_thread
+    return workers.run(lambda: expectation.of_all(weight, max_rank), scores.device, inside=keeps_thread)
 
 
 def _check_queries_in_draw(relevance: Relevance) -> None:
@@ -158,32 +155,26 @@ def _chance_not_drawn(relevance: Relevance, strata: Strata, draw: GalleryDraw) -
 class _Expectation:
     """The problem of `expect_draws`."""
 
-    scores: Scores
-    relevance: Relevance
+    gallery: GalleryPart
     strata: Strata
     draw: GalleryDraw
+    with_precision: bool
 
-    @property
-    def keeps_thread(self) -> bool:
-        """Whether a function of the user is called."""
-        return self.scores.keeps_thread or self.relevance.junk_pairs is not None
-
-    def of_all(self, ties: TiePolicy, weight: Tensor, *, max_rank: int, with_precision: bool) -> DrawnResults:
+    def of_all(self, weight: Float[Tensor, " queries"], max_rank: int) -> DrawnResults:
         """Expectations for all queries: a tile of them fills its part of the [queries] values.
 
         The curves wait until many can be convolved at once.
         """
-        size, device = self.scores.num_queries, self.scores.device
+        size, device = len(weight), weight.device
         curves = IdentityCurves(size, max_rank, device)
         precision, penalty = torch.empty(2, size, dtype=torch.float64, device=device)
         num_positives = torch.zeros(size, dtype=torch.int64, device=device)
 
         def expect(walk: Walk, rows: slice) -> TileExpectation:
-            tile = AheadTile(walk, self.relevance, self.strata, rows, ties)
-            most_ahead = curves.most_ahead
-            return TileExpectation(tile, self.strata, self.draw, most_ahead=most_ahead, with_precision=with_precision)
+            tile, chosen = AheadTile(walk, self.gallery, self.strata, rows), self.with_precision
+            return TileExpectation(tile, self.strata, self.draw, most_ahead=curves.most_ahead, with_precision=chosen)
 
-        for rows, expected in cut_in_tiles(self.scores, self.relevance, self.strata).share(expect):
+        for rows, expected in cut_in_tiles(self.gallery, self.strata).share(expect):
             num_positives[rows] = expected.num_positives
             precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty
             for terms in expected.curve_terms:
@@ -191,7 +182,7 @@ class _Expectation:
         curves.finish()
         for values in (curves.cmc, precision, penalty):
             values[num_positives == 0] = torch.nan
-        if not with_precision:
+        if not self.with_precision:
             precision, penalty = torch.full((2, size), torch.nan, dtype=torch.float64, device=device)
         return DrawnResults(curves.cmc, precision, penalty, num_positives, weight)
 
@@ -250,11 +241,7 @@ class TileExpectation:
             self._add_precision(cases.query[chosen], cases.ordinal[chosen], number.index_select(0, chosen), means)
 
     def _add_precision(
-        self,
-        query: Int[Tensor, " positives"],
-        ordinal: Int[Tensor, " positives"],
-        number: Float[Tensor, "positives cases"],
-        means: tuple[float, float],
+        self, query: Tensor, ordinal: Tensor, number: Float[Tensor, "positives cases"], means: tuple[float, float]
     ) -> None:
         """Add the terms of positives that have between these two `means` items ahead."""
         chances, num_drawn = self._chances, self._chances.num_drawn[query]

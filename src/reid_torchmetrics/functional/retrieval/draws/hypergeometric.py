@@ -112,9 +112,8 @@ def find_chances(
     ahead = is_in.cumsum(1) - is_in
     others, others_drawn = available - is_in, num_drawn - is_in
     drawn = (is_in * num_drawn / available.clamp(min=1).double()).sum(-1)
-    best, last = (
-        drawn * Hypergeometric(others, marked, others_drawn).none().prod(-1) for marked in (ahead, others - ahead)
-    )
+    behind = others - ahead
+    best, last = (drawn * Hypergeometric(others, each, others_drawn).none().prod(-1) for each in (ahead, behind))
     return DrawnPositives(drawn, best, last, num_drawn.sum((1, 2)), (others, ahead, others_drawn))
 
 

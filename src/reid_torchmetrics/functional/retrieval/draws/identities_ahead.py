@@ -15,9 +15,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import TiePolicy, are_above, count_true
-from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, Scores, SharedWalk, Walk, rows_with_gallery
+from reid_torchmetrics.functional.retrieval.ranking import GalleryPart, TiePolicy, are_above, count_true
+from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, SharedWalk, Walk, rows_with_gallery
 
 from .strata import Strata
 from .strata_ahead import (
@@ -58,12 +57,13 @@ class SortedPositives(NamedTuple):
 class AheadTile:
     """The scores of a tile of queries, with everything but negatives taken out."""
 
-    def __init__(self, walk: Walk, relevance: Relevance, strata: Strata, rows: slice, ties: TiePolicy) -> None:
+    def __init__(self, walk: Walk, gallery: GalleryPart, strata: Strata, rows: slice) -> None:
         """Score the queries `rows`, into the memory of the tile before.
 
         Raises:
             ValueError: a score is NaN.
         """
+        relevance, ties = gallery.relevance, gallery.ties
         self.rows = rows
         self._strata, self._ties, self._max_bytes = strata, ties, max(1, walk.scores.max_bytes // 2)
         self._scores = walk.whole(rows)
@@ -158,21 +158,19 @@ class AheadTile:
         return self._strata.num_items - torch.bincount(key, minlength=shape[0] * shape[1]).view(shape)
 
 
-def cut_in_tiles(scores: Scores, relevance: Relevance, strata: Strata) -> SharedWalk:
+def cut_in_tiles(gallery: GalleryPart, strata: Strata) -> SharedWalk:
     """Tiles of queries against the whole gallery that take about `scores.max_bytes`."""
+    scores = gallery.scores
     beside, per_row = scores.dtype.itemsize + 2 * _BYTES_PER_MASK, 0  # as much again is left to count with
-    if relevance.drops_others:
+    if gallery.relevance.drops_others:
         beside, per_row = _BYTES_PER_ITEM, 2 * _BYTES_PER_STRATUM * strata.number
     rows = rows_with_gallery(scores, beside, per_row)
     # Where few fit, positives are taken in smaller ranges instead, as long as the scores fit.
     fewest = min(FEWEST_ROWS, rows_with_gallery(scores, beside, fewest=1))
-    keeps_thread = relevance.junk_pairs is not None
-    return SharedWalk(scores, rows or fewest, scores.num_gallery, keeps_thread=keeps_thread)
+    return SharedWalk(scores, rows or fewest, scores.num_gallery, keeps_thread=gallery.keeps_thread)
 
 
-def _sorted_positives(
-    scores: Float[Tensor, "queries gallery"], columns: Int[Tensor, "queries padded"], positive: Tensor, ties: TiePolicy
-) -> SortedPositives:
+def _sorted_positives(scores: Tensor, columns: Tensor, positive: Tensor, ties: TiePolicy) -> SortedPositives:
     places = columns if ties.by_place is None else ties.by_place(columns)
     order = places.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
     columns, valid = columns.gather(1, order), positive.gather(1, order)
@@ -182,12 +180,7 @@ def _sorted_positives(
 
 
 def _among_near(
-    scores: Float[Tensor, "queries gallery"],
-    positives: SortedPositives,
-    wanted: Int[Tensor, " queries"],
-    near: Bool[Tensor, "queries gallery"],
-    *,
-    or_level: bool,
+    scores: Tensor, positives: SortedPositives, wanted: Tensor, near: Tensor, *, or_level: bool
 ) -> ItemsAhead:
     """The items ahead of a wanted positive, searched for among the `near` ones one by one."""
     row, column = cells_of_true(near)
@@ -199,21 +192,14 @@ def _among_near(
     return ItemsAhead(row[ahead], column[ahead], first[ahead])
 
 
-def _among_all(
-    scores: Float[Tensor, "queries gallery"],
-    positives: SortedPositives,
-    wanted: Int[Tensor, " queries"],
-    ties: TiePolicy,
-) -> ItemsAhead:
+def _among_all(scores: Tensor, positives: SortedPositives, wanted: Tensor, ties: TiePolicy) -> ItemsAhead:
     """The items ahead of a wanted positive, by a search for every item."""
     first = _first_behind(scores, positives, ties)
     ahead = first < wanted.to(first.dtype)[:, None]
     return ItemsAhead(*cells_of_true(ahead), first[ahead])
 
 
-def _first_behind(
-    scores: Float[Tensor, "queries gallery"], positives: SortedPositives, ties: TiePolicy
-) -> Integer[Tensor, "queries gallery"]:
+def _first_behind(scores: Tensor, positives: SortedPositives, ties: TiePolicy) -> Integer[Tensor, "queries gallery"]:
     """The best positive that each negative is ahead of, or any number beyond them."""
     first = _search(positives.scores, scores, or_level=ties.positives_first)
     if ties.by_place is None:
@@ -232,9 +218,7 @@ def _first_behind(
     return first
 
 
-def _search(
-    falling: Float[Tensor, "queries padded"], values: Float[Tensor, "queries gallery"], *, or_level: bool
-) -> Integer[Tensor, "queries gallery"]:
+def _search(falling: Tensor, values: Tensor, *, or_level: bool) -> Integer[Tensor, "queries gallery"]:
     """How many of a row's `falling` numbers are above each value, or level with it too; all of them for NaN."""
     if falling.shape[1] > _FEW:
         return torch.searchsorted(-falling, -values, right=or_level, out_int32=True)

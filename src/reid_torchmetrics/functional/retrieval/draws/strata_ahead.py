@@ -120,11 +120,7 @@ class SparseCounting:
     """Counts for the `wanted` best positives of each query, of nothing but items that are ahead of one."""
 
     def __init__(
-        self,
-        items: ItemsAhead,
-        strata: Strata,
-        first_case: Int[Tensor, "#queries strata"],
-        wanted: Int[Tensor, " queries"],
+        self, items: ItemsAhead, strata: Strata, first_case: Int[Tensor, "#queries strata"], wanted: Tensor
     ) -> None:
         """Take the items of all queries; `first_case[q, s]` is the case of stratum s with no item ahead."""
         self._strata, self._first_case, self._wanted = strata, first_case, wanted
@@ -260,9 +256,7 @@ class DenseCounting:
                 yield Ahead(strata, [CaseCounts(query[block], ordinal[block], number)])
                 counted, num_bytes = [], 0
 
-    def _ahead(
-        self, scores: Tensor, query: Tensor, least: Tensor, compare: np.ufunc
-    ) -> UInt8[Tensor, "positives strata"]:
+    def _ahead(self, scores: Tensor, query: Tensor, least: Tensor, by: np.ufunc) -> UInt8[Tensor, "positives strata"]:
         """How many items of each stratum, by size, are ahead of each positive."""
         thresholds, is_ahead = least.numpy()[:, None], self._is_ahead[: len(query)]
         # The positives of one query are compared with its scores in one call.
@@ -270,7 +264,7 @@ class DenseCounting:
         start = 0
         for row, stop in zip(rows.tolist(), number.cumsum(0).tolist(), strict=True):
             in_layers = scores[row].index_select(0, self._layers.item).numpy()
-            compare(in_layers, thresholds[start:stop], out=is_ahead[start:stop])
+            by(in_layers, thresholds[start:stop], out=is_ahead[start:stop])
             start = stop
         # Layers are added up; a layer has the first, largest strata of the layer before.
         first, *others = self._layers.num_strata

@@ -6,13 +6,6 @@ from .protocol import PROTOCOL_FIELDS, PROTOCOLS, Protocol, find_protocol
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists
-from .ranking import (
-    NO_SAMPLE,
-    CameraPairs,
-    Ranking,
-    find_camera_pairs,
-    list_samples,
-    rank_samples,
-)
+from .ranking import NO_SAMPLE, CameraPairs, Ranking, find_camera_pairs, list_samples, rank_samples
 from .ranking_options import RankingOptions
 from .results import RetrievalResults, summarize

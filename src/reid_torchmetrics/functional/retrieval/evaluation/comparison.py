@@ -112,12 +112,7 @@ class Comparison:
         titles = ("", "a", "b", "b - a", f"{100 * self.level:g}% interval", "p", "better", "worse", "equal")
         rows = [titles, *(_cells(name, difference) for name, difference in self.differences.items())]
         name_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
-        table = [
-            "  ".join(
-                ["", name.ljust(name_width), *(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))]
-            )
-            for name, *cells in rows
-        ]
+        table = ["  ".join(["", name.ljust(name_width), *map(str.rjust, cells, widths)]) for name, *cells in rows]
         # Who moved, and the conventions.
         first = f"  right at rank 1 in b only: {len(self.gained)} queries; in a only: {len(self.lost)}"
         words = [f"  {name.ljust(name_width)}  {said}" for name, said in self.conventions.items()]
@@ -311,9 +306,7 @@ def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " q
     return differences.masked_fill(differences.abs() <= ROUNDING * torch.maximum(ours.abs(), theirs.abs()), 0.0)
 
 
-def _difference(
-    name: str, means: tuple[float, float], differences: Float[Tensor, " queries"], chance: Chance
-) -> Difference:
+def _difference(name: str, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
     # More is better for a share, less for a rank.
     is_rank = parse_report(name)[0].is_rank
     more, less = int((differences > 0).sum()), int((differences < 0).sum())
@@ -328,9 +321,7 @@ def _difference(
     )
 
 
-def _changes_at_rank_1(
-    ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]
-) -> tuple[Int[Tensor, " gained"], Int[Tensor, " lost"]]:
+def _changes_at_rank_1(ours: Tensor, theirs: Tensor) -> tuple[Int[Tensor, " gained"], Int[Tensor, " lost"]]:
     """Queries with a first right answer that came to rank 1, and queries with one that left it."""
     gained, lost = (ours > 1) & (theirs == 1), (ours == 1) & (theirs > 1)
     return gained.nonzero()[:, 0], lost.nonzero()[:, 0]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -82,7 +83,7 @@ def evaluate(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite.
     """
-    protocol = _chosen("evaluate", _ARGUMENTS, protocol, options, ground_truth)
+    protocol = _chosen(evaluate, protocol, options, ground_truth)
     _checks.boolean("multi_query", multi_query)
     if protocol.leave_one_out and gallery is not None:
         raise ValueError(
@@ -133,17 +134,17 @@ def evaluate_scores(
     sides = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
     labels = Labels(*sides, junk_pairs, self_index, ground_truth)
     problem = RetrievalProblem(Matrix(scores, max_bytes), labels)
-    chosen = _chosen("evaluate_scores", _ARGUMENTS_OF_SCORES, protocol, options, ground_truth)
+    chosen = _chosen(evaluate_scores, protocol, options, ground_truth)
     # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:
         _check_own_places(chosen, self_index, len(scores))
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
-_ARGUMENTS, _ARGUMENTS_OF_SCORES = (
-    [name for name in inspect.signature(function).parameters if name != "options"] + [*PROTOCOL_FIELDS]
-    for function in (evaluate, evaluate_scores)
-)
+@functools.cache
+def _arguments(function: Callable[..., RetrievalResults]) -> list[str]:
+    """Names of the arguments of a function, and of its `options`."""
+    return [*(name for name in inspect.signature(function).parameters if name != "options"), *PROTOCOL_FIELDS]
 
 
 def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> None:
@@ -171,20 +172,15 @@ def _check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries
 
 
 def _chosen(
-    owner: str,
-    arguments: Sequence[str],
-    protocol: str | Protocol,
-    options: dict[str, Any],
-    ground_truth: GroundTruth | None,
+    function: Callable[..., Any], protocol: str | Protocol, options: dict[str, Any], ground_truth: GroundTruth | None
 ) -> Protocol:
     """The protocol with its options; options about labels are refused where relevance comes as lists."""
     # An option about labels would be ignored where relevance comes as lists.
-    _checks.known_arguments(owner, options, arguments)
+    _checks.known_arguments(function.__name__, options, _arguments(function))
     about_labels = [name for name in options if name in _ABOUT_LABELS]
     if ground_truth is not None and about_labels:
-        raise ValueError(
-            f"`{about_labels[0]}` must come with labels; got `ground_truth`, lists, which it cannot act on."
-        )
+        name = about_labels[0]
+        raise ValueError(f"`{name}` must come with labels; got `ground_truth`, lists, which it cannot act on.")
     chosen = find_protocol(protocol).changed(options)
     if ground_truth is None:
         chosen.check_takes_labels()

@@ -135,20 +135,8 @@ class Labels:
             positives, junk = _find_lists(self.ground_truth, protocol, num_queries, num_gallery)
             listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
             return replace(listed.to(source.device), junk_pairs=self.junk_pairs)
-        # Labels, which `check` has asked for.
-        assert self.query_identities is not None  # noqa: S101 - for the type checker
-        assert self.gallery_identities is not None  # noqa: S101
-        return find_relevance(
-            self.query_identities,
-            self.gallery_identities,
-            self.query_cameras,
-            self.gallery_cameras,
-            query_sequences=self.query_sequences,
-            gallery_sequences=self.gallery_sequences,
-            junk_pairs=self.junk_pairs,
-            self_index=self.self_index,
-            **protocol.relevance_options,
-        )
+        labels = {name: values for name, values in vars(self).items() if name != "ground_truth"}
+        return find_relevance(**labels, **protocol.relevance_options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -233,9 +221,8 @@ def _check_mappings(values: object, num_queries: int) -> None:
         raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(values).__name__}.")
     for lists in values:
         if not isinstance(lists, Mapping):
-            raise TypeError(
-                f"`ground_truth` must hold mappings of names to gallery positions; got {type(lists).__name__}."
-            )
+            came = type(lists).__name__
+            raise TypeError(f"`ground_truth` must hold mappings of names to gallery positions; got {came}.")
     if len(values) != num_queries:
         raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(values)}.")
 
@@ -249,10 +236,8 @@ def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
     for query, lists in enumerate(ground_truth):
         # Without any list of positives a query would silently count as one without a positive.
         if not set(positive) & set(lists):
-            wanted = ", ".join(map(repr, positive))
-            raise ValueError(
-                f"`ground_truth` must name one of {wanted} for every query; got {list(lists)} for {query}."
-            )
+            names = ", ".join(map(repr, positive))
+            raise ValueError(f"`ground_truth` must name one of {names} for every query; got {list(lists)} for {query}.")
         unknown = [name for name in lists if name not in {*known, *_BESIDE_LISTS}]
         if unknown:
             raise ValueError(

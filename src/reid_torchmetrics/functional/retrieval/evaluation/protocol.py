@@ -12,26 +12,17 @@ from typing import Any
 import numpy as np
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.measures import (
-    AP_NORMALIZERS,
-    AP_RULES,
-    CMC_MODES,
-    EMPTY_TARGET_ACTIONS,
-    MEASURES,
-    PRECISION_DIVISORS,
-    Measure,
-    parse_report,
-)
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES, check_camera_map
 
 _TABLES: dict[str, Collection[str]] = {
     "same_camera": SAME_CAMERA_RULES,
-    "rule": AP_RULES,
-    "normalizer": AP_NORMALIZERS,
-    "precision_divisor": PRECISION_DIVISORS,
-    "mode": CMC_MODES,
-    "empty_target_action": EMPTY_TARGET_ACTIONS,
+    "rule": measures.AP_RULES,
+    "normalizer": measures.AP_NORMALIZERS,
+    "precision_divisor": measures.PRECISION_DIVISORS,
+    "mode": measures.CMC_MODES,
+    "empty_target_action": measures.EMPTY_TARGET_ACTIONS,
 }
 
 
@@ -90,7 +81,7 @@ class Protocol:
         # Each field by itself first, then what must fit together.
         self._check_fields()
         _checks.nonempty("reports", self.reports)
-        if isinstance(AP_RULES[self.rule], int) and self.normalizer != "positives":
+        if isinstance(measures.AP_RULES[self.rule], int) and self.normalizer != "positives":
             raise ValueError(f"`normalizer` must be 'positives' with rule {self.rule!r}; got {self.normalizer!r}.")
         self._check_expectations()
         if self.queries_in_draw and self.draw is None:
@@ -116,9 +107,9 @@ class Protocol:
     def _check_expectations(self) -> None:
         # An expectation over drawn galleries is known for some measures, and for AP by one rule only.
         for name in self.reports:
-            measure, _ = parse_report(name)
+            measure, _ = measures.parse_report(name)
             if self.draws(measure) and measure.expectation is None:
-                known = ", ".join(each.pattern for each in MEASURES.values() if each.expectation is not None)
+                known = ", ".join(each.pattern for each in measures.MEASURES.values() if each.expectation is not None)
                 raise ValueError(f"`draw` has expectations of {known} only; got {name!r} to report.")
         if self.draw is not None and self.draws_precision and (self.rule != "rectangle" or self.k is not None):
             came = f"rule {self.rule!r}" if self.k is None else f"rule {self.rule!r} and k {self.k}"
@@ -126,14 +117,14 @@ class Protocol:
         if self.draw is not None and self.mode != "first_match":
             raise ValueError(f"`draw` needs mode 'first_match'; got {self.mode!r}.")
 
-    def draws(self, measure: Measure) -> bool:
+    def draws(self, measure: measures.Measure) -> bool:
         """Whether a measure is taken over drawn galleries, and not over the whole gallery."""
         return self.draw is not None and (measure.is_cmc or self.draws_precision)
 
     @property
     def largest_rank(self) -> int:
         """The largest k of a reported CMC."""
-        return max((k for measure, k in map(parse_report, self.reports) if measure.is_cmc), default=1)
+        return max((k for measure, k in map(measures.parse_report, self.reports) if measure.is_cmc), default=1)
 
     @property
     def for_cmc(self) -> Protocol:
@@ -350,10 +341,7 @@ _METRIC_LEARNING = [
     _metric_learning("cars196", f"Krause et al., 2013: {_LEAVE_ONE_OUT}", (1, 2, 4, 8)),
     _metric_learning("sop", f"Oh Song et al., CVPR 2016: {_LEAVE_ONE_OUT}", (1, 10, 100, 1000)),
     _metric_learning(
-        "inshop",
-        "Liu et al., CVPR 2016 (DeepFashion): query and gallery split",
-        (1, 10, 20, 30),
-        leave_one_out=False,
+        "inshop", "Liu et al., CVPR 2016 (DeepFashion): query and gallery split", (1, 10, 20, 30), leave_one_out=False
     ),
 ]
 

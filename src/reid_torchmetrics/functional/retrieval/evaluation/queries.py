@@ -141,12 +141,7 @@ def _has_few_values(rows: Float[Tensor, "rows dim"]) -> bool:
     return len(rows[:, :: max(1, rows.shape[1] // _NUM_ENTRIES)].unique()) < 2 * len(rows)
 
 
-def count_as_right(
-    query: Float[Tensor, "queries dim"],
-    gallery: Float[Tensor, "gallery dim"],
-    copies: tuple[Int[Tensor, " copies"], Int[Tensor, " copies"]],
-    relevance: Relevance,
-) -> bool:
+def count_as_right(query: Tensor, gallery: Tensor, copies: tuple[Tensor, Tensor], relevance: Relevance) -> bool:
     """Whether most queries have a copy that counts as a right answer, and others that are no copies.
 
     Where all items of an identity have one embedding, copies tell nothing.

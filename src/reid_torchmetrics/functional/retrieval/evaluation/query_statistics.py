@@ -261,10 +261,7 @@ def _chances(
 
 
 def bootstrap_means(
-    totals: Float[Tensor, "drawable numbers"],
-    sizes: Float[Tensor, " drawable"],
-    repeats: int,
-    generator: torch.Generator,
+    totals: Float[Tensor, "drawable numbers"], sizes: Tensor, repeats: int, generator: torch.Generator
 ) -> Float[Tensor, "repeats numbers"]:
     """Sum of `totals` over sum of `sizes` in each draw, the same draws for all numbers."""
     both = torch.cat([totals, sizes[:, None]], dim=1)

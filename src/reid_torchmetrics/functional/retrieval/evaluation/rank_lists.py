@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
-from reid_torchmetrics.functional.world import ALONE, World
+from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 
 from .problem import RetrievalProblem
 from .protocol import Protocol
@@ -101,10 +100,8 @@ class RankLists:
         return wrong[self.margins()[wrong].argsort(descending=True, stable=True)[:n]]
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
-        mapped: dict[str, Any] = {
-            name: None if values is None else function(values) for name, values in vars(self).items()
-        }
-        return RankLists(**mapped)
+        given = ((name, values) for name, values in vars(self).items() if values is not None)
+        return replace(self, **{name: function(values) for name, values in given})
 
 
 def find_rank_lists(
@@ -174,22 +171,6 @@ def _summed(
     def known_labels() -> Tensor:
         labels, is_here = torch.zeros_like(position), position >= 0
         labels[is_here] = of_gallery.long()[position[is_here]]
-        return labels
+        return labels.flatten()
 
-    if world.size == 1:
-        return known_labels()
-    # Labels mostly fit 32 bits, which halves what is sent.
-    _, table = world.guarded_all_gather(lambda: (None, [int(_fits_int32(of_gallery))]))
-    dtype = torch.int32 if all(fits for (fits,) in table) else torch.int64
-    buffer = world.guarded(lambda: torch.empty(1 + position.numel(), dtype=dtype, device=world.device))
-
-    def fill(out: Tensor) -> None:
-        out.copy_(known_labels().flatten())
-
-    summed = world.all_reduce_sum(buffer, fill)
-    return world.guarded(lambda: summed.to(position.device, torch.int64).view(position.shape))
-
-
-def _fits_int32(labels: Integer[Tensor, " gallery"]) -> bool:
-    limits = torch.iinfo(torch.int32)
-    return not len(labels) or (int(labels.min()) >= limits.min and int(labels.max()) <= limits.max)
+    return all_reduce_values(world, known_labels).view(position.shape)

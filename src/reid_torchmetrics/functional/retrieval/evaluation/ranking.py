@@ -68,17 +68,9 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     """
     # The stages above, one by one; places break ties by position across the parts of the gallery.
     scores, relevance = problem.prepare(options.protocol, world)
-    ranks, counts = count_sharded_ranks(
-        world, scores, relevance, ties=options.ties, places=problem.kept_places(relevance)
-    )
-    return Ranking(
-        ranks,
-        counts,
-        problem.numbers_of_queries,
-        relevance.query_identities,
-        relevance.query_cameras,
-        _expected(scores, relevance, options),
-    )
+    places, labels = problem.kept_places(relevance), (relevance.query_identities, relevance.query_cameras)
+    ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=places)
+    return Ranking(ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options))
 
 
 def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:
@@ -250,12 +242,6 @@ class CameraPairs:
     """NaN where no query has a positive in the gallery camera"""
     num_valid: Int[Tensor, "query_cameras gallery_cameras"]
 
-    @classmethod
-    def empty(cls, query_cameras: Int[Tensor, " query_cameras"], gallery_cameras: Tensor) -> CameraPairs:
-        """A table to fill in."""
-        num_valid = query_cameras.new_zeros((len(query_cameras), len(gallery_cameras)))
-        return cls(query_cameras, gallery_cameras, num_valid.double(), num_valid)
-
 
 def mean_by_camera_pair(
     problem: RetrievalProblem, names: Mapping[str, RankingOptions], protocol: Protocol, *, world: World = ALONE
@@ -281,7 +267,8 @@ def mean_by_camera_pair(
     if protocol.search_cameras is not None:
         cameras = cameras[torch.isin(cameras, torch.tensor(protocol.search_cameras, device=cameras.device))]
     rows = query_cameras.long().unique()
-    tables = {name: CameraPairs.empty(rows, cameras) for name in names}
+    none = rows.new_zeros((len(rows), len(cameras)))
+    tables = {name: CameraPairs(rows, cameras, none.double(), none.clone()) for name in names}
     # One column of each table for each gallery camera, which is searched alone.
     for column, camera in enumerate(cameras.tolist()):
         ranks: dict[RankingOptions, PositiveRanks] = {}

@@ -13,17 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
-from reid_torchmetrics.functional.retrieval.measures import (
-    cmc_curve,
-    first_rank,
-    mean_over_identities,
-    mean_over_queries,
-    mean_precision_recall_curve,
-    measure,
-    measure_drawn,
-    parse_report,
-    precision_recall_curve,
-)
+from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
@@ -89,10 +79,12 @@ class RetrievalResults:
         # A query of weight 0, always drawn into the gallery, is none.
         identities = self._known("query_identities")
         is_query = torch.ones_like(identities, dtype=torch.bool) if self.weight is None else self.weight > 0
-        return {
-            name: float(mean_over_identities(values[is_query], identities[is_query], empty_target_action=self._action))
-            for name, values in self.values.items()
-        }
+        identities = identities[is_query]
+
+        def mean(values: Tensor) -> float:
+            return float(measures.mean_over_identities(values, identities, empty_target_action=self._action))
+
+        return {name: mean(values[is_query]) for name, values in self.values.items()}
 
     def by_camera(self, name: str | None = None) -> Breakdown:
         """Mean of a reported number, the first if none is named, over the valid queries of each query camera.
@@ -123,7 +115,8 @@ class RetrievalResults:
         if self.camera_pairs is not None:
             return self.camera_pairs[name]
         problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
-        options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=parse_report(name)[0].is_cmc)
+        of_cmc = measures.parse_report(name)[0].is_cmc
+        options = problem.ranking_options(self.protocol, ties=self.setup.ties, of_cmc=of_cmc)
         return mean_by_camera_pair(problem, {name: options}, self.protocol)[name]
 
     @renamed(confidence="level")
@@ -172,7 +165,7 @@ class RetrievalResults:
         _checks.one_of("by", by, values)
         valid = (~values[by].isnan()).nonzero()[:, 0]
         by_rank = valid[self.first_rank[valid].argsort(descending=True, stable=True)]
-        is_rank = parse_report(by)[0].is_rank
+        is_rank = measures.parse_report(by)[0].is_rank
         return by_rank[values[by][by_rank].argsort(descending=is_rank, stable=True)[:n]]
 
     def mean_precision_recall(self, num_points: int = 101) -> Float[Tensor, " num_points"]:
@@ -182,7 +175,7 @@ class RetrievalResults:
             TypeError: `num_points` is not an int.
             ValueError: `num_points` is below 2, or the tie policy is "expected".
         """
-        return mean_precision_recall_curve(self.ranks, num_points, empty_target_action=self._action)
+        return measures.mean_precision_recall_curve(self.ranks, num_points, empty_target_action=self._action)
 
     def precision_recall(self, query: int) -> tuple[Float[Tensor, " points"], Float[Tensor, " points"]]:
         """Precision and recall at each positive of one query, counted from 0; see `precision_recall_curve`.
@@ -191,7 +184,7 @@ class RetrievalResults:
             TypeError: `query` is not an int.
             ValueError: `query` is not the number of a query, or the tie policy is "expected".
         """
-        return precision_recall_curve(self.ranks, query)
+        return measures.precision_recall_curve(self.ranks, query)
 
     def nearest(self, k: int, queries: Integer[Tensor, " chosen"] | None = None) -> RankLists:
         """The first k candidates of each query, or of chosen ones, counted from 0, and the first right answer of each.
@@ -256,7 +249,7 @@ class RetrievalResults:
         return self.counts.counting(self.protocol.empty_target_action)
 
     def _mean(self, values: Tensor) -> Tensor:
-        return mean_over_queries(values, empty_target_action=self._action, weight=self.weight)
+        return measures.mean_over_queries(values, empty_target_action=self._action, weight=self.weight)
 
     def _name(self, name: str | None) -> str:
         """A reported number, the first if none is named."""
@@ -317,7 +310,7 @@ def summarize(
         values={name: values[name] for name in protocol.reports},
         average_precision=values["map"].clone(),
         inverse_negative_penalty=values["minp"].clone(),
-        first_rank=first_rank(ranks),
+        first_rank=measures.first_rank(ranks),
         cmc=_curve(of_cmc, protocol, max_rank, weight),
         num_positives=ranks.num_positives.clone(),
         num_candidates=ranks.num_candidates.clone(),
@@ -339,15 +332,15 @@ def _copy(values: Tensor | None) -> Tensor | None:
 
 def _values(name: str, ranking: Ranking, of_cmc: Ranking, protocol: Protocol) -> Float[Tensor, " queries"]:
     # An expectation where the protocol draws galleries for the measure, else a number of the whole gallery.
-    row, _ = parse_report(name)
+    row, _ = measures.parse_report(name)
     if of_cmc.drawn is not None and protocol.draws(row):
-        return measure_drawn(name, of_cmc.drawn)
-    return measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol)
+        return measures.measure_drawn(name, of_cmc.drawn)
+    return measures.measure(name, (of_cmc if row.is_cmc else ranking).ranks, protocol)
 
 
 def _curve(ranking: Ranking, protocol: Protocol, max_rank: int, weight: Tensor | None) -> Float[Tensor, " max_rank"]:
     # The expected curve may be longer than asked for, as metrics share it.
     action = ranking.counts.counting(protocol.empty_target_action)
     if ranking.drawn is None:
-        return cmc_curve(ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
-    return mean_over_queries(ranking.drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)
+        return measures.cmc_curve(ranking.ranks, max_rank, mode=protocol.mode, empty_target_action=action)
+    return measures.mean_over_queries(ranking.drawn.cmc[:, :max_rank], empty_target_action=action, weight=weight)

@@ -15,20 +15,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, block_of, check_ranks
 
+from . import terms
 from .means import mean_of_total
-from .terms import (
-    Places,
-    Term,
-    check_certain,
-    defined,
-    groups_of,
-    most_hits,
-    num_hits,
-    ordinals,
-    per_block,
-    places_of,
-    sum_over_positives,
-)
 from .tied_groups import Groups, LogFactorials, expected_in_group, is_averaged
 
 _MAX_INTERPOLATED = 1 << 16  # positives of a block of queries with one value for each recall
@@ -68,8 +56,10 @@ def average_precision(
     definition = AP_RULES[rule]
     if isinstance(definition, int):
         _check_interpolated(ranks, rule, normalizer)
-        return per_block(ranks, lambda block: _interpolated_precision(block, definition, k).mean(1), _MAX_INTERPOLATED)
-    return per_block(ranks, lambda block: _area(block, definition, k, normalizer))
+        return terms.per_block(
+            ranks, lambda block: _interpolated_precision(block, definition, k).mean(1), _MAX_INTERPOLATED
+        )
+    return terms.per_block(ranks, lambda block: _area(block, definition, k, normalizer))
 
 
 def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
@@ -86,9 +76,9 @@ def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Flo
     _checks.cutoff("k", k)
 
     def area(block: PositiveRanks) -> Tensor:
-        return sum_over_positives(block, _rectangle, most_hits(block, k)) / block.num_positives
+        return terms.sum_over_positives(block, _rectangle, terms.most_hits(block, k)) / block.num_positives
 
-    return per_block(ranks, area)
+    return terms.per_block(ranks, area)
 
 
 def precision_recall_curve(
@@ -105,10 +95,10 @@ def precision_recall_curve(
     """
     check_ranks(ranks)
     _checks.index("query", query, ranks.num_queries, "queries")
-    check_certain("query", f"the curve of query {query}", ranks)
+    terms.check_certain("query", f"the curve of query {query}", ranks)
     stop = int(ranks.num_positives[: query + 1].sum())
     positives = slice(stop - int(ranks.num_positives[query]), stop)
-    places = places_of(block_of(ranks, slice(query, query + 1), positives))
+    places = terms.places_of(block_of(ranks, slice(query, query + 1), positives))
     is_point = places.ordinal.diff(prepend=places.ordinal.new_zeros(1)) > 0  # a group is one point
     ordinal = places.ordinal[is_point]
     return ordinal / places.rank[is_point], ordinal / len(places.ordinal)
@@ -131,7 +121,7 @@ def mean_precision_recall_curve(
             raises.
     """
     _checks.positive_int("num_points", num_points, least=2)
-    check_certain("ranks", "the curve", ranks)
+    terms.check_certain("ranks", "the curve", ranks)
     total = torch.zeros(num_points, dtype=torch.float64, device=ranks.rank.device)
     for block in ranks.split(_MAX_INTERPOLATED):
         total += _interpolated_precision(block, num_points).nansum(0)
@@ -147,7 +137,7 @@ def _interpolated_precision(
     The recall j/n reaches i/(M-1) if (M-1) j >= i n, decided in integers. A recall that is not reached within
     the first `k` candidates has precision 0.
     """
-    places, size = places_of(ranks), ranks.num_positives
+    places, size = terms.places_of(ranks), ranks.num_positives
     precision = places.precision if k is None else places.precision.masked_fill(places.rank > k, 0.0)
     level = torch.arange(num_points, device=size.device)
     first = (-(-level * size[:, None] // (num_points - 1))).clamp(min=1)  # ordinal that reaches the level
@@ -157,11 +147,11 @@ def _interpolated_precision(
     return envelope.masked_fill(size[:, None] == 0, torch.nan)
 
 
-def _rectangle(places: Places) -> Tensor:
+def _rectangle(places: terms.Places) -> Tensor:
     return places.precision
 
 
-AP_RULES: dict[str, Term | int] = {
+AP_RULES: dict[str, terms.Term | int] = {
     "rectangle": _rectangle,
     "trapezoid": lambda places: (places.precision_before + places.precision) / 2,
     "interpolated_11": 11,
@@ -171,38 +161,38 @@ AP_RULES: dict[str, Term | int] = {
 
 AP_NORMALIZERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
     "positives": lambda ranks, _: ranks.num_positives,
-    "attainable": most_hits,
-    "hits": num_hits,
+    "attainable": terms.most_hits,
+    "hits": terms.num_hits,
 }
 """The divisor of the sum over the hits among the first k candidates."""
 
 
-def _area(ranks: PositiveRanks, term: Term, k: int | None, normalizer: str) -> Tensor:
+def _area(ranks: PositiveRanks, term: terms.Term, k: int | None, normalizer: str) -> Tensor:
     if k is not None and normalizer == "hits" and is_averaged(ranks):
         return _expected_mean_over_hits(ranks, term, k)
     divisor = AP_NORMALIZERS[normalizer](ranks, k)
-    return defined(ranks, sum_over_positives(ranks, term, k) / divisor.clamp(min=1))
+    return terms.defined(ranks, terms.sum_over_positives(ranks, term, k) / divisor.clamp(min=1))
 
 
-def _expected_mean_over_hits(ranks: PositiveRanks, term: Term, k: int) -> Tensor:
+def _expected_mean_over_hits(ranks: PositiveRanks, term: terms.Term, k: int) -> Tensor:
     """E[S/H]: S sums `term` over the H hits among the first k candidates; 0 where H = 0.
 
     Only the group that position k cuts leaves H open: it has h hits in its first m candidates with probability
     C(P, h) C(t-P, m-h) / C(t, m), and given h these m are a group of their own with h positives.
     """
-    ordinal, groups = ordinals(ranks.num_positives), groups_of(ranks)
+    ordinal, groups = terms.ordinals(ranks.num_positives), terms.groups_of(ranks)
     cut = (groups.before < k) & (groups.before + groups.size > k) & (groups.size > groups.num_positives)
     chosen = cut & (ordinal == groups.better + 1)  # one positive for each group
     query = segments.numbers(ranks.num_positives, len(cut))[chosen]
     certain = torch.full_like(ranks.num_positives, k)
     certain[query] = groups.before[chosen]
-    total, hits = sum_over_positives(ranks, term, certain), num_hits(ranks, certain)
+    total, hits = terms.sum_over_positives(ranks, term, certain), terms.num_hits(ranks, certain)
     means = total / hits.clamp(min=1)
     means[query] = _mean_over_hits_in(groups.of(chosen), total[query], term, k)
-    return defined(ranks, means)
+    return terms.defined(ranks, means)
 
 
-def _mean_over_hits_in(groups: Groups, total: Tensor, term: Term, k: int) -> Tensor:
+def _mean_over_hits_in(groups: Groups, total: Tensor, term: terms.Term, k: int) -> Tensor:
     """The same for queries with a group that position k cuts; `total` sums `term` over the positives ahead of it."""
     size, num_positives = groups.size, groups.num_positives
     within = k - groups.before
@@ -214,7 +204,7 @@ def _mean_over_hits_in(groups: Groups, total: Tensor, term: Term, k: int) -> Ten
     chance = logs.choose(first.num_positives, hits) + logs.choose(num_negatives, misses.minimum(num_negatives))
     chance = (chance - logs.choose(size, within)[group]).exp().masked_fill(misses > num_negatives, 0.0)
     seen = first._replace(size=within[group], num_positives=hits)
-    added = hits * expected_in_group(lambda *place: term(Places(*place)), seen, seen.size)
+    added = hits * expected_in_group(lambda *place: term(terms.Places(*place)), seen, seen.size)
     values = chance * (total[group] + added) / (first.better + hits).clamp(min=1)
     return segments.reduce(values, "sum", lengths)
 
@@ -222,4 +212,4 @@ def _mean_over_hits_in(groups: Groups, total: Tensor, term: Term, k: int) -> Ten
 def _check_interpolated(ranks: PositiveRanks, rule: str, normalizer: str) -> None:
     if normalizer != "positives":
         raise ValueError(f"`normalizer` must be 'positives' with rule {rule!r}; got {normalizer!r}.")
-    check_certain("rule", f"{rule!r}", ranks)
+    terms.check_certain("rule", f"{rule!r}", ranks)

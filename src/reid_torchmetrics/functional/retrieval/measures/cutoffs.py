@@ -145,9 +145,7 @@ def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
 
     If P of t tied candidates are positive, the first of them is expected at the (t+1)/(P+1)-th.
     """
-    return _of_first(
-        ranks, in_float, lambda groups: groups.before + (groups.size + 1) / (groups.num_positives + 1).double()
-    )
+    return _of_first(ranks, in_float, lambda tied: tied.before + (tied.size + 1) / (tied.num_positives + 1).double())
 
 
 def _discount(places: Places) -> Tensor:

@@ -107,9 +107,7 @@ class Measure:
 _ROWS = (
     Measure(
         "map",
-        lambda ranks, options, _: average_precision(
-            ranks, rule=options.rule, k=options.k, normalizer=options.normalizer
-        ),
+        lambda ranks, like, _: average_precision(ranks, rule=like.rule, k=like.k, normalizer=like.normalizer),
         "average precision, rule {options.rule}, over {depth}",
         expectation=lambda drawn, _: drawn.average_precision,
     ),

@@ -6,4 +6,5 @@ from .positive_ranks import UNRETRIEVED, PositiveRanks, TiedGroups, block_of, ch
 from .ranks import count_ranks, rank_positives, rank_positives_from_scores
 from .sharded_counting import count_sharded_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy
+from .tiles import GalleryPart
 from .top_k import stable_top_k

@@ -15,6 +15,7 @@ scores, every score is looked up among the few thresholds of its query. One quer
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -38,6 +39,31 @@ _SCORES = 1 << 22  # looked up at a time: their bins, of 4 bytes each, stay in t
 _MOST_BINS = torch.iinfo(torch.int32).max
 
 
+class Positives(NamedTuple):
+    """The positives of a tile's queries, best first, then padding."""
+
+    scores: Float[Tensor, "queries padded"]
+    """minus infinity at padding"""
+    places: Int[Tensor, "queries padded"]
+    """number of kept gallery items before the positive in the gallery; in step with the scores only `by_place`"""
+    lowest: Float[Tensor, " queries"]
+    """score of the last positive; infinity for a query without positives"""
+
+
+class Negatives(NamedTuple):
+    """The scores of a tile's queries against a panel of the gallery, with all but the negatives taken out."""
+
+    scores: Float[Tensor, "queries columns"]
+    """minus infinity where something was taken out; counting may put them in another order"""
+    num_removed: Int[Tensor, " queries"]
+    removed: Bool[Tensor, "queries columns"] | None
+    """marks what was taken out; under policies `by_place` only"""
+    first_place: int
+    """number of kept gallery items before the first column"""
+    argument: str
+    """where the scores come from, for the error about NaN"""
+
+
 def bytes_of_counting(scores: Scores, *, by_place: bool) -> int:
     """Bytes that counting takes for each score, besides the score."""
     # Where places decide, a mask says what was taken out; on the CPU a copy is sorted then, elsewhere bins are found.
@@ -47,64 +73,50 @@ def bytes_of_counting(scores: Scores, *, by_place: bool) -> int:
 
 
 def count_negatives(
-    scores: Float[Tensor, "queries columns"],
-    num_removed: Int[Tensor, " queries"],
-    thresholds: Float[Tensor, "queries padded"],
-    *,
-    or_tied: Sequence[bool],
-    argument: str,
-    floor: Float[Tensor, " queries"] | None = None,
+    negatives: Negatives, positives: Positives, *, or_tied: Sequence[bool]
 ) -> Int[Tensor, "counts queries padded"]:
-    """Count the negatives above each threshold, or level with it too, once for each of `or_tied`.
+    """Count the negatives above each positive, or level with it too, once for each of `or_tied`.
 
-    On the CPU scores are sorted in place; `floor` as for `sort_rows`. Thresholds fall within a row.
+    On the CPU the scores of the negatives are sorted in place.
 
     Raises:
-        ValueError: a score is NaN; `argument` names where the scores come from.
+        ValueError: a score is NaN.
     """
+    scores, num_removed, thresholds = negatives.scores, negatives.num_removed, positives.scores
     if _is_numpy(scores):
-        ordered = sort_rows(scores, argument=argument, floor=floor)
+        ordered = sort_rows(scores, argument=negatives.argument, floor=positives.lowest)
         return torch.stack([negatives_above(ordered, num_removed, thresholds, or_tied=tied) for tied in or_tied])
-    _checks.no_nan(argument, scores.amax(1))  # NaN is above all
+    _checks.no_nan(negatives.argument, scores.amax(1))  # NaN is above all
     return count_by_lookup(scores, num_removed, thresholds, or_tied=or_tied)
 
 
 def negatives_above(
-    ordered: Float[Tensor, "queries columns"],
-    num_removed: Int[Tensor, " queries"],
-    thresholds: Float[Tensor, "queries padded"],
-    *,
-    or_tied: bool,
+    ordered: Float[Tensor, "queries columns"], num_removed: Tensor, thresholds: Tensor, *, or_tied: bool
 ) -> Int[Tensor, "queries padded"]:
     """Count the negatives above each threshold, or level with it too, in rows that are sorted ascending."""
     place = torch.searchsorted(ordered, thresholds, right=not or_tied)
     return ordered.shape[1] - torch.maximum(place, num_removed[:, None])
 
 
-def negatives_before(
-    scores: Float[Tensor, "queries columns"],
-    removed: Bool[Tensor, "queries columns"],
-    num_removed: Int[Tensor, " queries"],
-    thresholds: Float[Tensor, "queries padded"],
-    places: Int[Tensor, "queries padded"],
-    *,
-    argument: str,
-) -> Int[Tensor, "queries padded"]:
-    """Count the negatives before each threshold when equal scores keep their column order.
+def negatives_before(negatives: Negatives, positives: Positives) -> Int[Tensor, "1 queries padded"]:
+    """Count the negatives before each positive when equal scores keep their column order.
 
-    `places` are the numbers of columns before the thresholds; these may lie outside the panel or between its columns.
-    Only rows in which a negative of the panel ties with a threshold of the panel are put in order: without ties this
+    Only rows in which a negative of the panel ties with a positive of the panel are put in order: without ties this
     costs two counts.
     """
-    unsorted, width = scores.clone() if _is_numpy(scores) else scores, scores.shape[1]
-    above, above_or_level = count_negatives(unsorted, num_removed, thresholds, or_tied=(False, True), argument=argument)
+    assert negatives.removed is not None  # noqa: S101 - for the type checker
+    scores, removed = negatives.scores, negatives.removed
+    copied = negatives._replace(scores=scores.clone()) if _is_numpy(scores) else negatives
+    above, above_or_level = count_negatives(copied, positives, or_tied=(False, True))
+    # Columns before each positive; it may lie outside the panel or between its columns.
+    places, width = positives.places - negatives.first_place, scores.shape[1]
     before = torch.where(places < width, above, above_or_level)
     undecided = (above_or_level > above) & (places >= 0) & (places < width)
     tied_rows = undecided.any(1).nonzero()[:, 0]
     for rows in tied_rows.split(max(1, _ORDERED_SCORES // width)):
-        in_order = _negatives_before_in_order(scores[rows], removed[rows], thresholds[rows], places[rows])
+        in_order = _negatives_before_in_order(scores[rows], removed[rows], positives.scores[rows], places[rows])
         before[rows] = torch.where(undecided[rows], in_order, before[rows])
-    return before
+    return before[None]
 
 
 def _negatives_before_in_order(scores: Tensor, removed: Tensor, thresholds: Tensor, places: Tensor) -> Tensor:
@@ -119,11 +131,7 @@ def _negatives_before_in_order(scores: Tensor, removed: Tensor, thresholds: Tens
 
 
 def count_by_lookup(
-    scores: Float[Tensor, "queries columns"],
-    num_removed: Int[Tensor, " queries"],
-    thresholds: Float[Tensor, "queries padded"],
-    *,
-    or_tied: Sequence[bool],
+    scores: Float[Tensor, "queries columns"], num_removed: Tensor, thresholds: Tensor, *, or_tied: Sequence[bool]
 ) -> Int[Tensor, "counts queries padded"]:
     """Count the negatives above each threshold, or level with it too, once for each of `or_tied`.
 

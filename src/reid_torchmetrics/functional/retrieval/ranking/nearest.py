@@ -16,7 +16,7 @@ from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
 from reid_torchmetrics.functional.world import ALONE, World
 
-from .sharded_listing import Listing
+from .sharded_listing import CandidateLists, Listing
 from .tie_policies import TIE_POLICIES
 from .tiles import GalleryPart
 
@@ -101,7 +101,8 @@ def nearest(
 
 def _named(listing: Listing, order: Int[Tensor, " queries"], part: GalleryPart) -> Nearest:
     """The lists in the order of the queries that are wanted, with repetitions."""
-    lists, best, num_before = listing.results(order)
+    results, num_before = listing.results(order)
+    lists, best = (CandidateLists(*(values[:, part] for values in results)) for part in (slice(-1), -1))
 
     def positions(columns: Tensor) -> Tensor:
         """From columns of the kept gallery to positions in the whole part."""
@@ -116,10 +117,10 @@ def _named(listing: Listing, order: Int[Tensor, " queries"], part: GalleryPart) 
         listed if part.places is None else lists.places,
         lists.scores.masked_fill(~lists.listed, torch.nan),
         lists.positive,
-        (1 + num_before).where(best.exists, 0),
+        (1 + num_before).where(best.listed, 0),
         first,
         first if part.places is None else best.places,
-        best.scores.masked_fill(~best.exists, torch.nan),
+        best.scores.masked_fill(~best.listed, torch.nan),
     )
 
 

@@ -46,9 +46,7 @@ class TiedGroups:
 
     def of(self, positives: slice) -> TiedGroups:
         """The groups of a range of positives."""
-        return TiedGroups(
-            self.policy, self.better[positives], self.num_positives[positives], self.num_negatives[positives]
-        )
+        return TiedGroups(self.policy, *(values[positives] for values in _tensors(self)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,38 +144,27 @@ class PositiveRanks:
         """The ranks of all queries of `blocks`, in order."""
         tied = [block.tied for block in blocks if block.tied is not None]
         _checks.alike("blocks", "tie policy", [block.tied.policy if block.tied else None for block in blocks])
-        return unchecked_ranks(
-            torch.cat([block.rank for block in blocks]),
-            torch.cat([block.num_positives for block in blocks]),
-            torch.cat([block.num_candidates for block in blocks]),
-            _concatenate(tied) if tied else None,
-        )
+        parts = ((block.rank, block.num_positives, block.num_candidates) for block in blocks)
+        rank, num_positives, num_candidates = map(torch.cat, zip(*parts, strict=True))
+        return unchecked_ranks(rank, num_positives, num_candidates, _concatenate(tied) if tied else None)
 
 
 def block_of(ranks: PositiveRanks, queries: slice, positives: slice) -> PositiveRanks:
     """The ranks of a range of queries, the range `positives` of all positives."""
-    return unchecked_ranks(
-        ranks.rank[positives],
-        ranks.num_positives[queries],
-        ranks.num_candidates[queries],
-        None if ranks.tied is None else ranks.tied.of(positives),
-    )
+    tied = None if ranks.tied is None else ranks.tied.of(positives)
+    return unchecked_ranks(ranks.rank[positives], ranks.num_positives[queries], ranks.num_candidates[queries], tied)
 
 
 def _concatenate(blocks: Sequence[TiedGroups]) -> TiedGroups:
-    return TiedGroups(
-        blocks[0].policy,
-        torch.cat([block.better for block in blocks]),
-        torch.cat([block.num_positives for block in blocks]),
-        torch.cat([block.num_negatives for block in blocks]),
-    )
+    return TiedGroups(blocks[0].policy, *map(torch.cat, zip(*map(_tensors, blocks), strict=True)))
+
+
+def _tensors(tied: TiedGroups) -> tuple[Tensor, Tensor, Tensor]:
+    return tied.better, tied.num_positives, tied.num_negatives
 
 
 def unchecked_ranks(
-    rank: Int[Tensor, " positives"],
-    num_positives: Int[Tensor, " queries"],
-    num_candidates: Int[Tensor, " queries"],
-    tied: TiedGroups | None = None,
+    rank: Tensor, num_positives: Tensor, num_candidates: Tensor, tied: TiedGroups | None = None
 ) -> PositiveRanks:
     """`PositiveRanks` that were counted here, without the checks of a user's ranks."""
     ranks = object.__new__(PositiveRanks)
@@ -279,11 +266,10 @@ def _declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Te
 
 def _check_groups(ranks: PositiveRanks, tied: TiedGroups) -> None:
     """Raise unless the groups fit the ranks: see `TiedGroups`."""
-    parts = (tied.better, tied.num_positives, tied.num_negatives)
     policies = [policy.name for policy in TIE_POLICIES.values() if policy.groups]
     if tied.policy not in policies:
         raise ValueError(f"`tied` must have the policy {' or '.join(map(repr, policies))}; got {tied.policy!r}.")
-    sizes, num_positives = [len(part) for part in parts], len(ranks.rank)
+    sizes, num_positives = [len(part) for part in _tensors(tied)], len(ranks.rank)
     if set(sizes) != {num_positives}:
         raise ValueError(f"`tied` must have one group for each of {num_positives} positives; got {sizes}.")
     size = ranks.num_positives.long()

@@ -27,9 +27,10 @@ from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Releva
 from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.world import World, all_gather_values
 
+from .counting import Positives
 from .positive_ranks import PositiveRanks
 from .ranks import RankTable, count_ranks
-from .tie_policies import TIE_POLICIES, Positives, best_first
+from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Tiles, cells_of_positives, positive_entries, queries_per_tile
 
 _GATHERED = 1 << 22  # run lengths that are gathered at a time

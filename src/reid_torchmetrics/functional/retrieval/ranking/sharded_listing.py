@@ -27,8 +27,8 @@ from reid_torchmetrics.functional.retrieval.relevance import TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Panel
 from reid_torchmetrics.functional.world import World, all_gather_values, all_reduce_values
 
-from .counting import are_above, count_true
-from .tie_policies import Negatives, TiePolicy
+from .counting import Negatives, are_above, count_true
+from .tie_policies import TiePolicy
 from .tiles import GalleryPart, Tiles, queries_per_tile
 from .top_k import stable_top_k
 
@@ -86,62 +86,22 @@ class CandidateLists(NamedTuple):
         if world.size == 1:
             return self
         length = self.scores.shape[1]
-        flags = (self.listed.to(torch.uint8) + self.positive.to(torch.uint8)).contiguous()
-        gathered = [all_gather_values(world, part) for part in (self.scores, self.places, flags)]
         local = slice(world.process * length, (world.process + 1) * length)
 
-        def merge() -> CandidateLists:
-            # [processes, queries, listed] becomes the lists of all processes side by side.
-            scores, places, flags = (part.to(self.places.device).transpose(0, 1).flatten(1) for part in gathered)
-            columns = torch.full_like(places, -1)
-            columns[:, local] = self.columns
-            return CandidateLists(scores, places, columns, flags > 1, flags > 0).first(k, ties)
-
-        return world.guarded(merge)
-
-
-class BestPositives(NamedTuple):
-    """The best positive of each query, in one part of the gallery or in all."""
-
-    scores: Float[Tensor, " queries"]
-    """minus infinity where there is none"""
-    places: Int[Tensor, " queries"]
-    """in the whole gallery, -1 where there is none"""
-    columns: Int[Tensor, " queries"]
-    """position in this process's kept gallery, -1 where it is not there"""
-    exists: Bool[Tensor, " queries"]
-
-    @classmethod
-    def of(cls, positives: CandidateLists) -> BestPositives:
-        """The first of each list of positives."""
-        scores, places, columns, _, exists = (
-            values[:, 0] for values in positives.widened(1 + positives.scores.shape[1])
-        )
-        return cls(scores, places, columns, exists)
-
-    def of_all(self, world: World) -> BestPositives:
-        """The best of the parts of all processes."""
-        if world.size == 1:
-            return self
-
         def pack() -> Tensor:
-            # One message: the score, as the 64 bits that it has, NaN where there is none, and the place.
-            scores = self.scores.double().masked_fill(~self.exists, torch.nan)
-            return torch.stack([scores.view(torch.int64), self.places])
+            # One message: the score, as the 64 bits that it has, the place, and 1 for a negative, 2 for a positive.
+            bits = self.scores.double().contiguous().view(torch.int64)
+            return torch.stack([bits, self.places, self.listed.long() + self.positive.long()])
 
         gathered = all_gather_values(world, world.guarded(pack))
 
-        def merge() -> BestPositives:
-            # [processes, queries]: the highest score, of equal scores the first place.
-            scores, places = gathered.to(self.scores.device).unbind(1)
-            scores = scores.contiguous().view(torch.float64).to(self.scores.dtype)
-            exists = ~scores.isnan()
-            scores = scores.masked_fill(~exists, -torch.inf)
-            best = scores.amax(0)
-            nowhere = torch.iinfo(torch.int64).max
-            place = places.where(exists & (scores == best), nowhere).amin(0)
-            place = place.where(exists.any(0), -1)
-            return BestPositives(best, place, self.columns.where(place == self.places, -1), exists.any(0))
+        def merge() -> CandidateLists:
+            # [processes, 3, queries, listed] becomes the lists of all processes side by side.
+            bits, places, flags = gathered.to(self.places.device).permute(1, 2, 0, 3).flatten(2)
+            scores = bits.view(torch.float64).to(self.scores.dtype)
+            columns = torch.full_like(places, -1)
+            columns[:, local] = self.columns
+            return CandidateLists(scores, places, columns, flags > 1, flags > 0).first(k, ties)
 
         return world.guarded(merge)
 
@@ -170,41 +130,41 @@ class Listing:
         self._world, self._part, self.num_rows = world, part, num_rows
         self._tiles = Tiles(part, num_rows=num_rows)
         like = torch.empty(0, dtype=part.scores.dtype, device=part.scores.device)
-        self._lists = CandidateLists.padding(num_wanted, max(1, self._length_of_all), like)
-        self._best = BestPositives.of(CandidateLists.padding(num_wanted, 1, like))
+        self._lists = CandidateLists.padding(num_wanted, max(1, self._length_of_all) + 1, like)
         self._num_before = torch.zeros(num_wanted, dtype=torch.int64, device=like.device)
 
     def list(self, rows: slice, inside: Int[Tensor, " inside"], out: slice) -> None:
         """List the candidates of the queries `inside` of a tile."""
         world, ties = self._world, self._part.ties
         positives, local_best = self._guarded(lambda: self._read(rows))
-        best = local_best.of_all(world)
+        best = local_best.of_all(world, ties, 1)
         # The rest of one pass over the scores: the best negatives, and how many come before the best positive of all.
         local_lists, local_before = self._guarded(lambda: self._add_negatives(rows, inside, positives, best))
         lists = local_lists.of_all(world, ties, self._length_of_all)
         num_before = all_reduce_values(world, lambda: local_before)
-        self._guarded(lambda: self._store(rows, inside, out, (lists, best, num_before)))
+        self._guarded(lambda: self._store(rows, inside, out, (lists, best.of(inside), num_before[inside])))
 
     def _guarded(self, work: Callable[[], Result]) -> Result:
         """Do this process's share of the work, on the thread pool."""
         device, inside = self._part.scores.device, self._part.keeps_thread
         return self._world.guarded(lambda: workers.run(work, device, inside=inside))
 
-    def _read(self, rows: slice) -> tuple[CandidateLists, BestPositives]:
-        """The positives of this part, the best first; the scores are left in the buffer."""
+    def _read(self, rows: slice) -> tuple[CandidateLists, CandidateLists]:
+        """The positives of this part, the best first, and lists of the best one; the scores are left in the buffer."""
         self._tile = tile = self._part.relevance.tile(rows)
         scores = self._tiles.read(rows, tile).masked_fill_(~tile.positive, -torch.inf)
         # In a run columns ascend, so that equal scores keep the order of the gallery.
         best, items = stable_top_k(scores, min(self._length, scores.shape[1]), tile.positive)
         columns = tile.columns.gather(1, items.clamp(min=0)).masked_fill(items < 0, -1)
         positives = self._named(best, columns, positive=True)
-        return positives, BestPositives.of(positives)
+        padded = positives.widened(1 + positives.scores.shape[1])
+        return positives, CandidateLists(*(values[:, :1] for values in padded))
 
     def _add_negatives(
-        self, rows: slice, inside: Int[Tensor, " inside"], positives: CandidateLists, best: BestPositives
+        self, rows: slice, inside: Int[Tensor, " inside"], positives: CandidateLists, best: CandidateLists
     ) -> tuple[CandidateLists, Int[Tensor, " queries"]]:
         """The lists of the queries `inside` in this part, and each query's negatives before its best positive."""
-        lists, num_before = positives, torch.zeros_like(best.places)
+        lists, num_before = positives, best.places.new_zeros(len(best.places))
         for panel, negatives in self._tiles.negatives(rows, self._tile):
             removed = functools.partial(self._removed, rows, panel, negatives)
             of_panel = self._list_panel(negatives, panel, removed)
@@ -237,13 +197,12 @@ class Listing:
         negatives: Negatives,
         panel: Panel,
         listed: CandidateLists,
-        best: BestPositives,
+        best: CandidateLists,
         removed: Callable[[], Tensor],
     ) -> Int[Tensor, " queries"]:
         """How many negatives of a panel come before the best positive of each query."""
-        score, place = best.scores[:, None], best.places[:, None]
-        before = self._is_before(listed.scores, listed.places, score, place) & listed.listed & best.exists[:, None]
-        num_before = before.sum(1)
+        score, place, exists = best.scores, best.places, best.listed
+        num_before = (self._is_before(listed.scores, listed.places, score, place) & listed.listed & exists).sum(1)
         # Where the whole list comes before the positive, more of the panel may do so.
         k, width = listed.scores.shape[1], negatives.scores.shape[1]
         open_rows = (num_before == k).nonzero()[:, 0] if k < width else num_before[:0]
@@ -251,9 +210,9 @@ class Listing:
         places = places if self._part.places is None else self._part.places[panel.columns]
         for some in _rows_at_a_time(open_rows, len(num_before), max(1, _SCORES_AT_A_TIME // width)):
             before = self._is_before(negatives.scores[some], places, score[some], place[some])
-            if bool((best.scores[some].isneginf() & best.exists[some]).any()):  # what was taken out has this score, too
+            if bool((score[some].isneginf() & exists[some]).any()):  # what was taken out has this score, too
                 before &= ~removed()[some]
-            num_before[some] = count_true(before).where(best.exists[some], 0)
+            num_before[some] = count_true(before).where(exists[some, 0], 0)
         return num_before
 
     def _is_before(self, scores: Tensor, places: Tensor, score: Tensor, place: Tensor) -> Bool[Tensor, "queries items"]:
@@ -264,31 +223,21 @@ class Listing:
         return are_above(scores, score, or_level=not ties.positives_first)
 
     def _store(
-        self,
-        rows: slice,
-        inside: Tensor,
-        out: slice,
-        results: tuple[CandidateLists, BestPositives, Int[Tensor, " queries"]],
+        self, rows: slice, inside: Tensor, out: slice, results: tuple[CandidateLists, CandidateLists, Tensor]
     ) -> None:
         """Keep the results of the queries `inside`, with scores that can be compared between queries."""
-        lists, best, num_before = results
-        best = BestPositives(*(values[inside] for values in best))
-        # In the rows of the tile, as the similarity knows them: the lists, and behind them the best positive.
-        both = lists.scores.new_zeros((rows.stop - rows.start, self._length_of_all + 1))
-        both[inside] = torch.cat([lists.scores, best.scores[:, None]], dim=1)
-        self._part.scores.to_comparable(both, rows)
-        lists = lists._replace(scores=both[inside, :-1])
-        best = best._replace(scores=both[inside, -1])
-        for whole, part in zip(self._lists, lists, strict=True):
-            whole[out, : self._length_of_all] = part
-        for whole, part in zip(self._best, best, strict=True):
+        lists, best, self._num_before[out] = results
+        lists = lists.widened(max(1, self._length_of_all)).beside(best)
+        # In the rows of the tile, as the similarity knows them.
+        scores = lists.scores.new_zeros((rows.stop - rows.start, lists.scores.shape[1]))
+        scores[inside] = lists.scores
+        self._part.scores.to_comparable(scores, rows)
+        for whole, part in zip(self._lists, lists._replace(scores=scores[inside]), strict=True):
             whole[out] = part
-        self._num_before[out] = num_before[inside]
 
-    def results(self, order: Int[Tensor, " queries"]) -> tuple[CandidateLists, BestPositives, Int[Tensor, " queries"]]:
-        """The lists, the best positives and the number of negatives before them, in an order of the queries."""
-        best = BestPositives(*(values[order] for values in self._best))
-        return self._lists.of(order), best, self._num_before[order]
+    def results(self, order: Int[Tensor, " queries"]) -> tuple[CandidateLists, Int[Tensor, " queries"]]:
+        """In an order of the queries, the lists with the best positive behind each, and the negatives before it."""
+        return self._lists.of(order), self._num_before[order]
 
 
 def _rows_at_a_time(rows: Int[Tensor, " rows"], num_all: int, step: int) -> Sequence[slice | Tensor]:

@@ -5,39 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias, final
+from typing import TypeAlias, final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from .counting import count_negatives, negatives_before
-
-
-class Positives(NamedTuple):
-    """The positives of a tile's queries, best first, then padding."""
-
-    scores: Float[Tensor, "queries padded"]
-    """minus infinity at padding"""
-    places: Int[Tensor, "queries padded"]
-    """number of kept gallery items before the positive in the gallery; in step with the scores only `by_place`"""
-    lowest: Float[Tensor, " queries"]
-    """score of the last positive; infinity for a query without positives"""
-
-
-class Negatives(NamedTuple):
-    """The scores of a tile's queries against a panel of the gallery, with all but the negatives taken out."""
-
-    scores: Float[Tensor, "queries columns"]
-    """minus infinity where something was taken out; counting may put them in another order"""
-    num_removed: Int[Tensor, " queries"]
-    removed: Bool[Tensor, "queries columns"] | None
-    """marks what was taken out; under policies `by_place` only"""
-    first_place: int
-    """number of kept gallery items before the first column"""
-    argument: str
-    """where the scores come from, for the error about NaN"""
-
+from .counting import Negatives, Positives, count_negatives, negatives_before
 
 Count: TypeAlias = Callable[[Negatives, Positives], Int[Tensor, "counts queries padded"]]
 """counts the negatives of a panel that are before each positive"""
@@ -83,30 +57,12 @@ class TiePolicy:
         return 4 if self.groups else 1
 
 
-def _counts(negatives: Negatives, positives: Positives, *, or_tied: tuple[bool, ...]) -> Tensor:
-    return count_negatives(
-        negatives.scores,
-        negatives.num_removed,
-        positives.scores,
-        or_tied=or_tied,
-        argument=negatives.argument,
-        floor=positives.lowest,
-    )
-
-
-_above = functools.partial(_counts, or_tied=(False,))
-_above_or_level = functools.partial(_counts, or_tied=(True,))
-
-
-def _before(negatives: Negatives, positives: Positives) -> Tensor:
-    assert negatives.removed is not None  # noqa: S101 - for the type checker
-    places = positives.places - negatives.first_place
-    taken_out = negatives.removed, negatives.num_removed
-    return negatives_before(negatives.scores, *taken_out, positives.scores, places, argument=negatives.argument)[None]
+_above = functools.partial(count_negatives, or_tied=(False,))
+_above_or_level = functools.partial(count_negatives, or_tied=(True,))
 
 
 def _with_groups(negatives: Negatives, positives: Positives) -> Tensor:
-    above_or_level, above = _counts(negatives, positives, or_tied=(True, False))
+    above_or_level, above = count_negatives(negatives, positives, or_tied=(True, False))
     return torch.stack([above_or_level, above_or_level - above])
 
 
@@ -114,7 +70,10 @@ _POLICIES = (
     TiePolicy("pessimistic", "a negative with the same score goes before the positive", _above_or_level),
     TiePolicy("optimistic", "the positive goes before a negative with the same score", _above, positives_first=True),
     TiePolicy(
-        "stable", "items with the same score keep the order of the gallery", _before, by_place=lambda places: places
+        "stable",
+        "items with the same score keep the order of the gallery",
+        negatives_before,
+        by_place=lambda places: places,
     ),
     TiePolicy("grouped", "items with the same score all take the last of their ranks", _with_groups, groups=True),
     TiePolicy(
@@ -130,13 +89,7 @@ TIE_POLICIES: dict[str, TiePolicy] = {policy.name: policy for policy in _POLICIE
 """the tie policies by name"""
 
 
-def best_first(
-    scores: Float[Tensor, "queries padded"],
-    places: Int[Tensor, "queries padded"],
-    positive: Bool[Tensor, "queries padded"],
-    *,
-    ties: TiePolicy,
-) -> Positives:
+def best_first(scores: Tensor, places: Tensor, positive: Tensor, *, ties: TiePolicy) -> Positives:
     """Sort the scores of each query's positives; all others go behind them, as padding."""
     # Below the lowest positive no negative has to be put in order.
     lowest = scores.where(positive, torch.inf).amin(1)

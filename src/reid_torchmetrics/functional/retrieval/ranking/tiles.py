@@ -25,8 +25,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Panel, Scores, Walk, cut_in_panels, rows_with_gallery
 
-from .counting import bytes_of_counting, count_true
-from .tie_policies import Negatives, Positives, TiePolicy, best_first
+from .counting import Negatives, Positives, bytes_of_counting, count_true
+from .tie_policies import TiePolicy, best_first
 
 _BYTES_PER_POSITIVE = 64  # columns, masks, scores and counts of one positive while its tile is ranked
 
@@ -154,10 +154,7 @@ def cells_of_positives(num_positives: Int[Tensor, " queries"], width: int) -> In
 
 
 def positive_entries(
-    positives: Positives,
-    counts: Int[Tensor, "counts positives"],
-    num_positives: Int[Tensor, " queries"],
-    cells: Int[Tensor, " positives"],
+    positives: Positives, counts: Int[Tensor, "counts positives"], num_positives: Tensor, cells: Tensor
 ) -> Int[Tensor, "num_entries positives"]:
     """The rank of every positive, and under tie policies with `groups` its group, from the counts of negatives.
 

@@ -47,9 +47,8 @@ def _highest(scores: Float[Tensor, "rows columns"], k: int) -> tuple[Float[Tenso
         return scores.topk(k, dim=1)
     in_stripes = num_stripes * _STRIPE
     maxima = scores[:, :in_stripes].unflatten(1, (_STRIPE, num_stripes)).amax(1)
-    columns = (
-        maxima.topk(k, sorted=False).indices[:, None] + torch.arange(0, in_stripes, num_stripes, device="cpu")[:, None]
-    )
+    steps = torch.arange(0, in_stripes, num_stripes, device="cpu")[:, None]
+    columns = maxima.topk(k, sorted=False).indices[:, None] + steps
     left_over = torch.arange(in_stripes, scores.shape[1], device="cpu").expand(len(scores), -1)
     columns = torch.cat([columns.flatten(1), left_over], dim=1)
     best, places = scores.gather(1, columns).topk(k, dim=1)

@@ -184,11 +184,9 @@ def check_camera_map(value: object) -> None:
     if not isinstance(value, Mapping):
         raise TypeError(f"`camera_map` must be a mapping of ints to ints or None; got {type(value).__name__}.")
     _checks.integers("camera_map", [*value.keys(), *value.values()])
-    chained = sorted(set(value) & {other for label, other in value.items() if other != label})
-    if chained:
-        raise ValueError(
-            f"`camera_map` must map to cameras that are not mapped themselves; got {chained} on both sides."
-        )
+    both = sorted(set(value) & {other for label, other in value.items() if other != label})
+    if both:
+        raise ValueError(f"`camera_map` must map to cameras that are not mapped themselves; got {both} on both sides.")
 
 
 def positions_on_cpu(argument: str, values: object, size: int, length: int | None = None) -> list[Tensor]:

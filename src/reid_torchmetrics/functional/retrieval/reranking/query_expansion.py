@@ -101,11 +101,7 @@ def expand_queries(
 
 @torch.no_grad()
 def expand_set(
-    embeddings: Float[Tensor, "items dim"],
-    *,
-    k: int = 5,
-    alpha: float = 3.0,
-    max_bytes: int = DEFAULT_MAX_BYTES,
+    embeddings: Float[Tensor, "items dim"], *, k: int = 5, alpha: float = 3.0, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Float[Tensor, "items dim"]:
     """The mean of every item and its `k` nearest others, as in `expand_queries`; of a gallery, or of all items."""
     options = QueryExpansion(k=k, alpha=alpha)
@@ -141,11 +137,7 @@ def _cosines(query: Tensor, gallery: Tensor, max_bytes: int) -> EmbeddingScores:
 
 
 def _mean_with_neighbors(
-    query: Tensor,
-    gallery: Tensor,
-    positions: Int[Tensor, "queries k"],
-    weights: Float[Tensor, "queries k"],
-    max_bytes: int,
+    query: Tensor, gallery: Tensor, positions: Int[Tensor, "queries k"], weights: Tensor, max_bytes: int
 ) -> Float[Tensor, "queries dim"]:
     """The weighted mean of each query, with weight 1, and its neighbors in the gallery; divided by their number.
 

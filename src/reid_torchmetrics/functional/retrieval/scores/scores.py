@@ -296,13 +296,10 @@ def score_rows(
     """
     if callable(similarity):
         check_function(world, query, gallery, similarity, max_bytes)
+    scores = functools.partial(EmbeddingScores, query, gallery, similarity=similarity, max_bytes=max_bytes)
     if world.size == 1:
-        return EmbeddingScores(query, gallery, similarity=similarity, max_bytes=max_bytes)
+        return scores()
     _, codes = world.guarded_all_gather(lambda: (None, [DTYPES.index(score_dtype(similarity, query, gallery))]))
     dtype = promoted([DTYPES[code] for (code,) in codes])
     sums = all_reduce_values(world, lambda: gallery_statistics(similarity, gallery, dtype).to(world.device))
-    return world.guarded(
-        lambda: EmbeddingScores(
-            query, gallery, similarity=similarity, max_bytes=max_bytes, dtype=dtype, sums=sums.to(gallery.device)
-        )
-    )
+    return world.guarded(lambda: scores(dtype=dtype, sums=sums.to(gallery.device)))

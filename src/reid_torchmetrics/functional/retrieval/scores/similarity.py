@@ -273,9 +273,7 @@ def _exponent(block: Float[Tensor, "rows dim"]) -> Int[Tensor, "rows 1"]:
     return torch.frexp(block.abs().amax(1, keepdim=True)).exponent
 
 
-def _over_power_of_two(
-    block: Float[Tensor, "rows columns"], exponent: Int[Tensor, "rows 1"]
-) -> Float[Tensor, "rows columns"]:
+def _over_power_of_two(block: Tensor, exponent: Tensor) -> Float[Tensor, "rows columns"]:
     """Every row over two to the power of its `exponent`: exact but at the limits of float64.
 
     In two steps, because exponents of coordinates may be twice as far apart as exponents of a factor.

@@ -115,13 +115,7 @@ def _first_of_each(world: World, numbers: Int[Tensor, " samples"]) -> Bool[Tenso
     return is_first.to(numbers.device)
 
 
-def check_dropped(
-    world: World,
-    samples: Samples,
-    counted: Int[Tensor, " counted"],
-    dropped: Int[Tensor, " dropped"],
-    sizes: Sequence[int],
-) -> None:
+def check_dropped(world: World, samples: Samples, counted: Tensor, dropped: Tensor, sizes: Sequence[int]) -> None:
     """Raise unless the samples that a process drops have the labels of the samples that count on lower processes.
 
     Args:

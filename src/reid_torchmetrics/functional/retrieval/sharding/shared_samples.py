@@ -97,9 +97,8 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> S
     samples, dtype = _agree(samples, [_ShardStatus._make(row[:num_fields]) for row in table])
     signs = [row[num_fields:] for row in table]
     same = same if samples.index is None else None  # an empty shard has learned now that others have an index
-    (query, dropped_queries), (gallery, dropped_gallery) = (
-        lowest_of_each(world, samples, each.counted) for each in numbered
-    )
+    split = (lowest_of_each(world, samples, each.counted) for each in numbered)
+    (query, dropped_queries), (gallery, dropped_gallery) = split
 
     def count() -> tuple[None, list[int]]:
         sizes = [*map(len, (query, gallery, dropped_queries, dropped_gallery)), changed(samples, numbered)]

@@ -265,9 +265,8 @@ def score_histogram(
     least = _rounded_up(edges[1:-1], pairs.dtype)
     num_genuine_at = len(genuine) - torch.searchsorted(genuine, least)
     num_impostors_at = pairs.count_impostors(least).at
-    return ScoreHistogram(
-        edges, _between(num_genuine_at, len(genuine)), _between(num_impostors_at, pairs.num_impostors())
-    )
+    num_impostors = _between(num_impostors_at, pairs.num_impostors())
+    return ScoreHistogram(edges, _between(num_genuine_at, len(genuine)), num_impostors)
 
 
 def _check_limits(limits: object) -> None:
