@@ -59,12 +59,7 @@ def ranking() -> bool:
         for batch, is_query in given:
             metric.update(*batch, is_query=is_query)
 
-    return all(
-        [
-            counts("ReIDMetrics.update", update, len(given)),
-            counts("ReIDMetrics.compute", metric.compute),
-        ]
-    )
+    return all([counts("ReIDMetrics.update", update, len(given)), counts("ReIDMetrics.compute", metric.compute)])
 
 
 def detection() -> bool:

@@ -40,9 +40,7 @@ class Size:
     def times(self, factor: float) -> Size:
         """As many more images, as full as before."""
         return replace(
-            self,
-            num_images=round(factor * self.num_images),
-            num_ground_truths=round(factor * self.num_ground_truths),
+            self, num_images=round(factor * self.num_images), num_ground_truths=round(factor * self.num_ground_truths)
         )
 
 

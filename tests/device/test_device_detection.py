@@ -180,10 +180,7 @@ def test_boxes_that_are_kept_are_those_of_the_cpu(device):
 def test_matches_are_those_of_the_cpu(device, max_bytes):
     def matches(where):
         found = detection.match_images(
-            *packed(where),
-            keep_ground_truths=True,
-            classes=torch.tensor([0, 2, 3], device=where),
-            max_bytes=max_bytes,
+            *packed(where), keep_ground_truths=True, classes=torch.tensor([0, 2, 3], device=where), max_bytes=max_bytes
         )
         boxes, others = packed(where)
         return [found, merge_matches([found]), find_pairs(boxes, others, at_least=0.5)]
@@ -218,14 +215,7 @@ def test_operating_points_are_those_of_the_cpu(device, deterministic):
         matches = detection.match_images(*packed(where))
         best, curve = best_f1(matches), confidence_curve(matches)
         return [
-            *(
-                best_confidence(matches),
-                best,
-                best.precision,
-                best.recall,
-                best.f1,
-                at_confidence(matches, 0.5),
-            ),
+            *(best_confidence(matches), best, best.precision, best.recall, best.f1, at_confidence(matches, 0.5)),
             *(curve, curve.best(), confidence_curve(matches, 2)),
             precision_recall_curve(matches, 2),
         ]

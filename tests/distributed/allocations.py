@@ -97,20 +97,11 @@ def detection(process: int, size: int) -> DetectionMAP:
 
 COMPUTE, RESULTS, NEAREST = methodcaller("compute"), methodcaller("results"), methodcaller("nearest", 2)
 CASES: dict[str, tuple[Callable, Callable]] = {
-    "mean AP in two tiles": (
-        lambda *of: re_identification(*of, ReIDMeanAP(max_bytes=200), index=False),
-        COMPUTE,
-    ),
+    "mean AP in two tiles": (lambda *of: re_identification(*of, ReIDMeanAP(max_bytes=200), index=False), COMPUTE),
     "mean AP with index": (lambda *of: re_identification(*of, ReIDMeanAP(), index=True), COMPUTE),
-    "mean AP of stable ties": (
-        lambda *of: re_identification(*of, ReIDMeanAP(ties="stable"), index=True),
-        COMPUTE,
-    ),
+    "mean AP of stable ties": (lambda *of: re_identification(*of, ReIDMeanAP(ties="stable"), index=True), COMPUTE),
     "results of mean AP": (lambda *of: re_identification(*of, ReIDMeanAP(), index=True), RESULTS),
-    "rank lists": (
-        lambda *of: re_identification(*of, ReIDMeanAP(max_bytes=600), index=True),
-        NEAREST,
-    ),
+    "rank lists": (lambda *of: re_identification(*of, ReIDMeanAP(max_bytes=600), index=True), NEAREST),
     "detection": (detection, COMPUTE),
     "results of detection": (detection, RESULTS),
 }

@@ -43,11 +43,7 @@ def test_a_collection_matches_once_and_has_the_values_of_one_process(processes, 
 
 
 def separate(process: int, size: int) -> tuple[int, list[float]]:
-    metrics = [
-        DetectionMAP(metric="map"),
-        DetectionMAP(metric="f1_50"),
-        DetectionMAP(metric="map", rule="voc"),
-    ]
+    metrics = [DetectionMAP(metric="map"), DetectionMAP(metric="f1_50"), DetectionMAP(metric="map", rule="voc")]
     with counting() as counter:
         values = [float(fed(metric, *own(process, size)).compute()) for metric in metrics]
     return counter.call_count, values

@@ -158,10 +158,7 @@ SAME_METHOD = "call the same method of the same class"
         ),
         ("rule", "have the same `rule`; got process 0: 'rectangle'; process 1: 'trapezoid'."),
         ("top_k", "have the same `top_k`; got process 0: 1; process 1: 2."),
-        (
-            "class",
-            f"{SAME_METHOD}; got process 0: `ReIDMeanAP.compute`; process 1: `ReIDMINP.compute`.",
-        ),
+        ("class", f"{SAME_METHOD}; got process 0: `ReIDMeanAP.compute`; process 1: `ReIDMINP.compute`."),
         ("junk", "have the same `junk_identities`; got process 0: (-1,); process 1: (-1, 0)."),
         ("empty", "have the same `empty_target_action`; got process 0: 'skip'; process 1: 'neg'."),
         (

@@ -16,10 +16,7 @@ TIMEOUT = 90
 
 
 def test_pictures_are_logged_once_and_what_fails_in_one_process_leaves_none_waiting(tmp_path):
-    environment = os.environ | {
-        "PYTHONPATH": str(Path(reid_torchmetrics.__file__).parents[1]),
-        "OMP_NUM_THREADS": "1",
-    }
+    environment = os.environ | {"PYTHONPATH": str(Path(reid_torchmetrics.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", pictures_run.__name__, str(tmp_path)]
     finished = subprocess.run(
         command,

@@ -129,12 +129,7 @@ def ranks_of(
 
 
 def inputs_of(problem: Problem) -> list[Tensor]:
-    labels = [
-        problem.query_identities,
-        problem.gallery_identities,
-        problem.query_cameras,
-        problem.gallery_cameras,
-    ]
+    labels = [problem.query_identities, problem.gallery_identities, problem.query_cameras, problem.gallery_cameras]
     return [-torch.from_numpy(problem.distances), *map(torch.from_numpy, labels)]
 
 

@@ -121,11 +121,7 @@ BAD = [
         ValueError,
         "`metrics` must hold at least one name and none twice; got ['a', 'a'].",
     ),
-    (
-        lambda: EvaluationPictures(test_metrics=3),
-        TypeError,
-        "`test_metrics` must be a str or a list of them; got int.",
-    ),
+    (lambda: EvaluationPictures(test_metrics=3), TypeError, "`test_metrics` must be a str or a list of them; got int."),
     (
         lambda: EvaluationPictures(pictures=3),
         TypeError,
@@ -136,11 +132,7 @@ BAD = [
         ValueError,
         "`pictures` must be given with `gallery_pictures`; got None.",
     ),
-    (
-        lambda: EvaluationPictures(mean=0.5),
-        ValueError,
-        "`mean` and `std` must be given together; got `mean` alone.",
-    ),
+    (lambda: EvaluationPictures(mean=0.5), ValueError, "`mean` and `std` must be given together; got `mean` alone."),
     (lambda: EvaluationPictures(mean="a", std=[1]), TypeError, "`mean` must be a number; got str."),
     (lambda: EvaluationPictures(names=["a"]), TypeError, "`names` must be a mapping of labels to names; got list."),
     (lambda: EvaluationPictures(names={0: 1}), TypeError, "`names` must have strings as names; got 0: 1."),

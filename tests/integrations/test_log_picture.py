@@ -155,11 +155,7 @@ def test_the_logger_of_a_fast_dev_run_drops_the_picture(tmp_path):
 @pytest.mark.filterwarnings("ignore")  # of Lightning about loaders and loggers
 @pytest.mark.parametrize(
     ("named", "folders"),
-    [
-        (["csv"], ["csv/pictures"]),
-        (["tensorboard", "csv"], ["csv/pictures", "tensorboard"]),
-        ([], ["root/pictures"]),
-    ],
+    [(["csv"], ["csv/pictures"]), (["tensorboard", "csv"], ["csv/pictures", "tensorboard"]), ([], ["root/pictures"])],
 )
 def test_a_module_logs_to_all_loggers_of_its_trainer(tmp_path, named, folders):
     class Module(lightning.LightningModule):

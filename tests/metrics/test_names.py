@@ -113,10 +113,7 @@ CHOSEN = [
         DetectionMAP(metric="f1_50", confidence=0.5),
         f"DetectionMAP({BOXES.replace('None', repr('f1_50'))}, confidence=0.5)",
     ),
-    (
-        DetectionMAP(area_ranges={"all": (0, 100)}),
-        f"DetectionMAP({BOXES}, area_ranges={{'all': (0.0, 100.0)}})",
-    ),
+    (DetectionMAP(area_ranges={"all": (0, 100)}), f"DetectionMAP({BOXES}, area_ranges={{'all': (0.0, 100.0)}})"),
 ]
 
 

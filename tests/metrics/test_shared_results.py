@@ -99,18 +99,8 @@ OPTIONS = {
         "sigmas": [[0.05] * 17],
     },
     VocMAP: {**DETECTED, "rule": ["voc07"], "whole_pixels": [False]},
-    YoloMAP: {
-        **DETECTED,
-        "matching": ["yolov4", "scaled_yolov4"],
-        "rule": ["yolo", "yolov5"],
-        "confidence": [0.5],
-    },
-    DetectionMetrics: {
-        "values": [("f1_50",)],
-        "classes": [(0, 1)],
-        "class_values": [("f1_50",)],
-        "confidence": [0.3],
-    },
+    YoloMAP: {**DETECTED, "matching": ["yolov4", "scaled_yolov4"], "rule": ["yolo", "yolov5"], "confidence": [0.5]},
+    DetectionMetrics: {"values": [("f1_50",)], "classes": [(0, 1)], "class_values": [("f1_50",)], "confidence": [0.3]},
 }
 """other values of each argument than the default"""
 NEEDED = {

@@ -23,11 +23,7 @@ def detections(**given) -> dict[str, torch.Tensor]:
 
 def ground_truths(**given) -> dict[str, torch.Tensor]:
     crowds = torch.tensor([0, 0, 1])
-    return {
-        "boxes": torch.tensor([RIGHT, MISSED, CROWD]),
-        "labels": torch.tensor([1, 2, 2]),
-        "iscrowd": crowds,
-    } | given
+    return {"boxes": torch.tensor([RIGHT, MISSED, CROWD]), "labels": torch.tensor([1, 2, 2]), "iscrowd": crowds} | given
 
 
 def nothing(**given) -> dict[str, torch.Tensor]:

@@ -189,11 +189,7 @@ def grid(found=None, **options) -> np.ndarray:
         (lambda: judge(min_score="0.5"), TypeError, "`min_score` must be a number; got str."),
         (lambda: judge(iou_threshold=50), ValueError, "`iou_threshold` must lie in [0, 1]; got 50."),
         (lambda: judge(box_format="yolo"), ValueError, f"`box_format` must be one of {FORMATS}; got 'yolo'."),
-        (
-            lambda: draw_boxes(PICTURE, {}, {}, names={0: 1}),
-            TypeError,
-            "`names` must have strings as names; got 0: 1.",
-        ),
+        (lambda: draw_boxes(PICTURE, {}, {}, names={0: 1}), TypeError, "`names` must have strings as names; got 0: 1."),
         (lambda: grid(names=["a"]), TypeError, "`names` must be a mapping of labels to names; got list."),
         (lambda: judge(class_agnostic=1), TypeError, "`class_agnostic` must be True or False; got int."),
         (lambda: judge(nothing(boxes=BOXES)), ValueError, "`scores` must have one value for each of 3 boxes; got 0."),

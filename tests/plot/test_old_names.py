@@ -7,10 +7,7 @@ import pytest
 
 from reid_torchmetrics import plot
 
-RENAMED = {
-    "plot_precision_recall": "plot_detection_precision_recall",
-    "plot_confidence": "plot_detection_confidence",
-}
+RENAMED = {"plot_precision_recall": "plot_detection_precision_recall", "plot_confidence": "plot_detection_confidence"}
 
 
 @pytest.mark.parametrize("old", RENAMED)

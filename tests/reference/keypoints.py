@@ -9,11 +9,7 @@ LEAST_AREA = 2.0**-52
 
 
 def similarity(
-    points: Sequence[Sequence[float]],
-    true: Sequence[Point],
-    area: float,
-    box: Sequence[float],
-    sigmas: Sequence[float],
+    points: Sequence[Sequence[float]], true: Sequence[Point], area: float, box: Sequence[float], sigmas: Sequence[float]
 ) -> float:
     """Mean of exp(-d^2 / (8 sigma^2 area)) over labeled points; without any, d is the way to a box thrice as large."""
     labeled = [place for place, (_, _, visibility) in enumerate(true) if visibility > 0]

@@ -69,12 +69,7 @@ def test_more_queries_than_ten_are_folded(report):
 
 @pytest.mark.parametrize(
     ("size", "shown"),
-    [
-        ((32, 64), ("64", "128")),
-        ((64, 32), ("192", "96")),
-        ((64, 128), ("64", "128")),
-        ((300, 600), ("64", "128")),
-    ],
+    [((32, 64), ("64", "128")), ((64, 32), ("192", "96")), ((64, 128), ("64", "128")), ((300, 600), ("64", "128"))],
 )
 def test_pictures_of_any_size_are_shown_as_large_as_those_of_market_1501(report, with_lists, size, shown):
     page = report(with_lists, pictures=lambda _: Image.new("RGB", size))

@@ -14,14 +14,8 @@ from tests.report import problems
 from tests.report.pages import parse
 
 KINDS = {
-    "retrieval": (
-        problems.retrieval,
-        lambda: {"names": {1: "one"}, "title": "A title"},
-    ),
-    "metric": (
-        lambda: problems.of_metric(rank_lists=problems.rank_lists()),
-        lambda: {"pictures": problems.picture},
-    ),
+    "retrieval": (problems.retrieval, lambda: {"names": {1: "one"}, "title": "A title"}),
+    "metric": (lambda: problems.of_metric(rank_lists=problems.rank_lists()), lambda: {"pictures": problems.picture}),
     "empty": (lambda: evaluate_scores(torch.rand(0, 2), torch.arange(0), torch.arange(2)), dict),
     "detection": (problems.detection, lambda: {"names": {3: "three"}}),
     "coco": (problems.coco, dict),

@@ -46,10 +46,7 @@ __all__ = [
     "plot_scores",
 ]
 
-_OLD_NAMES = {
-    "plot_confidence": plot_detection_confidence,
-    "plot_precision_recall": plot_detection_precision_recall,
-}
+_OLD_NAMES = {"plot_confidence": plot_detection_confidence, "plot_precision_recall": plot_detection_precision_recall}
 
 
 def __getattr__(name: str) -> Any:

@@ -38,11 +38,7 @@ _SIZE, _LARGE, _LARGEST = (6.4, 5.2), (8.4, 7.0), (11.0, 9.4)  # of the figure, 
 
 
 def plot_camera_pairs(
-    pairs: CameraPairs,
-    *,
-    name: str = "mean",
-    camera_names: Mapping[int, str] | None = None,
-    ax: Axes | None = None,
+    pairs: CameraPairs, *, name: str = "mean", camera_names: Mapping[int, str] | None = None, ax: Axes | None = None
 ) -> tuple[Figure | SubFigure, Axes]:
     """Draw the mean of a measure for each query camera (rows) against each gallery camera (columns), in percent.
 
@@ -97,11 +93,7 @@ def _name_cameras(ax: Axes, pairs: CameraPairs, names: Mapping[int, str]) -> Non
 
 
 def plot_confusion_matrix(
-    matrix: ConfusionMatrix,
-    *,
-    normalize: bool = True,
-    names: Mapping[int, str] | None = None,
-    ax: Axes | None = None,
+    matrix: ConfusionMatrix, *, normalize: bool = True, names: Mapping[int, str] | None = None, ax: Axes | None = None
 ) -> tuple[Figure | SubFigure, Axes]:
     """Draw how often ground truths of a class (rows) were detected as a class (columns), or were missed.
 

@@ -17,11 +17,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
     RetrievalResults,
 )
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries, parse_report
-from reid_torchmetrics.plot import (
-    Pictures,
-    plot_camera_pairs,
-    plot_comparison,
-)
+from reid_torchmetrics.plot import Pictures, plot_camera_pairs, plot_comparison
 
 from .elements import UNDEFINED, Html, details, element, figure, heading, note, of_measure, rank, table, thousands
 from .page import Page, Section, figures_section, provenance_section, shown_or_why, versions

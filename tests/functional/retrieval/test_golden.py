@@ -44,10 +44,7 @@ NOTHING_VALID = [key for key, error in ERRORS.items() if error.case == "a11_6q40
 
 @cache
 def reference_of(
-    name: str,
-    junk_identities: tuple[int, ...] = (),
-    same_camera: str = "same_identity",
-    ties: str = "pessimistic",
+    name: str, junk_identities: tuple[int, ...] = (), same_camera: str = "same_identity", ties: str = "pessimistic"
 ) -> Evaluation:
     return evaluate(*inputs_of(PROBLEMS[name]), same_camera=same_camera, junk_identities=junk_identities, ties=ties)
 

@@ -7,10 +7,7 @@ import pytest
 import torch
 from torch import distributed
 
-from reid_torchmetrics import (
-    ReIDMeanAP,
-    ReIDMetrics,
-)
+from reid_torchmetrics import ReIDMeanAP, ReIDMetrics
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from tests.metrics.reid.samples import batches, fed
 

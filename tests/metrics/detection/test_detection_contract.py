@@ -153,11 +153,7 @@ def test_a_metric_says_what_it_is():
         ),
         ({"area_ranges": {"all": (0, 9), "10": (1, 2)}}, ValueError, "name of its own; got 'mar_10' twice."),
         ({"rule": "voc12"}, ValueError, "`rule` must be one of 'coco', 'voc07', 'voc', 'yolo'"),
-        (
-            {"rule": "voc", "rec_thresholds": [0.5]},
-            ValueError,
-            "`rec_thresholds` must be None with rule",
-        ),
+        ({"rule": "voc", "rec_thresholds": [0.5]}, ValueError, "`rec_thresholds` must be None with rule"),
         ({"metric": "map_60"}, ValueError, "`metric` must be one of 'map', 'map_50', 'map_75', 'map_small'"),
         ({"metric": "map_per_class"}, ValueError, "`metric` must be one of 'map'"),
         ({"max_bytes": 0}, ValueError, "`max_bytes` must be at least 1; got 0."),
@@ -172,8 +168,7 @@ def test_a_bad_option_is_named(options, error, message):
 
 def test_an_unknown_option_is_refused_with_those_that_exist():
     with pytest.raises(
-        ValueError,
-        match=r"^Unexpected keyword arguments: `rul`, which may be `rule`; `DetectionMAP` takes ",
+        ValueError, match=r"^Unexpected keyword arguments: `rul`, which may be `rule`; `DetectionMAP` takes "
     ) as caught:
         DetectionMAP(rul="voc")
     listed = re.findall(r"\w+", str(caught.value).partition(" takes ")[2])
@@ -196,10 +191,7 @@ def test_bools_of_numpy_are_bools(value):
     assert [metric.class_metrics, metric.extended_summary] == [bool(value)] * 2
     same = DetectionMAP(class_metrics=bool(value), extended_summary=bool(value))
     assert metric._option_texts() == same._option_texts()
-    assert is_same(
-        fed(metric, PREDS, TARGET).compute(),
-        fed(same, PREDS, TARGET).compute(),
-    )
+    assert is_same(fed(metric, PREDS, TARGET).compute(), fed(same, PREDS, TARGET).compute())
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

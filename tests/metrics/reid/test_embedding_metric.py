@@ -9,16 +9,7 @@ import pytest
 import torch
 
 import reid_torchmetrics
-from reid_torchmetrics import (
-    CMC,
-    MINP,
-    MeanAP,
-    ReIDCMC,
-    ReIDMeanAP,
-    ReIDMeasure,
-    ReIDMetrics,
-    ReIDMINP,
-)
+from reid_torchmetrics import CMC, MINP, MeanAP, ReIDCMC, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional import retrieval
 from tests.metrics.reid.samples import CLASSES, batches, expected, fed, reference_of
 from tests.reference.retrieval import evaluate, similarity

@@ -9,14 +9,7 @@ import pytest
 import torch
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import (
-    EmbeddingMetric,
-    ReIDCMC,
-    ReIDCMCCurve,
-    ReIDMeanAP,
-    ReIDMetrics,
-    ReIDMINP,
-)
+from reid_torchmetrics import EmbeddingMetric, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMetrics, ReIDMINP
 from reid_torchmetrics.functional.retrieval.evaluation import ranking
 from reid_torchmetrics.metrics.reid.ranking import rankings as cache
 from tests.metrics.reid.samples import batches, expected, fed, reference_of

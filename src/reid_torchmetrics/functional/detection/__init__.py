@@ -21,21 +21,9 @@ from .curves import (
     RankedDetections,
     compute_ap,
 )
-from .errors import (
-    CONFUSION_RULES,
-    ERROR_KINDS,
-    ConfusionMatrix,
-    ErrorBreakdown,
-)
+from .errors import CONFUSION_RULES, ERROR_KINDS, ConfusionMatrix, ErrorBreakdown
 from .evaluation import DetectionResults, coco_evaluate, evaluate_images, voc_evaluate, yolo_evaluate
-from .evaluators import (
-    EVALUATORS,
-    VOC_RULES,
-    YOLO_RULES,
-    Evaluator,
-    match_greedily,
-    yolo_average_precision,
-)
+from .evaluators import EVALUATORS, VOC_RULES, YOLO_RULES, Evaluator, match_greedily, yolo_average_precision
 from .inputs import (
     BOX_FORMATS,
     COCO_AREA_RANGES,

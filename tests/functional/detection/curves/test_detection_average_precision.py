@@ -208,10 +208,7 @@ def test_no_curves_have_no_areas(rule):
 
 @pytest.mark.parametrize(
     ("rule", "expected"),
-    [
-        *(("voc07", 1.0), ("voc", 1.0), ("yolo", 0.995), ("yolov5", 0.995), ("ultralytics", 0.995)),
-        ("coco", 1.0),
-    ],
+    [*(("voc07", 1.0), ("voc", 1.0), ("yolo", 0.995), ("yolov5", 0.995), ("ultralytics", 0.995)), ("coco", 1.0)],
 )
 @pytest.mark.parametrize("num_positives", [1, 7])
 def test_a_detector_without_a_mistake_has_the_best_value_of_its_rule(rule, expected, num_positives):

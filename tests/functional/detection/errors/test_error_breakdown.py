@@ -92,10 +92,7 @@ def test_a_miss_is_taken_out_of_the_recall():
 
 def test_of_several_repaired_detections_the_best_takes_the_ground_truth():
     """Class 2 as 1 at 0.9 and 0.8: the first becomes right, the second goes. Class 1 is right at 0.7: 1/3, then 1."""
-    told = breakdown_of(
-        [(1, BESIDE, 0.9), (1, BESIDE, 0.8), (1, BOX, 0.7)],
-        [(1, BOX), (2, BESIDE)],
-    )
+    told = breakdown_of([(1, BESIDE, 0.9), (1, BESIDE, 0.8), (1, BOX, 0.7)], [(1, BOX), (2, BESIDE)])
     assert told.counts["classification"] == 2
     assert told.average_precision == pytest.approx((1 / 3 + 0) / 2)
     assert told.gains["classification"] == pytest.approx(1 - (1 / 3) / 2)
@@ -145,11 +142,7 @@ def test_repairs_are_those_of_the_loops(rule, problem, thresholds):
     assert {name: count for name, count in found.counts.items() if count} == {
         name: count for name, count in expected.counts.items() if count
     }
-    gains = {
-        **found.gains,
-        "false positives": found.false_positive_gain,
-        "false negatives": found.false_negative_gain,
-    }
+    gains = {**found.gains, "false positives": found.false_positive_gain, "false negatives": found.false_negative_gain}
     assert gains == pytest.approx({name: value - expected.base for name, value in expected.repaired.items()}, abs=1e-12)
     assert min(gains.values()) >= -1e-12  # no repair does harm
 

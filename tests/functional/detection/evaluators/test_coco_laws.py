@@ -13,13 +13,7 @@ from reid_torchmetrics.functional.detection import Detections, GroundTruths, Mat
 from reid_torchmetrics.functional.detection.curves import precision_recall
 from reid_torchmetrics.functional.detection.evaluators import PrecisionGrid, coco, evaluate_matches
 from reid_torchmetrics.functional.detection.inputs import ordering
-from reid_torchmetrics.functional.detection.matching import (
-    acceptance,
-    assignment,
-    matching,
-    merge_matches,
-    pairs,
-)
+from reid_torchmetrics.functional.detection.matching import acceptance, assignment, matching, merge_matches, pairs
 from tests.detection_strategies import problems
 
 few = settings(max_examples=40)

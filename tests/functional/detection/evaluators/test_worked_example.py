@@ -100,11 +100,7 @@ def test_a_curve_knows_its_detections_and_its_envelope():
     ("options", "error", "message"),
     [
         ({"label": 2}, ValueError, "`label` must be the label of a class that occurs; got 2."),
-        (
-            {"label": 1, "iou_threshold": 0.5},
-            ValueError,
-            "`iou_threshold` must be one of 0.3; got 0.5.",
-        ),
+        ({"label": 1, "iou_threshold": 0.5}, ValueError, "`iou_threshold` must be one of 0.3; got 0.5."),
     ],
 )
 def test_curves_that_are_not_there_are_refused(options, error, message):

@@ -222,11 +222,7 @@ BAD = [
         TypeError,
         "`target_labels` must have an integer dtype; got torch.float64.",
     ),
-    (
-        {"rule": "coco"},
-        ValueError,
-        "`rule` must be one of 'yolo', 'yolov5', 'ultralytics', 'voc'; got 'coco'.",
-    ),
+    ({"rule": "coco"}, ValueError, "`rule` must be one of 'yolo', 'yolov5', 'ultralytics', 'voc'; got 'coco'."),
     ({"confidence": "0.1"}, TypeError, "`confidence` must be a number; got str."),
     ({"end": -1.0}, ValueError, "`end` must lie in [0, 1]; got -1.0."),
     ({"epsilon": -1.0}, ValueError, "`epsilon` must be finite and at least 0; got -1.0."),

@@ -146,10 +146,7 @@ def test_strata_of_many_sizes_are_counted_alike_by_comparing_and_by_searching(sh
     scores = torch.randint(0, 60, (50, len(labels)), generator=generator) + 20.0 * (labels[:50, None] == labels)
     found = []
     for small, bins in ((0, 1 << 15), (255, 1 << 15), (255, 1)):
-        with (
-            mock.patch.object(identities_ahead, "_SMALL", small),
-            mock.patch.object(strata_ahead, "_MOST_BINS", bins),
-        ):
+        with mock.patch.object(identities_ahead, "_SMALL", small), mock.patch.object(strata_ahead, "_MOST_BINS", bins):
             options = {"ties": ties, "max_rank": 20}
             found.append(expect_draws(given_scores(scores, relevance), relevance, GalleryDraw(shots), **options))
     for other in found[1:]:

@@ -86,15 +86,9 @@ NO_VALUE = {"map": torch.tensor([1, math.nan, 0.5, math.nan], dtype=torch.float6
             ranked(1, 1, 2, None, identities=[0, 1, 5, 3]),
             "have the `query_identities` of `a`; got 5 and not 2 for query 2.",
         ),
-        (
-            replace(B, query_identities=None),
-            "have `query_identities` if and only if `a` has; got them in one of both.",
-        ),
+        (replace(B, query_identities=None), "have `query_identities` if and only if `a` has; got them in one of both."),
         (ranked(1, None, 2, None), "have the `num_positives` of `a`; got 0 and not 1 for query 1."),
-        (
-            ranked(1, 1, 2, None, num_others=30),
-            "have the `num_candidates` of `a`; got 33 and not 23 for query 0.",
-        ),
+        (ranked(1, 1, 2, None, num_others=30), "have the `num_candidates` of `a`; got 33 and not 23 for query 0."),
         (
             replace(B, values=NO_VALUE),
             "have a value of 'map' for the same queries as `a`; got nan and not 0.5 for query 1.",

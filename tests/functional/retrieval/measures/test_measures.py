@@ -85,10 +85,7 @@ def test_average_precision_at_r_looks_at_as_many_candidates_as_there_are_positiv
 
 
 # Two queries, of which only the first five of the ranked list are known; positives that are not among them count.
-RETRIEVED = {
-    "S1": {APPLE: (2, 3, 4), GREEN: (1, 4, 5)},
-    "S2": {APPLE: (1, 3, 4), GREEN: (2, 3, 4)},
-}
+RETRIEVED = {"S1": {APPLE: (2, 3, 4), GREEN: (1, 4, 5)}, "S2": {APPLE: (1, 3, 4), GREEN: (2, 3, 4)}}
 FRUIT_AP = {  # trapezoid with 5 apples as the text has it, trapezoid with the true 4, rectangle with the true 4
     ("S1", GREEN): (Fraction(59, 150), Fraction(59, 150), Fraction(42, 100)),
     ("S1", APPLE): (Fraction(37, 120), Fraction(37, 96), Fraction(23, 48)),

@@ -23,10 +23,7 @@ WAYS = {
 
 
 def looked_up(problem: Problem, way: str, **options):
-    with (
-        mock.patch.object(counting, "_is_numpy", return_value=False),
-        mock.patch.multiple(counting, **WAYS[way]),
-    ):
+    with mock.patch.object(counting, "_is_numpy", return_value=False), mock.patch.multiple(counting, **WAYS[way]):
         return ranks_of(problem, **options)
 
 

@@ -199,11 +199,7 @@ BAD_LISTS = [
         ValueError,
         "`positives` and `junk` must list a gallery item once for a query; got item 1 twice for query 0.",
     ),
-    (
-        ([torch.tensor([0])], []),
-        ValueError,
-        "`junk` must hold one tensor for each of 1 queries; got 0.",
-    ),
+    (([torch.tensor([0])], []), ValueError, "`junk` must hold one tensor for each of 1 queries; got 0."),
     ((torch.tensor([0]),), TypeError, "`positives` must be a sequence of tensors, one per query; got Tensor."),
     (([torch.tensor([0.5])],), TypeError, "`positives[0]` must have an integer dtype; got torch.float32."),
 ]

@@ -71,13 +71,7 @@ class ShapeBatch:
     @classmethod
     @torch.no_grad()
     def read(
-        cls,
-        preds: Dicts,
-        target: Dicts,
-        types: Mapping[str, ShapeType],
-        box_format: str,
-        *,
-        any_detected: bool = False,
+        cls, preds: Dicts, target: Dicts, types: Mapping[str, ShapeType], box_format: str, *, any_detected: bool = False
     ) -> ShapeBatch:
         """Check the shapes of a batch and, of all else, only the device and number of labels.
 

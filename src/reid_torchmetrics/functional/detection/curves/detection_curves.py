@@ -278,9 +278,7 @@ class TruePositiveFlags:
 
 
 def curves_from_flags(
-    flags: TruePositiveFlags,
-    class_index: Int[Tensor, " detections"],
-    num_positives: Int[Tensor, " classes"],
+    flags: TruePositiveFlags, class_index: Int[Tensor, " detections"], num_positives: Int[Tensor, " classes"]
 ) -> Curves:
     """Precision-recall curves of shape [thresholds, classes] of detections by class and descending score."""
     # Number of detections of the class up to each flagged one, and of each class, as if all of them counted.

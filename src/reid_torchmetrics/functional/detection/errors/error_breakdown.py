@@ -165,8 +165,7 @@ class _DetectionErrors:
         index, true_index = (place_of_labels(each, classes).long() for each in (objects.labels, objects.true_labels))
         num_positives = true_index[counts].bincount(minlength=len(classes))
         return cls(
-            *(objects.scores, index, true_index, is_right, is_ignored, kind, target, is_free, is_missed),
-            num_positives,
+            *(objects.scores, index, true_index, is_right, is_ignored, kind, target, is_free, is_missed), num_positives
         )
 
     def repaired(self, kind: int) -> _Repairs:

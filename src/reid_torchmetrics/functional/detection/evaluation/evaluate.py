@@ -12,11 +12,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.batches import (
-    INVALID,
-    empty_states,
-    pack_images,
-)
+from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import (
     BOX_FORMATS,

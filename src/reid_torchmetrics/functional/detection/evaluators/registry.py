@@ -89,11 +89,7 @@ class Evaluator:
 
 
 def _match_at_thresholds(
-    match: Callable[..., Matches],
-    detections: Detections,
-    ground_truths: GroundTruths,
-    grid: CocoGrid,
-    **options: Any,
+    match: Callable[..., Matches], detections: Detections, ground_truths: GroundTruths, grid: CocoGrid, **options: Any
 ) -> Matches:
     """Match with the thresholds of a grid, and nothing else of it."""
     return match(detections, ground_truths, iou_thresholds=grid.iou_thresholds, **options)

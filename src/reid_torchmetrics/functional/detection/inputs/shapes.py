@@ -80,11 +80,7 @@ class Shapes(ABC):
         """
 
     def reach(  # noqa: PYI019 - as `overlaps`
-        self: Same,
-        detections: Same,
-        *,
-        at_least: float,
-        is_crowd: Bool[Tensor, " ground_truths"] | None = None,
+        self: Same, detections: Same, *, at_least: float, is_crowd: Bool[Tensor, " ground_truths"] | None = None
     ) -> Reach | None:
         """The range of detections that may overlap each of these ground truths by `at_least`; None for all.
 

@@ -50,9 +50,7 @@ CLAIMS: dict[str, Claim] = {
         torch.gt,
     ),
     "yolov4": Claim(
-        lambda _: sys.float_info.min,
-        lambda iou, thresholds: (iou > 0).expand(len(thresholds), -1),
-        torch.ge,
+        lambda _: sys.float_info.min, lambda iou, thresholds: (iou > 0).expand(len(thresholds), -1), torch.ge
     ),
 }
 """The detections that claim a ground truth. "voc": they reach the threshold. "scaled_yolov4": they are above the first

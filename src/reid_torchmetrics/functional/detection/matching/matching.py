@@ -78,12 +78,7 @@ def match_images(
     """
     grid = CocoGrid(iou_thresholds, (0.0,), max_detections, area_ranges)  # checks them
     return match_on_grid(
-        detections,
-        ground_truths,
-        grid,
-        classes=classes,
-        keep_ground_truths=keep_ground_truths,
-        max_bytes=max_bytes,
+        detections, ground_truths, grid, classes=classes, keep_ground_truths=keep_ground_truths, max_bytes=max_bytes
     )
 
 

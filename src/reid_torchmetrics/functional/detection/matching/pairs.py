@@ -96,9 +96,7 @@ def find_pairs(
         ordered, true_ordered, detections.shapes, true_shapes, at_least=at_least, max_bytes=max_bytes
     )
     return OverlappingPairs(
-        true_ordered.rows.index_select(0, pairs.ground_truth),
-        ordered.rows.index_select(0, pairs.detection),
-        pairs.iou,
+        true_ordered.rows.index_select(0, pairs.ground_truth), ordered.rows.index_select(0, pairs.detection), pairs.iou
     )
 
 
