@@ -206,7 +206,9 @@ def _at(boxes: Boxes, image: int | str) -> Mapping[str, Any]:
 
 
 def _of_results(results: DetectionResults, image: int | str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    (detections,), (ground_truths,) = results.boxes_of([image] if isinstance(image, str) else torch.tensor([image]))
+    (detections,), (ground_truths,) = results.boxes_of(
+        [image] if isinstance(image, str) else torch.tensor([image], device="cpu")
+    )
     return detections, ground_truths
 
 

@@ -305,7 +305,7 @@ class DetectionResults:
         return self.image_errors(iou_threshold=iou_threshold, confidence=confidence).worst(n)
 
     def confidence_curve(self, label: int | None = None, *, iou_threshold: float | None = None) -> ConfidenceCurve:
-        """Precision, recall and F1 at every confidence: means over classes, or those of one class.
+        """Precision, recall and F1 at every confidence: means over classes, or the numbers of one class.
 
         Raises:
             TypeError: an option of the wrong type.
