@@ -228,7 +228,7 @@ def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator,
     trainer(callback, False).validate(module, loader(), verbose=False)
     names = ["confidence", "confusion_matrix", "precision_recall", "worst_images"]
     # Repairs are defined where a detection takes the best ground truth that is left.
-    names += ["kinds_of_errors"] * EVALUATORS[evaluator].matches_greedily
+    names += ["kinds_of_errors"] * EVALUATORS[evaluator].has_breakdown
     assert files() == named([f"val/{name}" for name in names], 0)
     assert seen == [EVALUATORS[evaluator]]
 

@@ -222,7 +222,7 @@ class DetectionResults:
                 the best ground truth that is left, or a threshold that cannot be asked for.
         """
         objects = self._objects("a breakdown of errors")
-        if not self.evaluator.matches_greedily:
+        if not self.evaluator.has_breakdown:
             raise ValueError(
                 "`error_breakdown` must be called on results of an evaluator that matches greedily, such as COCO; got"
                 f" {self.evaluator.title}."

@@ -57,8 +57,8 @@ class Evaluator:
     """whether detections may lie in crowds; others leave crowds out"""
     knows_difficult: bool = False
     """whether ground truths may be difficult: they need not be found"""
-    matches_greedily: bool = True
-    """whether a detection takes the best unmatched ground truth, not the best of all"""
+    has_breakdown: bool = True
+    """whether errors have kinds: a detection takes the best unmatched ground truth, and the area is of `AP_RULES`"""
     lists_all_classes: bool = True
     """whether classes without ground truths have a row"""
     confusion_rule: str = "coco"
@@ -105,7 +105,7 @@ _greedily = partial(_match_at_thresholds, match_greedily)
 _best_of_all = partial(_match_at_thresholds, match_best_of_all)
 _with_limits, _without_limits = (partial(_average, has_limits=has_limits) for has_limits in (True, False))
 _yolo = partial(Evaluator, average=average_yolo, rules=YOLO_RULES, reports_confidence=True, lists_all_classes=False)
-_yolov4 = partial(_yolo, rule="yolo", confidence=0.1, matches_greedily=False)
+_yolov4 = partial(_yolo, rule="yolo", confidence=0.1, has_breakdown=False)
 
 EVALUATORS: dict[str, Evaluator] = {
     "coco": Evaluator("COCO", match_on_grid, _with_limits, tuple(AP_RULES), "coco", has_limits=True, knows_crowds=True),
@@ -117,7 +117,7 @@ EVALUATORS: dict[str, Evaluator] = {
         "voc",
         (0.5,),
         knows_difficult=True,
-        matches_greedily=False,
+        has_breakdown=False,
     ),
     "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
     "scaled_yolov4": _yolov4("ScaledYOLOv4", partial(_best_of_all, claim="scaled_yolov4")),
