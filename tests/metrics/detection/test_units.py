@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+from reid_torchmetrics.functional.detection.evaluation import units
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.keypoint_samples import SIGMAS, keypoint_images
 
@@ -122,6 +123,13 @@ def test_angles_in_degrees_get_a_warning(of_found, of_true):
 def test_angles_that_are_seldom_beyond_a_turn_are_meant():
     fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=3, of_true=1)).compute()
     fed(DetectionMAP(iou_type="rotated"), *rotated(1, of_found=0, of_true=0)).compute()
+
+
+def test_a_shape_whose_units_nothing_is_known_of_is_evaluated(monkeypatch):
+    given = rotated(1)
+    expected = fed(DetectionMAP(iou_type="rotated", metric="map"), *given).compute()
+    monkeypatch.delitem(units._COUNTS, "rotated")
+    assert fed(DetectionMAP(iou_type="rotated", metric="map"), *given).compute() == expected
 
 
 def masked(masks):

@@ -58,7 +58,8 @@ class Units:
             return
         self._num_noted += 1
         boxes = to_xywh(states["ground_truth_boxes"], batch.box_format)
-        for name, kind in batch.types.items():
+        for name in batch.types.keys() & _COUNTS.keys():  # nothing is known of the units of other shapes
+            kind = batch.types[name]
             sides = [[item[kind.key] for item in items] for items in (batch.preds, batch.target)]
             shapes = ([each for each in side if isinstance(each, Tensor) and each.numel()] for side in sides)
             detections, ground_truths = shapes
