@@ -2,8 +2,8 @@
 
 Boxes are not sent, except those of images that are to be shown.
 
-The number of collectives depends on the number of processes alone, not on the images: three, and one with image ids, to
-agree on what follows, and one for each process to send its ids with fingerprints, and one to send its matches.
+The number of collectives depends on the number of processes alone, not on the images: 6, and one broadcast of each
+process, which sends its matches. With image ids each broadcasts once more: the ids with fingerprints.
 
 An error on one process is an error on all: see `functional.world` and `base.process_group` for what must be guarded.
 
