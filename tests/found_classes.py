@@ -1,8 +1,8 @@
-"""Images of classes of which it is told what was found."""
+"""Images of classes of which it is told what was found, and what a matching found."""
 
 import torch
 
-from reid_torchmetrics.functional.detection import Detections, GroundTruths
+from reid_torchmetrics.functional.detection import Detections, GroundTruths, Matches
 
 Found = tuple[list[tuple[float, bool]], int]
 """scores of right and wrong detections of a class, and how many ground truths it has, the first ones found"""
@@ -24,3 +24,11 @@ def images_of(*classes: Found) -> tuple[Detections, GroundTruths]:
         Detections(rows[:, :4], rows[:, 5], labels, torch.zeros_like(labels)),
         GroundTruths(owners[:, :4], true_labels, torch.zeros_like(true_labels)),
     )
+
+
+def true_positives(matches: Matches) -> torch.Tensor:
+    """Whether each detection is right at each threshold, by row, in the first area range, [detections, thresholds]."""
+    is_right = matches.outcomes()[0].T
+    by_row = torch.empty_like(is_right)
+    by_row[matches.rows] = is_right
+    return by_row

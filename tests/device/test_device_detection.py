@@ -42,15 +42,11 @@ from reid_torchmetrics.functional.detection.errors import (
     pair_objects,
 )
 from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
-from reid_torchmetrics.functional.detection.evaluators import (
-    average_matches,
-    evaluate_matches,
-    greedy_true_positives,
-    true_positives,
-)
+from reid_torchmetrics.functional.detection.evaluators import average_matches, evaluate_matches, match_greedily
 from reid_torchmetrics.functional.detection.inputs import Sides, box_areas, to_xywh
 from reid_torchmetrics.functional.detection.matching import find_pairs, merge_matches
 from tests.device.problems import assert_as_on_the_cpu, moved
+from tests.found_classes import true_positives
 from tests.metrics.detection.detection_samples import fed, images
 from tests.metrics.detection.mask_samples import mask_images
 
@@ -193,7 +189,7 @@ def test_every_rule_gives_the_averages_of_the_cpu(device, deterministic, rule):
     def averages(where):
         matches = detection.match_images(*packed(where))
         curves = curves_from_matches(matches)
-        area = average_precision(curves, rule=rule)
+        area = average_precision(curves, AP_RULES[rule])
         return [curves, area, average_matches(matches, GRID, rule=rule)]
 
     assert_as_on_the_cpu(device, averages)
@@ -248,7 +244,7 @@ def test_pascal_voc_is_that_of_the_cpu(device, deterministic, rule):
 def test_the_yolo_family_is_that_of_the_cpu(device, deterministic, rule):
     def results(where):
         found, true = packed(where)
-        is_right = greedy_true_positives(found, true, iou_thresholds=(0.5, 0.75))
+        is_right = true_positives(match_greedily(found, true, iou_thresholds=(0.5, 0.75)))
         return [
             is_right,
             detection.yolo_average_precision(is_right, found.scores, found.labels, true.labels, rule=rule),

@@ -201,7 +201,7 @@ def test_interpolation_is_the_rule_that_makes_average_precision_of_the_curves(ru
     metric = fed(DetectionMAP(rule=rule, class_metrics=True, average=average), preds, target)
     value = metric.compute()
     coco = fed(DetectionMAP(class_metrics=True, average=average), preds, target).compute()
-    expected = average_precision(curves_from_matches(metric.results().matches), rule=rule)
+    expected = average_precision(curves_from_matches(metric.results().matches), AP_RULES[rule])
     assert value["map"] == pytest.approx(float(expected[0].nanmean()), abs=1e-6)
     assert value["map_50"] == pytest.approx(float(expected[0, 0].nanmean()), abs=1e-6)
     assert value["mar_100"] == coco["mar_100"]

@@ -18,8 +18,9 @@ from reid_torchmetrics.functional.detection import (
     yolo_average_precision,
 )
 from reid_torchmetrics.functional.detection.evaluation import YOLO_MATCHINGS
-from reid_torchmetrics.functional.detection.evaluators import greedy_true_positives, true_positives
+from reid_torchmetrics.functional.detection.evaluators import match_greedily
 from reid_torchmetrics.functional.detection.inputs import to_xywh
+from tests.found_classes import true_positives
 from tests.metrics.detection.detection_samples import fed, images
 
 THRESHOLDS = (0.5, 0.75)
@@ -57,7 +58,7 @@ def packed(preds, target) -> tuple[Detections, GroundTruths, torch.Tensor]:
 
 def right(detections: Detections, truths: GroundTruths, matching: str) -> torch.Tensor:
     if matching == "ultralytics":
-        return greedy_true_positives(detections, truths, iou_thresholds=THRESHOLDS)
+        return true_positives(match_greedily(detections, truths, iou_thresholds=THRESHOLDS))
     return true_positives(match_best_of_all(detections, truths, iou_thresholds=THRESHOLDS, claim=matching))
 
 

@@ -55,7 +55,6 @@ from reid_torchmetrics.metrics.base import GrowingStates, arguments_of, python_b
 from .coco_files import CocoFiles
 
 _NUM_LIMITS = 3
-_NOT_CHOSEN: tuple[str | None, SingleValue | None] = (None, None)  # a metric and its value
 _NOT_DECISIVE = {"backend", "max_bytes"}  # arguments that do not change what `compute` gives
 
 Result = TypeVar("Result")
@@ -119,7 +118,11 @@ class BoxMetric(GrowingStates, CocoFiles):
         self.class_metrics = python_bool("class_metrics", class_metrics)
         self.class_names = named_classes(class_names)
         self.iou_type: tuple[str, ...] = ("bbox",)
-        self.rule, self.metric, self._single = "", *_NOT_CHOSEN
+        self.rule = ""
+        # Not annotated in the class: a script would have to know these types.
+        self.metric: str | None = None
+        self.confidence: float | None = None
+        self._single: SingleValue | None = None
         self._units = Units()
         if max_detection_thresholds is not None:  # there are evaluators without limits
             self._set_limits(max_detection_thresholds)
@@ -295,8 +298,8 @@ class BoxMetric(GrowingStates, CocoFiles):
             return self._by_workers(evaluate)
 
     def _results(self, matches: ImageMatches, *, boxes: bool = False) -> DetectionResults:
-        confidence = vars(self).get("confidence")
-        return make_results(self._sharded(), matches, self.rule, self.class_names, confidence=confidence, boxes=boxes)
+        options: dict[str, Any] = {"confidence": self.confidence, "boxes": boxes}
+        return make_results(self._sharded(), matches, self.rule, self.class_names, **options)
 
     def boxes_of(self, image: Asked) -> DictsOfSides:
         """The detections and the ground truths of some images of any process, to be drawn.

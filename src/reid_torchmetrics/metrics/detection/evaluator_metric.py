@@ -45,9 +45,7 @@ class EvaluatorMetric(BoxMetric):
         super().__init__(box_format, None, **kwargs)
         _checks.fractions("iou_thresholds", iou_thresholds)
         self.iou_thresholds, self._evaluator = [*iou_thresholds], evaluator
-        self.rule, confidence = EVALUATORS[evaluator].checked(rule, confidence)
-        if EVALUATORS[evaluator].reports_confidence:
-            self.confidence = confidence
+        self.rule, self.confidence = EVALUATORS[evaluator].checked(rule, confidence)
         self.metric = metric
         self._single = None if metric is None else SingleValue.parsed(metric, names_of_values(self.VALUES))
 
@@ -74,16 +72,14 @@ class EvaluatorMetric(BoxMetric):
         return self._by_workers(lambda: self._value(self._match(self._request())))
 
     def _value(self, images: ImageMatches) -> dict[str, Tensor] | Tensor:
-        confidence = vars(self).get("confidence")
         if self._single is not None:
-            return self._rounded(self._single.of(images, rule=self.rule, confidence=confidence))
-        averages = images.averages(self.rule, confidence=confidence)
+            return self._rounded(self._single.of(images, rule=self.rule, confidence=self.confidence))
+        averages = images.averages(self.rule, confidence=self.confidence)
         values = {name: self._rounded(value) for name, value in averages.summary().items()}
         if self.class_metrics:
             # YOLO lists only classes with ground truths, VOC all.
-            of_classes, has_row = averages.of_classes(), averages.classes == averages.classes
-            if not EVALUATORS[self._evaluator].lists_all_classes:
-                has_row = images.matches[0].num_positives[0] > 0
+            of_classes, lists_all = averages.of_classes(), EVALUATORS[self._evaluator].lists_all_classes
+            has_row = slice(None) if lists_all else images.matches[0].num_positives[0] > 0
             for name in self.VALUES:
                 values[f"{name}_per_class"] = self._rounded(of_classes[name][has_row].nan_to_num(-1.0))
             values["classes"] = averages.classes[has_row].to(self.device)

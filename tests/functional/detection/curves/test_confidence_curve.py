@@ -110,7 +110,7 @@ def test_means_are_those_of_loops_over_classes_and_scores(problem, limit, thresh
     classes = [verdicts(problem, label, iou, limit) for label in problem.setting.classes]
     classes = [(found, num_positives) for found, num_positives in classes if num_positives]
     scores = sorted({row.score for found, _ in classes for row in found if row.verdict is not None}, reverse=True)
-    curve = confidence_curve(problem.matched(), threshold=threshold, limit=limit)
+    curve = confidence_curve(problem.matched().within(limit), threshold=threshold)
     assert curve.confidence.tolist() == scores
     for place, score in enumerate(scores):
         counts = [(reference.counts_at(found, score), number) for found, number in classes]

@@ -131,6 +131,13 @@ def cells(problem: Problem, limit: int):
         yield (k, a, t), found, num_positives
 
 
+def of_area(matches: Matches, area: int) -> Matches:
+    """The matches with this area range as their first."""
+    some = slice(area, None)
+    others = {"num_positives": matches.num_positives[some], "area_bits": matches.area_bits >> area}
+    return matches.map_columns(lambda values: values[some], **others)
+
+
 def check_points(points: OperatingPoints, place: tuple[int, int], counts: reference.Counts, num_positives: int) -> None:
     t, k = place
     num_right, num_detections = counts
@@ -144,15 +151,8 @@ def check_points(points: OperatingPoints, place: tuple[int, int], counts: refere
 @given(problems(), st.integers(0, 2), st.sampled_from(CONFIDENCES))
 def test_counts_are_those_of_loops_over_detections(problem, limit, confidence):
     limit = min(limit, len(problem.setting.max_detections) - 1)
-    matches = problem.matched()
-    num_areas = len(problem.setting.areas)
-    at, best = (
-        [measure(area) for area in range(num_areas)]
-        for measure in (
-            lambda area: at_confidence(matches, confidence, area=area, limit=limit),
-            lambda area: best_f1(matches, area=area, limit=limit),
-        )
-    )
+    of_areas = [of_area(problem.matched().within(limit), area) for area in range(len(problem.setting.areas))]
+    at, best = [at_confidence(matches, confidence) for matches in of_areas], [best_f1(matches) for matches in of_areas]
     for (k, a, t), found, num_positives in cells(problem, limit):
         check_points(at[a], (t, k), reference.counts_at(found, confidence), num_positives)
         value = reference.best_confidence(found, num_positives)
@@ -166,7 +166,7 @@ def test_curves_are_those_of_loops_over_scores(problem, limit, data):
     limit = min(limit, len(problem.setting.max_detections) - 1)
     (k, a, t), found, num_positives = data.draw(st.sampled_from([*cells(problem, limit)]))
     label = problem.setting.classes[k]
-    curve = precision_recall_curve(problem.matched(), label, threshold=t, area=a, limit=limit)
+    curve = precision_recall_curve(of_area(problem.matched().within(limit), a), label, threshold=t)
     scores = sorted({row.score for row in found if row.verdict is not None}, reverse=True)
     counts = [reference.counts_at(found, score) for score in scores]
     assert curve.scores.tolist() == scores
@@ -202,13 +202,6 @@ def test_images_in_parts_have_the_same_numbers(problem):
 
 BAD = [
     (lambda: at_confidence(EXAMPLE, None), TypeError, "`confidence` must be a number; got NoneType."),
-    (
-        lambda: at_confidence(EXAMPLE, 0.5, area=1),
-        ValueError,
-        "`area` must be the number of one of 1 area ranges; got 1.",
-    ),
-    (lambda: best_f1(EXAMPLE, area="all"), TypeError, "`area` must be an int; got str."),
-    (lambda: best_f1(EXAMPLE, limit=-1), ValueError, "`limit` must be at least 0; got -1."),
     (
         lambda: precision_recall_curve(EXAMPLE, 2),
         ValueError,

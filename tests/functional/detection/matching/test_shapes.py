@@ -20,10 +20,11 @@ from reid_torchmetrics.functional.detection import (
     pairwise_iou,
     voc_evaluate,
 )
-from reid_torchmetrics.functional.detection.evaluators import greedy_true_positives
+from reid_torchmetrics.functional.detection.evaluators import match_greedily
 from reid_torchmetrics.functional.detection.inputs import BoxShapes, box_areas
 from reid_torchmetrics.functional.detection.matching import find_pairs
 from tests.detection_strategies import LABELS, problems, taken_of
+from tests.found_classes import true_positives
 from tests.reference.detection import evaluate
 
 
@@ -127,7 +128,7 @@ def test_pairs_are_found_by_the_overlaps_that_are_given():
 def test_voc_and_yolo_take_any_shapes():
     # VOC: A belongs to the first two, so the second is wrong, and the third has B. YOLO lets the second take B.
     assert voc_evaluate(FOUND, TRUE).matches.true_positive.sum().tolist() == 2
-    assert greedy_true_positives(FOUND, TRUE, iou_thresholds=(0.5,)).tolist() == [[True], [True], [False]]
+    assert true_positives(match_greedily(FOUND, TRUE, iou_thresholds=(0.5,))).tolist() == [[True], [True], [False]]
 
 
 @settings(max_examples=60)

@@ -1,14 +1,7 @@
 """From matches to curves of precision and recall, average precision and operating points."""
 
-from .average_precision import AP_RULES, Rule, area_under, average_precision, recalls_on, trapezoids
-from .detection_curves import (
-    DetectionCurve,
-    RankedDetections,
-    TruePositiveFlags,
-    compute_ap,
-    curves_from_flags,
-    ranked_detections,
-)
+from .average_precision import AP_RULES, Rule, average_precision, recalls_on, trapezoids
+from .detection_curves import DetectionCurve, RankedDetections, compute_ap, curves_from_flags, ranked_detections
 from .image_errors import ImageErrors, image_errors
 from .operating_points import (
     ConfidenceCurve,

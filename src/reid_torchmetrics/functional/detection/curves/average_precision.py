@@ -8,7 +8,7 @@ later one, is constant from behind a true positive up to the next: a staircase, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
@@ -18,9 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.inputs import check_recalls
 
 from .precision_recall import COCO_EPSILON, Curves, best_from_here_on, first_reaching, precision_at_points
 
@@ -46,7 +44,7 @@ class Rule:
 
 
 def average_precision(
-    curves: Curves, *, rule: str = "coco", recall_thresholds: Sequence[float] | None = None
+    curves: Curves, rule: Rule, recalls: Float[Tensor, " recalls"] | None = None
 ) -> Float[Tensor, "*curves"]:
     """Area under the upper envelope of precision-recall curves, float64.
 
@@ -72,31 +70,9 @@ def average_precision(
 
     Args:
         curves: of any shape.
-        rule: one of `AP_RULES`.
-        recall_thresholds: other recalls to read the envelope at, ascending; not with "voc".
-
-    Raises:
-        TypeError: `recall_thresholds` is not a sequence of floats.
-        ValueError: an unknown `rule`, recalls outside [0, 1] or not ascending, or recalls with rule "voc".
+        rule: one of `AP_RULES`, or one of your own.
+        recalls: other recalls to read the envelope at, ascending; "voc" reads the whole curve instead.
     """
-    _checks.one_of("rule", rule, AP_RULES)
-    chosen = AP_RULES[rule]
-    if recall_thresholds is None:
-        return area_under(curves, chosen)
-    check_recalls("recall_thresholds", recall_thresholds)
-    if chosen.num_recalls is None:
-        raise ValueError(
-            f"`recall_thresholds` must be None with rule {rule!r}, which reads the whole curve; got"
-            f" {recall_thresholds!r}."
-        )
-    recalls = torch.tensor(recall_thresholds, dtype=torch.float64, device=curves.counts.device)
-    return area_under(curves, chosen, recalls)
-
-
-def area_under(
-    curves: Curves, rule: Rule, recalls: Float[Tensor, " recalls"] | None = None
-) -> Float[Tensor, "*curves"]:
-    """Area under the upper envelope of curves by a rule of one's own; see `average_precision`."""
     if recalls is None:
         recalls = rule.recalls(curves.counts.device)
     envelope = best_from_here_on(curves, precision_at_points(curves, epsilon=rule.epsilon))

@@ -23,7 +23,7 @@ _ROUNDING = 1e-12  # of a running sum of F1: closer values are equal
 
 @dataclass(frozen=True)
 class Tally:
-    """Running counts of one area range: true positives, and detections that count, before any detection of a class.
+    """Running counts in the first area range: true positives and detections that count, before each detection.
 
     Detections inside the range count, unless matched to ignored ground truths; true positives outside it count, too. So
     the number inside is corrected at the matched detections, and there alone.
@@ -64,19 +64,10 @@ class Tally:
         return num_true_positives, self.inside[ends] - self.inside[starts] + corrections
 
 
-def tally_matches(matches: Matches, area: int, limit: int | None) -> Tally:
-    """Count the matches of an area range under a limit of detections; None for the largest limit.
-
-    Raises:
-        TypeError: an option of the wrong type.
-        ValueError: an `area` that is not the number of an area range, or a negative `limit`.
-    """
-    _checks.index("area", area, len(matches.matched), "area ranges")
-    if limit is not None:
-        _checks.positive_int("limit", limit, least=0, fits_int64=False)
-        matches = matches.within(limit)
-    inside = ((matches.area_bits >> area) & 1).to(torch.int8)
-    matched, true_positive = matches.matched[area].to(torch.int8), matches.true_positive[area].to(torch.int8)
+def tally_matches(matches: Matches) -> Tally:
+    """Count the matches in the first area range."""
+    inside = (matches.area_bits & 1).to(torch.int8)
+    matched, true_positive = matches.matched[0].to(torch.int8), matches.true_positive[0].to(torch.int8)
     corrections = true_positive - matched * inside[matches.columns]
     return Tally(matches, _before(inside[None])[0], _before(corrections), _before(true_positive))
 
@@ -130,50 +121,41 @@ class PrecisionRecallCurve(NamedTuple):
     scores: Float[Tensor, " scores"]
 
 
-def at_confidence(matches: Matches, confidence: float, *, area: int = 0, limit: int | None = None) -> OperatingPoints:
+def at_confidence(matches: Matches, confidence: float) -> OperatingPoints:
     """Count the detections at or above a confidence; ignored ones do not count.
 
     The confidence is rounded to the dtype of the scores, so that a float32 score of 0.7 reaches 0.7. The YOLO family
     interpolates between detections instead, see `yolo_average_precision`.
 
     Args:
-        matches: of all images.
+        matches: of all images; they count in the first area range, and `Matches.within` takes a smaller limit.
         confidence: the least score that is accepted.
-        area: number of the area range.
-        limit: number of the limit of detections per image and class; None for the largest.
 
     Raises:
-        TypeError: an option of the wrong type.
-        ValueError: an `area` that is not the number of an area range, or a negative `limit`.
+        TypeError: `confidence` is not a number.
     """
     _checks.number("confidence", confidence)
-    tally = tally_matches(matches, area, limit)
+    tally = tally_matches(matches)
     scores, class_index = tally.matches.scores, tally.matches.class_index
     is_accepted = scores >= torch.tensor(confidence, dtype=scores.dtype, device=scores.device)
     classes = torch.arange(len(matches.classes), device=scores.device)
     num_accepted = class_index[is_accepted].bincount(minlength=len(classes))
     num_right, num_detections = tally.up_to(classes, tally.starts_of(classes) + num_accepted)
     confidences = torch.full(num_right.shape, confidence, dtype=torch.float64, device=scores.device)
-    return OperatingPoints(confidences, num_right, num_detections, matches.num_positives[area])
+    return OperatingPoints(confidences, num_right, num_detections, matches.num_positives[0])
 
 
-def best_f1(matches: Matches, *, area: int = 0, limit: int | None = None) -> OperatingPoints:
+def best_f1(matches: Matches) -> OperatingPoints:
     """The confidence with the highest F1 for each class and IoU threshold, with the counts there.
 
     It is the score of a true positive, the highest of several with the same F1. Without a true positive every F1 is 0:
     the confidence is then infinity, and accepts nothing.
 
     Args:
-        matches: of all images.
-        area: number of the area range.
-        limit: number of the limit of detections per image and class; None for the largest.
-
-    Raises:
-        TypeError: an option of the wrong type.
-        ValueError: an `area` that is not the number of an area range, or a negative `limit`.
+        matches: of all images, see `at_confidence`.
     """
-    tally = tally_matches(matches, area, limit)
-    columns, num_positives = tally.matches.columns, matches.num_positives[area]
+    tally = tally_matches(matches)
+    columns, num_positives = tally.matches.columns, matches.num_positives[0]
     classes = tally.matches.class_index[columns].long()
     # F1 at the score of each matched detection, and the best of each class.
     num_right, num_detections = tally.up_to(classes, tally.ends_of_ties(columns))
@@ -196,26 +178,21 @@ def best_f1(matches: Matches, *, area: int = 0, limit: int | None = None) -> Ope
     )
 
 
-def precision_recall_curve(
-    matches: Matches, label: int, *, threshold: int = 0, area: int = 0, limit: int | None = None
-) -> PrecisionRecallCurve:
+def precision_recall_curve(matches: Matches, label: int, *, threshold: int = 0) -> PrecisionRecallCurve:
     """Precision and recall of one class at each distinct score, the highest first.
 
     Args:
         matches: of all images.
         label: the class.
         threshold: number of the IoU threshold.
-        area: number of the area range.
-        limit: number of the limit of detections per image and class; None for the largest.
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: a `label` that is not among the classes, a `threshold` or an `area` that does not exist, or a
-            negative `limit`.
+        ValueError: a `label` that is not among the classes, or a `threshold` that does not exist.
     """
     _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
     check_occurs(matches, label)
-    tally = tally_matches(matches, area, limit).under(threshold)
+    tally = tally_matches(matches).under(threshold)
     number = torch.searchsorted(matches.classes, label)
     first, last = tally.starts_of(torch.stack([number, number + 1])).tolist()
     places = torch.arange(first, last, device=matches.classes.device)
@@ -224,7 +201,7 @@ def precision_recall_curve(
     num_right, num_detections = (counts[0] for counts in tally.up_to(number.expand_as(ends), ends))
     counts_more = num_detections.diff(prepend=num_detections.new_zeros(1)) > 0
     ends, num_right, num_detections = ends[counts_more], num_right[counts_more].double(), num_detections[counts_more]
-    recall = num_right / matches.num_positives[area, number]
+    recall = num_right / matches.num_positives[0, number]
     return PrecisionRecallCurve(num_right / num_detections, recall, tally.matches.scores[ends - 1].double())
 
 
@@ -246,9 +223,7 @@ class ConfidenceCurve(NamedTuple):
         return int((self.f1 >= highest - _ROUNDING).nonzero()[0, 0]) if highest > 0 else None
 
 
-def confidence_curve(
-    matches: Matches, label: int | None = None, *, threshold: int = 0, area: int = 0, limit: int | None = None
-) -> ConfidenceCurve:
+def confidence_curve(matches: Matches, label: int | None = None, *, threshold: int = 0) -> ConfidenceCurve:
     """Precision, recall and F1 of the detections at or above each confidence.
 
     Each is the mean of the classes' own numbers, see `OperatingPoints`. Classes without ground truths are left out,
@@ -262,17 +237,14 @@ def confidence_curve(
         matches: of all images.
         label: the class; None for the mean over all classes that have ground truths.
         threshold: number of the IoU threshold.
-        area: number of the area range.
-        limit: number of the limit of detections per image and class; None for the largest.
 
     Raises:
         TypeError: an option of the wrong type.
-        ValueError: a `label` that is not among the classes, a `threshold` or an `area` that does not exist, or a
-            negative `limit`.
+        ValueError: a `label` that is not among the classes, or a `threshold` that does not exist.
     """
     _checks.index("threshold", threshold, matches.matched.shape[1], "thresholds")
-    tally = tally_matches(matches, area, limit).under(threshold)
-    num_positives = matches.num_positives[area]
+    tally = tally_matches(matches).under(threshold)
+    num_positives = matches.num_positives[0]
     if label is not None:
         check_occurs(matches, label)
     is_included = num_positives > 0 if label is None else matches.classes == label

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.curves import AP_RULES, TruePositiveFlags, area_under, curves_from_flags
+from reid_torchmetrics.functional.detection.curves import AP_RULES, average_precision, curves_from_flags
 from reid_torchmetrics.functional.detection.inputs import order_by_class_and_score, place_of_labels
 
 from .confusion import flag_of_match, match_each_class
@@ -198,10 +198,9 @@ class _DetectionErrors:
         kept = repairs.is_kept.nonzero()[:, 0]
         order, class_index = order_by_class_and_score(repairs.class_index[kept].int(), self.scores[kept])
         is_right = repairs.is_right[kept[order]]
-        flags = TruePositiveFlags(torch.arange(len(order), device=order.device), is_right[None])
-        curves = curves_from_flags(flags, class_index, repairs.num_positives)
+        curves = curves_from_flags(is_right[None], class_index, repairs.num_positives)
         # A class that lost all its ground truths keeps a 0 in the mean.
-        return float(area_under(curves, AP_RULES[rule])[0, has_any].nan_to_num(nan=0.0).mean())
+        return float(average_precision(curves, AP_RULES[rule])[0, has_any].nan_to_num(nan=0.0).mean())
 
 
 def _largest(

@@ -36,6 +36,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are read with origins only, and sent only then
+_OF_ORIGINS = ("labels_of_rows", "images_of_positives")  # fields of image matches that are known with origins only
 _DESCRIBED = ("micro", "iou_type", "with_overlaps", "with_origins", "across_classes")  # fields of a request
 
 
@@ -275,10 +276,9 @@ def merge_image_matches(parts: Sequence[ImageMatches]) -> ImageMatches:
     # An image is on one process, so everything but the order of detections is joined end to end.
     merged = [_merge(matches) for matches in zip(*(part.matches for part in parts), strict=True)]
     joined: dict[str, Any] = {}
-    for name in ("labels_of_rows", "images_of_positives"):
-        if first.request.with_origins:
-            joined[name] = torch.cat([getattr(part, name) for part in parts])
-    if joined:  # in the order of the merged matches
+    if first.request.with_origins:
+        joined = {name: torch.cat([getattr(part, name) for part in parts]) for name in _OF_ORIGINS}
+        # Detections in the order of the merged matches.
         joined["labels_of_rows"] = joined["labels_of_rows"].index_select(0, merged[0][1])
     objects = [part.objects for part in parts if part.objects is not None]
     return ImageMatches(

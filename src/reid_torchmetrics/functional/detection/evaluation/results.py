@@ -10,27 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from reid_torchmetrics.functional.detection.curves import (
-    ConfidenceCurve,
-    ImageErrors,
-    OperatingPoints,
-    PrecisionRecallCurve,
-    RankedDetections,
-    at_confidence,
-    best_confidence,
-    best_f1,
-    confidence_curve,
-    image_errors,
-    precision_recall_curve,
-    ranked_detections,
-)
-from reid_torchmetrics.functional.detection.errors import (
-    ConfusionMatrix,
-    ErrorBreakdown,
-    ObjectPairs,
-    confusion_matrix,
-    error_breakdown,
-)
+from reid_torchmetrics.functional.detection import curves, errors
 from reid_torchmetrics.functional.detection.evaluators import (
     EVALUATORS,
     ClassAverages,
@@ -63,7 +43,7 @@ class DetectionResults:
     """ground truths of each image that count in the first area range"""
     class_names: Mapping[int, str] = field(default_factory=dict)
     """by label"""
-    objects: ObjectPairs | None = None
+    objects: errors.ObjectPairs | None = None
     """pairs of boxes that overlap, across classes; None unless `results` was asked for them"""
     boxes: Mapping[int, ImageBoxes] | None = None
     """all boxes by image; None unless `results` was asked for them"""
@@ -125,7 +105,7 @@ class DetectionResults:
     @property
     def average_precision(self) -> Tensor:
         """Average precision [thresholds, classes] in the first area range; NaN for a class without ground truths."""
-        return self.averages.average_precision[self.averages.grid.official_limit][0]
+        return self.averages.headline
 
     @property
     def image_ids(self) -> list[int | str]:
@@ -148,9 +128,9 @@ class DetectionResults:
         return replace(listed, image_names=self.image_names)
 
     @property
-    def ranked(self) -> RankedDetections:
+    def ranked(self) -> curves.RankedDetections:
         """Every detection by class and descending score; `ranked.of_class(label)` is the curve of a class."""
-        ranked = ranked_detections(self.matches)
+        ranked = curves.ranked_detections(self.matches)
         assert ranked.image is not None  # noqa: S101 - matches know their images
         image, thresholds = self.images.to(ranked.image.device)[ranked.image], tuple(self.averages.grid.iou_thresholds)
         return replace(ranked, image=image, image_names=self.image_names, iou_thresholds=thresholds)
@@ -178,7 +158,7 @@ class DetectionResults:
         confidence: float | None = None,
         rule: str | None = None,
         num_classes: int | None = None,
-    ) -> ConfusionMatrix:
+    ) -> errors.ConfusionMatrix:
         """Count the classes of ground truths (rows) and of the detections that took them (columns), and background.
 
         Args:
@@ -200,13 +180,13 @@ class DetectionResults:
         if isinstance(least, Tensor) and self.is_micro:
             least = least.expand(len(objects.classes))
         rule = self.evaluator.confusion_rule if rule is None else rule
-        return confusion_matrix(
+        return errors.confusion_matrix(
             objects, least, iou_threshold=self._at(iou_threshold), rule=rule, num_classes=num_classes
         )
 
     def error_breakdown(
         self, *, iou_threshold: float | None = None, background_threshold: float = 0.1
-    ) -> ErrorBreakdown:
+    ) -> errors.ErrorBreakdown:
         """Errors of each kind and their cost in average precision, after TIDE: see `ERROR_KINDS`.
 
         Average precision is that of the metric's `rule` in the first area range, with all detections; under "micro"
@@ -227,25 +207,25 @@ class DetectionResults:
                 "`error_breakdown` must be called on results of an evaluator that matches greedily, such as COCO; got"
                 f" {self.evaluator.title}."
             )
-        return error_breakdown(
+        return errors.error_breakdown(
             objects.without_classes() if self.is_micro else objects,
             iou_threshold=self._at(iou_threshold),
             background_threshold=background_threshold,
             rule=self.averages.rule,
         )
 
-    def _objects(self, what: str) -> ObjectPairs:
+    def _objects(self, what: str) -> errors.ObjectPairs:
         if self.objects is None:
             raise ValueError(f"`across_classes` must be True in `results(...)` for {what}; got False.")
         return self.objects
 
-    def at_confidence(self, confidence: float) -> OperatingPoints:
+    def at_confidence(self, confidence: float) -> curves.OperatingPoints:
         """Precision, recall and F1 of every class at each IoU threshold, with detections of at least this score."""
-        return at_confidence(self.matches, confidence)
+        return curves.at_confidence(self.matches, confidence)
 
-    def best_f1(self) -> OperatingPoints:
+    def best_f1(self) -> curves.OperatingPoints:
         """The confidence with the highest F1 of every class at each IoU threshold, with precision and recall there."""
-        return best_f1(self.matches)
+        return curves.best_f1(self.matches)
 
     def best_confidences(self, *, iou_threshold: float | None = None) -> dict[int, float]:
         """The confidence with the highest F1 for each label that was detected.
@@ -268,9 +248,11 @@ class DetectionResults:
         return self.averages.grid.threshold_index(self._at(iou_threshold))
 
     def _best_confidence(self, iou_threshold: float | None) -> Tensor:
-        return best_confidence(self.matches, threshold=self._index(iou_threshold))
+        return curves.best_confidence(self.matches, threshold=self._index(iou_threshold))
 
-    def image_errors(self, *, iou_threshold: float | None = None, confidence: float | None = None) -> ImageErrors:
+    def image_errors(
+        self, *, iou_threshold: float | None = None, confidence: float | None = None
+    ) -> curves.ImageErrors:
         """Right and wrong detections and misses of each image, in the order of `images`, with detections that count.
 
         Args:
@@ -287,12 +269,12 @@ class DetectionResults:
             least = self._best_confidence(iou_threshold)
         else:
             least = self.at_confidence(confidence).confidence[threshold]
-        counted = image_errors(self.matches, self.num_positives, least, threshold=threshold)
+        counted = curves.image_errors(self.matches, self.num_positives, least, threshold=threshold)
         return replace(counted, image=self.images, image_names=self.image_names)
 
     def worst_images(
         self, n: int, *, iou_threshold: float | None = None, confidence: float | None = None
-    ) -> ImageErrors:
+    ) -> curves.ImageErrors:
         """Up to `n` images with the most false positives and misses, the worst first: see `image_errors`.
 
         Of images with as many errors, more misses come first, then the lower number. Images without errors are left
@@ -304,18 +286,20 @@ class DetectionResults:
         """
         return self.image_errors(iou_threshold=iou_threshold, confidence=confidence).worst(n)
 
-    def confidence_curve(self, label: int | None = None, *, iou_threshold: float | None = None) -> ConfidenceCurve:
+    def confidence_curve(
+        self, label: int | None = None, *, iou_threshold: float | None = None
+    ) -> curves.ConfidenceCurve:
         """Precision, recall and F1 at every confidence: means over classes, or the numbers of one class.
 
         Raises:
             TypeError: an option of the wrong type.
             ValueError: no box has the label, or the threshold is not one of the metric's.
         """
-        return confidence_curve(self.matches, label, threshold=self._index(iou_threshold))
+        return curves.confidence_curve(self.matches, label, threshold=self._index(iou_threshold))
 
     def precision_recall_curve(
         self, label: int | Tensor, *, iou_threshold: float | None = None
-    ) -> PrecisionRecallCurve:
+    ) -> curves.PrecisionRecallCurve:
         """Precision and recall of one class at each of its scores; under "micro" the only class is 0.
 
         Raises:
@@ -325,7 +309,7 @@ class DetectionResults:
         threshold = self._index(iou_threshold)
         if isinstance(label, Tensor):  # one of `coco.classes`
             label = operator.index(label)
-        return precision_recall_curve(self.matches, label, threshold=threshold)
+        return curves.precision_recall_curve(self.matches, label, threshold=threshold)
 
 
 def make_results(

@@ -143,11 +143,11 @@ def computed_values(
     values: dict[str, Any] = _grids(images) if extended_summary else {}
     # Under "micro" the first matches know one class only.
     averages = images.averages(rule, len(images.matches) - 1)
-    precision = recall = torch.tensor(-1.0, device="cpu")
-    if class_metrics:
-        precision, recall = averages.map_per_class().float(), averages.mar_per_class().float()
-    most = averages.grid.max_detections[-1]
-    values |= {"map_per_class": precision, f"mar_{most}_per_class": recall, "classes": _as_int32(images.labels)}
+    of_classes = averages.of_classes() if class_metrics else {}
+    nothing = torch.tensor(-1.0, device="cpu")
+    for name in ("map", f"mar_{averages.grid.max_detections[-1]}"):
+        values[f"{name}_per_class"] = of_classes[name].nan_to_num(-1.0).float() if class_metrics else nothing
+    values["classes"] = _as_int32(images.labels)
     return numbers | {name: _moved(value, device) for name, value in values.items()}
 
 

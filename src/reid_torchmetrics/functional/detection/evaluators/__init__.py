@@ -3,11 +3,4 @@
 from .class_averages import AT_THRESHOLDS, ClassAverages
 from .coco import PrecisionGrid, average_matches, evaluate_headline, evaluate_matches
 from .registry import EVALUATORS, VOC_RULES, Evaluator
-from .yolo import (
-    YOLO_RULES,
-    YoloAverages,
-    greedy_true_positives,
-    match_greedily,
-    true_positives,
-    yolo_average_precision,
-)
+from .yolo import YOLO_RULES, YoloAverages, match_greedily, yolo_average_precision

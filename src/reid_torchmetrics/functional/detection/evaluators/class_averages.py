@@ -33,6 +33,11 @@ class ClassAverages:
     confidence: float | None = None
 
     @property
+    def headline(self) -> Float[Tensor, "thresholds classes"]:
+        """Average precision in the first area range, with the limit of `map`."""
+        return self.average_precision[self.grid.official_limit][0]
+
+    @property
     def value_names(self) -> list[str]:
         """The names of `summary`."""
         return self.grid.value_names if self.has_limits else ["map", *AT_THRESHOLDS, *self.at_confidence]
@@ -74,21 +79,13 @@ class ClassAverages:
 
     def of_classes(self) -> dict[str, Float[Tensor, " classes"]]:
         """The numbers of every class by name, in the first area range; NaN for what is undefined."""
-        precision = self.average_precision[self.grid.official_limit][0]  # [thresholds, classes]
+        precision = self.headline
         thresholds, undefined = [*self.grid.iou_thresholds], torch.full_like(precision[0], torch.nan)
         values = {"map": precision.mean(0)}
         for name, value in AT_THRESHOLDS.items():
             values[name] = precision[thresholds.index(value)] if value in thresholds else undefined
         values[f"mar_{self.grid.max_detections[-1]}" if self.has_limits else "mar"] = self.recall[-1, 0].mean(0)
         return {**values, **self.at_confidence}
-
-    def map_per_class(self) -> Float[Tensor, " classes"]:
-        """Mean over the thresholds, in the first area range and with the limit of `map`; -1 without ground truth."""
-        return self.average_precision[self.grid.official_limit][0].mean(0).nan_to_num(-1.0)
-
-    def mar_per_class(self) -> Float[Tensor, " classes"]:
-        """Mean recall over the thresholds, in the first area range, with the largest limit; -1 without ground truth."""
-        return self.recall[-1, 0].mean(0).nan_to_num(-1.0)
 
     def of_label(self, label: int) -> ClassAverages:
         """The numbers of one class; of none if no box has the label."""

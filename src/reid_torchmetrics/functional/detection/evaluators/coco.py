@@ -19,7 +19,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
     Curves,
-    area_under,
+    average_precision,
     curves_from_matches,
     precision_at_recall,
     recalls_on,
@@ -111,15 +111,15 @@ def average_matches(matches: Matches, grid: CocoGrid, *, rule: str = "coco", has
         recalls = recalls_on(matches.scores.device, tuple(grid.recall_thresholds))
 
     def average(matches: Matches, curves: Curves) -> tuple[Tensor, Tensor]:
-        return area_under(curves, AP_RULES[rule], recalls), _recall_at_limits(matches, curves, len(grid.max_detections))
+        return average_precision(curves, AP_RULES[rule], recalls), _recall_at_limits(
+            matches, curves, len(grid.max_detections)
+        )
 
     limits = {last, grid.official_limit}
     blocks = {limit: _on_curves(matches.within(limit) if limit < needed else matches, average) for limit in limits}
-    average_precision = {
-        limit: torch.cat([precision for precision, _ in of_limit]) for limit, of_limit in blocks.items()
-    }
+    precision = {limit: torch.cat([areas for areas, _ in of_limit]) for limit, of_limit in blocks.items()}
     recall = torch.cat([of_areas for _, of_areas in blocks[last]], 1)
-    return ClassAverages(grid, matches.classes, average_precision, recall, rule, has_limits)
+    return ClassAverages(grid, matches.classes, precision, recall, rule, has_limits)
 
 
 def _check_grid(matches: Matches, grid: CocoGrid) -> int:

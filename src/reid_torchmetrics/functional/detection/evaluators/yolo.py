@@ -21,8 +21,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
     Rule,
-    TruePositiveFlags,
-    area_under,
+    average_precision,
     curves_from_flags,
     trapezoids,
 )
@@ -188,7 +187,7 @@ def yolo_average_precision(
     Source: WongKinYiu/ScaledYOLOv4, `utils/general.py`; Ultralytics 8.4.190, `utils/metrics.py`.
 
     Args:
-        is_true_positive: whether each detection is right at each threshold, see `greedy_true_positives`.
+        is_true_positive: whether each detection is right at each threshold.
         scores: of the detections.
         labels: of the detections; classes without ground truths are left out.
         target_labels: of all ground truths.
@@ -220,13 +219,11 @@ def yolo_average_precision(
     order, class_index = order_by_class_and_score(place_of_labels(labels[kept], classes), scores[kept])
     rows = kept[order]
     is_right = is_true_positive[rows].T
-    curves = curves_from_flags(
-        TruePositiveFlags(torch.arange(len(rows), device=device), is_right), class_index, num_positives
-    )
+    curves = curves_from_flags(is_right, class_index, num_positives)
     chosen = Rule(partial(trapezoids, tail=end), 101) if rule == "yolo" else AP_RULES[rule]
     judged = JudgedDetections(is_right[0], scores[rows], class_index.long(), num_positives)
     points = read_at(judged, confidence, epsilon)
-    return YoloAverages(area_under(curves, chosen), *points[1:], classes, points.confidence)
+    return YoloAverages(average_precision(curves, chosen), *points[1:], classes, points.confidence)
 
 
 def average_yolo(matches: Matches, grid: CocoGrid, *, rule: str, confidence: float | None) -> ClassAverages:
@@ -293,22 +290,3 @@ def match_greedily(
         max_bytes=max_bytes,
     )
     return matches.with_rows(torch.arange(len(detections.labels), device=order.device), order)
-
-
-def greedy_true_positives(
-    detections: Detections,
-    ground_truths: GroundTruths,
-    *,
-    iou_thresholds: Sequence[float],
-    max_bytes: int = DEFAULT_MAX_BYTES,
-) -> Bool[Tensor, "detections thresholds"]:
-    """Whether each detection is matched, see `match_greedily`."""
-    return true_positives(match_greedily(detections, ground_truths, iou_thresholds=iou_thresholds, max_bytes=max_bytes))
-
-
-def true_positives(matches: Matches) -> Bool[Tensor, "detections thresholds"]:
-    """Whether each detection is right, by row, in the first area range; no detection may be beyond a limit."""
-    is_right = matches.outcomes()[0].T
-    by_row = torch.empty_like(is_right)
-    by_row[matches.rows] = is_right
-    return by_row
