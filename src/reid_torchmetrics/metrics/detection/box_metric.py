@@ -110,6 +110,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         except ValueError:
             _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
             raise
+        # Options of all metrics of boxes; subclasses check their own.
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         _checks.positive_int("max_bytes", max_bytes)
         _checks.one_of("invalid", invalid, INVALID)
@@ -214,6 +215,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             ValueError: another `box_format` or `iou_type`.
         """
         if isinstance(incoming_state, BoxMetric):
+            # Boxes are stored as they came, so both must mean the same by them.
             _checks.one_of("box_format", incoming_state.box_format, (self.box_format,))
             if {*incoming_state.iou_type} != {*self.iou_type}:
                 raise ValueError(f"`iou_type` must be {self.iou_type} in both metrics; got {incoming_state.iou_type}.")
@@ -236,6 +238,7 @@ class BoxMetric(GrowingStates, CocoFiles):
             warnings.warn(text, stacklevel=4)  # the line that calls `update`
 
     def _warn_of_many(self, num_detections: int) -> None:
+        # Evaluators without limits look at all detections.
         limits = vars(self).get("max_detection_thresholds")
         if self.warn_on_many_detections and limits and num_detections > limits[-1]:
             rank_zero_warn(text_of_many(limits[-1]), UserWarning, stacklevel=6)  # the line that calls `update`
@@ -291,6 +294,7 @@ class BoxMetric(GrowingStates, CocoFiles):
                 _checks.one_of("iou_type", iou_type, self.iou_type)
             _checks.boolean("across_classes", across_classes)
             _checks.boolean("boxes", boxes)
+            # The matches of `compute`, and of each detection the ground truth that it took.
             request = replace(self._request(iou_type), with_origins=True, across_classes=across_classes)
             return self._results(self._match(request), boxes=boxes)
 
@@ -346,6 +350,7 @@ class BoxMetric(GrowingStates, CocoFiles):
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
         """Plot the values that are one number, or several results over time; it needs matplotlib."""
+        # One value, or a list of values over time.
         val = self.compute() if val is None else val
         return self._plot([*map(self._numbers, val)] if isinstance(val, Sequence) else self._numbers(val), ax)
 

@@ -39,6 +39,7 @@ class CocoFiles(ABC):
             raise ValueError(
                 f"`tm_to_coco` must be called with iou_type ('bbox',): shapes are let go; got {self.iou_type}."
             )
+        # Images with the same `image_id` are one, as in `compute`.
         images = self._images()
         coco_json.write(ImageNumbering.alone(images).number(images, 0), name)
 
@@ -64,6 +65,7 @@ class CocoFiles(ABC):
             ValueError: an unknown `iou_type`, a result is of an image that the data set does not have, or a row has no
                 `bbox` where boxes are read, a negative area, or an id that is neither an int nor, of an image, a str.
         """
+        # Both back ends read the same files, and so does this.
         names = checked_iou_type(iou_type)
         _checks.one_of("backend", backend, BACKENDS)
         return coco_json.read(coco_preds, coco_target, names)

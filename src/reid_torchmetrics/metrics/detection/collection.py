@@ -83,6 +83,7 @@ class DetectionMetrics(MetricCollection):
                 "`confidence` must be None unless `values` have a precision, recall or F1, such as 'f1_50'; got"
                 f" {confidence}."
             )
+        # Each member is a metric of one number; all of them share one set of images.
         members: dict[str, Metric | MetricCollection] = {
             name: DetectionMAP(metric=metric, confidence=confidence if metric in points else None, **options)
             for name, metric in metrics.items()
@@ -137,6 +138,7 @@ def _with_classes(
     metrics = {name: name for name in values}
     if classes is None:
         return metrics
+    # Labels without names are their own names.
     if not isinstance(classes, Mapping):
         _checks.integers("classes", classes)
         classes = {label: str(label) for label in classes}
@@ -144,5 +146,6 @@ def _with_classes(
     shown = [*classes.values()]
     if len({*shown}) < len(shown) or any(not isinstance(each, str) or "." in each for each in shown):
         raise ValueError(f"`classes` must have distinct names without a dot; got {shown!r}.")
+    # "map/dog" is logged, `metric="map/7"` computes it.
     pairs = [(value, label) for value in _distinct("class_values", class_values) for label in classes]
     return metrics | {f"{value}/{classes[label]}": f"{value}/{label}" for value, label in pairs}

@@ -158,6 +158,7 @@ class DetectionMAP(BoxMetric):
             max_bytes=max_bytes,
             **kwargs,
         )
+        # Types of overlaps decide the states, thresholds and ranges the names of the values.
         self._set_iou_type(iou_type, sigmas)
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
@@ -187,6 +188,7 @@ class DetectionMAP(BoxMetric):
         check_area_ranges(area_ranges)
         self.area_ranges = {name: (float(least), float(most)) for name, (least, most) in area_ranges.items()}
         of_classes = ["map_per_class", f"mar_{self.max_detection_thresholds[-1]}_per_class"]
+        # "map_50" is a threshold, but also an area range that somebody names "50".
         names = [*self._grid().value_names, *of_classes]
         twice = [name for place, name in enumerate(names) if name in names[:place]]
         if twice:
@@ -226,11 +228,13 @@ class DetectionMAP(BoxMetric):
         """Matches of all classes as one, too, under "micro"; with classes if their values are asked for."""
         if self._single is not None:
             return [self._request(self._single.iou_type)]
+        # One class for the means, and all classes for the values of each.
         micro = (True, False) if self.average == "micro" and self.class_metrics else (self.average == "micro",)
         changes: dict[str, Any] = {"micro": micro, "with_overlaps": self.extended_summary}
         return [replace(self._request(each), **changes) for each in self.iou_type]
 
     def _request(self, iou_type: str | None = None) -> MatchRequest:
+        # Results are of one type of overlaps; `compute` asks for each in turn.
         iou_type = self.iou_type[0] if iou_type is None else iou_type
         return MatchRequest(
             self._grid(), (self.average == "micro",), self.max_bytes, self.box_format, iou_type=iou_type

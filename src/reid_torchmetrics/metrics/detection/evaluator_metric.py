@@ -42,6 +42,7 @@ class EvaluatorMetric(BoxMetric):
         metric: str | None,
         **kwargs: Any,
     ) -> None:
+        # No limits of detections.
         super().__init__(box_format, None, **kwargs)
         _checks.fractions("iou_thresholds", iou_thresholds)
         self.iou_thresholds, self._evaluator = [*iou_thresholds], evaluator
@@ -78,6 +79,7 @@ class EvaluatorMetric(BoxMetric):
         values = {name: self._rounded(value) for name, value in averages.summary().items()}
         if self.class_metrics:
             # YOLO lists only classes with ground truths, VOC all.
+            # Values of each class, in the order of `classes`.
             of_classes, lists_all = averages.of_classes(), EVALUATORS[self._evaluator].lists_all_classes
             has_row = slice(None) if lists_all else images.matches[0].num_positives[0] > 0
             for name in self.VALUES:
@@ -93,6 +95,7 @@ class EvaluatorMetric(BoxMetric):
 
     def extra_repr(self) -> str:
         """The options that decide the value."""
+        # All arguments in the order of the signature, but for those that are seldom chosen.
         always = self._arguments()
         seldom = {name: always.pop(name) for name in _SELDOM}
         seldom["class_names"] = {}

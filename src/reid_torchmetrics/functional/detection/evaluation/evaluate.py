@@ -121,6 +121,7 @@ def voc_evaluate(
         TypeError: an option of the wrong type.
         ValueError: an unknown `rule`, no or bad thresholds, an `is_difficult` of another shape.
     """
+    # VOC counts pixels, so a box of one pixel has an area of 1.
     _checks.boolean("whole_pixels", whole_pixels)
     options = (("whole_pixels", whole_pixels),)
     request = _request("voc", iou_thresholds, max_bytes, across_classes=across_classes, options=options)
@@ -177,6 +178,7 @@ def _evaluate(
 ) -> DetectionResults:
     """Match all objects, and number images and places in images as metrics do."""
     evaluator, grid = request.evaluator, request.grid
+    # Defaults of the evaluator, and what it refuses.
     rule, confidence = evaluator.checked(rule, confidence)
     if evaluator.knows_difficult:
         options["is_difficult"] = is_difficult
@@ -206,6 +208,7 @@ def _evaluate(
 def _places_in_images(numbers: Int[Tensor, " objects"]) -> Int[Tensor, " objects"]:
     """The place of each object in its image, in the order of arrival."""
     by_image, order = numbers.sort(stable=True)  # objects keep their order in an image
+    # The place in the sorted list, less the place where the image begins.
     places = torch.empty_like(order)
     places[order] = torch.arange(len(order), device=order.device) - torch.searchsorted(by_image, by_image)
     return places
@@ -308,6 +311,7 @@ def _settings(options: Mapping[str, str], method: str, asked: Mapping[str, str])
 
 
 def _coco_grid(iou_type: str, iou_thresholds: Sequence[float], given: Mapping[str, Any]) -> CocoGrid:
+    # Keypoints have other limits and area ranges than boxes.
     limits, ranges = defaults_of(iou_type)
     defaults = {"recall_thresholds": COCO_RECALL_THRESHOLDS, "max_detections": limits, "area_ranges": ranges}
     chosen: dict[str, Any] = {name: defaults[name] if value is None else value for name, value in given.items()}
@@ -322,6 +326,7 @@ def _states(
     invalid: str,
 ) -> dict[str, list[Tensor]]:
     """The images as the states of a metric."""
+    # Shapes become overlaps at once, as in `update`; boxes are kept.
     shapes = shape_types(checked_iou_type(request.iou_type), sigmas)
     flags = ("difficult",) if request.evaluator.knows_difficult else ()
     options: dict[str, Any] = {"has_boxes": not shapes, "invalid": invalid, "flags": flags}

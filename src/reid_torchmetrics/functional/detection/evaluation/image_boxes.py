@@ -36,6 +36,7 @@ class ImageBoxes(NamedTuple):
     @classmethod
     def listed(cls, ids: Tensor, images: Images) -> list[Tensor]:
         """The tensors of images with these ids, that `by_image` takes."""
+        # The ids, the number of objects of each image on both sides, then the columns of all objects.
         columns = [getattr(images, f"detection_{name}") for name in _OF_DETECTIONS]
         columns += [getattr(images, f"ground_truth_{name}") for name in _OF_GROUND_TRUTHS]
         return [ids, images.detection_counts, images.ground_truth_counts, *columns]
@@ -55,6 +56,7 @@ class ImageBoxes(NamedTuple):
 
 def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Any]]:
     """The rows of each image."""
+    # Columns of all images, cut at the same places, become one dict for each image.
     parts = zip(*(column.split(counts.tolist()) for column in columns), strict=True)
     return [dict(zip(keys, each, strict=True)) for each in parts]
 
@@ -84,6 +86,7 @@ def places_of(image: Asked, names: Sequence[str] | None) -> list[int | None]:
 
 
 def _place(name: str, names: Sequence[str]) -> int | None:
+    # Names ascend.
     place = bisect_left(names, name)
     return place if place < len(names) and names[place] == name else None
 
@@ -165,6 +168,7 @@ def list_matches(
     # By image, and in it by row: the last key first.
     by_row = matches.rows.argsort()
     order = by_row[matches.images[by_row].argsort(stable=True)]
+    # From here on rows are in the order of the list.
     number, index = matches.images[order].long(), matches.rows[order].long()
     return MatchedDetections(
         image=images.to(order.device)[number],

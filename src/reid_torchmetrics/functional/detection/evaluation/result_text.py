@@ -55,6 +55,7 @@ def summary_text(averages: ClassAverages, matches: Matches, num_images: int) -> 
         "ground truths": int(matches.num_positives[0].sum()),
         "detections": len(matches.scores),
     }
+    # A head with the sizes, a line for each number, and the convention of all at the end.
     lines = [f"DetectionResults({', '.join(f'{size} {what}' for what, size in sizes.items())})"]
     lines += [f" {_line(name, averages)} = {float(value):0.3f}  {name}" for name, value in averages.summary().items()]
     lines.append(f" Means over classes; AP by rule {averages.rule!r}; -1 without ground truths.")
@@ -66,6 +67,7 @@ def _line(name: str, averages: ClassAverages) -> str:
     if name in averages.at_confidence:
         return f"{name:<22} @[ IoU={grid.iou_thresholds[0]:<9.2f} | confidence={averages.confidence:.3f} ]"
     threshold, area, limit = _terms(name, averages)
+    # The columns of pycocotools, so that both can be compared line by line.
     title = "Average Precision  (AP)" if _is_precision(name) else "Average Recall     (AR)"
     low, high = min(grid.iou_thresholds), max(grid.iou_thresholds)
     thresholds = f"{low:0.2f}:{high:0.2f}" if threshold is None else f"{threshold:0.2f}"
@@ -154,6 +156,7 @@ def class_numbers(
     averages: ClassAverages, matches: Matches, names: Sequence[str], threshold: int
 ) -> dict[str, dict[str, float | int]]:
     """Numbers of each class by name, in the first area range; F1 at one IoU threshold."""
+    # Counts first, then the numbers of the evaluator.
     columns: dict[str, Tensor] = {
         "ground truths": matches.num_positives[0],
         "detections": matches.class_index.bincount(minlength=len(matches.classes)),
@@ -178,6 +181,7 @@ def table(numbers: Mapping[str, Mapping[str, float | int]]) -> str:
     cells = [["class", *columns]]
     for name, row in numbers.items():
         cells.append([_cut(name), *(_cell(column, value) for column, value in row.items())])
+    # Names on the left, numbers on the right of their columns.
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return "\n".join(
         "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in cells

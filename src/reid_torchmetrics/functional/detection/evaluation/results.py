@@ -74,6 +74,7 @@ class DetectionResults:
             ValueError: it is not one of the metric's.
         """
         threshold = self._index(iou_threshold)
+        # Under "micro" one row stands for all labels.
         names = result_text.names_of(self.averages.classes.tolist(), self.class_names, is_micro=self.is_micro)
         return result_text.class_numbers(self.averages, self.matches, names, threshold)
 
@@ -124,6 +125,7 @@ class DetectionResults:
     def detections(self) -> MatchedDetections:
         """The list of matches, in the first area range, with the boxes of the detections where there are boxes."""
         thresholds = tuple(self.averages.grid.iou_thresholds)
+        # Matches know images by number; users know them by `image_id`.
         listed = list_matches(self.matches, self.images, self.labels, thresholds, self.boxes)
         return replace(listed, image_names=self.image_names)
 
@@ -148,6 +150,7 @@ class DetectionResults:
         """
         if self.boxes is None:
             raise ValueError("`boxes` must be True in `results(...)` to use `boxes_of`; got False.")
+        # Of the wrong type first, then images that the results do not have.
         check_asked(image)
         return choose_boxes(image, self.boxes, self.image_names)
 
@@ -201,6 +204,7 @@ class DetectionResults:
             ValueError: the results were made without `across_classes`, or by an evaluator whose detections do not take
                 the best ground truth that is left, or a threshold that cannot be asked for.
         """
+        # Pairs of boxes across classes, and an evaluator whose errors have kinds.
         objects = self._objects("a breakdown of errors")
         if not self.evaluator.has_breakdown:
             raise ValueError(
@@ -237,6 +241,7 @@ class DetectionResults:
             TypeError: `iou_threshold` is not a number.
             ValueError: it is not one of the metric's.
         """
+        # A confidence for each class, handed to the labels of its detections.
         of_rows = self._best_confidence(iou_threshold)[self.matches.class_index.long()]
         return dict(zip(self.labels.tolist(), of_rows.tolist(), strict=True))
 
@@ -326,6 +331,7 @@ def make_results(
     assert numbering is not None  # noqa: S101 - origins were requested
     assert images.labels_of_rows is not None  # noqa: S101
     assert images.images_of_positives is not None  # noqa: S101
+    # Numbers of images become ids on the device of the matches.
     ids = numbering.ids_by_number.to(images.labels_of_rows.device)
     return DetectionResults(
         averages=images.averages(rule, confidence=confidence),

@@ -128,6 +128,7 @@ class ShardedImages:
             return ()
 
         asked = {"image": "all" if image is None else repr(listed_ids(image))}
+        # All processes learn of all ids, as in `match`; then each sends the boxes that were asked for.
         images, of_processes, _ = self._meet("xywh", "boxes_of", asked, check)  # "xywh" is not converted
         numbering = _number(self.world, images, of_processes)
         names, numbered = numbering.names, numbering.number(images, self.world.process)

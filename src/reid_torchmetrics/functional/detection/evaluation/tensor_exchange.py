@@ -40,6 +40,7 @@ def exchange_tensors(world: World, tensors: Sequence[Tensor]) -> list[list[Tenso
 
 def _tensors(part: Tensor, num_numbers: int) -> list[Tensor]:
     """Unpack one process's tensors; the first `num_numbers` ints are their dtypes and shapes."""
+    # The forms are a tensor like the others, the first of the part.
     shapes = [(torch.int64, [num_numbers]), *_shapes(_read(part, torch.int64, [num_numbers]).tolist())]
     places = part.split([span(*each) for each in shapes])
     return [_read(place, *each) for place, each in zip(places[1:], shapes[1:], strict=True)]

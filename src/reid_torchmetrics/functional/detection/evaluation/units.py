@@ -85,6 +85,7 @@ class Units:
             self._has_told_labels = _warn_of_labels(matches, images())
         if self._is_sure or not states["detection_counts"]:
             return
+        # A look at some boxes of the whole run is enough, and costs the same at any size.
         sides = [_some(states[f"{side}_boxes"]) for side in ("detection", "ground_truth")]
         if min(map(len, sides)) < _LEAST_OBJECTS:
             return
@@ -110,6 +111,7 @@ def _some(blocks: Sequence[Tensor]) -> Tensor:
 
 def _warn_of_boxes(sides: Sequence[Tensor], area: float, box_format: str, *, has_sizes: bool) -> None:
     """Warn if boxes of detections or ground truths, or the largest given area, seem to be shares of the image."""
+    # As a rule boxes go beyond 1, and this is all that is looked at.
     within = [*map(_are_within, sides)]
     if not (any(within) or _LEAST_SHARE < area < 1):  # as a rule
         return
@@ -168,6 +170,7 @@ def _outside(detections: Sequence[Tensor], ground_truths: Sequence[Tensor], boxe
     """Number of labeled keypoints that are shares and lie outside of their box, and of all labeled ones, [1, 2]."""
     if not ground_truths:
         return boxes.new_zeros((1, 2), dtype=torch.int64)
+    # A keypoint in pixels lies in its box, give or take; a share of the image does only by chance.
     points = torch.cat([*ground_truths]).to(boxes.device)
     places, is_labeled = points[:, :, :2], points[:, :, 2] > 0
     low, high = boxes[:, None, :2] - _ROUNDING, (boxes[:, None, :2] + boxes[:, None, 2:]) + _ROUNDING

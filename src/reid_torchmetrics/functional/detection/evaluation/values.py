@@ -83,6 +83,7 @@ class SingleValue:
         """
         if self.is_point:
             return self._at_point(images, confidence)
+        # Means over classes, or over the one class that is asked for.
         averages = images.averages(rule, confidence=confidence)
         if self.label is not None:
             averages = averages.of_label(self.label)
@@ -138,6 +139,7 @@ def computed_values(
     images: ImageMatches, rule: str, device: torch.device, *, class_metrics: bool, extended_summary: bool
 ) -> dict[str, Any]:
     """COCO's numbers, then grids and overlaps, then the numbers of each class, in the dtypes of TorchMetrics."""
+    # One copy from the device for all numbers.
     rounded = images.averages(rule).numbers().to(device, torch.float32)
     numbers = dict(zip(images.request.grid.value_names, rounded.unbind(), strict=True))
     values: dict[str, Any] = _grids(images) if extended_summary else {}
