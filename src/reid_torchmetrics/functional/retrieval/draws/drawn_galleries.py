@@ -20,7 +20,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, GalleryPart
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_match
+from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_fit
 
 from .hypergeometric import Hypergeometric, at_most, find_chances, largest_mean, ordinal_density, panels, powers
 from .identities_ahead import AheadTile, cut_in_tiles
@@ -117,7 +117,7 @@ def expect_draws(
     """
     _checks.one_of("ties", ties, DRAWN_TIES)
     _checks.positive_int("max_rank", max_rank)
-    check_match(scores, relevance)
+    check_fit(scores, relevance)
     strata = find_strata(relevance, draw.per)
     weight = torch.ones(scores.num_queries, dtype=torch.float64, device=scores.device)
     if queries_in_draw:
@@ -167,23 +167,21 @@ class _Expectation:
         """
         size, device = len(weight), weight.device
         curves = IdentityCurves(size, max_rank, device)
-        precision, penalty = torch.empty(2, size, dtype=torch.float64, device=device)
+        precision, penalty = torch.full((2, size), torch.nan, dtype=torch.float64, device=device)
         num_positives = torch.zeros(size, dtype=torch.int64, device=device)
 
         def expect(walk: Walk, rows: slice) -> TileExpectation:
-            tile, chosen = AheadTile(walk, self.gallery, self.strata, rows), self.with_precision
-            return TileExpectation(tile, self.strata, self.draw, most_ahead=curves.most_ahead, with_precision=chosen)
+            return TileExpectation(AheadTile(walk, self.gallery, self.strata, rows), self, curves.most_ahead)
 
         for rows, expected in cut_in_tiles(self.gallery, self.strata).share(expect):
             num_positives[rows] = expected.num_positives
-            precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty
+            if self.with_precision:
+                precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty
             for terms in expected.curve_terms:
                 curves.add(terms)
         curves.finish()
         for values in (curves.cmc, precision, penalty):
             values[num_positives == 0] = torch.nan
-        if not self.with_precision:
-            precision, penalty = torch.full((2, size), torch.nan, dtype=torch.float64, device=device)
         return DrawnResults(curves.cmc, precision, penalty, num_positives, weight)
 
 
@@ -193,14 +191,12 @@ class TileExpectation:
     `curve_terms` is what the CMC needs.
     """
 
-    def __init__(
-        self, tile: AheadTile, strata: Strata, draw: GalleryDraw, *, most_ahead: float, with_precision: bool
-    ) -> None:
+    def __init__(self, tile: AheadTile, problem: _Expectation, most_ahead: float) -> None:
         """Count what is ahead of the positives that matter, and sum over them.
 
         What has more than `most_ahead` identities ahead on average adds nothing to the CMC.
         """
-        valid = tile.positives.valid
+        valid, strata, draw = tile.positives.valid, problem.strata, problem.draw
         self._tile, self._strata, self._most_ahead = tile, strata, most_ahead
         self.curve_terms: list[CurveTerms] = []
         self.num_positives = valid.sum(1)
@@ -213,9 +209,10 @@ class TileExpectation:
         self._chances = find_chances(stratum - first, valid, draw)
         self._law = Hypergeometric(*tile.cases, draw.num_drawn(tile.cases.available))
         wanted = self.num_positives
-        if not with_precision:
+        if not problem.with_precision:
             wanted = (self._chances.best > 0).sum(1)  # the chance to be the best falls to 0 and stays there
-        for ahead in tile.count(wanted, 1 - self._law.none(), most_ahead=most_ahead, with_cases=with_precision):
+        with_cases = problem.with_precision
+        for ahead in tile.count(wanted, 1 - self._law.none(), most_ahead=most_ahead, with_cases=with_cases):
             self._add_curves(ahead.strata)
             for cases in ahead.cases:
                 self._add_precisions(cases)

@@ -15,20 +15,12 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import GalleryPart, TiePolicy, are_above, count_true
+from reid_torchmetrics.functional.retrieval import ranking
+from reid_torchmetrics.functional.retrieval.ranking import GalleryPart, TiePolicy
 from reid_torchmetrics.functional.retrieval.scores import FEWEST_ROWS, SharedWalk, Walk, rows_with_gallery
 
 from .strata import Strata
-from .strata_ahead import (
-    Ahead,
-    DenseCounting,
-    ItemsAhead,
-    SparseCounting,
-    StrataAhead,
-    cells_of_true,
-    number_cases,
-    places_of_true,
-)
+from .strata_ahead import Ahead, DenseCounting, ItemsAhead, SparseCounting, StrataAhead, number_cases
 
 _BYTES_PER_ITEM = 44  # that is ahead, or may be: masks, places, and keys
 _BYTES_PER_MASK = 2  # of a tile: what is dropped, and what is near
@@ -66,7 +58,8 @@ class AheadTile:
         relevance, ties = gallery.relevance, gallery.ties
         self.rows = rows
         self._strata, self._ties, self._max_bytes = strata, ties, max(1, walk.scores.max_bytes // 2)
-        self._scores = walk.whole(rows)
+        whole = slice(0, relevance.num_kept)
+        self._scores = walk.fill(rows, whole)
         # The positives are read before they are taken out.
         tile = relevance.tile(rows)
         self.positives = _sorted_positives(self._scores, tile.columns, tile.positive, ties)
@@ -74,7 +67,7 @@ class AheadTile:
         row, slot = tile.listed.nonzero(as_tuple=True)
         column = tile.columns[row, slot]
         self._scores[row, column] = -torch.inf
-        dropped = relevance.dropped(rows, slice(0, relevance.num_kept))
+        dropped = relevance.dropped(rows, whole)
         if dropped is not None:
             self._scores.masked_fill_(dropped, -torch.inf)
         for scores in (self._scores, self.positives.scores):
@@ -93,7 +86,7 @@ class AheadTile:
         ahead on average may be left out of `Ahead.strata`.
         """
         near, width = self._near(wanted), self._scores.shape[1]
-        num_items = torch.full_like(wanted, width) if near is None else count_true(near)
+        num_items = torch.full_like(wanted, width) if near is None else ranking.count_true(near)
         # Queries with many items ahead are counted densely, where that can be done, all others sparsely.
         if near is not None and self._may_compare:
             is_wide = num_items > _NEAR_ONE * width
@@ -146,7 +139,7 @@ class AheadTile:
         if self._ties.by_place is not None or scores.shape[1] > _FEW:
             return None
         last = scores.gather(1, (wanted - 1).clamp(min=0)[:, None]).where(wanted[:, None] > 0, torch.inf)
-        return are_above(self._scores, last, or_level=True)
+        return ranking.are_above(self._scores, last, or_level=True)
 
     def _available(self, dropped: Tensor | None) -> Int[Tensor, "#queries strata"]:
         """Number of candidates of each query in each stratum; undefined for strata of the query's identity."""
@@ -183,12 +176,12 @@ def _among_near(
     scores: Tensor, positives: SortedPositives, wanted: Tensor, near: Tensor, *, or_level: bool
 ) -> ItemsAhead:
     """The items ahead of a wanted positive, searched for among the `near` ones one by one."""
-    row, column = cells_of_true(near)
+    row, column = ranking.cells_of_true(near)
     values, first = scores[row, column], torch.full_like(row, positives.scores.shape[1], dtype=torch.uint8)
     for score in positives.scores.T.contiguous():
         behind = score.index_select(0, row)
         first -= (values >= behind if or_level else values > behind).view(torch.uint8)
-    ahead = places_of_true(first < wanted[row])
+    ahead = ranking.places_of_true(first < wanted[row])
     return ItemsAhead(row[ahead], column[ahead], first[ahead])
 
 
@@ -196,7 +189,7 @@ def _among_all(scores: Tensor, positives: SortedPositives, wanted: Tensor, ties:
     """The items ahead of a wanted positive, by a search for every item."""
     first = _first_behind(scores, positives, ties)
     ahead = first < wanted.to(first.dtype)[:, None]
-    return ItemsAhead(*cells_of_true(ahead), first[ahead])
+    return ItemsAhead(*ranking.cells_of_true(ahead), first[ahead])
 
 
 def _first_behind(scores: Tensor, positives: SortedPositives, ties: TiePolicy) -> Integer[Tensor, "queries gallery"]:

@@ -36,8 +36,7 @@ class GalleryDraw:
     """a name in `DRAWN_PER`"""
 
     def __post_init__(self) -> None:
-        if self.shots is not None:
-            _checks.positive_int("shots", self.shots)
+        _checks.cutoff("shots", self.shots)
         _checks.one_of("per", self.per, DRAWN_PER)
 
     def num_drawn(self, available: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:

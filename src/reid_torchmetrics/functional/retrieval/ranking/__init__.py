@@ -1,6 +1,6 @@
 """From scores and relevance to the ranks of positives, the waist of the evaluation."""
 
-from .counting import are_above, count_true, negatives_above, sort_rows
+from .counting import are_above, cells_of_true, count_true, negatives_above, places_of_true, sort_rows
 from .nearest import Nearest, nearest
 from .positive_ranks import UNRETRIEVED, PositiveRanks, TiedGroups, block_of, check_ranks, in_float
 from .ranks import count_ranks, rank_positives, rank_positives_from_scores

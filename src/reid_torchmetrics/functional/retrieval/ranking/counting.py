@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional import workers
+from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.scores import Scores
 
 _SERIAL_SORT = 1 << 18  # below this many values, handing out parts costs more than sorting
@@ -228,6 +228,20 @@ def count_true(mask: Bool[Tensor, "queries columns"]) -> Int[Tensor, " queries"]
     if mask.shape[1] < _LONG_ROW:
         return torch.from_numpy(np.count_nonzero(mask.numpy(), axis=1))
     return torch.tensor([np.count_nonzero(row) for row in mask.numpy()], dtype=torch.int64, device="cpu")
+
+
+def cells_of_true(mask: Bool[Tensor, "rows columns"]) -> tuple[Int[Tensor, " cells"], Int[Tensor, " cells"]]:
+    """Rows and columns where a mask is true."""
+    places = places_of_true(mask)
+    row = segments.numbers(count_true(mask), len(places))
+    return row, places.sub_(row, alpha=mask.shape[1])
+
+
+def places_of_true(mask: Bool[Tensor, "*shape"]) -> Int[Tensor, " places"]:
+    """Where a mask is true, as places in the flat mask; NumPy finds them several times as fast."""
+    if not _is_numpy(mask):
+        return mask.view(-1).nonzero()[:, 0]
+    return torch.from_numpy(np.flatnonzero(mask.numpy()))
 
 
 def _is_numpy(values: Tensor) -> bool:

@@ -59,10 +59,6 @@ class Walk:
         for panel in self.panels:
             yield panel, self.fill(rows, panel.columns)
 
-    def whole(self, rows: slice) -> Float[Tensor, "queries gallery"]:
-        """The scores of the queries `rows` against the whole gallery, if a panel is as wide."""
-        return self.fill(rows, slice(0, self.scores.num_gallery))
-
     def fill(self, rows: slice, columns: slice) -> Float[Tensor, "queries columns"]:
         """The scores of queries and gallery items; they overwrite the scores of the last call."""
         scores = self.view(rows, columns)
