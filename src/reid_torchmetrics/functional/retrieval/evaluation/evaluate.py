@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,14 +18,11 @@ from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, Cus
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
-from .protocol import PROTOCOL_FIELDS, Protocol, find_protocol
+from .protocol import LABEL_FIELDS, PROTOCOL_FIELDS, Protocol, find_protocol
 from .queries import IN_GALLERY, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
-
-# Fields of a protocol that only labels can follow, and lists cannot.
-_ABOUT_LABELS = ("same_camera", "cmc_same_camera", "camera_map", "search_cameras", "junk_identities")
 
 
 @torch.no_grad()
@@ -141,12 +137,6 @@ def evaluate_scores(
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
-@functools.cache
-def _arguments(function: Callable[..., RetrievalResults]) -> list[str]:
-    """Names of the arguments of a function, and of its `options`."""
-    return [*(name for name in inspect.signature(function).parameters if name != "options"), *PROTOCOL_FIELDS]
-
-
 def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: RetrievalProblem, protocol: Protocol) -> None:
     """Warn once if most queries seem to find themselves."""
     # With `self_index` the copies are left out, and lists are the benchmark's own answer.
@@ -175,9 +165,10 @@ def _chosen(
     function: Callable[..., Any], protocol: str | Protocol, options: dict[str, Any], ground_truth: GroundTruth | None
 ) -> Protocol:
     """The protocol with its options; options about labels are refused where relevance comes as lists."""
+    arguments = [name for name in inspect.signature(function).parameters if name != "options"]
+    _checks.known_arguments(function.__name__, options, [*arguments, *PROTOCOL_FIELDS])
     # An option about labels would be ignored where relevance comes as lists.
-    _checks.known_arguments(function.__name__, options, _arguments(function))
-    about_labels = [name for name in options if name in _ABOUT_LABELS]
+    about_labels = [name for name in options if name in ("cmc_same_camera", *LABEL_FIELDS)]
     if ground_truth is not None and about_labels:
         name = about_labels[0]
         raise ValueError(f"`{name}` must come with labels; got `ground_truth`, lists, which it cannot act on.")

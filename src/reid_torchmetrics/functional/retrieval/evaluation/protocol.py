@@ -96,8 +96,7 @@ class Protocol:
             _checks.boolean(name, getattr(self, name))
         if self.cmc_same_camera is not None:
             _checks.one_of("cmc_same_camera", self.cmc_same_camera, SAME_CAMERA_RULES)
-        if self.k is not None:
-            _checks.positive_int("k", self.k)
+        _checks.cutoff("k", self.k)
         if self.search_cameras is not None:
             _checks.integers("search_cameras", self.search_cameras)
         _checks.instance("draw", self.draw, (GalleryDraw,))
@@ -134,12 +133,7 @@ class Protocol:
     @property
     def relevance_options(self) -> dict[str, Any]:
         """The options of `find_relevance`."""
-        return {
-            "same_camera": self.same_camera,
-            "camera_map": dict(self.camera_map) or None,
-            "search_cameras": self.search_cameras,
-            "junk_identities": self.junk_identities,
-        }
+        return {name: getattr(self, name) for name in LABEL_FIELDS} | {"camera_map": dict(self.camera_map) or None}
 
     def check_takes_labels(self) -> None:
         """Raise if the benchmark names positives and junk of each query, so that labels are not enough.
@@ -178,6 +172,8 @@ class Protocol:
 
 
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
+LABEL_FIELDS = ("same_camera", "camera_map", "search_cameras", "junk_identities")
+"""fields that only labels can follow, and lists cannot"""
 
 
 def _check_names(argument: str, value: object) -> None:

@@ -22,18 +22,13 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
+from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import DrawnResults, expect_draws
 from reid_torchmetrics.functional.retrieval.measures import measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
-from reid_torchmetrics.functional.retrieval.sharding import (
-    Queries,
-    Samples,
-    examine_samples,
-    gather_samples,
-    share_queries,
-)
+from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
 from .problem import Embeddings, Labels, RetrievalProblem
@@ -165,15 +160,15 @@ class _Shared(NamedTuple):
 def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
     """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
     # What all hold together: one dimension and dtype, the same labels.
-    shard = examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
+    shard = sharding.examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
     if world.size > 1 and options.needs_all_samples and not shard.non_finite.num_bad:
         # Every process gets all samples, and goes on by itself.
-        together = gather_samples(world, shard)
+        together = sharding.gather_samples(world, shard)
         return _share(together, options, ALONE, max_bytes=max_bytes, in_order=in_order)
     # All queries against this process's part of the gallery.
     samples = shard.samples
     gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
-    queries = share_queries(world, shard, gallery)
+    queries = sharding.share_queries(world, shard, gallery)
     num_gallery = sum(shard.num_gallery)
     if shard.non_finite.num_bad:
         return _Shared(queries, num_gallery, world, None, shard.non_finite.reason())

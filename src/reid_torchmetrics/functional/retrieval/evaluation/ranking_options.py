@@ -13,17 +13,9 @@ from typing import Any
 
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 
-from .protocol import Protocol
+from .protocol import LABEL_FIELDS, Protocol
 
-_OF_RELEVANCE = (
-    "same_camera",
-    "camera_map",
-    "search_cameras",
-    "junk_identities",
-    "leave_one_out",
-    "positive_lists",
-    "junk_lists",
-)
+_OF_RELEVANCE = (*LABEL_FIELDS, "leave_one_out", "positive_lists", "junk_lists")
 _OF_DRAWS = ("draw", "queries_in_draw", "draws_precision")
 _SHORTEST_CURVE = 50  # of an expectation over drawn galleries
 

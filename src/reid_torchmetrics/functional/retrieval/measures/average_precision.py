@@ -55,10 +55,10 @@ def average_precision(
     _checks.cutoff("k", k)
     definition = AP_RULES[rule]
     if isinstance(definition, int):
-        _check_interpolated(ranks, rule, normalizer)
-        return terms.per_block(
-            ranks, lambda block: _interpolated_precision(block, definition, k).mean(1), _MAX_INTERPOLATED
-        )
+        if normalizer != "positives":
+            raise ValueError(f"`normalizer` must be 'positives' with rule {rule!r}; got {normalizer!r}.")
+        terms.check_certain("rule", f"{rule!r}", ranks)
+        return terms.per_block(ranks, lambda block: _interpolated(block, definition, k).mean(1), _MAX_INTERPOLATED)
     return terms.per_block(ranks, lambda block: _area(block, definition, k, normalizer))
 
 
@@ -124,14 +124,12 @@ def mean_precision_recall_curve(
     terms.check_certain("ranks", "the curve", ranks)
     total = torch.zeros(num_points, dtype=torch.float64, device=ranks.rank.device)
     for block in ranks.split(_MAX_INTERPOLATED):
-        total += _interpolated_precision(block, num_points).nansum(0)
+        total += _interpolated(block, num_points).nansum(0)
     num_valid = int((ranks.num_positives > 0).sum())
     return mean_of_total(total, num_valid, ranks.num_queries - num_valid, empty_target_action)
 
 
-def _interpolated_precision(
-    ranks: PositiveRanks, num_points: int, k: int | None = None
-) -> Float[Tensor, "queries num_points"]:
+def _interpolated(ranks: PositiveRanks, num_points: int, k: int | None = None) -> Float[Tensor, "queries points"]:
     """The largest precision at recall i/(M-1) or a higher one, for i = 0 ... M-1 with M = `num_points`; NaN without.
 
     The recall j/n reaches i/(M-1) if (M-1) j >= i n, decided in integers. A recall that is not reached within
@@ -207,9 +205,3 @@ def _mean_over_hits_in(groups: Groups, total: Tensor, term: terms.Term, k: int) 
     added = hits * expected_in_group(lambda *place: term(terms.Places(*place)), seen, seen.size)
     values = chance * (total[group] + added) / (first.better + hits).clamp(min=1)
     return segments.reduce(values, "sum", lengths)
-
-
-def _check_interpolated(ranks: PositiveRanks, rule: str, normalizer: str) -> None:
-    if normalizer != "positives":
-        raise ValueError(f"`normalizer` must be 'positives' with rule {rule!r}; got {normalizer!r}.")
-    terms.check_certain("rule", f"{rule!r}", ranks)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
-from reid_torchmetrics.functional.retrieval.scores import Scores, check_match
+from reid_torchmetrics.functional.retrieval.scores import Scores, check_fit
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .sharded_listing import CandidateLists, Listing
@@ -82,7 +82,7 @@ def nearest(
     """
     _checks.positive_int("k", k)
     _checks.one_of("ties", ties, TIE_POLICIES)
-    check_match(scores, relevance)
+    check_fit(scores, relevance)
     queries = torch.arange(scores.num_queries, device=scores.device) if queries is None else queries
     _checks.integer_labels("queries", queries, device=scores.device)
     _checks.in_range("queries", queries, 0, scores.num_queries)

@@ -21,7 +21,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
     DEFAULT_MAX_BYTES,
     CustomSimilarity,
     Scores,
-    check_match,
+    check_fit,
     given_scores,
     score_embeddings,
 )
@@ -126,7 +126,7 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
         ValueError: an unknown tie policy, scores that were made for another relevance, or that are NaN.
     """
     _checks.one_of("ties", ties, TIE_POLICIES)
-    check_match(scores, relevance)
+    check_fit(scores, relevance)
     part = GalleryPart(scores, relevance, TIE_POLICIES[ties])
     return workers.run(lambda: _rank_tiles(part), scores.device, inside=part.keeps_thread)
 

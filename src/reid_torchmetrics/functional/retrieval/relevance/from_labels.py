@@ -216,15 +216,11 @@ def check_listed_once(argument: str, positives: Sequence[Tensor], junk: Sequence
         items = torch.cat(both).sort().values
         repeated = items[1:][items[1:] == items[:-1]]
         if len(repeated):
-            item = int(repeated[0])
-            raise ValueError(
-                f"`{argument}` must list a gallery item once for a query; got item {item} twice for query {query}."
-            )
+            came = f"item {int(repeated[0])} twice for query {query}"
+            raise ValueError(f"`{argument}` must list a gallery item once for a query; got {came}.")
 
 
-def _by_runs(
-    positives: Sequence[Tensor], junk: Sequence[Tensor], self_index: Tensor | None, num_gallery: int
-) -> Relevance:
+def _by_runs(positives: list[Tensor], junk: list[Tensor], self_index: Tensor | None, num_gallery: int) -> Relevance:
     """Relevance by lists of valid positions on the CPU."""
     check_listed_once("positives` and `junk", positives, junk)
     # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
@@ -246,9 +242,7 @@ def _by_runs(
     )
 
 
-def _without_self(
-    positives: Sequence[Tensor], junk: Sequence[Tensor], self_index: Tensor
-) -> tuple[list[Tensor], list[Tensor]]:
+def _without_self(positives: list[Tensor], junk: list[Tensor], self_index: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     """Make each query's own position junk."""
     items = self_index.long().split(1)  # -1 is in no list
     positives = [part[part != item] for part, item in zip(positives, items, strict=True)]

@@ -19,15 +19,7 @@ from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_
 
 from .products import BLOCK, full_precision
 from .rows import WALK_BYTES, Rows, check_pair, promoted
-from .similarity import (
-    SIMILARITIES,
-    CustomSimilarity,
-    Similarity,
-    check_similarity,
-    gallery_statistics,
-    is_extreme,
-    prepare,
-)
+from .similarity import CustomSimilarity, gallery_statistics, prepare, score_dtype
 
 DEFAULT_MAX_BYTES = 256 << 20
 _PROBED = 16  # queries and gallery items that a user's function is tried on
@@ -84,7 +76,7 @@ class EmbeddingScores:
         self.num_queries, self.num_gallery = query.size, gallery.size
         self.device = gallery.device
         self._query, self._gallery = query, gallery
-        self.dtype, self._similarity = workers.run(lambda: self._prepare(similarity, dtype, sums), self.device)
+        workers.run(lambda: self._prepare(similarity, dtype, sums), self.device)
         self.keeps_thread = callable(similarity)
         row_bytes = gallery.dimension * self.dtype.itemsize
         self._panel_rows = _panel_rows(max_bytes // 4, row_bytes)
@@ -94,12 +86,10 @@ class EmbeddingScores:
         self.max_bytes, self.num_tiles = max_bytes // (4 if is_quarter else 2), 2 if is_quarter else 1
         self._prepared: dict[tuple[int, int], Tensor] = {}
 
-    def _prepare(
-        self, similarity: str | CustomSimilarity, dtype: torch.dtype | None, sums: Tensor | None
-    ) -> tuple[torch.dtype, Similarity]:
-        dtype = dtype or score_dtype(similarity, self._query, self._gallery)
-        sums = gallery_statistics(similarity, self._gallery, dtype) if sums is None else sums
-        return dtype, prepare(similarity, self._gallery, dtype, sums)
+    def _prepare(self, similarity: str | CustomSimilarity, dtype: torch.dtype | None, sums: Tensor | None) -> None:
+        self.dtype = dtype or score_dtype(similarity, self._query, self._gallery)
+        sums = gallery_statistics(similarity, self._gallery, self.dtype) if sums is None else sums
+        self._similarity = prepare(similarity, self._gallery, self.dtype, sums)
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
@@ -221,7 +211,7 @@ def given_scores(
     return GivenScores(scores, kept=relevance.kept, max_bytes=max_bytes)
 
 
-def check_match(scores: Scores, relevance: Relevance) -> None:
+def check_fit(scores: Scores, relevance: Relevance) -> None:
     """Raise unless scores fit the queries, the kept gallery items and the device of a relevance."""
     if (scores.num_queries, scores.num_gallery) != (relevance.num_queries, relevance.num_kept):
         raise ValueError(
@@ -229,16 +219,6 @@ def check_match(scores: Scores, relevance: Relevance) -> None:
             f" for {relevance.num_queries} queries and {relevance.num_kept} kept gallery items."
         )
     _checks.same_device("scores", scores, "relevance", relevance)
-
-
-def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
-    """The dtype of scores: the embeddings' own, or float64 where their squares would leave the range of float32."""
-    check_similarity(similarity)
-    dtype = functools.reduce(torch.promote_types, (part.dtype for part in rows))
-    if not callable(similarity) and any(is_extreme(part, dtype) for part in rows):
-        SIMILARITIES[similarity].check_range(*rows)
-        return torch.float64
-    return dtype
 
 
 def check_function(world: World, query: Rows, gallery: Rows, function: CustomSimilarity, max_bytes: int) -> None:

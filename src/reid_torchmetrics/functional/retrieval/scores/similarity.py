@@ -17,7 +17,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 
 from .products import product
-from .rows import Rows
+from .rows import Rows, promoted
 
 CustomSimilarity = Callable[[Tensor, Tensor], Tensor]
 """A user's similarity: queries [q, D] and gallery items [g, D] to scores [q, g], higher is closer."""
@@ -238,6 +238,16 @@ def prepare(
 ) -> Similarity:
     """Prepare a similarity for a gallery, or a part of it, by the statistics of the whole gallery."""
     return Custom(similarity) if callable(similarity) else SIMILARITIES[similarity](gallery, dtype, statistics)
+
+
+def score_dtype(similarity: str | CustomSimilarity, *rows: Rows) -> torch.dtype:
+    """The dtype of scores: the embeddings' own, or float64 where their squares would leave the range of float32."""
+    check_similarity(similarity)
+    dtype = promoted([part.dtype for part in rows])
+    if not callable(similarity) and any(is_extreme(part, dtype) for part in rows):
+        SIMILARITIES[similarity].check_range(*rows)
+        return torch.float64
+    return dtype
 
 
 def is_extreme(rows: Rows, dtype: torch.dtype) -> bool:

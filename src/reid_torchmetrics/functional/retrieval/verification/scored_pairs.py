@@ -29,7 +29,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
     SharedWalk,
     Walk,
     bytes_of_sort,
-    check_match,
+    check_fit,
     cut_in_panels,
 )
 
@@ -63,7 +63,7 @@ class ScoredPairs:
 
     def __init__(self, scores: Scores, relevance: Relevance) -> None:
         """Choose the size of the tiles; scores must be of the gallery items that `relevance` keeps."""
-        check_match(scores, relevance)
+        check_fit(scores, relevance)
         self.dtype, self.device = scores.dtype, scores.device
         self._scores, self._relevance = scores, relevance
         self._num_rows, self._width = _cut(scores, relevance.longest_run)

@@ -206,9 +206,7 @@ def verify(scores: Scores, relevance: Relevance) -> Verification:
     ascending, repeats = genuine.unique_consecutive(return_counts=True)
     thresholds = ascending.flip(0)
     impostors = pairs.count_impostors(thresholds)
-    return Verification(
-        thresholds, repeats.flip(0).cumsum(0), impostors.at, impostors.above, len(genuine), pairs.num_impostors()
-    )
+    return Verification(thresholds, repeats.flip(0).cumsum(0), *impostors, len(genuine), pairs.num_impostors())
 
 
 @torch.no_grad()
