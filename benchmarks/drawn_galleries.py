@@ -21,8 +21,9 @@ from torch import Tensor
 
 from harness.claims import claim, interleaved, median_ratio
 from reid_torchmetrics.functional.retrieval import cmc_curve, rank_positives, score_embeddings
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults, expect_draws
+from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import GalleryDraw
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 
 DRAWS = 10

@@ -258,9 +258,8 @@ class Located(Protocol):
 def same_device(first: str, first_value: Located, second: str, second_value: Located) -> None:
     """Raise unless two tensors, or objects made of them, are on the same device."""
     if first_value.device != second_value.device:
-        raise ValueError(
-            f"`{first}` and `{second}` must be on the same device; got {first_value.device} and {second_value.device}."
-        )
+        came = f"{first_value.device} and {second_value.device}"
+        raise ValueError(f"`{first}` and `{second}` must be on the same device; got {came}.")
 
 
 def given_for_all(argument: str, length: int, total: int) -> None:

@@ -17,7 +17,6 @@ from reid_torchmetrics.functional.retrieval import (
     pool_queries,
     rerank_k_reciprocal,
 )
-from reid_torchmetrics.functional.retrieval.reranking import expand_set
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 
 BY_LISTS = [name for name in PROTOCOLS if find_protocol(name).needs_lists]
@@ -140,8 +139,9 @@ def test_embeddings_are_changed_there(device):
         sides = query.to(where), gallery.to(where)
         kept = torch.arange(0, 60, 2).to(where)
         scores = rerank_k_reciprocal(*sides, k1=6, k2=3, kept=kept, max_bytes=10**5)
+        expansion = QueryExpansion(k=3, expanded="gallery_first")
         pooled = pool_queries(sides[0], identities.to(where), cameras.to(where))
-        return [scores.distances(), pooled, expand_queries(*sides, k=3), expand_set(sides[1], k=3)]
+        return [scores.distances(), pooled, expand_queries(*sides, k=3), *expansion.expand(*sides)]
 
     assert_as_on_the_cpu(device, changed)
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval import evaluation
-from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES, DrawnResults, GalleryDraw
-from reid_torchmetrics.functional.retrieval.measures import mean_over_queries, parse_report
+from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES, GalleryDraw
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity

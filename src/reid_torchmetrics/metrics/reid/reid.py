@@ -12,8 +12,13 @@ from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval import evaluation
-from reid_torchmetrics.functional.retrieval.draws import DrawnResults
-from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
+from reid_torchmetrics.functional.retrieval.measures import (
+    DrawnResults,
+    cmc_curve,
+    measure,
+    measure_drawn,
+    parse_report,
+)
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.metrics.base import arguments_of, naming_arguments
 from reid_torchmetrics.plot import plot_cmc

@@ -6,8 +6,9 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import DrawnResults, expect_draws
+from reid_torchmetrics.functional.retrieval.draws.drawn_galleries import expect_draws
 from reid_torchmetrics.functional.retrieval.draws.strata import DRAWN_PER, GalleryDraw
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.relevance.from_labels import find_relevance
 from reid_torchmetrics.functional.retrieval.scores.scores import given_scores
 from tests.reference import draws as reference

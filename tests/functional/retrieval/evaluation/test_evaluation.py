@@ -20,7 +20,6 @@ from reid_torchmetrics.functional.retrieval import (
     pool_queries,
     rerank_k_reciprocal,
 )
-from reid_torchmetrics.functional.retrieval.reranking import expand_set
 from tests.functional.retrieval.evaluation.one_call import (
     EXPECTED,
     GALLERY,
@@ -215,7 +214,7 @@ def test_a_query_among_the_others_is_not_expanded_by_itself():
     for expanded in ("queries", "together"):
         expansion = QueryExpansion(k=2, alpha=1.0, expanded=expanded)
         results = evaluate(GALLERY, query_identities=GALLERY_ID, junk_identities=(), rerank=expansion)
-        query = expand_set(GALLERY, k=2, alpha=1.0)
+        _, query = QueryExpansion(k=2, alpha=1.0, expanded="gallery_first").expand(GALLERY[:0], GALLERY)
         gallery = query if expanded == "together" else GALLERY
         scores = torch.from_numpy(similarity(query.numpy(), gallery.numpy()))
         assert results.means["map"] == pytest.approx(naive_leave_one_out(GALLERY, GALLERY_ID, scores), abs=1e-6)

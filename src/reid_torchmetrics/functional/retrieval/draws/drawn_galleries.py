@@ -17,7 +17,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments, workers
-from reid_torchmetrics.functional.retrieval.measures import mean_over_queries
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, GalleryPart
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, Walk, check_fit
@@ -33,37 +33,6 @@ _MOST_NODES = 256  # of an integrand, as a rule
 
 DRAWN_TIES = tuple(policy.name for policy in TIE_POLICIES.values() if not policy.groups)
 """the policies of `TIE_POLICIES` that put the items of a drawn gallery in a definite order"""
-
-
-@dataclass(frozen=True, eq=False)
-class DrawnResults:
-    """Expectations over the drawn galleries, one for each query; NaN for a query without positives."""
-
-    cmc: Float[Tensor, "queries max_rank"]
-    """chance that fewer than k identities come before the query's own, k = 1 ... max_rank"""
-    average_precision: Float[Tensor, " queries"]
-    """by the rule "rectangle"; NaN if it was not asked for"""
-    inverse_negative_penalty: Float[Tensor, " queries"]
-    """NaN if average precision was not asked for"""
-    num_positives: Tensor
-    """int64; positives among the query's candidates, drawn or not"""
-    weight: Float[Tensor, " queries"]
-    """chance that the query is a query: 1 unless galleries are drawn from the queries"""
-
-    @property
-    def mean_cmc(self) -> Float[Tensor, " max_rank"]:
-        """Weighted mean of `cmc`, without queries that have no positive; `mean_over_queries` can count them."""
-        return mean_over_queries(self.cmc, weight=self.weight)
-
-    @property
-    def mean_average_precision(self) -> Float[Tensor, ""]:
-        """Weighted mean of `average_precision`."""
-        return mean_over_queries(self.average_precision, weight=self.weight)
-
-    @property
-    def mean_inverse_negative_penalty(self) -> Float[Tensor, ""]:
-        """Weighted mean of `inverse_negative_penalty`."""
-        return mean_over_queries(self.inverse_negative_penalty, weight=self.weight)
 
 
 @torch.no_grad()

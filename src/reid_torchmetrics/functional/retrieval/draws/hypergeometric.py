@@ -10,7 +10,6 @@ Below, mu is the mean of the Poisson binomial S.
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import NamedTuple
 
@@ -27,7 +26,7 @@ from .strata import GalleryDraw
 _BELOW_ONE = 1 - 2.0**-53
 _NEGLIGIBLE = 1e-17  # a probability that changes no sum of float64
 _STEPS = 20  # of Newton's method
-_NODES = 12  # of each panel; see `panels`
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)  # of each panel; see `panels`
 _NARROW = 8.0  # mean times width of the panel at 1
 _CELLS = 1 << 21  # probabilities that are laid out at a time
 _BATCH = 1024  # laws that are convolved at a time: their state stays in the cache
@@ -189,11 +188,5 @@ def panels(smallest: float, largest: float) -> tuple[np.ndarray, np.ndarray]:
     halvings = max(0, math.ceil(math.log2(max(largest, 1.0) / _NARROW)))
     edges = np.concatenate([[0.0], 0.5 ** np.arange(halvings, -1, -1)])
     edges = edges[: 1 + np.count_nonzero(edges[:-1] * smallest < -math.log(_NEGLIGIBLE))]
-    nodes, weights = _gauss_legendre()
     middle, half = (edges[1:] + edges[:-1]) / 2, (edges[1:] - edges[:-1]) / 2
-    return (middle[:, None] + half[:, None] * nodes).ravel(), (half[:, None] * weights).ravel()
-
-
-@functools.cache
-def _gauss_legendre() -> tuple[np.ndarray, np.ndarray]:
-    return np.polynomial.legendre.leggauss(_NODES)
+    return (middle[:, None] + half[:, None] * _NODES).ravel(), (half[:, None] * _WEIGHTS).ravel()

@@ -171,15 +171,15 @@ def terms_of_identities(
     return sums_of_groups(totals, group, len(distinct)), sums_of_groups(sizes, group, len(distinct))
 
 
-def blocks_of_rows(num_rows: int, num_columns: int) -> list[slice]:
+def shapes_of_blocks(num_rows: int, num_columns: int) -> list[tuple[int, int]]:
     """Cover the rows of a matrix of random numbers by blocks of a bounded size."""
-    return segments.ranges(num_rows, max(1, _DRAWS_AT_A_TIME // num_columns))
+    blocks = segments.ranges(num_rows, max(1, _DRAWS_AT_A_TIME // num_columns))
+    return [(rows.stop - rows.start, num_columns) for rows in blocks]
 
 
 def draws(num_drawable: int, repeats: int, generator: torch.Generator) -> Iterator[Int[Tensor, "block drawable"]]:
     """Draw as many as there are, with replacement, `repeats` times; a bounded number of them at once."""
-    for rows in blocks_of_rows(repeats, num_drawable):
-        shape = (rows.stop - rows.start, num_drawable)
+    for shape in shapes_of_blocks(repeats, num_drawable):
         yield torch.randint(num_drawable, shape, generator=generator, device=generator.device)
 
 
@@ -287,8 +287,7 @@ def sign_flip_p_values(
     observed = totals.sum(0)
     least = observed.abs() - ROUNDING * totals.abs().sum(0)
     num_extreme = torch.zeros(totals.shape[1], dtype=torch.int64, device="cpu")
-    for rows in blocks_of_rows(permutations, len(totals)):
-        shape = (rows.stop - rows.start, len(totals))
+    for shape in shapes_of_blocks(permutations, len(totals)):
         kept = torch.randint(2, shape, generator=generator, dtype=torch.float64, device="cpu")
         sums = 2 * (kept @ totals) - observed  # kept ones less flipped ones
         num_extreme += (sums.abs() >= least).sum(0)

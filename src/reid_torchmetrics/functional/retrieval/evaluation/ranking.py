@@ -23,8 +23,8 @@ from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import sharding
-from reid_torchmetrics.functional.retrieval.draws import DrawnResults, expect_draws
-from reid_torchmetrics.functional.retrieval.measures import measure
+from reid_torchmetrics.functional.retrieval.draws import expect_draws
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores

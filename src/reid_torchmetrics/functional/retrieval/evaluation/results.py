@@ -134,7 +134,7 @@ class RetrievalResults:
         `per_identity` draws identities with all their queries, which are not independent of each other.
         """
         return bootstrap_interval(
-            self._reported(name),
+            self.values[self._name(name)],
             level=level,
             repeats=repeats,
             generator=generator,
@@ -258,9 +258,6 @@ class RetrievalResults:
         _checks.one_of("name", name, self.values)
         return name
 
-    def _reported(self, name: str | None) -> Tensor:
-        return self.values[self._name(name)]
-
     def _problem(self, method: str, instead: str) -> RetrievalProblem:
         # A metric keeps its samples to itself: its results hold only what they were asked for.
         if self.problem is None:
@@ -277,7 +274,7 @@ class RetrievalResults:
                 f"`{method}` must come with a protocol that draws no gallery from the queries; got `queries_in_draw`"
                 f" and {self.protocol.draw!r}."
             )
-        return mean_by(self._reported(name), self._known(label))
+        return mean_by(self.values[self._name(name)], self._known(label))
 
     def _known(self, name: str) -> Tensor:
         """A label of every query; relevance as lists, or an evaluation without cameras, lacks it."""

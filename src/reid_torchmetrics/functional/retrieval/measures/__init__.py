@@ -21,4 +21,4 @@ from .cutoffs import (
     reciprocal_rank,
 )
 from .means import EMPTY_TARGET_ACTIONS, mean_over_identities, mean_over_queries, median_over_queries
-from .registry import MEASURES, DrawnValues, Measure, MeasureOptions, measure, measure_drawn, parse_report
+from .registry import MEASURES, DrawnResults, Measure, MeasureOptions, measure, measure_drawn, parse_report

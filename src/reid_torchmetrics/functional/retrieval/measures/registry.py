@@ -29,6 +29,7 @@ from .cutoffs import (
     recall_at,
     reciprocal_rank,
 )
+from .means import mean_over_queries
 
 
 @runtime_checkable
@@ -56,21 +57,35 @@ class MeasureOptions(Protocol):
         """One of `CMC_MODES`."""
 
 
-@runtime_checkable
-class DrawnValues(Protocol):
-    """Expectations over drawn galleries, one for each query; from `draws`."""
+@dataclass(frozen=True, eq=False)
+class DrawnResults:
+    """Expectations over the drawn galleries, one for each query; NaN for a query without positives."""
+
+    cmc: Float[Tensor, "queries max_rank"]
+    """chance that fewer than k identities come before the query's own, k = 1 ... max_rank"""
+    average_precision: Float[Tensor, " queries"]
+    """by the rule "rectangle"; NaN if it was not asked for"""
+    inverse_negative_penalty: Float[Tensor, " queries"]
+    """NaN if average precision was not asked for"""
+    num_positives: Tensor
+    """int64; positives among the query's candidates, drawn or not"""
+    weight: Float[Tensor, " queries"]
+    """chance that the query is a query: 1 unless galleries are drawn from the queries"""
 
     @property
-    def cmc(self) -> Float[Tensor, "queries max_rank"]:
-        """The CMC at ranks 1 ... max_rank."""
+    def mean_cmc(self) -> Float[Tensor, " max_rank"]:
+        """Weighted mean of `cmc`, without queries that have no positive; `mean_over_queries` can count them."""
+        return mean_over_queries(self.cmc, weight=self.weight)
 
     @property
-    def average_precision(self) -> Float[Tensor, " queries"]:
-        """Average precision by the rule "rectangle", over all ranks."""
+    def mean_average_precision(self) -> Float[Tensor, ""]:
+        """Weighted mean of `average_precision`."""
+        return mean_over_queries(self.average_precision, weight=self.weight)
 
     @property
-    def inverse_negative_penalty(self) -> Float[Tensor, " queries"]:
-        """Positives over the rank of the last."""
+    def mean_inverse_negative_penalty(self) -> Float[Tensor, ""]:
+        """Weighted mean of `inverse_negative_penalty`."""
+        return mean_over_queries(self.inverse_negative_penalty, weight=self.weight)
 
 
 @dataclass(frozen=True)
@@ -85,7 +100,7 @@ class Measure:
     """whether k follows the name: "precision_10" """
     is_cmc: bool = False
     """whether a protocol's camera rule and drawn galleries for its CMC are used for this measure"""
-    expectation: Callable[[DrawnValues, int], Tensor] | None = None
+    expectation: Callable[[DrawnResults, int], Tensor] | None = None
     """the measure over drawn galleries; None where it is not known"""
     words_if_drawn: str | None = None
     """the convention over drawn galleries; None for `words`"""
@@ -176,7 +191,7 @@ def measure(name: str, ranks: PositiveRanks, options: MeasureOptions) -> Float[T
     return row.function(ranks, options, k)
 
 
-def measure_drawn(name: str, drawn: DrawnValues) -> Float[Tensor, " queries"]:
+def measure_drawn(name: str, drawn: DrawnResults) -> Float[Tensor, " queries"]:
     """One value per query of a measure by name over drawn galleries.
 
     Raises:

@@ -142,21 +142,20 @@ class PositiveRanks:
     @staticmethod
     def concatenate(blocks: Sequence[PositiveRanks]) -> PositiveRanks:
         """The ranks of all queries of `blocks`, in order."""
-        tied = [block.tied for block in blocks if block.tied is not None]
+        groups = [block.tied for block in blocks if block.tied is not None]
         _checks.alike("blocks", "tie policy", [block.tied.policy if block.tied else None for block in blocks])
         parts = ((block.rank, block.num_positives, block.num_candidates) for block in blocks)
         rank, num_positives, num_candidates = map(torch.cat, zip(*parts, strict=True))
-        return unchecked_ranks(rank, num_positives, num_candidates, _concatenate(tied) if tied else None)
+        tied = (
+            TiedGroups(groups[0].policy, *map(torch.cat, zip(*map(_tensors, groups), strict=True))) if groups else None
+        )
+        return unchecked_ranks(rank, num_positives, num_candidates, tied)
 
 
 def block_of(ranks: PositiveRanks, queries: slice, positives: slice) -> PositiveRanks:
     """The ranks of a range of queries, the range `positives` of all positives."""
     tied = None if ranks.tied is None else ranks.tied.of(positives)
     return unchecked_ranks(ranks.rank[positives], ranks.num_positives[queries], ranks.num_candidates[queries], tied)
-
-
-def _concatenate(blocks: Sequence[TiedGroups]) -> TiedGroups:
-    return TiedGroups(blocks[0].policy, *map(torch.cat, zip(*map(_tensors, blocks), strict=True)))
 
 
 def _tensors(tied: TiedGroups) -> tuple[Tensor, Tensor, Tensor]:

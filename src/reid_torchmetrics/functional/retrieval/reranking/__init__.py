@@ -2,4 +2,4 @@
 
 from .k_reciprocal import ORIGINAL_DISTANCES, KReciprocal, rerank_k_reciprocal
 from .postprocessing import Rerank, check_rerank, rerank_embeddings
-from .query_expansion import EXPANSIONS, QueryExpansion, expand_queries, expand_set
+from .query_expansion import EXPANSIONS, QueryExpansion, expand_queries

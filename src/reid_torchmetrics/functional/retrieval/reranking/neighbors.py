@@ -50,8 +50,6 @@ def _nearest_of(walk: Walk, rows: slice, k: int, *, of_items: bool) -> Neighbors
             _take_diagonal(fresh, with_itself, rows.start - first)
         best, columns = stable_top_k(fresh, min(k, fresh.shape[1]))
         of_panels.append(Neighbors(columns + first, best, lowest, with_itself))
-    if len(of_panels) == 1:
-        return of_panels[0]
     # Panels are in the order of positions, so that equal scores of two panels are, too: [rows, panels * k].
     positions, candidates, lowest_of, with_itself_in = zip(*of_panels, strict=True)
     best, columns = stable_top_k(torch.cat(candidates, dim=1), k)

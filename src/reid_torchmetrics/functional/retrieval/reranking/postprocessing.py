@@ -28,7 +28,7 @@ def rerank_embeddings(
     query: Tensor,
     gallery: Tensor,
     relevance: Relevance,
-    rerank: Rerank | None,
+    rerank: Rerank,
     *,
     similarity: str | CustomSimilarity,
     max_bytes: int,
@@ -40,6 +40,5 @@ def rerank_embeddings(
     if isinstance(rerank, KReciprocal):
         rerank = replace(rerank, normalize=rerank.normalize or similarity == "cosine")
         return rerank.rerank(query, gallery, kept=relevance.kept, self_index=relevance.self_index, max_bytes=max_bytes)
-    if rerank is not None:
-        query, gallery = rerank.expand(query, gallery, self_index=relevance.self_index, max_bytes=max_bytes)
+    query, gallery = rerank.expand(query, gallery, self_index=relevance.self_index, max_bytes=max_bytes)
     return score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)

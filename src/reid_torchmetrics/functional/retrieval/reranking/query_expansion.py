@@ -15,13 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.scores import (
-    DEFAULT_MAX_BYTES,
-    EmbeddingScores,
-    Rows,
-    check_pair,
-    non_finite_rows,
-)
+from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores, Rows, check_pair
 
 from .neighbors import ItemSet, find_neighbors
 
@@ -97,18 +91,6 @@ def expand_queries(
         ValueError: shapes, devices or options that do not fit, or embeddings that are not finite.
     """
     return QueryExpansion(k=k, alpha=alpha).expand(query, gallery, max_bytes=max_bytes)[0]
-
-
-@torch.no_grad()
-def expand_set(
-    embeddings: Float[Tensor, "items dim"], *, k: int = 5, alpha: float = 3.0, max_bytes: int = DEFAULT_MAX_BYTES
-) -> Float[Tensor, "items dim"]:
-    """The mean of every item and its `k` nearest others, as in `expand_queries`; of a gallery, or of all items."""
-    options = QueryExpansion(k=k, alpha=alpha)
-    _checks.embeddings("embeddings", embeddings)
-    _checks.finite("embeddings", non_finite_rows(embeddings))
-    _checks.positive_int("max_bytes", max_bytes)
-    return _by_each_other(embeddings, options, max_bytes)
 
 
 def _by_gallery(query: Tensor, gallery: Tensor, self_index: Tensor, options: QueryExpansion, max_bytes: int) -> Tensor:

@@ -287,9 +287,8 @@ def _range(pairs: ScoredPairs, genuine: Float[Tensor, " genuine"], argument: str
     if lowest > highest:
         return 0.0, 1.0
     if not math.isfinite(highest - lowest):
-        raise ValueError(
-            f"`{argument}` must give finite scores unless there are `limits`; got scores from {lowest} to {highest}."
-        )
+        came = f"scores from {lowest} to {highest}"
+        raise ValueError(f"`{argument}` must give finite scores unless there are `limits`; got {came}.")
     half = max(1.0, abs(lowest)) / 2 if lowest == highest else 0.0
     return lowest - half, highest + half
 
