@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -247,15 +247,7 @@ def same_dimension(first: str, first_size: int, second: str, second_size: int) -
         raise ValueError(f"`{first}` and `{second}` must have the same embedding dimension; got {came}.")
 
 
-class Located(Protocol):
-    """A tensor, or any object with a device."""
-
-    @property
-    def device(self) -> torch.device:
-        """Its device."""
-
-
-def same_device(first: str, first_value: Located, second: str, second_value: Located) -> None:
+def same_device(first: str, first_value: Any, second: str, second_value: Any) -> None:
     """Raise unless two tensors, or objects made of them, are on the same device."""
     if first_value.device != second_value.device:
         came = f"{first_value.device} and {second_value.device}"

@@ -22,48 +22,37 @@ def write(numbered: NumberedImages, name: str) -> None:
     """Write images to `{name}_preds.json`, a list of results, and `{name}_target.json`, a data set."""
     images = numbered.images
     ids = (numbered.numbers if images.image_ids is None else images.image_ids).tolist()
-    results = [
-        {"image_id": image, "category_id": label, "bbox": box, "score": score}
-        for image, label, box, score in zip(
-            _repeated(ids, images.detection_counts),
-            images.detection_labels.tolist(),
-            images.detection_boxes.tolist(),
-            images.detection_scores.tolist(),
-            strict=True,
-        )
-    ]
+    results = _rows(
+        image_id=_repeated(ids, images.detection_counts),
+        category_id=images.detection_labels.tolist(),
+        bbox=images.detection_boxes.tolist(),
+        score=images.detection_scores.tolist(),
+    )
     Path(f"{name}_preds.json").write_text(json.dumps(results, indent=1), encoding="utf-8")
     Path(f"{name}_target.json").write_text(json.dumps(_data_set(images, ids), indent=1), encoding="utf-8")
 
 
 def _data_set(images: Images, ids: Sequence[int]) -> dict[str, Any]:
-    columns = zip(
-        _repeated(ids, images.ground_truth_counts),
-        images.ground_truth_labels.tolist(),
-        images.ground_truth_boxes.tolist(),
-        [area if area > _LEAST_AREA else 0 for area in images.ground_truth_areas.tolist()],
-        images.ground_truth_crowds.int().tolist(),
-        strict=True,
+    annotations = _rows(
+        id=range(1, len(images.ground_truth_labels) + 1),  # 0 means unmatched to COCO's API
+        image_id=_repeated(ids, images.ground_truth_counts),
+        category_id=images.ground_truth_labels.tolist(),
+        bbox=images.ground_truth_boxes.tolist(),
+        area=[area if area > _LEAST_AREA else 0 for area in images.ground_truth_areas.tolist()],
+        iscrowd=images.ground_truth_crowds.int().tolist(),
     )
-    annotations = [
-        {"id": number, "image_id": image, "category_id": label, "bbox": box, "area": area, "iscrowd": is_crowd}
-        for number, (image, label, box, area, is_crowd) in enumerate(
-            columns, start=1
-        )  # 0 means unmatched to COCO's API
-    ]
-    labels = sorted({*images.detection_labels.tolist(), *images.ground_truth_labels.tolist()})
+    labels, names = sorted({*images.detection_labels.tolist(), *images.ground_truth_labels.tolist()}), images.names()
     return {
         "info": {},  # some versions of COCO's API read it
-        "images": _listed(ids, images.names()),
-        "categories": [{"id": label, "name": str(label)} for label in labels],
+        "images": _rows(id=ids) if names is None else _rows(id=ids, file_name=names),
+        "categories": _rows(id=labels, name=[*map(str, labels)]),
         "annotations": annotations,
     }
 
 
-def _listed(ids: Sequence[int], names: Sequence[str] | None) -> list[dict[str, Any]]:
-    if names is None:
-        return [{"id": image} for image in ids]
-    return [{"id": image, "file_name": name} for image, name in zip(ids, names, strict=True)]
+def _rows(**columns: Sequence[Any]) -> list[dict[str, Any]]:
+    """A dict for each row of a table, by the names of the columns."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _repeated(ids: Sequence[int], counts: Tensor) -> list[int]:
@@ -92,9 +81,8 @@ def read(
             _check_row(row, path, has_box=has_box and not (rows is results and row.get("segmentation")))
             image = row["image_id"]
             if image not in images:
-                raise ValueError(
-                    f"`{path}` must have boxes of images of the data set only; got one of image {image!r}."
-                )
+                came = f"one of image {image!r}"
+                raise ValueError(f"`{path}` must have boxes of images of the data set only; got {came}.")
             images[image].append(row)
     if has_boxes[0]:
         _add_boxes(results, {image["id"]: image for image in data_set["images"]})
@@ -108,9 +96,8 @@ def read(
         preds.append(_detections(detected[number], has_boxes=has_boxes[0]) | of_detected)
         target.append(_ground_truths(true[number], number, has_boxes=has_boxes[1]) | of_true)
         if "keypoints" in shapes:
-            target[-1]["num_keypoints"] = torch.tensor(
-                [*map(_num_keypoints, true[number])], dtype=torch.int64, device="cpu"
-            )
+            visible = [*map(_num_keypoints, true[number])]
+            target[-1]["num_keypoints"] = torch.tensor(visible, dtype=torch.int64, device="cpu")
     return preds, target
 
 
@@ -175,18 +162,16 @@ def _detections(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, 
 
 def _ground_truths(rows: list[Mapping[str, Any]], image: int | str, *, has_boxes: bool) -> dict[str, Any]:
     areas = [max(row["area"], _LEAST_AREA) if "area" in row else 0 for row in rows]
-    optional = {
-        "iscrowd": _column(rows, "iscrowd", torch.int64),
-        "area": torch.tensor(areas, dtype=torch.float64, device="cpu"),
-    }
-    return _boxes(rows, has_boxes=has_boxes) | optional | {"image_id": image}
+    area = torch.tensor(areas, dtype=torch.float64, device="cpu")
+    optional = {"iscrowd": _column(rows, "iscrowd", torch.int64), "area": area, "image_id": image}
+    return _boxes(rows, has_boxes=has_boxes) | optional
 
 
-def _boxes(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Tensor]:
+def _boxes(rows: list[Mapping[str, Any]], *, has_boxes: bool) -> dict[str, Any]:
+    labels = {"labels": _column(rows, "category_id", torch.int64)}
     if not has_boxes:  # results of masks have none
-        return {"labels": _column(rows, "category_id", torch.int64)}
-    boxes = torch.tensor([row["bbox"] for row in rows], dtype=torch.float64, device="cpu")
-    return {"boxes": boxes.view(-1, 4), "labels": _column(rows, "category_id", torch.int64)}
+        return labels
+    return {"boxes": _column(rows, "bbox", torch.float64).view(-1, 4)} | labels
 
 
 def _column(rows: list[Mapping[str, Any]], key: str, dtype: torch.dtype) -> Tensor:

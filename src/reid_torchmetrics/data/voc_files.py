@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import torch
@@ -21,14 +21,8 @@ VOC_CLASSES = (
 _EDGES = ("xmin", "ymin", "xmax", "ymax")
 
 Dicts = list[dict[str, Any]]
-
-
-class _Detection(NamedTuple):
-    """A detection."""
-
-    box: list[float]
-    score: float
-    label: int
+_Detection = tuple[list[float], float, int]
+"""box, score and label"""
 
 
 def read_voc(
@@ -65,9 +59,8 @@ def read_voc(
             if line.strip():
                 image, detection = _detection(line, f"{path}:{place}", label)
                 if image not in detections:
-                    raise ValueError(
-                        f"`results` must have detections in annotated images only; got {image!r}, {path}:{place}."
-                    )
+                    came = f"{image!r}, {path}:{place}"
+                    raise ValueError(f"`results` must have detections in annotated images only; got {came}.")
                 detections[image].append(detection)
     return [_packed(detections[path.stem]) for path in documents], target
 
@@ -88,7 +81,7 @@ def _detection(line: str, where: str, label: int) -> tuple[str, _Detection]:
         score, box = 0.0, []
     if len(box) != len(_EDGES):
         raise ValueError(f"`results` must have an image, a confidence and four edges in a line; got {line!r}, {where}.")
-    return image, _Detection(box, score, label)
+    return image, (box, score, label)
 
 
 def _ground_truths(path: Path, labels: dict[str, int]) -> dict[str, Any]:
@@ -96,9 +89,8 @@ def _ground_truths(path: Path, labels: dict[str, int]) -> dict[str, Any]:
         objects = ET.parse(path).getroot().findall("object")  # noqa: S314 - annotations of one's own data
         rows = [_object(each) for each in objects]
     except (ET.ParseError, ValueError) as error:
-        raise ValueError(
-            f"`annotations` must have objects with a name and the edges of a box; {path}: {error}."
-        ) from error
+        came = f"{path}: {error}"
+        raise ValueError(f"`annotations` must have objects with a name and the edges of a box; {came}.") from error
     for name, _, _ in rows:
         if name not in labels:
             raise ValueError(f"`annotations` must have objects of `class_names` only; got {name!r}, {path}.")
@@ -125,7 +117,7 @@ def _object(element: ET.Element) -> tuple[str, list[float], bool]:
 
 def _packed(detections: Sequence[_Detection]) -> dict[str, Any]:
     return {
-        "boxes": torch.tensor([each.box for each in detections], dtype=torch.float64, device="cpu").view(-1, 4),
-        "scores": torch.tensor([each.score for each in detections], dtype=torch.float64, device="cpu"),
-        "labels": torch.tensor([each.label for each in detections], dtype=torch.int64, device="cpu"),
+        "boxes": torch.tensor([box for box, _, _ in detections], dtype=torch.float64, device="cpu").view(-1, 4),
+        "scores": torch.tensor([score for _, score, _ in detections], dtype=torch.float64, device="cpu"),
+        "labels": torch.tensor([label for _, _, label in detections], dtype=torch.int64, device="cpu"),
     }

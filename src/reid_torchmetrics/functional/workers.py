@@ -63,12 +63,13 @@ def run(work: Callable[[], Result], device: torch.device, *, inside: bool = Fals
 def share(work: Callable[[Part], Result], parts: Sequence[Part], *, most: int | None = None) -> list[Result]:
     """Do work on all parts, by all threads that are free; results in the order of the parts.
 
-    If `most`, the parts done at a time, is less than the number of threads, each part may share out work, too.
+    If `most`, the parts done at a time, is less than the number of threads, each part may share out work, too. One
+    part at a time is done by the calling thread.
 
     Raises:
         Exception: the error of the first part that fails; no other part is begun then.
     """
-    if not _place.is_ours and len(parts) > 1 and torch.get_num_threads() > 1:
+    if not _place.is_ours and len(parts) > 1 and most != 1 and torch.get_num_threads() > 1:
         return run(lambda: share(work, parts, most=most), _CPU)
     num_threads = _place.num_threads
     num_at_a_time = min(num_threads, len(parts), num_threads if most is None else most)

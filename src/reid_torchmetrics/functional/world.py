@@ -240,7 +240,9 @@ def meet(
     def work() -> tuple[tuple[Result, str], list[int]]:
         done, numbers = look()
         text = json.dumps(asdict(describe()), sort_keys=True)
-        return (done, text), [_digest(text), *numbers]
+        # A hash of 56 bits: processes compare them in place of the texts.
+        digest = int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")
+        return (done, text), [digest, *numbers]
 
     (done, text), table = world.guarded_all_gather(work)
     if len({digest for digest, *_ in table}) > 1:
@@ -258,18 +260,9 @@ def _difference(settings: Sequence[Settings]) -> DistributedMetricError:
     protocols = [{name: value for name, value in each.items() if name == "protocol"} for each in options]
     for values in (protocols, options, [each.implied for each in settings]):
         names = [name for name in sorted(set().union(*values)) if len({each.get(name) for each in values}) > 1]
+        if len(names) == 1:
+            return differing(f"`{names[0]}`", [each.get(names[0]) for each in values])
         if names:
-            return _difference_of(names, values)
+            listed = [", ".join(f"{name}={each.get(name)}" for name in names) for each in values]
+            return differing(" and ".join(f"`{name}`" for name in names), listed)
     raise AssertionError  # the digests differ
-
-
-def _difference_of(names: Sequence[str], values: Sequence[Mapping[str, str]]) -> DistributedMetricError:
-    if len(names) == 1:
-        return differing(f"`{names[0]}`", [each.get(names[0]) for each in values])
-    listed = [", ".join(f"{name}={each.get(name)}" for name in names) for each in values]
-    return differing(" and ".join(f"`{name}`" for name in names), listed)
-
-
-def _digest(text: str) -> int:
-    """A hash of a text, 56 bits: processes compare them in place of the texts."""
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:7], "big")

@@ -312,8 +312,7 @@ def rank_once(
 
     def look() -> tuple[tuple[RankedSamples, KeptRanking | None], list[int]]:
         samples, time = collect()
-        members = world.members
-        wanted = RankedSamples(samples, time, options, members)
+        wanted = RankedSamples(samples, time, options, world.members)
         kept = rankings.find(wanted.states, wanted.key)
         if kept is None or not kept.result.is_for(wanted):
             return (wanted, None), [drawn_number(), 0]

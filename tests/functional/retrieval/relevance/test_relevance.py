@@ -87,7 +87,7 @@ def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time):
         if not problem.queries:
             return
         tile = found.tile(slice(0, len(problem.queries)))
-        positive, negative = found.pairs(slice(0, len(problem.queries)), slice(0, found.num_kept))
+        positive, negative = found.pairs(slice(0, len(problem.queries)), slice(0, found.num_kept), tile)
     for row, candidates in enumerate(expected):
         assert [kept[column] for column in positive[row].nonzero()[:, 0]] == candidates.positive
         assert [kept[column] for column in negative[row].nonzero()[:, 0]] == candidates.negative
@@ -141,7 +141,7 @@ def test_camera_3_of_sysu_does_not_search_camera_2():
     found = find_relevance(
         torch.tensor([7, 7]), torch.tensor([7, 7, 8]), query[0], gallery[0], same_camera="all", camera_map={3: 2}
     )
-    positive, negative = found.pairs(slice(0, 2), slice(0, 3))
+    positive, negative = found.pairs(slice(0, 2), slice(0, 3), found.tile(slice(0, 2)))
     assert positive.tolist() == [[True, False, False], [True, True, False]]
     assert negative.tolist() == [[False, False, False], [False, False, True]]
 
@@ -188,7 +188,7 @@ def test_a_bad_rule_is_named(options, error, message):
 def test_a_bad_mask_of_pairs_is_named(mask, error, message):
     found = find_relevance(*LABELS, junk_pairs=lambda _, __: mask)
     with pytest.raises(error) as raised:
-        found.pairs(slice(0, 1), slice(0, 2))
+        found.pairs(slice(0, 1), slice(0, 2), found.tile(slice(0, 1)))
     assert str(raised.value) == message
 
 

@@ -159,18 +159,11 @@ def _labels_of_listed(
     # The first positive is looked up with the list, as its last column.
     position = torch.cat([listed.positions, listed.first_position[:, None]], dim=1)
     exists = torch.cat([~listed.scores.isnan(), listed.first_rank[:, None] > 0], dim=1)
-    labels = _summed(world, of_gallery, position).masked_fill(~exists, -1)
-    return labels[:, :-1], labels[:, -1]
-
-
-def _summed(
-    world: World, of_gallery: Integer[Tensor, " gallery"], position: Int[Tensor, "queries listed"]
-) -> Int[Tensor, "queries listed"]:
-    """Labels by position in this process's gallery, added up over processes; a position is negative elsewhere."""
 
     def known_labels() -> Tensor:
-        labels, is_here = torch.zeros_like(position), position >= 0
+        labels, is_here = torch.zeros_like(position), position >= 0  # a position is negative on other processes
         labels[is_here] = of_gallery.long()[position[is_here]]
         return labels.flatten()
 
-    return all_reduce_values(world, known_labels).view(position.shape)
+    labels = all_reduce_values(world, known_labels).view(position.shape).masked_fill(~exists, -1)
+    return labels[:, :-1], labels[:, -1]

@@ -172,10 +172,9 @@ class Relevance:
         return masks[0]
 
     def pairs(
-        self, rows: slice, columns: slice, tile: TileRelevance | None = None
+        self, rows: slice, columns: slice, tile: TileRelevance
     ) -> tuple[Bool[Tensor, "queries columns"], Bool[Tensor, "queries columns"]]:
-        """Dense masks of the positives and of the negatives; all other pairs are junk."""
-        tile = self.tile(rows) if tile is None else tile
+        """Dense masks of the positives and of the negatives; all other pairs are junk. `tile` is that of `rows`."""
         # All pairs [queries, columns] are negative, but for the items listed for the query, and the pairs rules drop.
         inside = tile.listed & (tile.columns >= columns.start) & (tile.columns < columns.stop)
         shape = (len(tile.columns), columns.stop - columns.start)

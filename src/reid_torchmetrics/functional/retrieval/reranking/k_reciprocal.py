@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
@@ -225,8 +226,7 @@ def _is_mutual(near: Int[Tensor, "items k"], rows: slice) -> Bool[Tensor, "rows 
     return torch.cat([(near[near[item[:, 0, 0]]] == item).any(2) for item in some])
 
 
-@dataclass(frozen=True)
-class SparseRows:
+class SparseRows(NamedTuple):
     """Rows that are zero almost everywhere: the entries of a row are one run with ascending columns."""
 
     length: Int[Tensor, " rows"]
@@ -282,8 +282,7 @@ def _split(keys: Tensor, num_rows: int, num_columns: int) -> tuple[Int[Tensor, "
 
 
 def _joined(parts: Sequence[SparseRows]) -> SparseRows:
-    lengths, columns, values = zip(*((part.length, part.columns, part.values) for part in parts), strict=True)
-    return SparseRows(torch.cat(lengths), torch.cat(columns), torch.cat(values))
+    return SparseRows(*map(torch.cat, zip(*parts, strict=True)))
 
 
 def _entries_within(max_bytes: int) -> int:

@@ -79,7 +79,9 @@ class EmbeddingScores:
         workers.run(lambda: self._prepare(similarity, dtype, sums), self.device)
         self.keeps_thread = callable(similarity)
         row_bytes = gallery.dimension * self.dtype.itemsize
-        self._panel_rows = _panel_rows(max_bytes // 4, row_bytes)
+        # Gallery rows prepared at a time: whole blocks of a product, if a few fit.
+        blocks = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
+        self._panel_rows = min(max(1, max_bytes // 4 // row_bytes), blocks)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
         # Rows prepared anew for every tile need large tiles; otherwise a quarter is as fast as more.
         is_quarter = self._keeps_prepared or self._is_whole()
@@ -122,13 +124,6 @@ class EmbeddingScores:
         if self._keeps_prepared:
             self._prepared[key] = block
         return block
-
-
-def _panel_rows(max_bytes: int, row_bytes: int) -> int:
-    """Gallery rows prepared at a time: whole blocks of a product, if a few fit."""
-    fitting = max(1, max_bytes // row_bytes)
-    wanted = max(BLOCK, WALK_BYTES // row_bytes // BLOCK * BLOCK)
-    return min(fitting, wanted)
 
 
 class GivenScores:

@@ -93,10 +93,9 @@ class SharedWalk:
             yield from zip(some, self._shared(functools.partial(self._do, work), some), strict=True)
 
     def _shared(self, work: Callable[[slice], Result], some: list[slice]) -> list[Result]:
-        device, most = self._scores.device, self._scores.num_tiles
-        if self._keeps_thread:
-            return workers.run(lambda: [work(rows) for rows in some], device, inside=True)
-        return workers.run(lambda: workers.share(work, some, most=most), device)
+        most = 1 if self._keeps_thread else self._scores.num_tiles
+        share = functools.partial(workers.share, work, some, most=most)
+        return workers.run(share, self._scores.device, inside=self._keeps_thread)
 
     def _do(self, work: Callable[[Walk, slice], Result], rows: slice) -> Result:
         try:
