@@ -115,45 +115,31 @@ class _SingleMatches:
         A chain of n detections, each displaced by the one before, takes n rounds, and a step of Python is shorter than
         a round.
         """
-        # The tensors are read and written in place.
+        # The tensors are read and written in place, one value at a time.
         tensors = (match_at, self._best, self._ground_truth, *vars(next_choice).values())
-        chains = _Chains(self._num_ground_truths, *(memoryview(tensor.numpy()) for tensor in tensors))
+        views = (memoryview(tensor.numpy()) for tensor in tensors)
+        match, best, ground_truth, passed, following, first_ignored = views
+        num_pairs, num_detections = len(ground_truth), len(match) * self._num_ground_truths // len(best)
         for proposal in zip(*(column.tolist() for column in proposals), strict=True):
-            chains.propose(*proposal)
-
-
-class _Chains(NamedTuple):
-    """The tensors of an acceptance, read and written one value at a time."""
-
-    num_ground_truths: int
-    match_at: memoryview
-    best: memoryview
-    ground_truth: memoryview
-    passed: memoryview
-    following: memoryview
-    first_ignored: memoryview
-
-    def propose(self, threshold: int, detection: int, place: int) -> None:
-        """Let a detection propose, then the one that is rejected, and so on until none is or has a candidate left."""
-        num_pairs, first_best = len(self.ground_truth), threshold * self.num_ground_truths
-        first_match = len(self.match_at) // (len(self.best) // self.num_ground_truths) * threshold
-        while place < num_pairs:
-            # The better detection is kept, the other one is rejected.
-            self.match_at[first_match + detection] = place
-            item = first_best + self.ground_truth[place]
-            before = self.best[item]
-            if detection < before:
-                self.best[item], detection = detection, before
-            if detection == _FREE:
-                return
-            # It goes on behind the place where it was, in phase 1, then in phase 2.
-            left = self.match_at[first_match + detection]
-            self.match_at[first_match + detection] = num_pairs
-            place = self.following[left]
-            if self.passed[place] <= threshold:
-                place = self.first_ignored[left]
-            if self.passed[place] <= threshold:
-                return
+            threshold, detection, place = proposal
+            first_match, first_best = threshold * num_detections, threshold * self._num_ground_truths
+            while place < num_pairs:
+                # The better detection is kept, the other one is rejected.
+                match[first_match + detection] = place
+                item = first_best + ground_truth[place]
+                before = best[item]
+                if detection < before:
+                    best[item], detection = detection, before
+                if detection == _FREE:
+                    break
+                # It goes on behind the place where it was, in phase 1, then in phase 2.
+                left = match[first_match + detection]
+                match[first_match + detection] = num_pairs
+                place = following[left]
+                if passed[place] <= threshold:
+                    place = first_ignored[left]
+                if passed[place] <= threshold:
+                    break
 
 
 class _SeveralMatches:

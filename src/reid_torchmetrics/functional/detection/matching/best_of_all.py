@@ -34,24 +34,18 @@ from .pairs import DEFAULT_MAX_BYTES, OverlappingPairs, overlapping_pairs, selec
 class Claim:
     """The overlaps that claim a ground truth: all detections after the first claim are false positives."""
 
-    least: Callable[[Sequence[float]], float]
-    """the least overlap that claims under any of the thresholds"""
+    least: Callable[[Tensor], Tensor]
+    """the overlap under each threshold that a claim must reach or exceed, from the thresholds"""
     claims: Callable[[Tensor, Tensor], Tensor]
-    """whether overlaps claim under each threshold, [thresholds, detections], from both"""
+    """whether overlaps claim, from overlaps and `least`"""
     reaches: Callable[[Tensor, Tensor], Tensor]
     """whether overlaps suffice for a true positive, from overlaps and thresholds"""
 
 
 CLAIMS: dict[str, Claim] = {
-    "voc": Claim(min, torch.ge, torch.ge),
-    "scaled_yolov4": Claim(
-        lambda thresholds: thresholds[0],
-        lambda iou, thresholds: (iou > thresholds[:1]).expand(len(thresholds), -1),
-        torch.gt,
-    ),
-    "yolov4": Claim(
-        lambda _: sys.float_info.min, lambda iou, thresholds: (iou > 0).expand(len(thresholds), -1), torch.ge
-    ),
+    "voc": Claim(lambda thresholds: thresholds, torch.ge, torch.ge),
+    "scaled_yolov4": Claim(lambda thresholds: thresholds[:1].expand_as(thresholds), torch.gt, torch.gt),
+    "yolov4": Claim(torch.zeros_like, torch.gt, torch.ge),
 }
 """The detections that claim a ground truth. "voc": they reach the threshold. "scaled_yolov4": they are above the first
 threshold; a true positive is above, not at, its threshold. "yolov4": they overlap it, even too little for a true
@@ -101,7 +95,8 @@ def match_best_of_all(
         is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
     _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
     _checks.positive_int("max_bytes", max_bytes)
-    # Pairs of each image and class, without crowds.
+    thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device="cpu")[:, None]
+    # Pairs of each image and class that overlap at all, without crowds.
     classes = distinct_labels(detections.labels, ground_truths.labels)
     rows, ground_truths = _without_crowds(ground_truths)
     ordered, true_ordered = order_boxes(detections, ground_truths, classes, None)
@@ -110,15 +105,14 @@ def match_best_of_all(
         true_ordered,
         with_edges(detections.shapes, whole_pixels=whole_pixels),
         with_edges(ground_truths.shapes, whole_pixels=whole_pixels)[true_ordered.rows],
-        at_least=CLAIMS[claim].least(iou_thresholds),
+        at_least=max(float(CLAIMS[claim].least(thresholds).min()), sys.float_info.min),
         max_bytes=max_bytes,
     )
     # Each detection belongs to its best overlap, and each ground truth to the first detection that claims it.
     rows = rows[true_ordered.rows]
     is_difficult = is_difficult[rows]
     best = _best_overlaps(pairs, len(ordered.rows), len(rows))
-    thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device=classes.device)[:, None]
-    best, true_positive, matched = _claim(best, thresholds, CLAIMS[claim], is_difficult)
+    best, true_positive, matched = _claim(best, thresholds.to(classes.device), CLAIMS[claim], is_difficult)
     return Matches(
         classes=classes,
         num_positives=true_ordered.class_index[~is_difficult].bincount(minlength=len(classes))[None],
@@ -157,7 +151,7 @@ def _best_overlaps(pairs: OverlappingPairs, num_detections: int, num_ground_trut
     largest = select(pairs, (pairs.iou == iou[pairs.detection]).nonzero()[:, 0])
     first = pairs.detection.new_full((num_detections,), num_ground_truths)
     first = first.scatter_reduce(0, largest.detection, largest.ground_truth, "amin")
-    detections = (iou > 0).nonzero()[:, 0]  # with a threshold of 0, boxes apart are pairs, too
+    detections = (iou > 0).nonzero()[:, 0]
     return OverlappingPairs(first[detections], detections, iou[detections])
 
 
@@ -166,7 +160,7 @@ def _claim(
 ) -> tuple[OverlappingPairs, Bool[Tensor, "thresholds matched"], Bool[Tensor, "thresholds matched"]]:
     """The pairs that are matched under some threshold, and whether each is a true positive, and whether matched."""
     # The first detection that claims a ground truth, under each threshold.
-    claims, reaches = claim.claims(best.iou, thresholds), claim.reaches(best.iou, thresholds)
+    claims, reaches = claim.claims(best.iou, claim.least(thresholds)), claim.reaches(best.iou, thresholds)
     place = torch.arange(len(best.iou), device=thresholds.device).expand_as(reaches)
     ground_truth = best.ground_truth.expand_as(reaches)
     first = place.new_full((len(thresholds), len(is_difficult)), len(best.iou))

@@ -148,22 +148,11 @@ def _problem_of_groups(
     left_out: Bool[Tensor, "areas pairs"] | None,
     num_groups: int,
 ) -> Int[Tensor, "areas groups"]:
-    """The problem of each group in each area range: 0 if no list changes, else a + 1 for range a.
-
-    Ranges that ignore all ground truths of a group have the same lists, so the first of them that is changed will do.
-    """
-    # Groups with a changed list, and groups with no ground truth that counts.
-    changed = torch.zeros((len(ignored), num_groups), dtype=torch.bool, device=ignored.device)
+    """The problem of each group in each area range: 0 if no list changes, else a + 1 for range a."""
+    problem_of = torch.zeros((len(ignored), num_groups), dtype=torch.int8, device=ignored.device)
     area, place = _are_changed(listed, ignored, left_out).nonzero().unbind(1)
-    if not len(place):
-        return changed.view(torch.int8)
-    changed[area, listed.group.index_select(0, place)] = True
-    ignores_all = changed.clone()
-    area, place = (~ignored).nonzero().unbind(1)
-    ignores_all[area, listed.group.index_select(0, place)] = False
-    areas = torch.arange(1, len(changed) + 1, dtype=torch.int8, device=changed.device)[:, None].expand(changed.shape)
-    first = ignores_all.to(torch.int8).argmax(0).to(torch.int8) + 1
-    return torch.where(ignores_all, first, areas).masked_fill(~changed, 0)
+    problem_of[area, listed.group.index_select(0, place)] = (area + 1).to(torch.int8)
+    return problem_of
 
 
 def _are_changed(
@@ -188,8 +177,7 @@ def _list_problems(
 ) -> _Problems:
     """The pairs of problem 0, then the groups that area ranges change, with new preference lists."""
     # Each area range repeats the pairs of its own problem, without what it leaves out.
-    problem = torch.arange(1, len(ignored) + 1, dtype=problem_of.dtype, device=problem_of.device)
-    is_again = problem_of.index_select(1, listed.group) == problem[:, None]
+    is_again = problem_of.index_select(1, listed.group) > 0
     if left_out is not None:
         is_again &= ~left_out
     area, place = is_again.nonzero().unbind(1)
@@ -200,10 +188,10 @@ def _list_problems(
     list_number = area * (listed.detection[-1] + 1) + listed.detection.index_select(0, place)
     order = (list_number * 2 + is_last).sort(stable=True).indices
     again = select(listed, place.index_select(0, order))
-    first = problem.new_zeros(len(listed.detection))
+    first = torch.zeros_like(listed.detection)
     return _Problems(
         _ListedPairs(*map(torch.cat, zip(listed, again, strict=True))),
-        torch.cat([first, problem.index_select(0, area)]),  # the new order keeps the areas ascending
+        torch.cat([first, area + 1]),  # the new order keeps the areas ascending
         torch.cat([first.bool(), is_last.index_select(0, order)]),
     )
 
@@ -214,9 +202,8 @@ def _preference_lists(problems: _Problems, distinct: DistinctGroundTruths) -> Pr
     least, most = pairs.ground_truth.aminmax()
     ground_truth, detection = pairs.ground_truth - least, pairs.detection
     if problems.problem is not None:
-        problem = problems.problem.long()
-        ground_truth += problem * (most - least + 1)
-        detection = problem * (detection.max() + 1) + detection
+        ground_truth += problems.problem * (most - least + 1)
+        detection = problems.problem * (detection.max() + 1) + detection
     capacity = None
     if distinct.capacity is not None:
         capacity = distinct.capacity.index_select(0, pairs.ground_truth)

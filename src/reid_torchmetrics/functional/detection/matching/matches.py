@@ -80,22 +80,17 @@ class Matches:
         is_ignored[:, self.columns] = torch.where(self.matched[0], ~self.true_positive[0], is_ignored[:, self.columns])
         return is_right, is_ignored
 
-    def map_detections(self, function: Callable[[Tensor], Tensor]) -> Matches:
-        """Apply a function to all fields of detections, [detections] each."""
-        return self._map(_OF_DETECTIONS, function, {})
-
     def map_columns(self, function: Callable[[Tensor], Tensor], **others: Any) -> Matches:
         """Apply a function to all fields [areas, thresholds, matched]; `others` replace further fields."""
-        return self._map(_OF_COLUMNS, function, others)
+        return replace(self, **self._mapped(_OF_COLUMNS, function), **others)
 
-    def _map(self, kind: Mapping[str, int], function: Callable[[Tensor], Tensor], others: Mapping[str, Any]) -> Matches:
+    def _mapped(self, kind: Mapping[str, int], function: Callable[[Tensor], Tensor]) -> dict[str, Any]:
         values = {each.name: getattr(self, each.name) for each in fields(self) if each.metadata == kind}
-        mapped = {name: function(value) for name, value in values.items() if value is not None}
-        return replace(self, **mapped, **others)
+        return {name: function(value) for name, value in values.items() if value is not None}
 
     def _selected(self, places: Tensor, columns: Tensor, columns_at: Tensor) -> Matches:
         """Some detections and columns, in a given order; `columns_at` are the new places of the columns."""
-        chosen = self.map_detections(lambda values: values.index_select(0, places))
+        chosen = replace(self, **self._mapped(_OF_DETECTIONS, lambda values: values.index_select(0, places)))
         return chosen.map_columns(lambda values: values.index_select(2, columns), columns=columns_at)
 
 
@@ -119,8 +114,7 @@ def merge_matches(parts: Sequence[Matches]) -> Matches:
     )
     places = by_image.index_select(0, by_class)
     # The new place of each detection, and of the columns; these must ascend.
-    new_places = torch.empty_like(places)
-    new_places[places] = torch.arange(len(places), device=places.device)
+    new_places = torch.empty_like(places).scatter_(0, places, torch.arange(len(places), device=places.device))
     columns_at, columns = new_places.index_select(0, joined.columns).sort()
     return joined._selected(places, columns, columns_at)  # noqa: SLF001 - of the same module
 

@@ -32,13 +32,12 @@ from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
     OrderedDetections,
-    Shapes,
     distinct_labels,
     order_boxes,
 )
 
 from .assignment import assign
-from .duplicates import DistinctGroundTruths, merge_duplicates
+from .duplicates import merge_duplicates
 from .matches import Matches
 from .pairs import DEFAULT_MAX_BYTES, overlapping_pairs
 
@@ -126,8 +125,15 @@ def _match(
     num_positives = classes.new_zeros((len(ignored), len(classes)))
     num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
 
-    # The matches, and what else counting needs of the detections.
+    # Thresholds ascend in matching: the number of thresholds that a pair passes names them.
+    order = sorted(range(len(grid.iou_thresholds)), key=grid.iou_thresholds.__getitem__)
+    thresholds = [min(grid.iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in order]
     distinct, shapes = merge_duplicates(true_ordered, ground_truths.shapes, ignored), detections.shapes
+    boxes = (ordered, distinct.ordered, shapes, distinct.shapes)
+    pairs = overlapping_pairs(*boxes, at_least=thresholds[0], max_bytes=options["max_bytes"])
+    assignments = assign(pairs, distinct, thresholds, num_detections=len(ordered.rows), **options)
+
+    # The matches, and what else counting needs of the detections.
     matches = Matches(
         classes=classes,
         num_positives=num_positives,
@@ -137,37 +143,14 @@ def _match(
         rows=ordered.rows,
         limits=_limits(ordered, grid.max_detections),
         area_bits=ranges.bits(shapes.areas()).index_select(0, ordered.rows),
-        **_assign(ordered, distinct, shapes, grid.iou_thresholds, **options),
+        **vars(assignments),
     )
+    if order != sorted(order):
+        places = sorted(order, key=order.__getitem__)
+        matches = matches.map_columns(lambda values: values[:, places])
     if most < len(ordered.rows):  # detections beyond the largest limit were no candidates
         matches = matches.within(len(grid.max_detections) - 1)
     return matches if rows is None else matches.with_rows(*rows)
-
-
-def _assign(
-    detections: OrderedDetections,
-    ground_truths: DistinctGroundTruths,
-    shapes: Shapes,
-    iou_thresholds: Sequence[float],
-    *,
-    max_bytes: int,
-    **options: Any,
-) -> dict[str, Any]:
-    """The fields of `Matches` for the matched detections; `shapes` of detections are given by row."""
-    # Thresholds ascend in matching: the number of thresholds that a pair passes names them.
-    order = sorted(range(len(iou_thresholds)), key=iou_thresholds.__getitem__)
-    thresholds = [min(iou_thresholds[slot], _LARGEST_THRESHOLD) for slot in order]
-    boxes = (detections, ground_truths.ordered, shapes, ground_truths.shapes)
-    pairs = overlapping_pairs(*boxes, at_least=thresholds[0], max_bytes=max_bytes)
-    assignments = assign(
-        pairs, ground_truths, thresholds, num_detections=len(detections.rows), max_bytes=max_bytes, **options
-    )
-    if order == sorted(order):
-        return vars(assignments)
-    places = sorted(order, key=order.__getitem__)
-    cells = {name: values for name, values in vars(assignments).items() if name != "columns"}
-    cells = {name: None if values is None else values[:, places] for name, values in cells.items()}
-    return {"columns": assignments.columns, **cells}
 
 
 class _AreaRanges(NamedTuple):
