@@ -255,9 +255,7 @@ def _rank_by_score(objects: ObjectPairs, *, by_class: bool) -> Int[Tensor, " det
     labels = objects.labels
     order = labels.argsort(stable=True) if by_class else torch.arange(len(labels), device=labels.device)
     order = order[objects.scores[order].argsort(descending=True, stable=True)]
-    rank = torch.empty_like(order)
-    rank[order] = torch.arange(len(order), device=order.device)
-    return rank
+    return torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
 
 
 def match_in_order(

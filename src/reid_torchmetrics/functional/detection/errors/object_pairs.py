@@ -180,6 +180,4 @@ def merge_object_pairs(parts: Sequence[ObjectPairs]) -> ObjectPairs:
 def _order_of(images: Tensor) -> tuple[Tensor, Tensor]:
     """Rows by image, and the place of each row there."""
     order = images.argsort(stable=True)
-    place = torch.empty_like(order)
-    place[order] = torch.arange(len(order), device=order.device)
-    return order, place
+    return order, torch.empty_like(order).scatter_(0, order, torch.arange(len(order), device=order.device))
