@@ -113,8 +113,8 @@ def to_xyxy(boxes: Boxes, box_format: str) -> Boxes:
     return torch.cat([near, near + size], 1)
 
 
-def box_areas(boxes: Boxes) -> Float[Tensor, " boxes"]:
-    """Width times height of boxes [x, y, width, height], float64."""
+def box_areas(boxes: Float[Tensor, "boxes _"]) -> Float[Tensor, " boxes"]:
+    """Width times height of boxes [x, y, width, height, ...], float64."""
     return boxes[:, 2].double() * boxes[:, 3]
 
 
@@ -196,7 +196,6 @@ def pairwise_iou(
         ValueError: an unknown format, boxes that are not [N, 4] or not finite, or a negative size, as of corners in
             the wrong order.
     """
-    _checks.one_of("box_format", box_format, BOX_FORMATS)
     converted = checked_boxes("boxes", boxes, box_format), checked_boxes("others", others, box_format)
     sides, other_sides = map(Sides.of_corners if whole_pixels else Sides.of, converted)
     return overlap(Sides(*(column[:, None] for column in vars(sides).values())), other_sides, is_crowd)

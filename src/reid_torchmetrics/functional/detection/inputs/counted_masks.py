@@ -179,44 +179,35 @@ class RunMasks(CountedMasks):
     """Masks by the begin and end of their runs, down the columns from left to right."""
 
     lengths: RunLengths
+    size: tuple[int, int]
+    runs: Ints
+    """the begin of each run and the place behind it, [runs, 2]; none is empty"""
+    first: Ints
+    """the first run of each mask, and behind the last mask the number of runs; [masks + 1]"""
 
-    @property
-    def size(self) -> tuple[int, int]:  # type: ignore[override]
-        """Height and width."""
-        return self.lengths.size
-
-    def __len__(self) -> int:
-        """See `CountedMasks`."""
-        return len(self.lengths)
-
-    @cached_property
-    def _runs(self) -> Ints:
-        """The begin of each run and the place behind it, [runs, 2]; empty runs are dropped."""
-        return self._runs_and_firsts[0]
-
-    @cached_property
-    def _first(self) -> Ints:
-        """The first run of each mask, and behind the last mask the number of runs; [masks + 1]."""
-        return self._runs_and_firsts[1]
-
-    @cached_property
-    def _runs_and_firsts(self) -> tuple[Ints, Ints]:
-        flips, num_flips = self.lengths.flips.numpy(), self.lengths.num_flips.numpy()
+    @classmethod
+    def of(cls, lengths: RunLengths) -> RunMasks:
+        """Of run lengths, without the empty runs."""
+        flips, num_flips = lengths.flips.numpy(), lengths.num_flips.numpy()
         is_open = num_flips % 2 == 1  # the last run ends with the image
-        flips = np.insert(flips, num_flips.cumsum()[is_open], self.size[0] * self.size[1])
+        flips = np.insert(flips, num_flips.cumsum()[is_open], lengths.size[0] * lengths.size[1])
         runs, num_runs = flips.reshape(-1, 2), (num_flips + 1) // 2
         is_run = runs[:, 0] < runs[:, 1]
         if not is_run.all():
             mask = np.repeat(np.arange(len(num_runs)), num_runs)
             num_runs = np.bincount(mask[is_run], minlength=len(num_runs))
             runs = runs[is_run]
-        return runs, _sums(num_runs)
+        return cls(lengths, lengths.size, runs, _sums(num_runs))
+
+    def __len__(self) -> int:
+        """See `CountedMasks`."""
+        return len(self.lengths)
 
     @cached_property
     def _keys(self) -> Ints:
         """The ends of the runs of all masks, ascending: each mask is shifted behind the mask before it."""
-        mask = np.repeat(np.arange(len(self)), np.diff(self._first) * 2)
-        return self._runs.reshape(-1) + mask * self._stride
+        mask = np.repeat(np.arange(len(self)), np.diff(self.first) * 2)
+        return self.runs.reshape(-1) + mask * self._stride
 
     @property
     def _stride(self) -> int:
@@ -224,7 +215,7 @@ class RunMasks(CountedMasks):
 
     @cached_property
     def _areas(self) -> Ints:
-        return np.diff(_sums(self._runs[:, 1] - self._runs[:, 0])[self._first])
+        return np.diff(_sums(self.runs[:, 1] - self.runs[:, 0])[self.first])
 
     @cached_property
     def _corners(self) -> Ints:
@@ -232,8 +223,8 @@ class RunMasks(CountedMasks):
         corners = np.zeros((len(self), 4), dtype=np.int64)
         has_any = self._areas > 0
         if has_any.any():
-            first, height = self._first[:-1][has_any], self.size[0]
-            begin, last = self._runs[:, 0], self._runs[:, 1] - 1
+            first, height = self.first[:-1][has_any], self.size[0]
+            begin, last = self.runs[:, 0], self.runs[:, 1] - 1
             column, last_column = begin // height, last // height
             is_within = column == last_column  # else it goes on at the top of the next column
             rows = (
@@ -241,7 +232,7 @@ class RunMasks(CountedMasks):
                 np.where(is_within, last - last_column * height, height - 1),
             )
             corners[has_any, 0], corners[has_any, 1] = column[first], np.minimum.reduceat(rows[0], first)
-            corners[has_any, 2] = last_column[self._first[1:][has_any] - 1] + 1
+            corners[has_any, 2] = last_column[self.first[1:][has_any] - 1] + 1
             corners[has_any, 3] = np.maximum.reduceat(rows[1], first) + 1
         return corners
 
@@ -274,7 +265,7 @@ class RunMasks(CountedMasks):
         mask, other = np.nonzero((left < end) & (right > begin) & (top < lowest) & (bottom > highest))
         if not len(mask):
             return _MeetingMasks(mask, other, mask, mask)
-        before, behind = others._runs[others._first[other], 0], others._runs[others._first[other + 1] - 1, 1]
+        before, behind = others.runs[others.first[other], 0], others.runs[others.first[other + 1] - 1, 1]
         shift = mask * self._stride
         start = np.searchsorted(self._keys, before + shift)
         return _MeetingMasks(mask, other, start, np.searchsorted(self._keys, behind + shift, side="right"))
@@ -287,17 +278,17 @@ class RunMasks(CountedMasks):
         num_places = pairs.stop - pairs.start
         edges = _sums(num_places)
         which = np.arange(edges[-1]) + np.repeat(pairs.start - edges[:-1], num_places)
-        place = self._runs.reshape(-1)[which]
+        place = self.runs.reshape(-1)[which]
         behind = np.searchsorted(others._keys, place + np.repeat(pairs.other * self._stride, num_places))
         # Pixels before each place: ends less begins, plus the place itself inside a run. The sums include the masks
         # before the other; between begin and end of a run they cancel, if both are looked up.
-        ends = others._runs.reshape(-1)
+        ends = others.runs.reshape(-1)
         sums = _sums(np.where(np.arange(len(ends)) & 1, ends, -ends))
         before = sums[behind] + place * (behind & 1)
         common: Ints = np.diff(_sums(np.where(which & 1, before, -before))[edges])
         # Runs that are open at the first or the last place have only one end there.
         is_open = pairs.stop & 1
-        common += sums[2 * others._first[pairs.other]] * (is_open - (pairs.start & 1))
+        common += sums[2 * others.first[pairs.other]] * (is_open - (pairs.start & 1))
         common += others._areas[pairs.other] * is_open
         return common
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -31,10 +32,7 @@ def pack_names(names: Sequence[str]) -> tuple[Tensor, Tensor]:
     Lone surrogates, as in names of files that are no text, are packed, too.
     """
     encoded = [name.encode("utf-8", "surrogatepass") for name in names]
-    data = bytearray().join(encoded)
-    packed = (
-        torch.frombuffer(data, dtype=torch.uint8).clone() if data else torch.empty(0, dtype=torch.uint8, device="cpu")
-    )
+    packed = torch.from_numpy(np.frombuffer(b"".join(encoded), dtype=np.uint8).copy())
     return packed, torch.tensor([len(each) for each in encoded], dtype=torch.int64, device="cpu")
 
 

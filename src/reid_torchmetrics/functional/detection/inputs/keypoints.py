@@ -87,14 +87,9 @@ def keypoint_boxes(points: Tensor, is_labeled: Tensor | None = None) -> Tensor:
     """Boxes [x, y, width, height] around keypoints [objects, keypoints, 2]; all 0 without any."""
     if not points.numel():
         return points.new_zeros((len(points), 4))
-    if is_labeled is None:
-        low, high = points.amin(1), points.amax(1)
-    else:
-        kept = is_labeled[:, :, None]
-        low = points.masked_fill(~kept, torch.inf).amin(1)
-        high = points.masked_fill(~kept, -torch.inf).amax(1)
-        has_any = is_labeled.any(1, keepdim=True)
-        low, high = low.masked_fill(~has_any, 0), high.masked_fill(~has_any, 0)
+    kept = torch.ones_like(points, dtype=torch.bool) if is_labeled is None else is_labeled[:, :, None]
+    low, high = points.masked_fill(~kept, torch.inf).amin(1), points.masked_fill(~kept, -torch.inf).amax(1)
+    low, high = (end.masked_fill(~kept.any(1), 0) for end in (low, high))
     return torch.cat([low, high - low], 1)
 
 

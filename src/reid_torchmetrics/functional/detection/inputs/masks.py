@@ -71,7 +71,7 @@ class PixelMasks(CountedMasks):
 def count_masks(masks: Masks) -> CountedMasks:
     """Masks in the fastest form on their device."""
     if isinstance(masks, RunLengths):
-        return RunMasks(masks)
+        return RunMasks.of(masks)
     return BitMasks.of(masks) if masks.device.type == "cpu" else PixelMasks(masks != 0)
 
 
@@ -180,8 +180,8 @@ class MaskType(ShapeType):
     def check_pair(self, name: str, detections: CountedMasks, ground_truths: CountedMasks) -> None:
         """See `ShapeType`."""
         if detections.size != ground_truths.size:
-            sizes = [" x ".join(map(str, each.size)) for each in (detections, ground_truths)]
-            raise ValueError(f"`{name}` must be of an image of {sizes[0]}, as those of `preds`; got {sizes[1]}.")
+            wanted, came = _by(detections.size), _by(ground_truths.size)
+            raise ValueError(f"`{name}` must be of an image of {wanted}, as those of `preds`; got {came}.")
 
 
 def _run_lengths(name: str, value: Sequence[Any]) -> RunLengths:

@@ -12,7 +12,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 
-from .boxes import check_finite, check_sizes, iou_of_areas
+from .boxes import box_areas, check_finite, check_sizes, iou_of_areas
 from .keypoints import keypoint_boxes
 from .shapes import ObjectColumns, ShapeType
 
@@ -48,7 +48,7 @@ def rotated_iou(
 
 def pairwise_rotated_iou(boxes: Tensor, others: Tensor, is_crowd: Tensor | None = None) -> Tensor:
     """See `rotated_iou`; float64."""
-    areas, other_areas = (rotated_areas(each) for each in (boxes, others))
+    areas, other_areas = map(box_areas, (boxes, others))
     common = _intersections(boxes, others).minimum(areas[:, None]).minimum(other_areas)
     return iou_of_areas(common, areas[:, None], other_areas, is_crowd)
 
@@ -101,11 +101,6 @@ def rotated_corners(boxes: _Boxes5) -> Float[Tensor, "boxes 4 2"]:
     return torch.stack([x + along * cosine - across * sine, y + along * sine + across * cosine], 2)
 
 
-def rotated_areas(boxes: _Boxes5) -> Float[Tensor, " boxes"]:
-    """Width times height, float64."""
-    return boxes[:, 2].double() * boxes[:, 3]
-
-
 def checked_rotated_boxes(argument: str, boxes: Any, *, any_values: bool = False) -> Tensor:
     """Check rotated boxes, or empty ones of any shape, and convert them to float64."""
     if isinstance(boxes, Tensor) and not boxes.numel():
@@ -141,7 +136,7 @@ class RotatedType(ShapeType):
 
     def areas(self, shapes: Tensor) -> Tensor:
         """See `ShapeType`."""
-        return rotated_areas(shapes)
+        return box_areas(shapes)
 
     def overlaps(self, detections: Tensor, ground_truths: Tensor, columns: ObjectColumns) -> Tensor:
         """See `ShapeType`."""
