@@ -96,10 +96,10 @@ def test_an_image_of_the_metric_without_boxes_changes_the_numbers_of_the_others_
     assert is_same(value, {name: VALUE[name] for name in value})
 
 
-def test_ids_are_numbered_ascending_and_the_first_of_each_is_marked():
-    numbers, is_first = number_ids(torch.tensor([30, -2, 30, 7, -2]))
+def test_ids_are_numbered_ascending_and_the_first_of_each_is_found():
+    numbers, first = number_ids(torch.tensor([30, -2, 30, 7, -2]))
     assert numbers.tolist() == [2, 0, 2, 1, 0]
-    assert is_first.tolist() == [True, True, False, True, False]
+    assert first.tolist() == [0, 1, 0, 3, 1]
     assert [len(each) for each in number_ids(torch.empty(0, dtype=torch.int64))] == [0, 0]
 
 

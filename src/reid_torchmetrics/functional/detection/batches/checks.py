@@ -21,7 +21,6 @@ BOX_DTYPES = (
 LABEL_DTYPES = BOX_DTYPES[4:]
 SCORE_DTYPES = BOX_DTYPES[:4]
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
-_FEW = 1 << 7  # numbers that are faster to list than to take the extremes of
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
 
 
@@ -59,7 +58,6 @@ def check_each_image(
             is_detected = name.startswith("preds")
             checked_format = None if any_detected and is_detected else box_format
             device = _check_image(name, item, checked_format, device, has_scores=is_detected)
-    check_all_or_none(["image_id" in item for item in target])
     for position, item in enumerate(target):
         if "image_id" in item:
             image_id(position, item["image_id"])
@@ -134,12 +132,11 @@ def image_id(position: int, value: object) -> int | Tensor | str:
     name = f"target[{position}]['image_id']"
     if isinstance(value, Tensor):
         check_held(name, value)
-    if isinstance(value, Tensor) and value.numel() == 1 and value.dtype in LABEL_DTYPES:
-        return value.reshape(1)
-    if isinstance(value, Tensor):
         if value.numel() != 1:
             raise ValueError(f"`{name}` must be one int; got {list(value.shape)}.")
-        raise TypeError(f"`{name}` must have an integer dtype; got {value.dtype}.")
+        if value.dtype not in LABEL_DTYPES:
+            raise TypeError(f"`{name}` must have an integer dtype; got {value.dtype}.")
+        return value.reshape(1)
     # Python's ints, and NumPy's.
     try:
         number = operator.index(value)  # type: ignore[arg-type]
@@ -163,12 +160,10 @@ def check_crowds(target: Sequence[Mapping[str, Any]]) -> None:
     """Raise unless the crowds of all images are 0 or 1; all else about them was checked."""
     for position, item in enumerate(target):
         if item.get("iscrowd") is not None:
-            _check_crowds(f"target[{position}]['iscrowd']", item["iscrowd"])
-
-
-def _check_crowds(name: str, value: Tensor) -> None:
-    if (row := _first((value != 0) & (value != 1))) is not None:
-        raise ValueError(f"`{name}` must be 0 or 1; got {value[row].item()} in row {row}.")
+            name, value = f"target[{position}]['iscrowd']", item["iscrowd"]
+            _check_finite(name, value)
+            if (row := _first((value != 0) & (value != 1))) is not None:
+                raise ValueError(f"`{name}` must be 0 or 1; got {value[row].item()} in row {row}.")
 
 
 def _check_image(
@@ -192,11 +187,9 @@ def _check_image(
     if box_format is not None:
         _check_finite(f"{name}['boxes']", boxes)
         _check_sizes(f"{name}['boxes']", sides_of(boxes, box_format))
-    for key in ("scores", "iscrowd", "area"):
+    for key in ("scores", "area"):
         if key in columns:
             _check_finite(f"{name}['{key}']", item[key])
-    if "iscrowd" in columns:
-        _check_crowds(f"{name}['iscrowd']", item["iscrowd"])
     return device
 
 
@@ -263,12 +256,9 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
 
     All extremes go to the host together, in one synchronization. A NaN among the values is both extremes.
     """
-    # Crowds, by their extremes if on a device: `_pack` has refused fractions.
     crowds = batch["ground_truth_crowds"]
-    is_open, on_host = crowds.dtype != torch.bool and len(crowds) > 0, crowds.device.type == "cpu"
-    ends = [*crowds.float().aminmax()] if is_open and not on_host else []
-    num_flags = len(ends)
-    # Widths and heights, whose least must not be negative.
+    # What must not be negative: -1 for a crowd that is neither 0 nor 1, widths and heights.
+    ends = [] if crowds.dtype == torch.bool else [-(crowds != crowds.bool()).any().float()]
     for boxes in (batch["detection_boxes"], batch["ground_truth_boxes"]):
         if len(boxes):
             ends += sides_of(boxes, box_format).aminmax()
@@ -282,7 +272,4 @@ def are_sound(batch: Mapping[str, Tensor], box_format: str) -> bool:
     if ends[0].dtype not in (torch.float32, torch.float64):
         ends[0] = ends[0].float()  # in float16 an area of 65536 is infinite
     values = torch.stack(ends).tolist()
-    flags = values[:num_flags]
-    if is_open and on_host:
-        flags = (crowds if len(crowds) <= _FEW else torch.stack(crowds.aminmax())).tolist()
-    return {*flags} <= {0, 1} and all(map(math.isfinite, values)) and min(values[num_flags:num_sides]) >= 0
+    return all(map(math.isfinite, values)) and min(values[:num_sides], default=0) >= 0

@@ -209,7 +209,8 @@ class ImageNumbering:
             sizes = torch.tensor(self.sizes, device=images.device)
             return NumberedImages(images, interleaved_numbers(sizes, process))
         # Of all images with one id, on all processes, the first counts; the others must repeat it.
-        numbers, is_first = number_ids(self.ids.to(images.device))
+        numbers, first = number_ids(self.ids.to(images.device))
+        is_first = first == torch.arange(len(first), device=first.device)
         if bool(is_first.all()):
             return NumberedImages(images, numbers.split(self.sizes)[process])
         changed = changed_repetitions(self.ids, self.fingerprints()).tolist()
@@ -302,10 +303,7 @@ def fingerprints(states: Mapping[str, list[Tensor]], device: torch.device) -> Te
 
 def changed_repetitions(ids: Tensor, prints: Tensor) -> Tensor:
     """The ids shared by images with different ground truths, ascending."""
-    ordered, order = ids.sort(stable=True)
-    prints = prints[order]
-    is_changed = (ordered[1:] == ordered[:-1]) & (prints[1:] != prints[:-1])
-    changed: Tensor = ordered[1:][is_changed].unique()
+    changed: Tensor = ids[prints != prints[number_ids(ids)[1]]].unique()
     return changed
 
 
@@ -316,25 +314,20 @@ def num_with_other_detections(ids: Tensor, counts: Tensor, scores: Tensor, boxes
     """
     columns = torch.stack([scores.double(), boxes.double().abs().sum(1)], dim=1)
     sums = segments.reduce(columns, "sum", lengths=counts)
-    ordered, order = ids.sort(stable=True)
-    is_first = torch.ones_like(ordered, dtype=torch.bool)
-    is_first[1:] = ordered[1:] != ordered[:-1]
     # Each repetition beside the first image of its id.
-    again, first = sums[order][~is_first], sums[order[is_first]][is_first.cumsum(0) - 1][~is_first]
-    num_others = int(((again - first).abs() > _CLOSE * first).any(1).sum())
+    first = number_ids(ids)[1]
+    again = (first != torch.arange(len(ids), device=ids.device)).nonzero()[:, 0]
+    sums, of_first = sums[again], sums[first[again]]
+    num_others = int(((sums - of_first).abs() > _CLOSE * of_first).any(1).sum())
     return num_others if 2 * num_others > len(again) else 0
 
 
 def number_ids(ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The place of each id among the distinct ids, ascending, int32, and whether it is the first of its value, bool."""
-    ordered, order = ids.sort(stable=True)
-    is_new = torch.ones_like(ordered, dtype=torch.bool)
-    is_new[1:] = ordered[1:] != ordered[:-1]
-    numbers = torch.empty_like(order, dtype=torch.int32)
-    numbers[order] = is_new.cumsum(0, dtype=torch.int32) - 1
-    is_first = torch.empty_like(is_new)
-    is_first[order] = is_new
-    return numbers, is_first
+    """The place of each id among the distinct ids, ascending, int32, and the first place where it is."""
+    distinct, numbers = ids.unique(return_inverse=True)
+    place = torch.arange(len(ids), device=ids.device)
+    first = place.new_full((len(distinct),), len(ids)).scatter_reduce_(0, numbers, place, "amin")
+    return numbers.int(), first.index_select(0, numbers)
 
 
 def interleaved_numbers(sizes: Tensor, process: int) -> Tensor:

@@ -6,8 +6,9 @@ image, so that the error names the image.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,8 +32,8 @@ _MANY_IMAGES = 1 << 8  # enough for several threads to join the columns
 
 Note = Callable[[ShapeBatch, Mapping[str, Tensor]], None]
 Join = Callable[[], "Tensor | None"]
-Share = Callable[[list[Join]], "list[Tensor | None]"]
-"""runs the joins of all columns, in turn or by several threads"""
+Share = Callable[..., Iterable[Any]]
+"""`map`, or `workers.share` by several threads"""
 
 
 class Batch(NamedTuple):
@@ -59,13 +60,7 @@ def text_of_many(limit: int) -> str:
 
 @torch.no_grad()
 def pack(
-    preds: Dicts,
-    target: Dicts,
-    box_format: str,
-    device: torch.device,
-    *,
-    invalid: str = "raise",
-    flags: Sequence[str] = (),
+    preds: Dicts, target: Dicts, box_format: str, device: torch.device, *, invalid: str, flags: Sequence[str] = ()
 ) -> Batch:
     """Check a batch and pack it.
 
@@ -81,10 +76,9 @@ def pack(
         TypeError: a value of the wrong type or dtype.
         ValueError: keys, shapes, devices or values that do not fit.
     """
-    batch_checks.check_lengths(preds, target)
-    if not len(preds):
-        return Batch({}, 0)
     packed, problem, is_sound = Batch({}, 0), None, False
+    if not len(preds):
+        return packed
 
     # All images at once: whatever fails here, the checks of each image say it better.
     def work(share: Share) -> tuple[Batch, bool]:
@@ -95,11 +89,9 @@ def pack(
 
     try:
         if len(preds) >= _MANY_IMAGES and preds[0]["labels"].device.type == "cpu":
-            packed, is_sound = workers.run(
-                lambda: work(lambda joins: workers.share(lambda join: join(), joins)), torch.device("cpu")
-            )
+            packed, is_sound = workers.run(partial(work, workers.share), torch.device("cpu"))
         else:
-            packed, is_sound = work(lambda joins: [join() for join in joins])
+            packed, is_sound = work(map)
     except Exception as error:  # noqa: BLE001 - see above
         problem = error
     if problem is None:
@@ -162,11 +154,7 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
         "ground_truth_crowds": lambda: _optional([item.get("iscrowd") for item in target], num_ground_truths),
         "ground_truth_areas": lambda: _optional([item.get("area") for item in target], num_ground_truths),
     }
-    columns = dict(zip(joins, share([*joins.values()]), strict=True))
-    # The extremes in `are_sound` would not tell 0.5 from 0 and 1, so float crowds are checked here.
-    is_crowd = columns["ground_truth_crowds"]
-    if is_crowd is not None and is_crowd.is_floating_point() and not bool(((is_crowd == 0) | (is_crowd == 1)).all()):
-        raise ValueError
+    columns = dict(zip(joins, share(lambda join: join(), [*joins.values()]), strict=True))
     (device,) = {column.device for column in columns.values() if column is not None} or {device}
     check_same_ids(preds, target)
     batch = _image_ids(target, device)
@@ -213,7 +201,9 @@ def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype],
     kinds = {part.dtype for part in kept}
     if not kinds.issubset(dtypes):  # before joining, which could hide a wrong one
         raise ValueError
-    joined = _cat(kept if len(kinds) == 1 else _exact(kept), width * sum(counts))
+    if len({kind.is_floating_point for kind in kinds}) > 1:  # float32 does not hold all integers
+        kept = [part.double() for part in kept]
+    joined = _cat(kept, width * sum(counts))
     if joined.layout is not torch.strided or joined.shape[1:] != ((width,) if width > 1 else ()):
         raise ValueError
     return joined
@@ -225,13 +215,6 @@ def _cat(parts: list[Tensor], num_values: int) -> Tensor:
     if len(parts) <= size or size == 1 or parts[0].device.type != "cpu" or torch.get_num_threads() == 1:
         return torch.cat(parts)
     return torch.cat([torch.cat(parts[first : first + size]) for first in range(0, len(parts), size)])
-
-
-def _exact(parts: list[Tensor]) -> list[Tensor]:
-    """The same values in dtypes that join without loss: float32 does not hold all integers."""
-    kinds = {part.dtype for part in parts}
-    is_mixed = len(kinds) > 1 and len({kind.is_floating_point for kind in kinds}) > 1
-    return [part.double() for part in parts] if is_mixed else parts
 
 
 def _image_ids(target: Dicts, device: torch.device) -> dict[str, Tensor]:
@@ -280,6 +263,7 @@ def pack_images(
         flags: more keys of `target`, see `pack`.
         note: called with the shapes and the states of their boxes.
     """
+    batch_checks.check_lengths(preds, target)
     if not types:
         return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
     num_dropped, left = 0, "raise" if invalid == "drop" else invalid

@@ -81,7 +81,6 @@ class ShapeBatch:
             TypeError: shapes of the wrong type or dtype.
             ValueError: dicts without shapes, or shapes that do not fit.
         """
-        batch_checks.check_lengths(preds, target)
         shapes, num_invalid = {}, 0
         for name, kind in types.items():
             for argument, items in (("preds", preds), ("target", target)):

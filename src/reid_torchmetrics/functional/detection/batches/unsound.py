@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.detection.batches import checks as batch_checks
 from reid_torchmetrics.functional.detection.inputs import ShapeType
 
 from .checks import sides_of
@@ -83,7 +82,6 @@ def without_unsound_objects(
         box_format: of the boxes.
         has_boxes: whether boxes are evaluated, too; boxes of ground truths may be needed either way.
     """
-    batch_checks.check_lengths(preds, target)
 
     def are_sound_or_malformed(boxes: Tensor) -> Tensor:
         if boxes.ndim != 2 or boxes.shape[1] != 4:
