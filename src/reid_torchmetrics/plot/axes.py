@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
+Plotted: TypeAlias = "tuple[Figure | SubFigure, Axes]"
+"""a figure and its axes"""
 Result = TypeVar("Result")
 
 _MOST_CHARACTERS = 28

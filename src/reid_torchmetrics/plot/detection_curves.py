@@ -15,11 +15,10 @@ from reid_torchmetrics.functional.detection.curves import AP_RULES, ConfidenceCu
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
 from reid_torchmetrics.functional.detection.evaluators import evaluate_headline
 
-from .axes import add_legend, add_legend_below, in_percent, labeled, new_axes, precision_over_recall, shown
+from .axes import Plotted, add_legend, add_legend_below, in_percent, labeled, new_axes, precision_over_recall, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 _MOST_NAMED = 10  # curves with colors and names of their own
 _MOST_CURVES = 200  # more gray lines cannot be told apart
@@ -34,7 +33,7 @@ def plot_detection_precision_recall(
     iou_threshold: float | None = 0.5,
     names: Mapping[int, str] | None = None,
     ax: Axes | None = None,
-) -> tuple[Figure | SubFigure, Axes]:
+) -> Plotted:
     """Draw precision over recall: of all classes of one evaluation and their mean, or the means of several by name.
 
     The curves are COCO's: at each recall the largest precision from there on, 0 where the recall is not
@@ -131,7 +130,7 @@ def plot_detection_confidence(
     names: Mapping[int, str] | None = None,
     label: int | None = None,
     ax: Axes | None = None,
-) -> tuple[Figure | SubFigure, Axes]:
+) -> Plotted:
     """Draw precision, recall and F1 over the least confidence of accepted detections.
 
     They are means over the classes with ground truths, for precision over the classes that also have a detection, or of
@@ -205,9 +204,7 @@ def _best_in_words(curve: ConfidenceCurve) -> str:
     return "no detection is right" if best is None else f"best F1, at confidence {float(curve.confidence[best]):.3f}"
 
 
-def plot_detection_curve(
-    curve: DetectionCurve, *, rule: str = "voc", ax: Axes | None = None
-) -> tuple[Figure | SubFigure, Axes]:
+def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes | None = None) -> Plotted:
     """Draw precision over recall after each detection of a class, its upper envelope, and the points of a rule.
 
     The legend has the average precision: by "voc" the area under the envelope, which is shaded; by "voc07" and "coco"

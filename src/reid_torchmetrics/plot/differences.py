@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, cast
 from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
 
-from .axes import new_axes
+from .axes import Plotted, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 _MOST_IN_USUAL_FIGURE = 10
 _ROW_HEIGHT = 0.32  # inches
@@ -22,7 +21,7 @@ _ROOM = 1.25  # for the number beside the longest bar
 _LEAST_WIDTH = 1.0  # percentage points, so that bars of almost nothing are not seen as long ones
 
 
-def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
+def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotted:
     """Draw the differences of two models with their confidence intervals, a row for each number.
 
     In percentage points, b - a, so b is better to the right of 0. At the right are the differences and their p-values;
@@ -76,7 +75,7 @@ def _in_words(difference: Difference) -> str:
     return f"{said}  p = {difference.p_value:.4f}"
 
 
-def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
+def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -> Plotted:
     """Draw the percentage points of average precision that the repair of each kind of error adds, with their counts.
 
     Below them are the gains if all false positives, or all misses, are dropped. The gains of two repairs do not add up:

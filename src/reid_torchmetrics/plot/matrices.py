@@ -12,11 +12,10 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.errors import ConfusionMatrix
 from reid_torchmetrics.functional.retrieval.evaluation import CameraPairs
 
-from .axes import new_axes, shown
+from .axes import Plotted, new_axes, shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 BACKGROUND = "background"
 MOST_CLASSES = 100
@@ -39,7 +38,7 @@ _SIZE, _LARGE, _LARGEST = (6.4, 5.2), (8.4, 7.0), (11.0, 9.4)  # of the figure, 
 
 def plot_camera_pairs(
     pairs: CameraPairs, *, name: str = "mean", camera_names: Mapping[int, str] | None = None, ax: Axes | None = None
-) -> tuple[Figure | SubFigure, Axes]:
+) -> Plotted:
     """Draw the mean of a measure for each query camera (rows) against each gallery camera (columns), in percent.
 
     The colors always go from 0 to 100 %, so pictures of several epochs can be compared. Numbers are in the cells of up
@@ -94,7 +93,7 @@ def _name_cameras(ax: Axes, pairs: CameraPairs, names: Mapping[int, str]) -> Non
 
 def plot_confusion_matrix(
     matrix: ConfusionMatrix, *, normalize: bool = True, names: Mapping[int, str] | None = None, ax: Axes | None = None
-) -> tuple[Figure | SubFigure, Axes]:
+) -> Plotted:
     """Draw how often ground truths of a class (rows) were detected as a class (columns), or were missed.
 
     The last row has the detections that took no ground truth, the last column the ground truths that no detection took.

@@ -15,11 +15,10 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries
 
-from .axes import add_legend, by_name, in_percent, labeled, new_axes, precision_over_recall
+from .axes import Plotted, add_legend, by_name, in_percent, labeled, new_axes, precision_over_recall
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 _MOST_NAMED = 10  # queries with colors and names of their own
 _NO_QUERY = "undefined: no query was evaluated"
@@ -32,7 +31,7 @@ def plot_retrieval_precision_recall(
     *,
     queries: Sequence[int] | Tensor | None = None,
     ax: Axes | None = None,
-) -> tuple[Figure | SubFigure, Axes]:
+) -> Plotted:
     """Draw the mean interpolated precision over recall of one evaluation, with single queries or not, or of several.
 
     The interpolated precision at a recall is the largest at that recall or a higher one; the mean is taken at 101
@@ -115,7 +114,7 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
         ax.plot(*corners, drawstyle="steps-pre", label=label, **style)
 
 
-def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> tuple[Figure | SubFigure, Axes]:
+def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -> Plotted:
     """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
 
     The identification rate in percent over the rank, drawn into `ax` if given. The axis always goes from 0 to 100 %, so
@@ -147,9 +146,7 @@ def _rank_ticks(max_rank: int) -> list[int]:
     return [1, *range(step if step > 1 else 2, max_rank + 1, step)]
 
 
-def plot_first_ranks(
-    results: RetrievalResults | Mapping[str, RetrievalResults], *, ax: Axes | None = None
-) -> tuple[Figure | SubFigure, Axes]:
+def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults], *, ax: Axes | None = None) -> Plotted:
     """Draw the share of the valid queries with their first right answer at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
 
     In percent, of one evaluation or of several side by side, in the whole gallery. There are bins up to that of the

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 
 from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 
-from .axes import add_legend_below, by_name, in_log_percent, in_percent, labeled, new_axes
+from .axes import Plotted, add_legend_below, by_name, in_log_percent, in_percent, labeled, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
 
 Percent = NDArray[np.float64]
 
@@ -27,9 +26,7 @@ _DASHES = ("dashed", "dotted", "dashdot")
 _FAINT: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "linestyle": "dotted"}
 
 
-def plot_roc(
-    verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None
-) -> tuple[Figure | SubFigure, Axes]:
+def plot_roc(verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw TAR over FAR, of one verification or of several by name: the ROC curve, exact at all its corners.
 
     In percent, with a logarithmic axis of FAR. It begins at a power of ten below the share of one impostor, 0.1 % at
@@ -55,9 +52,7 @@ def plot_roc(
     return ax.figure, ax
 
 
-def plot_det(
-    verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None
-) -> tuple[Figure | SubFigure, Axes]:
+def plot_det(verification: Verification | Mapping[str, Verification], *, ax: Axes | None = None) -> Plotted:
     """Draw FRR over FAR, of one verification or of several by name: the detection error tradeoff.
 
     In percent, with two logarithmic axes. Each begins at a power of ten below the share of one pair, 0.1 % at most, so
@@ -135,7 +130,7 @@ def plot_scores(
     *,
     far: Sequence[float] = (0.001, 0.01),
     ax: Axes | None = None,
-) -> tuple[Figure | SubFigure, Axes]:
+) -> Plotted:
     """Draw the shares of the genuine and of the impostor pairs in each bin of their score.
 
     In percent of all genuine, and of all impostor pairs, on a logarithmic axis from 0.001 % to 100 %, where the few
