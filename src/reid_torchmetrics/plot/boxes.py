@@ -75,7 +75,7 @@ def draw_boxes(
     _checks.names_of_labels("names", names)
     judgment = Judgment(min_score, iou_threshold, box_format, class_agnostic, evaluator)
     boxes = judgment.judge(detections, ground_truths)
-    return np.array(_draw_judged(as_image("picture", picture), boxes, names or {}, height, title))
+    return np.array(_draw_judged(as_image("picture", picture), boxes, names or {}, height, title, is_name=False))
 
 
 def draw_box_grid(
@@ -150,9 +150,8 @@ def _grid(images: Sequence[Image], columns: int) -> NDArray[np.uint8]:
         canvas = Canvas(lettering.width(_NO_IMAGES) + 2 * _GAP, lettering.height + 2 * _GAP)
         canvas.text((_GAP, _GAP), _NO_IMAGES, lettering, GRAY)
         return canvas.pixels()
-    rows = [images[first : first + columns] for first in range(0, len(images), columns)]
-    widths = [max(image.width for image in images[column::columns]) for column in range(len(rows[0]))]
-    heights = [max(image.height for image in row) for row in rows]
+    widths = [max(image.width for image in images[column::columns]) for column in range(min(columns, len(images)))]
+    heights = [max(image.height for image in images[row : row + columns]) for row in range(0, len(images), columns)]
     canvas = Canvas(sum(widths) + _GAP * (len(widths) + 1), sum(heights) + _GAP * (len(heights) + 1))
     for number, image in enumerate(images):
         row, column = divmod(number, columns)
@@ -167,76 +166,59 @@ class _BoxStyle(NamedTuple):
     color: Color
     mark: str | None = None
     is_dashed: bool = False
-    is_always_counted: bool = True
 
 
 _STYLES = {
     "right": _BoxStyle(GREEN, "check"),
     "wrong": _BoxStyle(RED, "cross"),
     "missed": _BoxStyle(BLUE, is_dashed=True),
-    "ignored": _BoxStyle(GRAY, is_always_counted=False),
+    "ignored": _BoxStyle(GRAY),
 }
 """by outcome, in the order of the legend"""
 
 
-class _Plate(NamedTuple):
-    """A text beside a box, with its place."""
-
-    style: _BoxStyle
-    text: str
-    box: Box
-
-
 def _draw_judged(
-    image: Image,
-    boxes: Sequence[JudgedBox],
-    names: Mapping[int, str],
-    height: int,
-    title: str | None,
-    *,
-    is_name: bool = False,
+    image: Image, boxes: Sequence[JudgedBox], names: Mapping[int, str], height: int, title: str | None, *, is_name: bool
 ) -> Image:
     """Draw boxes into an image, scaled to a height, with a title above and a legend below.
 
     A title that is too wide loses its end or, if it is the image's name, its beginning.
     """
-    fitted = resized(image, _WIDEST * height, height)
     small, large = Lettering(max(10, height // 36)), Lettering(max(12, height // 28))
-    scaled = Canvas(fitted.width, fitted.height)
-    scaled.paste(fitted, Box(0, 0, fitted.width, fitted.height))
-    _draw_boxes(scaled, boxes, (fitted.width / image.width, fitted.height / image.height), names, small)
-    legend = _legend_lines(boxes, small, fitted.width)
+    drawn = _with_boxes(image, boxes, names, height, small)
+    legend = _legend_lines(boxes, small, drawn.width)
     gap = small.height // 2
     top = large.height + gap // 2 if title else 0
-    width = max(fitted.width, *(_legend_width(line, small) for line in legend))
-    canvas = Canvas(width, top + fitted.height + gap + len(legend) * (small.height + gap))
+    bottom = top + drawn.height + gap
+    width = max(drawn.width, *(_legend_width(line, small) for line in legend))
+    canvas = Canvas(width, bottom + len(legend) * (small.height + gap))
     if title:
         canvas.text((0, 0), large.cut(title, width, keeps_end=is_name), large)
-    canvas.paste(scaled.image, Box(0, top, fitted.width, fitted.height))
+    canvas.image.paste(drawn, (0, top))
     for number, line in enumerate(legend):
-        _draw_legend(canvas, top + fitted.height + gap + number * (small.height + gap), line, small)
+        _draw_legend(canvas, bottom + number * (small.height + gap), line, small)
     return canvas.image
 
 
-def _draw_boxes(
-    canvas: Canvas,
-    boxes: Sequence[JudgedBox],
-    scale: tuple[float, float],
-    names: Mapping[int, str],
-    lettering: Lettering,
-) -> None:
+def _with_boxes(
+    image: Image, boxes: Sequence[JudgedBox], names: Mapping[int, str], height: int, lettering: Lettering
+) -> Image:
+    """The scaled image with its boxes."""
+    fitted = resized(image, _WIDEST * height, height)
+    size, scale = fitted.size, (fitted.width / image.width, fitted.height / image.height)
+    canvas = Canvas(*size)
+    canvas.image.paste(fitted)
     boxes = [each for each in boxes if not any(map(math.isnan, each.corners))]  # NaN has no place, but is counted
-    size = canvas.image.size
     thickness = max(2, round(size[1] / 110))
     in_pixels = [_in_pixels(each.corners, scale, size) for each in boxes]
     for judged, box in zip(boxes, in_pixels, strict=True):
         _outline(canvas, box, _STYLES[judged.outcome], thickness)
     # The last ones are errors: they choose their places first and are written last, on top of the others.
-    plates = _Plates(size, lettering)
+    plates = _Plates(canvas, lettering)
     for judged, box in reversed([*zip(boxes, in_pixels, strict=True)]):
         plates.add(_STYLES[judged.outcome], _text(judged, names), box, below=judged.score is None)
-    for plate in reversed(plates.placed):
-        _draw_plate(canvas, plate, lettering)
+    plates.draw()
+    return canvas.image
 
 
 def _in_pixels(corners: tuple[float, float, float, float], scale: tuple[float, float], size: tuple[int, int]) -> Box:
@@ -271,21 +253,21 @@ def _text(judged: JudgedBox, names: Mapping[int, str]) -> str:
 
 
 class _Plates:
-    """Plates in an image, each beside its box where there is room."""
+    """Texts on their plates, each beside its box where there is room."""
 
-    def __init__(self, size: tuple[int, int], lettering: Lettering) -> None:
-        self.size = size
-        self.lettering = lettering
-        self.placed: list[_Plate] = []
+    def __init__(self, canvas: Canvas, lettering: Lettering) -> None:
+        self.canvas, self.lettering, self.size = canvas, lettering, canvas.image.size
+        self.padding = lettering.height // 2
+        self.placed: list[tuple[Box, _BoxStyle, str]] = []
 
     def add(self, style: _BoxStyle, text: str, box: Box, *, below: bool) -> None:
         """Put a plate at the first of its places where no other is, else at the first."""
-        margin = _room_for_mark(style, self.lettering) + _padding(self.lettering)
+        margin = self._room_for_mark(style) + self.padding
         text = self.lettering.cut(text, self.size[0] - margin)
         width = min(self.lettering.width(text) + margin, self.size[0])
         places = [*self._places(box, width, below=below)]
-        free = (place for place in places if not any(place.meets(other.box) for other in self.placed))
-        self.placed.append(_Plate(style, text, next(free, places[0])))
+        free = (place for place in places if not any(place.meets(other) for other, *_ in self.placed))
+        self.placed.append((next(free, places[0]), style, text))
 
     def _places(self, box: Box, width: int, *, below: bool) -> Iterator[Box]:
         """Outside of the box above and below, then inside, at its left edge and at its right one; all in the image."""
@@ -298,30 +280,25 @@ class _Plates:
                 yield from (Box(left, top, width, height) for left in lefts)
         yield Box(lefts[0], min(max(box.top, 0), last_top), width, height)
 
+    def _room_for_mark(self, style: _BoxStyle) -> int:
+        return 0 if style.mark is None else self.lettering.height
 
-def _padding(lettering: Lettering) -> int:
-    return lettering.height // 2
-
-
-def _room_for_mark(style: _BoxStyle, lettering: Lettering) -> int:
-    return 0 if style.mark is None else lettering.height
-
-
-def _draw_plate(canvas: Canvas, plate: _Plate, lettering: Lettering) -> None:
-    box, style = plate.box, plate.style
-    canvas.fill(box, style.color)
-    if style.mark is not None:
-        canvas.mark((box.left + 1, box.top + 1), lettering.height - 2, style.mark, style.color)
-    left = box.left + _room_for_mark(style, lettering) + _padding(lettering) // 2
-    canvas.text((left, box.top), plate.text, lettering, WHITE)
+    def draw(self) -> None:
+        """Draw the plates, the first one on top."""
+        for box, style, text in reversed(self.placed):
+            self.canvas.fill(box, style.color)
+            if style.mark is not None:
+                self.canvas.mark((box.left + 1, box.top + 1), self.lettering.height - 2, style.mark, style.color)
+            left = box.left + self._room_for_mark(style) + self.padding // 2
+            self.canvas.text((left, box.top), text, self.lettering, WHITE)
 
 
 def _legend_lines(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[list[tuple[str, str]]]:
     """Outcomes with their counts, in as many lines as they need."""
     counts = Counter(judged.outcome for judged in boxes)
     lines: list[list[tuple[str, str]]] = [[]]
-    for outcome, style in _STYLES.items():
-        if style.is_always_counted or counts[outcome]:
+    for outcome in _STYLES:
+        if counts[outcome] or outcome != "ignored":
             entry = (outcome, f"{counts[outcome]} {outcome}")
             if lines[-1] and _legend_width([*lines[-1], entry], lettering) > width:
                 lines.append([])

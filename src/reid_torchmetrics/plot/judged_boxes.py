@@ -101,13 +101,9 @@ class Judgment:
             options |= {"is_difficult": is_difficult, "whole_pixels": True}  # VOC's default in metrics and functions
         matches = self._evaluator.match(detections, ground_truths, grid, keep_ground_truths=True, **options)
         assert matches.ground_truths is not None  # noqa: S101 - they are kept
-        rows = matches.rows[matches.columns]
         ground_truth = torch.full((num,), -1, device="cpu")
-        is_right, is_ignored = (torch.zeros(num, dtype=torch.bool, device="cpu") for _ in range(2))
-        ground_truth[rows] = matches.ground_truths[0, 0].long()
-        is_right[rows] = matches.true_positive[0, 0]
-        is_ignored[matches.rows[matches.area_bits == 0]] = True  # such as a negative area
-        is_ignored[rows] = matches.matched[0, 0] & ~matches.true_positive[0, 0]
+        ground_truth[matches.rows[matches.columns]] = matches.ground_truths[0, 0].long()
+        is_right, is_ignored = (of_threshold[matches.rows.argsort()] for (of_threshold,) in matches.outcomes())
         return ground_truth, is_right, is_ignored
 
     def _score_enough(self, detections: Detections) -> Tensor:
