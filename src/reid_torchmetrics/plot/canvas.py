@@ -72,12 +72,9 @@ class Box(NamedTuple):
 
     def meets(self, other: Box) -> bool:
         """Whether they have a pixel in common."""
-        return (
-            self.left < other.left + other.width
-            and other.left < self.left + self.width
-            and self.top < other.top + other.height
-            and other.top < self.top + self.height
-        )
+        left, top, right, bottom = self.corners
+        other_left, other_top, other_right, other_bottom = other.corners
+        return left <= other_right and other_left <= right and top <= other_bottom and other_top <= bottom
 
 
 class Lettering:
@@ -126,16 +123,12 @@ class Lettering:
         if not self.is_wider(text, width):
             return text
         text = text[-width - 1 :] if keeps_end else text[: width + 1]  # of more letters not all have room
-        if keeps_end:
-            return self._cut_start(text, width)
-        lengths = range(len(text))
-        fitting = bisect_right(lengths, width, key=lambda length: self.width(text[:length] + ELLIPSIS))
-        return text[: fitting - 1].rstrip() + ELLIPSIS if fitting else ""
 
-    def _cut_start(self, text: str, width: int) -> str:
-        starts = range(len(text), 0, -1)
-        fitting = bisect_right(starts, width, key=lambda start: self.width(ELLIPSIS + text[start:]))
-        return ELLIPSIS + text[starts[fitting - 1] :] if fitting else ""
+        def shortened(length: int) -> str:
+            return ELLIPSIS + text[len(text) - length :] if keeps_end else text[:length].rstrip() + ELLIPSIS
+
+        fitting = bisect_right(range(len(text)), width, key=lambda length: self.width(shortened(length)))
+        return shortened(fitting - 1) if fitting else ""
 
 
 class Canvas:
@@ -158,17 +151,15 @@ class Canvas:
         self._draw.rectangle(box.corners, outline=color, width=thickness)
 
     def dashed_frame(self, box: Box, color: Color, thickness: int, dash: int) -> None:
-        """The same with dashes of a length, and as much white between them."""
+        """The same with dashes of a length, and as much white between them; at most half as thick as a side."""
         self.frame(box, WHITE, thickness)
         left, top, right, bottom = box.corners
         for start in range(left, right + 1, 2 * dash):
-            end = min(start + dash - 1, right)
-            self._draw.rectangle((start, top, end, min(top + thickness - 1, bottom)), fill=color)
-            self._draw.rectangle((start, max(bottom - thickness + 1, top), end, bottom), fill=color)
+            for edge in (top, bottom - thickness + 1):
+                self._draw.rectangle((start, edge, min(start + dash - 1, right), edge + thickness - 1), fill=color)
         for start in range(top, bottom + 1, 2 * dash):
-            end = min(start + dash - 1, bottom)
-            self._draw.rectangle((left, start, min(left + thickness - 1, right), end), fill=color)
-            self._draw.rectangle((max(right - thickness + 1, left), start, right, end), fill=color)
+            for edge in (left, right - thickness + 1):
+                self._draw.rectangle((edge, start, edge + thickness - 1, min(start + dash - 1, bottom)), fill=color)
 
     def paste(self, image: Image, box: Box) -> None:
         """Put a picture into the middle of a rectangle, as large as it fits."""
