@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -26,6 +25,7 @@ _ASPECTS = (1 / 3, 2.0)  # narrowest and widest cell, as width over height
 _ASPECT_OF_NOTHING = 0.5
 _WIDEST_FOR_TITLE = 640
 _SPACE = "  "
+_NO_ROWS = "no queries"
 
 
 def draw_rank_lists(
@@ -69,11 +69,9 @@ def draw_rank_lists(
     """
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
-    rows = [
-        _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names or {})
-        for row in range(len(lists))
-    ]
-    return _draw_rows(rows, height=height, title=title, if_empty="no queries")
+    listed = (listed_pictures(lists, row, pictures, gallery_pictures) for row in range(len(lists)))
+    rows = [_row(lists, row, each, names or {}) for row, each in enumerate(listed)]
+    return _draw_rows(rows, height, title or "")
 
 
 class ListedPicture(NamedTuple):
@@ -155,75 +153,61 @@ def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
     return _Cell(listed.picture(), color, mark, ((f"#{listed.rank}", score), (*who, *camera)))
 
 
-def _draw_rows(rows: Sequence[_Row], *, height: int, title: str | None, if_empty: str) -> NDArray[np.uint8]:
-    """Draw rows of as many groups each, with pictures of a height in cells of one size; `if_empty` stands for no rows.
+def _draw_rows(rows: Sequence[_Row], height: int, title: str) -> NDArray[np.uint8]:
+    """Draw rows of as many groups each, with pictures of a height in cells of one size.
 
     A cell has the proportions of the median picture, and pictures keep their own.
     """
-    sizes = _CellSizes.of(height, [cell for row in rows for group in row for cell in group])
+    sizes = _CellSizes(height, [cell for row in rows for group in row for cell in group])
     small, large, gap = sizes.small, sizes.large, sizes.gap
     groups = [_with_lines([row[number] for row in rows], sizes) for number in range(len(rows[0]) if rows else 0)]
     num_lines = max((len(cell.caption) for group in groups for cells in group for cell in cells), default=0)
     top = gap + (large.height + gap if title else 0)
     row_height = sizes.cell_height + num_lines * small.height + 2 * gap
     width, lefts = _columns([max(map(len, group)) for group in groups], sizes)
-    title = large.cut(title or "", max(width, _WIDEST_FOR_TITLE) - 2 * gap)
-    words = max(large.width(title), small.width("" if rows else if_empty))
+    title = large.cut(title, max(width, _WIDEST_FOR_TITLE) - 2 * gap)
+    words = max(large.width(title), small.width("" if rows else _NO_ROWS))
     canvas = Canvas(max(width, words + 2 * gap), top + (len(rows) * row_height or small.height + gap))
     if title:
         canvas.text((gap, gap), title, large)
     if not rows:
-        canvas.text((gap, top), if_empty, small, GRAY)
-    for number in range(len(rows)):
-        for group, left in zip(groups, lefts, strict=True):
-            _draw_cells(canvas, sizes, (left, top + number * row_height), group[number])
+        canvas.text((gap, top), _NO_ROWS, small, GRAY)
+    for number, row in enumerate(zip(*groups, strict=True)):
+        for cells, left in zip(row, lefts, strict=True):
+            for column, cell in enumerate(cells):
+                corner = left + column * (sizes.cell_width + gap), top + number * row_height
+                _draw_cell(canvas, sizes, Box(*corner, sizes.cell_width, sizes.cell_height), cell)
     return canvas.pixels()
 
 
-@dataclass(frozen=True)
 class _CellSizes:
     """Sizes in pixels, derived from the height of a picture."""
 
-    small: Lettering
-    large: Lettering
-    frame: int
-    gap: int
-    badge: int
-    cell_width: int
-    """with the frame"""
-    cell_height: int
-
-    @classmethod
-    def of(cls, height: int, cells: Sequence[_Cell]) -> _CellSizes:
-        size, frame = max(10, round(0.075 * height)), max(2, height // 40)
+    def __init__(self, height: int, cells: Sequence[_Cell]) -> None:
+        size = max(10, round(0.075 * height))
+        self.small, self.large = Lettering(size), Lettering(round(1.3 * size))
+        self.frame, self.gap, self.badge = max(2, height // 40), max(4, height // 20), max(10, height // 9)
         aspects = [cell.image.width / cell.image.height for cell in cells if cell.image is not None]
         narrowest, widest = _ASPECTS
         aspect = min(max(median(aspects or [_ASPECT_OF_NOTHING]), narrowest), widest)
-        return cls(
-            small=Lettering(size),
-            large=Lettering(round(1.3 * size)),
-            frame=frame,
-            gap=max(4, height // 20),
-            badge=max(10, height // 9),
-            cell_width=max(round(height * aspect), 5 * size) + 2 * frame,  # captions need their room
-            cell_height=height + 2 * frame,
-        )
+        # With the frame; captions need their room.
+        self.cell_width = max(round(height * aspect), 5 * size) + 2 * self.frame
+        self.cell_height = height + 2 * self.frame
 
 
 def _with_lines(group: Sequence[Sequence[_Cell]], sizes: _CellSizes) -> list[list[_Cell]]:
     """The cells of a group in each row, with one part of a caption a line where all parts are too wide for one."""
-    num_lines = max((len(cell.caption) for cells in group for cell in cells), default=0)
-    is_split = [False] * num_lines  # in all cells, if a line is wider than a cell in one of them
+    split: set[int] = set()  # lines that are wider than a cell in one of the cells, and are split in all
     for cell in (cell for cells in group for cell in cells):
-        for line, parts in enumerate(cell.caption):
-            is_split[line] |= sizes.small.is_wider(_SPACE.join(parts), sizes.cell_width)
-    return [[_split(cell, is_split) for cell in cells] for cells in group]
+        wide = (sizes.small.is_wider(_SPACE.join(parts), sizes.cell_width) for parts in cell.caption)
+        split |= {line for line, is_wide in enumerate(wide) if is_wide}
+    return [[_split(cell, split) for cell in cells] for cells in group]
 
 
-def _split(cell: _Cell, is_split: Sequence[bool]) -> _Cell:
+def _split(cell: _Cell, split: Collection[int]) -> _Cell:
     lines: list[str] = []
-    for parts, split in zip(cell.caption, is_split, strict=False):
-        lines += parts if split else [_SPACE.join(parts)]
+    for line, parts in enumerate(cell.caption):
+        lines += parts if line in split else [_SPACE.join(parts)]
     return cell._replace(caption=tuple((line,) for line in lines if line))
 
 
@@ -237,20 +221,12 @@ def _columns(nums_columns: Sequence[int], sizes: _CellSizes) -> tuple[int, list[
     return end, lefts
 
 
-def _draw_cells(canvas: Canvas, sizes: _CellSizes, corner: tuple[int, int], cells: Sequence[_Cell]) -> None:
-    left, top = corner
-    for cell in cells:
-        _draw_cell(canvas, sizes, Box(left, top, sizes.cell_width, sizes.cell_height), cell)
-        left += sizes.cell_width + sizes.gap
-
-
 def _draw_cell(canvas: Canvas, sizes: _CellSizes, box: Box, cell: _Cell) -> None:
-    if cell.image is not None:
+    if not cell.remark:
         canvas.fill(box, PALE)
+    if cell.image is not None:
         canvas.paste(cell.image, box.inside(sizes.frame))
         canvas.frame(box, cell.color, sizes.frame)
-    elif not cell.remark:
-        canvas.fill(box, PALE)
     if cell.mark is not None:
         right = box.left + box.width - sizes.frame - sizes.badge - 1
         canvas.mark((right, box.top + sizes.frame + 1), sizes.badge, cell.mark, cell.color)
