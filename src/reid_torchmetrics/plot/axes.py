@@ -13,14 +13,16 @@ Plotted: TypeAlias = "tuple[Figure | SubFigure, Axes]"
 """a figure and its axes"""
 Result = TypeVar("Result")
 
+USUAL_SIZE = (6.4, 4.2)
+"""of a figure, in inches; loggers show it well"""
 _MOST_CHARACTERS = 28
 _MOST_INSIDE = 5  # entries of a legend that leave room for the curves
 _LINE = 100  # characters that fit below a figure of the usual width
 _HANDLE = 5  # characters that are as wide as the line before a label
 
 
-def new_axes(size: tuple[float, float] = (6.4, 4.2)) -> Axes:
-    """Axes of a new figure, by default in a size that loggers show well; the figure need not be closed."""
+def new_axes(size: tuple[float, float] = USUAL_SIZE) -> Axes:
+    """Axes of a new figure; it need not be closed."""
     from matplotlib.figure import Figure  # noqa: PLC0415 - a large import that evaluation does not need
 
     ax: Axes = Figure(figsize=size, layout="constrained").subplots()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
 
-from .axes import Plotted, new_axes
+from .axes import USUAL_SIZE, Plotted, new_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,29 +33,24 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
         ModuleNotFoundError: matplotlib is not installed.
     """
     differences = comparison.differences
-    ax = _axes_for(len(differences)) if ax is None else ax
+    if ax is None:
+        more_rows = max(0, len(differences) - _MOST_IN_USUAL_FIGURE)
+        ax = new_axes((USUAL_SIZE[0], USUAL_SIZE[1] + _ROW_HEIGHT * more_rows))
     ax.axvline(0, color="black", linewidth=0.8)
     for row, difference in enumerate(differences.values()):
         if _has_interval(difference):
             _draw_interval(ax, row, difference, is_filled=difference.p_value <= 1 - comparison.level)
         ax.text(1.02, row, _in_words(difference), transform=ax.get_yaxis_transform(), va="center", fontsize="small")
-    ax.set(yticks=range(len(differences)), yticklabels=list(differences))
-    ax.set_ylim(len(differences) - 0.5, -0.5)  # the first on top
+    # The first on top.
+    ax.set(yticks=range(len(differences)), yticklabels=list(differences), ylim=(len(differences) - 0.5, -0.5))
     if not any(each.low or each.high for each in differences.values() if _has_interval(each)):
         ax.set_xlim(-1, 1)  # nothing differs
-    ax.set_xlabel("b - a (percentage points); b is better to the right of 0")
     identities = ", identities drawn" if comparison.per_identity else ""
     queries = f"{comparison.num_valid} of {comparison.num_queries} queries"
-    ax.set_title(f"{queries}, {100 * comparison.level:g} % intervals{identities}")
+    title = f"{queries}, {100 * comparison.level:g} % intervals{identities}"
+    ax.set(xlabel="b - a (percentage points); b is better to the right of 0", title=title)
     ax.grid(alpha=0.3, axis="x")
     return ax.figure, ax
-
-
-def _axes_for(num_rows: int) -> Axes:
-    ax = new_axes()
-    figure = cast("Figure", ax.figure)
-    figure.set_figheight(figure.get_figheight() + _ROW_HEIGHT * max(0, num_rows - _MOST_IN_USUAL_FIGURE))
-    return ax
 
 
 def _has_interval(difference: Difference) -> bool:
@@ -102,9 +97,6 @@ def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -
     ax.invert_yaxis()
     base = breakdown.average_precision
     said = "undefined: no ground truths" if math.isnan(base) else f"AP is {100 * base:.1f} %"
-    ax.set(
-        xlim=(0, max(_LEAST_WIDTH, _ROOM * max(points))),
-        xlabel="AP gained by repairing it (percentage points)",
-        title=f"Kinds of errors; {said}",
-    )
+    ax.set(xlabel="AP gained by repairing it (percentage points)", title=f"Kinds of errors; {said}")
+    ax.set_xlim(0, max(_LEAST_WIDTH, _ROOM * max(points)))
     return ax.figure, ax

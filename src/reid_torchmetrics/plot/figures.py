@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
+from .axes import Plotted
 from .detection_curves import plot_detection_confidence, plot_detection_precision_recall
 from .differences import plot_error_breakdown
 from .matrices import MOST_CLASSES, plot_confusion_matrix
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure, SubFigure
-
 
 class ResultFigure(NamedTuple):
     """A figure of results."""
 
-    plot: Callable[[Any], tuple[Figure | SubFigure, Any]]
+    plot: Callable[[Any], Plotted]
     """draws results"""
     caption: str
     section: str = "curves"
@@ -55,7 +53,7 @@ def _at(results: DetectionResults) -> dict[str, Any]:
     return {"iou_threshold": results.averages.grid.shown_threshold}
 
 
-def _confusion(results: DetectionResults) -> tuple[Figure | SubFigure, Any]:
+def _confusion(results: DetectionResults) -> Plotted:
     matrix = results.confusion_matrix(num_classes=MOST_CLASSES, **_at(results))
     return plot_confusion_matrix(matrix, names=results.class_names)
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 BACKGROUND = "background"
+_CELLS: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest"}
 MOST_CLASSES = 100
 """the most classes of a picture: rows of more are too thin to be told apart"""
 _MOST_CHARACTERS = 18  # of a name: more of them leave no room for the cells
@@ -64,14 +65,20 @@ def plot_camera_pairs(
     ax, name = new_axes() if ax is None else ax, shown(name, _MOST_CHARACTERS)
     # Cells without color show the ground.
     ax.patch.set(facecolor="lightgrey", hatch="////", edgecolor="grey", linewidth=0)
-    image = ax.imshow((100 * mean).numpy(), cmap="viridis", vmin=0, vmax=100, aspect="auto", interpolation="nearest")
-    ax.figure.colorbar(image, ax=ax, label=f"{name} (%)", ticks=range(0, 101, 20))
+    _color_percent(ax, 100 * mean, "viridis", f"{name} (%)")
     if max(mean.shape) <= _MOST_CAMERAS_WRITTEN:
         _write_percent(ax, 100 * mean)
     remark = "\nhatched: undefined, no query has a right answer there" if bool(mean.isnan().any()) else ""
     ax.set(xlabel=f"gallery camera{remark}", ylabel="query camera", title=f"{name} between cameras")
     _name_cameras(ax, pairs, camera_names or {})
     return ax.figure, ax
+
+
+def _color_percent(ax: Axes, percent: Tensor, colors: str, label: str) -> Any:
+    """Draw cells in colors from 0 to 100 %, with the scale of colors."""
+    image = ax.imshow(percent.numpy(), cmap=colors, vmin=0, vmax=100, **_CELLS)
+    ax.figure.colorbar(image, ax=ax, label=label, ticks=range(0, 101, 20))
+    return image
 
 
 def _write_percent(ax: Axes, percent: Tensor) -> None:
@@ -121,11 +128,7 @@ def plot_confusion_matrix(
     values = (100 * matrix.normalized if normalize else matrix.counts.double()).cpu()
     values[-1, -1] = math.nan  # background that is not detected cannot be counted
     ax.patch.set(facecolor="whitesmoke", hatch="////", edgecolor="lightgrey", linewidth=0)
-    colored = values if normalize else values.clamp(min=_LEAST_COUNT)
-    image = ax.imshow(
-        colored.numpy(), cmap="Blues", aspect="auto", interpolation="nearest", **_scale(values, normalize=normalize)
-    )
-    _add_scale(ax, image, normalize=normalize)
+    image = _color_percent(ax, values, "Blues", "of the row (%)") if normalize else _color_counts(ax, values)
     if size <= _MOST_ROWS_WRITTEN:
         _write_counts(ax, values, image, normalize=normalize)
     _name_classes(ax, matrix.classes.tolist(), names or {})
@@ -145,22 +148,18 @@ def _figure_size(size: int) -> tuple[float, float]:
     return _LARGE if size <= _MOST_CLASSES_NAMED + 1 else _LARGEST
 
 
-def _scale(values: Tensor, *, normalize: bool) -> dict[str, Any]:
-    """Options of `imshow` for the scale of colors."""
+def _color_counts(ax: Axes, counts: Tensor) -> Any:
+    """Draw cells in colors on a logarithmic scale, with plain numbers beside it."""
     from matplotlib.colors import LogNorm  # noqa: PLC0415 - a large import that evaluation does not need
 
-    if normalize:
-        return {"vmin": 0, "vmax": 100}
-    return {"norm": LogNorm(_LEAST_COUNT, max(2.0, float(values.nan_to_num(nan=0.0).max())))}
-
-
-def _add_scale(ax: Axes, image: Any, *, normalize: bool) -> None:
-    """Add the scale of colors, with plain numbers for counts."""
-    bar = ax.figure.colorbar(image, ax=ax, label="of the row (%)" if normalize else "boxes")
-    if not normalize:
-        powers = [10.0**power for power in range(1 + int(math.log10(float(image.norm.vmax))))]
-        bar.set_ticks([_LEAST_COUNT, *powers], labels=["0", *(f"{power:g}" for power in powers)])
-        bar.ax.minorticks_off()
+    most = max(2.0, float(counts.nan_to_num(nan=0.0).max()))
+    norm = LogNorm(_LEAST_COUNT, most)
+    image = ax.imshow(counts.clamp(min=_LEAST_COUNT).numpy(), cmap="Blues", norm=norm, **_CELLS)
+    bar = ax.figure.colorbar(image, ax=ax, label="boxes")
+    powers = [10.0**power for power in range(1 + int(math.log10(most)))]
+    bar.set_ticks([_LEAST_COUNT, *powers], labels=["0", *(f"{power:g}" for power in powers)])
+    bar.ax.minorticks_off()
+    return image
 
 
 def _write_counts(ax: Axes, values: Tensor, image: Any, *, normalize: bool) -> None:
