@@ -79,43 +79,40 @@ def as_image(name: str, item: object) -> Image:
         ValueError: another shape, no pixels, or values outside of [0, 1].
     """
     image_of = pillow().Image
-    item = _picture_in(name, item)
-    if isinstance(item, image_of.Image):
-        image = item
-    elif isinstance(item, Tensor):
-        image = image_of.fromarray(_pixels(name, *_of_tensor(name, item), "[3, H, W]"))
-    elif isinstance(item, np.ndarray):
-        if item.dtype != np.uint8:
-            raise TypeError(f"`{name}` must have the dtype uint8 as an array; got {item.dtype}.")
-        image = image_of.fromarray(_pixels(name, item, list(item.shape), "[H, W, 3]"))
+    picture = _picture_in(item)
+    if isinstance(item, Mapping) and picture is item:
+        keys = ", ".join(map(repr, item)) or "an empty dict"
+        raise ValueError(f"`{name}` must have the key 'image'; got {keys}.")
+    if isinstance(picture, image_of.Image):
+        image = picture
+    elif isinstance(picture, Tensor):
+        image = image_of.fromarray(_pixels(name, _of_tensor(name, picture), picture.shape, "[3, H, W]"))
+    elif isinstance(picture, np.ndarray):
+        if picture.dtype != np.uint8:
+            raise TypeError(f"`{name}` must have the dtype uint8 as an array; got {picture.dtype}.")
+        image = image_of.fromarray(_pixels(name, picture, picture.shape, "[H, W, 3]"))
     else:
-        raise TypeError(f"`{name}` must be {_WANTED}; got {type(item).__name__}.")
+        raise TypeError(f"`{name}` must be {_WANTED}; got {type(picture).__name__}.")
     if 0 in image.size:
         raise ValueError(f"`{name}` must have at least one pixel; got {image.width} x {image.height}.")
     return _on_white(image)
 
 
-def _picture_in(name: str, item: object) -> object:
-    """The picture in an item of a data set."""
+def _picture_in(item: Any) -> Any:
+    """The picture in an item of a data set; what holds none is taken for a picture."""
     if isinstance(item, Mapping):
-        if "image" not in item:
-            keys = ", ".join(map(repr, item)) or "an empty dict"
-            raise ValueError(f"`{name}` must have the key 'image'; got {keys}.")
-        return item["image"]
-    if isinstance(item, (tuple, list)) and item:
-        return item[0]
-    return item
+        return item.get("image", item)
+    return item[0] if isinstance(item, (tuple, list)) and item else item
 
 
-def _of_tensor(name: str, picture: Tensor) -> tuple[NDArray[np.uint8], list[int]]:
-    """A tensor with channels first as an array with channels last, and the shape that it came with."""
-    shape = list(picture.shape)
+def _of_tensor(name: str, picture: Tensor) -> NDArray[np.uint8]:
+    """A tensor with channels first as an array with channels last."""
     picture = picture.detach().cpu()
     if picture.is_floating_point():
         picture = _as_bytes(name, picture.double())
     elif picture.dtype != torch.uint8:
         raise TypeError(f"`{name}` must have the dtype uint8 or a floating point dtype; got {picture.dtype}.")
-    return (picture.permute(1, 2, 0) if picture.ndim == 3 else picture).numpy(), shape
+    return (picture.permute(1, 2, 0) if picture.ndim == 3 else picture).numpy()
 
 
 def _as_bytes(name: str, picture: Tensor) -> Tensor:
@@ -126,12 +123,12 @@ def _as_bytes(name: str, picture: Tensor) -> Tensor:
     return (255 * picture.clamp(0, 1)).round().byte()
 
 
-def _pixels(name: str, pixels: NDArray[np.uint8], shape: list[int], wanted: str) -> NDArray[np.uint8]:
+def _pixels(name: str, pixels: NDArray[np.uint8], shape: Sequence[int], wanted: str) -> NDArray[np.uint8]:
     """An array [H, W] or [H, W, 3 or 4], as Pillow takes it."""
     if pixels.ndim != 2 and (pixels.ndim != 3 or pixels.shape[2] not in _CHANNELS):
-        raise ValueError(f"`{name}` must have shape {wanted}, or 1 or 4 channels, or [H, W]; got {shape}.")
+        raise ValueError(f"`{name}` must have shape {wanted}, or 1 or 4 channels, or [H, W]; got {[*shape]}.")
     if 0 in pixels.shape:
-        raise ValueError(f"`{name}` must have at least one pixel; got {shape}.")
+        raise ValueError(f"`{name}` must have at least one pixel; got {[*shape]}.")
     return np.ascontiguousarray(pixels[..., 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels)
 
 
@@ -169,13 +166,9 @@ def _per_channel(argument: str, given: Channels) -> Tensor:
 
 def _denormalized(item: Any, mean: Tensor, std: Tensor) -> Any:
     """A picture, or the picture in an item of a data set, before its normalization."""
-    if isinstance(item, Mapping) and "image" in item:
-        item = item["image"]
-    elif isinstance(item, (tuple, list)) and item:
-        item = item[0]
-    if isinstance(item, Tensor) and item.is_floating_point():
-        return item.detach().cpu().double() * std + mean
-    return item
+    picture = _picture_in(item)
+    is_normalized = isinstance(picture, Tensor) and picture.is_floating_point()
+    return picture.detach().cpu().double() * std + mean if is_normalized else picture
 
 
 @dataclass(frozen=True)
