@@ -16,7 +16,7 @@ from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.metrics.detection import BoxMetric
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
-from reid_torchmetrics.plot import FIGURES, Pictures, ResultFigure, draw_box_grid, draw_rank_lists, picture_at
+from reid_torchmetrics.plot import FIGURES, Pictures, draw_box_grid, draw_rank_lists, judged_like, picture_at
 
 EvaluatedMetric: TypeAlias = EmbeddingMetric | BoxMetric
 Drawings: TypeAlias = dict[str, Callable[[], Any]]
@@ -132,14 +132,14 @@ def drawings_of(metric: EvaluatedMetric, options: DrawingOptions) -> Drawings:
     if not has_samples:
         return {}
     rows = FIGURES[type(results)].items()
-    drawings: Drawings = {name: partial(_figure, row, results) for name, row in rows if not row.why_not(results)}
+    drawings: Drawings = {name: partial(_figure, row.plot, results) for name, row in rows if not row.why_not(results)}
     if options.pictures is not None:
         drawings |= _with_error_kept(name, prepare)
     return drawings
 
 
-def _figure(row: ResultFigure, results: RetrievalResults | DetectionResults) -> Any:
-    return row.plot(results)[0]
+def _figure(plot: Callable[[Any], tuple[Any, Any]], results: RetrievalResults | DetectionResults) -> Any:
+    return plot(results)[0]
 
 
 def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options: DrawingOptions) -> Drawings:
@@ -153,23 +153,16 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options
 
 
 def _worst_images(metric: BoxMetric, results: DetectionResults, options: DrawingOptions) -> Drawings:
-    threshold = results.averages.grid.shown_threshold
-    worst = results.worst_images(options.num_images, iou_threshold=threshold)
+    worst = results.worst_images(options.num_images, iou_threshold=results.averages.grid.shown_threshold)
     if options.pictures is None or not len(worst):
         return {}
     pictures, boxes = options.pictures, metric.boxes_of(worst.image)
-    return {
-        "worst_images": lambda: draw_box_grid(
-            [picture_at("pictures", pictures, image) for image in worst.image_ids],
-            *boxes,
-            min_score=results.best_confidences(iou_threshold=threshold),
-            box_format=metric.box_format,
-            class_agnostic=results.is_micro,
-            evaluator=results.evaluator,
-            iou_threshold=threshold,
-            names=results.class_names,
-        )
-    }
+
+    def draw() -> Any:
+        images = [picture_at("pictures", pictures, image) for image in worst.image_ids]
+        return draw_box_grid(images, *boxes, box_format=metric.box_format, **judged_like(results))
+
+    return {"worst_images": draw}
 
 
 def _with_error_kept(name: str, prepare: Callable[[], Drawings]) -> Drawings:

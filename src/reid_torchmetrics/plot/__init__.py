@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from .boxes import draw_box_grid, draw_boxes
+from .boxes import judged_like as judged_like
 from .detection_curves import plot_detection_confidence, plot_detection_curve, plot_detection_precision_recall
 from .differences import plot_comparison, plot_error_breakdown
 from .figures import COUNTED as COUNTED

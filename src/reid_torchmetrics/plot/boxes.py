@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import Evaluator
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
 
 from .canvas import BLUE, GRAY, GREEN, RED, WHITE, Box, Canvas, Color, Lettering, resized
 from .judged_boxes import JudgedBox, Judgment
@@ -134,6 +135,18 @@ def draw_box_grid(
         image = as_image(f"pictures[{number}]", picture)
         images.append(_draw_judged(image, boxes, names or {}, height, title, is_name=titles is None))
     return _grid(images, columns)
+
+
+def judged_like(results: DetectionResults) -> dict[str, Any]:
+    """Options of `draw_boxes` for boxes that are judged as the errors of results are counted."""
+    threshold = results.averages.grid.shown_threshold
+    return {
+        "names": results.class_names,
+        "min_score": results.best_confidences(iou_threshold=threshold),
+        "iou_threshold": threshold,
+        "class_agnostic": results.is_micro,
+        "evaluator": results.evaluator,
+    }
 
 
 def _title_of(ground_truths: Mapping[str, Any]) -> str | None:
@@ -293,28 +306,27 @@ class _Plates:
             self.canvas.text((left, box.top), text, self.lettering, WHITE)
 
 
-def _legend_lines(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[list[tuple[str, str]]]:
+def _legend_lines(boxes: Sequence[JudgedBox], lettering: Lettering, width: int) -> list[list[tuple[_BoxStyle, str]]]:
     """Outcomes with their counts, in as many lines as they need."""
     counts = Counter(judged.outcome for judged in boxes)
-    lines: list[list[tuple[str, str]]] = [[]]
-    for outcome in _STYLES:
+    lines: list[list[tuple[_BoxStyle, str]]] = [[]]
+    for outcome, style in _STYLES.items():
         if counts[outcome] or outcome != "ignored":
-            entry = (outcome, f"{counts[outcome]} {outcome}")
+            entry = (style, f"{counts[outcome]} {outcome}")
             if lines[-1] and _legend_width([*lines[-1], entry], lettering) > width:
                 lines.append([])
             lines[-1].append(entry)
     return lines
 
 
-def _legend_width(entries: Sequence[tuple[str, str]], lettering: Lettering) -> int:
+def _legend_width(entries: Sequence[tuple[_BoxStyle, str]], lettering: Lettering) -> int:
     apart = lettering.height
-    return sum(2 * apart + lettering.width(text) for _, text in entries) + apart * (len(entries) - 1)
+    return sum(3 * apart + lettering.width(text) for _, text in entries) - apart
 
 
-def _draw_legend(canvas: Canvas, top: int, entries: Sequence[tuple[str, str]], lettering: Lettering) -> None:
+def _draw_legend(canvas: Canvas, top: int, entries: Sequence[tuple[_BoxStyle, str]], lettering: Lettering) -> None:
     left, side = 0, lettering.height
-    for outcome, text in entries:
-        style = _STYLES[outcome]
+    for style, text in entries:
         if style.mark is None:
             _outline(canvas, Box(left, top + 1, 3 * side // 2, side - 2), style, 2)
         else:

@@ -108,13 +108,11 @@ class Judgment:
 
     def _score_enough(self, detections: Detections) -> Tensor:
         labels = detections.labels.tolist()
-        if isinstance(self.min_score, Mapping):
-            lacking = [label for label in labels if label not in self.min_score]
-            if lacking:
-                raise ValueError(f"`min_score` must have a score for each label; got none for {lacking[0]}.")
-            least = [self.min_score[label] for label in labels]
-        else:
-            least = [self.min_score] * len(labels)
+        by_label = self.min_score if isinstance(self.min_score, Mapping) else dict.fromkeys(labels, self.min_score)
+        lacking = [label for label in labels if label not in by_label]
+        if lacking:
+            raise ValueError(f"`min_score` must have a score for each label; got none for {lacking[0]}.")
+        least = [by_label[label] for label in labels]
         # Rounded as in `at_confidence`: a float32 score of 0.7 reaches 0.7.
         return detections.scores >= torch.tensor(least, dtype=torch.float64, device="cpu").to(detections.scores.dtype)
 

@@ -20,12 +20,13 @@ from reid_torchmetrics.plot import (
     Indexed,
     Pictures,
     draw_boxes,
+    judged_like,
     picture_at,
     why_no_errors,
     why_no_kinds_of_errors,
 )
 
-from .elements import Html, details, element, note, percent, picture, table, thousands
+from .elements import Html, details, element, note, percent, picture, table
 from .page import Page, Section, figures_section, picture_or_why, provenance_section, versions
 
 Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | Indexed
@@ -56,9 +57,7 @@ def detection_page(
     if names:
         results = replace(results, class_names=names)
     threshold = results.averages.grid.shown_threshold
-    draw = None
-    if pictures is not None and boxes_of is not None:
-        draw = partial(_draw, results, pictures, boxes_of, box_format)
+    draw = None if pictures is None or boxes_of is None else partial(_draw, results, pictures, boxes_of, box_format)
     numbers = results.to_dict(iou_threshold=threshold)
     data = {"versions": versions(), **numbers, "errors": _error_kinds(results, threshold)}
     sections = [
@@ -113,7 +112,7 @@ def _heading(column: str, *, is_alone: bool) -> str:
 
 def _cell(column: str, value: float | None) -> str:
     if column in _COUNTS:
-        return thousands(int(value or 0))
+        return f"{int(value or 0):,}"
     return percent(value) if column != "confidence" or value is None else f"{value:.3f}"
 
 
@@ -132,18 +131,15 @@ def _errors(results: DetectionResults, threshold: float, kinds: Mapping[str, Any
         return [note(f"Not shown: {why_not}")]
     shown = [figures_section(results, "errors")]
     if kinds is not None:
-        gains = kinds["gains"] or {}
-        rows = [
-            [kind, thousands(kinds["counts"][kind]), percent(gains.get(kind)), meaning]
-            for kind, meaning in ERROR_KINDS.items()
-        ]
+        counts, gains = kinds["counts"], kinds["gains"] or {}
+        rows = [[kind, f"{counts[kind]:,}", percent(gains.get(kind)), said] for kind, said in ERROR_KINDS.items()]
         headings = ("kind", "errors", "AP gained (points)", "meaning")
         shown.append(table("Kinds of errors", headings, rows, words=["meaning"]))
     matrix = results.confusion_matrix(iou_threshold=threshold, num_classes=MOST_CLASSES)
     confused = matrix.most_confused(_MOST_CONFUSED).tolist()
     if not confused:
         return [*shown, note("No class is detected as another.")]
-    rows = [[*(name_of(each, results.class_names) for each in pair), thousands(count)] for *pair, count in confused]
+    rows = [[*(name_of(each, results.class_names) for each in pair), f"{count:,}"] for *pair, count in confused]
     columns = ("ground truth", "detected as", "times")
     return [*shown, table("Classes that are confused most", columns, rows, words=["detected as"])]
 
@@ -206,24 +202,13 @@ def _at(boxes: Boxes, image: int | str) -> Mapping[str, Any]:
 
 
 def _of_results(results: DetectionResults, image: int | str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    (detections,), (ground_truths,) = results.boxes_of(
-        [image] if isinstance(image, str) else torch.tensor([image], device="cpu")
-    )
+    asked = [image] if isinstance(image, str) else torch.tensor([image], device="cpu")
+    (detections,), (ground_truths,) = results.boxes_of(asked)
     return detections, ground_truths
 
 
 def _draw(results: DetectionResults, pictures: Pictures, boxes_of: _BoxesOf, box_format: str, image: int | str) -> Html:
     """An image with its boxes, judged as the numbers of the section are."""
-    threshold = results.averages.grid.shown_threshold
-    pixels = draw_boxes(
-        picture_at("pictures", pictures, image),
-        *boxes_of(image),
-        names=results.class_names,
-        min_score=results.best_confidences(iou_threshold=threshold),
-        iou_threshold=threshold,
-        box_format=box_format,
-        class_agnostic=results.is_micro,
-        evaluator=results.evaluator,
-        height=_HEIGHT,
-    )
+    options = judged_like(results) | {"box_format": box_format, "height": _HEIGHT}
+    pixels = draw_boxes(picture_at("pictures", pictures, image), *boxes_of(image), **options)
     return picture(pixels, f"image {image} with its boxes")
