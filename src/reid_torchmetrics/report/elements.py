@@ -182,8 +182,3 @@ def rank(value: float) -> str:
 def heading(name: str) -> str:
     """A reported number and its unit."""
     return name if parse_report(name)[0].is_rank else f"{name} (%)"
-
-
-def thousands(number: int) -> str:
-    """A count."""
-    return f"{number:,}"

@@ -5,12 +5,13 @@ A rank list is a row of small pictures with captions, which wraps where the page
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures
 
-from .elements import Html, details, element, note, percent, picture, rank, table, thousands
+from .elements import Html, details, element, note, percent, picture, rank, table
 from .page import Section, picture_or_why
 
 _LARGEST = (192, 128)  # width and height in pixels; the height is that of Market-1501's pictures
@@ -105,11 +106,9 @@ class ReportedQueries:
     def _labels(self, query: int) -> list[str]:
         """Identity and camera, empty where they are not known."""
         columns = self.results.query_identities, self.results.query_cameras
-        identity, camera = (None if column is None else int(column[query]) for column in columns)
-        return [
-            "" if identity is None else str(self.names.get(identity, identity)),
-            "" if camera is None else str(camera),
-        ]
+        labels: Iterable[Any] = ("" if column is None else int(column[query]) for column in columns)
+        identity, camera = labels
+        return [str(self.names.get(identity, identity)), str(camera)]
 
     def _values(self, query: int) -> list[str]:
         precision, first = self.results.average_precision[query], self.results.first_rank[query]
@@ -153,7 +152,7 @@ def _mistakes(queries: ReportedQueries, num_mistakes: int) -> list[Html]:
 def _why_none(lists: RankLists) -> str:
     """The reason why no query is a confident mistake."""
     num_valid = int((lists.first_positive_rank > 0).sum())
-    some = f"for {thousands(num_valid)} of {thousands(len(lists))} queries."
+    some = f"for {num_valid:,} of {len(lists):,} queries."
     if num_valid == 0:
         return f"the gallery has a right answer {some}"
     if num_valid < len(lists):

@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import (
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries, parse_report
 from reid_torchmetrics.plot import Pictures, plot_camera_pairs, plot_comparison
 
-from .elements import UNDEFINED, Html, details, element, figure, heading, note, of_measure, rank, table, thousands
+from .elements import UNDEFINED, Html, details, element, figure, heading, note, of_measure, rank, table
 from .page import Page, Section, figures_section, provenance_section, shown_or_why, versions
 from .rank_list_sections import ReportedQueries, hardest_section, mistakes_section
 
@@ -100,10 +100,10 @@ def _number_row(results: RetrievalResults, name: str, mean: float, generator: to
 def _query_counts(results: RetrievalResults) -> list[Html]:
     """How many queries were evaluated, why others were not, and among how many gallery items."""
     counts = results.counts
-    rows = [["evaluated", thousands(counts.valid), "has a positive in the gallery"]]
-    skipped = {field: getattr(counts, field) for field in _REASONS}
-    rows += [["without a positive", thousands(number), _REASONS[field]] for field, number in skipped.items() if number]
-    rows.append(["all", thousands(counts.total), ""])
+    rows = [["evaluated", f"{counts.valid:,}", "has a positive in the gallery"]]
+    skipped = ((getattr(counts, field), why) for field, why in _REASONS.items())
+    rows += [["without a positive", f"{number:,}", why] for number, why in skipped if number]
+    rows.append(["all", f"{counts.total:,}", ""])
     valid = results.num_positives > 0
     medians = [
         ["positives", _median(results.num_positives, valid), "right answers in the gallery"],
@@ -134,11 +134,8 @@ def _cameras(results: RetrievalResults) -> Html:
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
     """The reported numbers of each identity, the hardest first."""
     parts = {name: results.by_identity(name) for name in results.values}
-    shown = table(
-        "Means over the queries of each identity",
-        *_columns("identity", parts, names),
-        filter_by="identity beginning with",
-    )
+    columns, rows = _columns("identity", parts, names)
+    shown = table("Means over the queries of each identity", columns, rows, filter_by="identity beginning with")
     first = next(iter(parts))
     order = "falling" if parse_report(first)[0].is_rank else "rising"
     number = len(parts[first].labels)
@@ -186,12 +183,8 @@ def _of_most_queries(pairs: CameraPairs) -> CameraPairs:
         pairs.num_valid.sum(other).argsort(descending=True, stable=True)[:_MOST_CAMERAS].sort().values
         for other in (1, 0)
     )
-    return CameraPairs(
-        pairs.query_cameras[rows],
-        pairs.gallery_cameras[columns],
-        pairs.mean[rows][:, columns],
-        pairs.num_valid[rows][:, columns],
-    )
+    at = rows[:, None], columns
+    return CameraPairs(pairs.query_cameras[rows], pairs.gallery_cameras[columns], pairs.mean[at], pairs.num_valid[at])
 
 
 def _pairs_table(name: str, pairs: CameraPairs) -> Html:
@@ -239,16 +232,11 @@ def _same(one: float, other: float) -> bool:
 
 
 def _row(name: str, difference: Difference) -> list[str]:
-    low, high = (_signed(name, end) for end in (difference.low, difference.high))
-    return [
-        heading(name),
-        of_measure(name, difference.mean_a),
-        of_measure(name, difference.mean_b),
-        _signed(name, difference.difference),
-        f"{low} to {high}",
-        UNDEFINED if math.isnan(difference.p_value) else f"{difference.p_value:.4f}",
-        *map(thousands, (difference.num_better, difference.num_worse, difference.num_equal)),
-    ]
+    means = [of_measure(name, mean) for mean in (difference.mean_a, difference.mean_b)]
+    gain, low, high = (_signed(name, each) for each in (difference.difference, difference.low, difference.high))
+    p_value = UNDEFINED if math.isnan(difference.p_value) else f"{difference.p_value:.4f}"
+    counts = [f"{number:,}" for number in (difference.num_better, difference.num_worse, difference.num_equal)]
+    return [heading(name), *means, gain, f"{low} to {high}", p_value, *counts]
 
 
 def _signed(name: str, value: float) -> str:
