@@ -128,9 +128,7 @@ class EvaluationPictures(Callback):
         """Look for the metrics."""
         self._metrics(pl_module, "val")
 
-    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Look for the metrics."""
-        self._metrics(pl_module, "val")
+    on_validation_start = on_fit_start  # a validation may come without training
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Look for the metrics."""
