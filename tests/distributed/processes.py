@@ -1,5 +1,6 @@
 """Processes that run a function as the processes of a gloo group; kept between tests: starting them takes seconds."""
 
+import importlib
 import multiprocessing
 import os
 import sys
@@ -12,11 +13,10 @@ from typing import Any
 
 from torch import distributed
 
-from tests import executed_shapes
-
 COLLECTIVE_TIMEOUT = timedelta(seconds=15)  # a process that waits longer for the others raises
 TIMEOUT = 90  # seconds, for all that a test lets the processes do
 THREADS_END = 0.01  # seconds, in which gloo's threads drop the tensors of the last collective
+PRELOADED = "tests.distributed.preloaded"
 HOST = "127.0.0.1"
 IN_THE_STORE: dict[str, bool] = (
     {"use_libuv": False} if sys.platform == "win32" else {}
@@ -61,7 +61,8 @@ class Processes:
 
 
 def _start(port: int) -> tuple[multiprocessing.Process, Connection]:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver" if sys.platform == "linux" else "spawn")
+    context.set_forkserver_preload([PRELOADED])  # imports take seconds, for all processes once
     ours, theirs = context.Pipe()
     process = context.Process(target=_work, args=(theirs, port), daemon=True)
     process.start()
@@ -69,10 +70,9 @@ def _start(port: int) -> tuple[multiprocessing.Process, Connection]:
 
 
 def _work(pipe: Connection, port: int) -> None:
-    executed_shapes.install()  # before the package
     import torch  # noqa: PLC0415
 
-    import reid_torchmetrics  # noqa: F401, PLC0415 - takes seconds
+    importlib.import_module(PRELOADED)
 
     torch.set_num_threads(1)
     if sys.platform == "linux":  # elsewhere the loopback has other names, and gloo finds it by that of the host
