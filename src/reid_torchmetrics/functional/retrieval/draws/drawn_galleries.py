@@ -165,7 +165,7 @@ class TileExpectation:
 
         What has more than `most_ahead` identities ahead on average adds nothing to the CMC.
         """
-        valid, strata, draw = tile.positives.valid, problem.strata, problem.draw
+        valid, strata, draw = tile.positives.columns >= 0, problem.strata, problem.draw
         self._tile, self._strata, self._most_ahead = tile, strata, most_ahead
         self.curve_terms: list[CurveTerms] = []
         self.num_positives = valid.sum(1)

@@ -34,12 +34,10 @@ _SMALL = 255  # items of a stratum that a byte can count
 class SortedPositives(NamedTuple):
     """The positives of a tile's queries, best first; where equal scores have an order of places, they are in it."""
 
-    columns: Int[Tensor, "queries padded"]
-    """positions in the kept gallery"""
     scores: Float[Tensor, "queries padded"]
-    """minus infinity at padding"""
-    valid: Bool[Tensor, "queries padded"]
-    """False at padding, behind all positives"""
+    """minus infinity at padding, behind all positives"""
+    columns: Int[Tensor, "queries padded"]
+    """positions in the kept gallery; -1 at padding"""
 
     def at(self, rows: slice) -> SortedPositives:
         """The positives of some of the queries."""
@@ -62,7 +60,8 @@ class AheadTile:
         self._scores = walk.fill(rows, whole)
         # The positives are read before they are taken out.
         tile = relevance.tile(rows)
-        self.positives = _sorted_positives(self._scores, tile.columns, tile.positive, ties)
+        of_listed, by_place = self._scores.gather(1, tile.columns), ties.by_place or ranking.in_order
+        self.positives = SortedPositives(*ranking.sort_with_places(of_listed, tile.columns, tile.positive, by_place))
         # What is no negative is minus infinity while NaN is looked for in the others, and NaN from then on.
         row, slot = tile.listed.nonzero(as_tuple=True)
         column = tile.columns[row, slot]
@@ -163,15 +162,6 @@ def cut_in_tiles(gallery: GalleryPart, strata: Strata) -> SharedWalk:
     return SharedWalk(scores, rows or fewest, scores.num_gallery, keeps_thread=gallery.keeps_thread)
 
 
-def _sorted_positives(scores: Tensor, columns: Tensor, positive: Tensor, ties: TiePolicy) -> SortedPositives:
-    places = columns if ties.by_place is None else ties.by_place(columns)
-    order = places.where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
-    columns, valid = columns.gather(1, order), positive.gather(1, order)
-    # Padding is last even after positives that score minus infinity: the sort is stable.
-    ordered, order = scores.gather(1, columns).where(valid, -torch.inf).sort(dim=1, descending=True, stable=True)
-    return SortedPositives(columns.gather(1, order), ordered, valid.gather(1, order))
-
-
 def _among_near(
     scores: Tensor, positives: SortedPositives, wanted: Tensor, near: Tensor, *, or_level: bool
 ) -> ItemsAhead:
@@ -199,7 +189,7 @@ def _first_behind(scores: Tensor, positives: SortedPositives, ties: TiePolicy) -
         return first
     # Where places decide, a binary search among the tied positives [`first`, `stop`), only for items that have some.
     stop = _search(positives.scores, scores, or_level=True)
-    stop = torch.minimum(stop, positives.valid.sum(1, keepdim=True).to(stop.dtype))
+    stop = torch.minimum(stop, (positives.columns >= 0).sum(1, keepdim=True).to(stop.dtype))
     row, column = (first < stop).nonzero(as_tuple=True)
     low, high = first[row, column].long(), stop[row, column]
     here = ties.by_place(column)

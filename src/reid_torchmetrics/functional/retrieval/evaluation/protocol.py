@@ -121,11 +121,6 @@ class Protocol:
         return self.draw is not None and (measure.is_cmc or self.draws_precision)
 
     @property
-    def largest_rank(self) -> int:
-        """The largest k of a reported CMC."""
-        return max((k for measure, k in map(measures.parse_report, self.reports) if measure.is_cmc), default=1)
-
-    @property
     def for_cmc(self) -> Protocol:
         """The same with the camera rule of the CMC."""
         return self if self.cmc_same_camera is None else replace(self, same_camera=self.cmc_same_camera)
@@ -205,13 +200,11 @@ def _frozen(value: Any) -> Any:
 
 
 # Benchmarks of person and vehicle re-identification: a change to Market-1501 is all that a row says.
-_SINGLE_SHOT = GalleryDraw(shots=1, per="identity")
-
 _CUHK03 = Protocol(
     "cuhk03_torchreid",
     "Li et al., CVPR 2014, as torchreid's eval_cuhk03 reads it: single gallery shot among all items but those of"
     " the query's identity and camera; average precision over the whole gallery",
-    draw=_SINGLE_SHOT,
+    draw=GalleryDraw(),
     draws_precision=False,
     reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
 )
@@ -244,7 +237,7 @@ _REID = [
         "Liu et al., CVPR 2016: one random image of every identity is the gallery, the others are queries; all images"
         " are given as queries and gallery alike (leave-one-out)",
         same_camera="keep",
-        draw=_SINGLE_SHOT,
+        draw=GalleryDraw(),
         leave_one_out=True,
         queries_in_draw=True,
         reports=("map", "rank_1", "rank_5"),

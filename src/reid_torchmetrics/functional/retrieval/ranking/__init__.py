@@ -5,6 +5,6 @@ from .nearest import Nearest, nearest
 from .positive_ranks import UNRETRIEVED, PositiveRanks, TiedGroups, block_of, check_ranks, in_float
 from .ranks import count_ranks, rank_positives, rank_positives_from_scores
 from .sharded_counting import count_sharded_ranks
-from .tie_policies import TIE_POLICIES, TiePolicy
+from .tie_policies import TIE_POLICIES, TiePolicy, in_order, sort_with_places
 from .tiles import GalleryPart
 from .top_k import stable_top_k

@@ -110,9 +110,7 @@ def rank_positives_from_scores(
     return count_ranks(given_scores(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
 
 
-def _find_relevance(
-    sizes: Sequence[int], labels: tuple[Tensor, Tensor, Tensor | None, Tensor | None], options: Any
-) -> Relevance:
+def _find_relevance(sizes: Sequence[int], labels: tuple[Any, ...], options: Any) -> Relevance:
     _checks.integer_labels("query_identities", labels[0], sizes[0])
     _checks.integer_labels("gallery_identities", labels[1], sizes[1])
     return workers.run(lambda: find_relevance(*labels, **options), labels[0].device)
@@ -133,7 +131,7 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     tiles, table = Tiles(part), RankTable(part.ties, part.relevance.run_length)
-    for rows in tiles.rows():
+    for rows in tiles.rows:
         entries, table.num_positives[rows], table.num_candidates[rows] = tiles.rank(rows)
         table.add(entries)
     return table.ranks()

@@ -64,7 +64,7 @@ def count_sharded_ranks(
     _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept]))
     num_rows, num_gallery = min(rows for rows, _ in table), sum(kept for _, kept in table)
     counting = world.guarded(lambda: _Counting(world, part, slots, num_rows, num_gallery))
-    for rows in counting.tiles.rows():
+    for rows in counting.tiles.rows:
         counting.rank(rows)
     return counting.results()
 
@@ -115,7 +115,7 @@ class _Counting:
         self._world, self._part, self._slots = world, part, slots
         self._device = part.scores.device
         self.tiles = Tiles(part, longest_run=slots.longest, num_rows=num_rows)
-        self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self.tiles.rows()}
+        self._num_slots = {rows.start: int(slots.total[rows].sum()) for rows in self.tiles.rows}
         # Buffers that are summed over the processes, for the largest tile; their first entry says whether one failed.
         most = 1 + max(self._num_slots.values(), default=0)
         self._scores = torch.empty(most, dtype=part.scores.dtype, device=world.device)

@@ -66,15 +66,15 @@ def _with_groups(negatives: Negatives, positives: Positives) -> Tensor:
     return torch.stack([above_or_level, above_or_level - above])
 
 
+def in_order(places: Int[Tensor, "*places"]) -> Int[Tensor, "*places"]:
+    """Items with equal scores in the order of the gallery."""
+    return places
+
+
 _POLICIES = (
     TiePolicy("pessimistic", "a negative with the same score goes before the positive", _above_or_level),
     TiePolicy("optimistic", "the positive goes before a negative with the same score", _above, positives_first=True),
-    TiePolicy(
-        "stable",
-        "items with the same score keep the order of the gallery",
-        negatives_before,
-        by_place=lambda places: places,
-    ),
+    TiePolicy("stable", "items with the same score keep the order of the gallery", negatives_before, by_place=in_order),
     TiePolicy("grouped", "items with the same score all take the last of their ranks", _with_groups, groups=True),
     TiePolicy(
         "expected",
@@ -93,11 +93,16 @@ def best_first(scores: Tensor, places: Tensor, positive: Tensor, *, ties: TiePol
     """Sort the scores of each query's positives; all others go behind them, as padding."""
     # Below the lowest positive no negative has to be put in order.
     lowest = scores.where(positive, torch.inf).amin(1)
-    scores = scores.where(positive, -torch.inf)
     if ties.by_place is None:
-        return Positives(scores.sort(dim=1, descending=True).values, places, lowest)
-    # Padding is last even after positives that score minus infinity; its place is -1, which is none.
-    order = ties.by_place(places).where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
-    scores, places = scores.gather(1, order), places.where(positive, -1).gather(1, order)
+        return Positives(scores.where(positive, -torch.inf).sort(dim=1, descending=True).values, places, lowest)
+    return Positives(*sort_with_places(scores, places, positive, ties.by_place), lowest)
+
+
+def sort_with_places(scores: Tensor, places: Tensor, positive: Tensor, by_place: PlaceOrder) -> tuple[Tensor, Tensor]:
+    """Scores of positives and their places, the best first; padding scores minus infinity and has the place -1."""
+    # Padding is last even after positives that score minus infinity: the sort is stable.
+    order = by_place(places).where(positive, torch.iinfo(torch.int64).max).argsort(dim=1)
+    scores = scores.where(positive, -torch.inf).gather(1, order)
+    places = places.where(positive, -1).gather(1, order)
     scores, order = scores.sort(dim=1, descending=True, stable=True)
-    return Positives(scores, places.gather(1, order), lowest)
+    return scores, places.gather(1, order)

@@ -63,10 +63,8 @@ class Tiles:
         self._scores, self._relevance, self._ties = part.scores, part.relevance, part.ties
         fitting, width = _cut(part, longest_run)
         self._walk = Walk(part.scores, num_rows or fitting, width)
-
-    def rows(self) -> list[slice]:
-        """The queries of each tile."""
-        return self._walk.rows
+        self.rows = self._walk.rows
+        """the queries of each tile"""
 
     def rank(
         self, rows: slice

@@ -196,11 +196,8 @@ class ReciprocalSets:
         self._near = neighbors[:, : k + 1]
         half = neighbors[:, : round(k / 2) + 1]
         self._half = half.where(_is_mutual(half, slice(0, len(half))), self.num_items)
-
-    @property
-    def num_considered(self) -> int:
-        """How many places of lists are looked at for one set."""
-        return self._near.shape[1] * (self._half.shape[1] + 1)
+        self.num_considered = self._near.shape[1] * (half.shape[1] + 1)
+        """places of lists that are looked at for one set"""
 
     def members(self, rows: slice) -> tuple[Int[Tensor, " rows"], Int[Tensor, " entries"]]:
         """Sizes of the sets of the items `rows`, and their members, ascending."""

@@ -32,6 +32,8 @@ class Similarity(ABC):
 
     bounds_blocks: ClassVar[bool] = False
     """whether `score` must be called with few gallery items at a time, because it holds more than their scores"""
+    copies_gallery = False
+    """whether `gallery` returns anything but its argument"""
 
     @staticmethod
     def gallery_statistics(gallery: Rows, dtype: torch.dtype) -> Float[Tensor, " sums"]:  # noqa: ARG004
@@ -44,11 +46,6 @@ class Similarity(ABC):
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:  # noqa: B027
         """Prepare for a gallery, or a part of one, by the statistics of the whole gallery; scores have `dtype`."""
-
-    @property
-    def copies_gallery(self) -> bool:
-        """Whether `gallery` returns anything but its argument."""
-        return False
 
     def query(self, block: Tensor) -> Tensor:
         """Queries as `score` takes them."""
@@ -96,14 +93,9 @@ class Cosine(Similarity):
 
     def __init__(self, gallery: Rows, dtype: torch.dtype, statistics: Float[Tensor, " sums"]) -> None:
         """Measure every gallery item's norm."""
-        self._is_extreme = dtype == torch.float64 and is_extreme(gallery, dtype)
+        self.copies_gallery = dtype == torch.float64 and is_extreme(gallery, dtype)
         none = torch.empty(0, dtype=dtype, device=gallery.device)
         self._inverse_norm = torch.cat([none, *gallery.each(lambda block: _inverse_norm(self.gallery(block)), dtype)])
-
-    @property
-    def copies_gallery(self) -> bool:
-        """Whether the gallery is divided by powers of two."""
-        return self._is_extreme
 
     def query(self, block: Tensor) -> Tensor:
         """Queries of norm 1."""
@@ -114,7 +106,7 @@ class Cosine(Similarity):
 
     def gallery(self, block: Tensor) -> Tensor:
         """Gallery items, divided by powers of two if some are extreme."""
-        return _over_power_of_two(block, _exponent(block)) if self._is_extreme else block
+        return _over_power_of_two(block, _exponent(block)) if self.copies_gallery else block
 
     def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
         """Write cosines into `out`."""
@@ -159,19 +151,15 @@ class Euclidean(Similarity):
         variance = statistics[-2] / num_items - mean.square().sum()
         grid = torch.exp2((variance / gallery.dimension).clamp(min=torch.finfo(dtype).tiny).log2().div(2).round())
         origin = (mean / grid).round() * grid
-        self._origin = origin.to(dtype) if bool(origin.any()) else None
+        self._origin = origin.to(dtype)
+        self.copies_gallery = bool(origin.any())
         none = torch.empty(0, dtype=torch.float64, device=gallery.device)
         norms = torch.cat([none, *gallery.each(lambda block: _squared_norm(self.gallery(block)), dtype)])
         self._half_squared_norm = (norms / 2).to(dtype)
 
-    @property
-    def copies_gallery(self) -> bool:
-        """Whether the gallery is moved."""
-        return self._origin is not None
-
     def query(self, block: Tensor) -> Tensor:
         """Queries relative to the new origin."""
-        return block if self._origin is None else block - self._origin
+        return block - self._origin if self.copies_gallery else block
 
     def gallery(self, block: Tensor) -> Tensor:
         """Gallery items relative to the new origin."""
