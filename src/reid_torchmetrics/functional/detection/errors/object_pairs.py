@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -22,9 +21,9 @@ LEAST_OVERLAP = 0.1
 """below it a detection lies on background, as in TIDE"""
 
 # The axis of each column, for functions that change all columns of one axis.
-_OF_DETECTIONS = MappingProxyType({"axis": "detections"})
-_OF_GROUND_TRUTHS = MappingProxyType({"axis": "ground_truths"})
-_OF_PAIRS = MappingProxyType({"axis": "pairs"})
+_OF_DETECTIONS = {"axis": "detections"}
+_OF_GROUND_TRUTHS = {"axis": "ground_truths"}
+_OF_PAIRS = {"axis": "pairs"}
 
 
 @dataclass(frozen=True)

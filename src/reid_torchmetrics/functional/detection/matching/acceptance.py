@@ -66,8 +66,7 @@ class _NextChoice:
             place = begins.nonzero()[:, 0]
             of_detection = first_ignored.clone()  # there are no more detections than pairs
             of_detection[detection.index_select(0, place)] = place
-            counting = (~lists.is_ignored).nonzero()[:, 0]
-            first_ignored[counting] = of_detection.index_select(0, detection.index_select(0, counting))
+            first_ignored[:-1] = of_detection.index_select(0, detection).masked_fill_(lists.is_ignored, num_pairs)
         return cls(passed, following, first_ignored)
 
     def after(self, place: Int[Tensor, " some"], threshold: Int[Tensor, " some"]) -> Int[Tensor, " some"]:

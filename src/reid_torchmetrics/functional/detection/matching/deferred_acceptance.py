@@ -95,7 +95,8 @@ def stable_matching(candidates: CandidatePairs, distinct: DistinctGroundTruths, 
     count, and leave out an ignored one that is beaten by a crowd. Where no list of a group changes, the outcome with
     nothing ignored holds for the range. The other groups are matched again, as further detections and ground truths.
     """
-    group = _number_runs(distinct.ordered.groups.index_select(0, candidates.ground_truth))
+    group = distinct.ordered.groups.index_select(0, candidates.ground_truth)
+    group = group.unique_consecutive(return_inverse=True)[1]
     runs = merge_thresholds(candidates.passed, group, num_thresholds)
     # Lists for problem 0, and what each area range ignores or leaves out of them: [areas, pairs].
     order = _preference_order(candidates)
@@ -148,25 +149,20 @@ def _problem_of_groups(
     left_out: Bool[Tensor, "areas pairs"] | None,
     num_groups: int,
 ) -> Int[Tensor, "areas groups"]:
-    """The problem of each group in each area range: 0 if no list changes, else a + 1 for range a."""
-    problem_of = torch.zeros((len(ignored), num_groups), dtype=torch.int8, device=ignored.device)
-    area, place = _are_changed(listed, ignored, left_out).nonzero().unbind(1)
-    problem_of[area, listed.group.index_select(0, place)] = (area + 1).to(torch.int8)
-    return problem_of
+    """The problem of each group in each area range: 0 if no list changes, else a + 1 for range a.
 
-
-def _are_changed(
-    listed: _ListedPairs, ignored: Bool[Tensor, "areas pairs"], left_out: Bool[Tensor, "areas pairs"] | None
-) -> Bool[Tensor, "areas pairs"]:
-    """Where an area range changes a preference list.
-
-    It does if it leaves a ground truth out, or ignores one that comes before one that counts. If there are any two such
-    ground truths, two neighbors are such: only neighbors are compared.
+    A range changes a list if it leaves a ground truth out, or ignores one that comes before one that counts. If there
+    are any two such ground truths, two neighbors are such: only neighbors are compared.
     """
     is_changed = torch.zeros_like(ignored)
     torch.gt(ignored[:, :-1], ignored[:, 1:], out=is_changed[:, :-1])
     is_changed[:, :-1] &= listed.detection[1:] == listed.detection[:-1]
-    return is_changed if left_out is None else is_changed.logical_or_(left_out)
+    if left_out is not None:
+        is_changed |= left_out
+    area, place = is_changed.nonzero().unbind(1)
+    problem_of = torch.zeros((len(ignored), num_groups), dtype=torch.int8, device=ignored.device)
+    problem_of[area, listed.group.index_select(0, place)] = (area + 1).to(torch.int8)
+    return problem_of
 
 
 def _list_problems(
@@ -208,11 +204,5 @@ def _preference_lists(problems: _Problems, distinct: DistinctGroundTruths) -> Pr
     if distinct.capacity is not None:
         capacity = distinct.capacity.index_select(0, pairs.ground_truth)
         capacity = capacity if bool((capacity > 1).any()) else None
-    return PreferenceLists(_number_runs(detection), ground_truth, pairs.passed, problems.is_ignored, capacity)
-
-
-def _number_runs(values: Int[Tensor, " entries"]) -> Int[Tensor, " entries"]:
-    """The number of the run of equal values of each entry, from 0 on."""
-    begins = torch.zeros_like(values)
-    begins[1:] = values[1:] != values[:-1]
-    return begins.cumsum(0)
+    detection = detection.unique_consecutive(return_inverse=True)[1]
+    return PreferenceLists(detection, ground_truth, pairs.passed, problems.is_ignored, capacity)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -15,8 +14,8 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.inputs import distinct_labels, order_by_class_and_score, place_of_labels
 
 # The axis of detections, and of matched detections, in the fields that have one.
-_OF_DETECTIONS = MappingProxyType({"axis": 0})
-_OF_COLUMNS = MappingProxyType({"axis": 2})
+_OF_DETECTIONS = {"axis": 0}
+_OF_COLUMNS = {"axis": 2}
 
 
 @dataclass(frozen=True)
