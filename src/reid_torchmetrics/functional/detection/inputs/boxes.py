@@ -20,10 +20,9 @@ Boxes = Float[Tensor, "boxes 4"]
 def check_boxes(argument: str, boxes: Any) -> None:
     """Raise unless boxes are a floating point tensor [N, 4] of finite x, y, width >= 0, height >= 0."""
     _checks.floating_matrix(argument, boxes, 4)
-    if not len(boxes):
-        return
-    check_finite(argument, boxes)
-    check_sizes(argument, boxes[:, 2:])
+    if len(boxes):
+        check_finite(argument, boxes)
+        check_sizes(argument, boxes[:, 2:])
 
 
 def check_sizes(argument: str, sizes: Tensor) -> None:
@@ -74,15 +73,10 @@ def _from_corners(boxes: Boxes) -> Boxes:
     return converted
 
 
-def _from_centers(boxes: Boxes) -> Boxes:
-    half = 0.5 * boxes[:, 2:]
-    return _from_corners(torch.cat([boxes[:, :2] - half, boxes[:, :2] + half], 1))
-
-
 BOX_FORMATS: dict[str, Callable[[Tensor], Tensor]] = {
     "xyxy": _from_corners,
     "xywh": lambda boxes: boxes,
-    "cxcywh": _from_centers,
+    "cxcywh": lambda boxes: _from_corners(to_xyxy(boxes, "cxcywh")),
 }
 """two corners; corner, width, height; center, width, height; each with its conversion to "xywh\""""
 

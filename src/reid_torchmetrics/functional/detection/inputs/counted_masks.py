@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -52,12 +52,14 @@ class CountedMasks(ABC):
 @final
 @dataclass(frozen=True)
 class BitMasks(CountedMasks):
-    """Masks on the CPU, one bit for a pixel, the least bit of a word first; "lines" are rows or columns."""
+    """Masks on the CPU, one bit for a pixel, the least bit of a word first.
+
+    Lines are rows. For intersections alone they may be columns, of both masks.
+    """
 
     words: Words
     """[masks, lines, words]; bits beyond the end of a line are 0"""
     size: tuple[int, int]
-    by_columns: bool = False
 
     @classmethod
     def of(cls, masks: Tensor) -> BitMasks:
@@ -114,8 +116,7 @@ class BitMasks(CountedMasks):
 
     def boxes(self) -> Float[Tensor, "masks 4"]:
         """See `CountedMasks`."""
-        ends = [_ends(unpacked(self._across, self.words.shape[2] * WORD) != 0), self._lines]
-        horizontal, vertical = reversed(ends) if self.by_columns else ends
+        horizontal, vertical = _ends(unpacked(self._across, self.words.shape[2] * WORD) != 0), self._lines
         first, behind = (np.stack([horizontal[:, end], vertical[:, end]], 1) for end in (0, 1))
         return torch.from_numpy(np.concatenate([first, behind - first], 1)).double()
 
@@ -135,9 +136,7 @@ class BitMasks(CountedMasks):
 
     def pixels(self) -> Bool[Tensor, "masks height width"]:
         """The pixels."""
-        height, width = self.size
-        flags = unpacked(self.words, height if self.by_columns else width)
-        return torch.from_numpy(flags.transpose(0, 2, 1) if self.by_columns else flags).bool()
+        return torch.from_numpy(unpacked(self.words, self.size[1])).bool()
 
 
 def _ends(flags: NDArray[np.bool_]) -> Ints:
@@ -162,15 +161,6 @@ def _bits_by_table(words: Words) -> NDArray[np.uint8]:
 
 
 _bits_of_each = getattr(np, "bitwise_count", _bits_by_table)  # NumPy 1 cannot count bits
-
-
-class _MeetingMasks(NamedTuple):
-    """Pairs of masks with boxes that meet, and the ends of runs of the first from begin to end of the second."""
-
-    mask: Ints
-    other: Ints
-    start: Ints
-    stop: Ints
 
 
 @final
@@ -247,39 +237,37 @@ class RunMasks(CountedMasks):
 
     def intersections(self, others: RunMasks) -> Float[Tensor, "masks others"]:
         """See `CountedMasks`."""
-        pairs = self._pairs(others)
+        mask, other, start, stop = self._pairs(others)
         num_words = (len(self) + len(others)) * self.size[1] * -(-self.size[0] // WORD)
-        if int((pairs.stop - pairs.start).sum()) * _WORDS_PER_LOOKUP > num_words:
-            return self._bits.intersections(others._bits)
+        if int((stop - start).sum()) * _WORDS_PER_LOOKUP > num_words:
+            bits, other_bits = (BitMasks(each.lengths.to_words(), self.size) for each in (self, others))
+            return bits.intersections(other_bits)
         common = np.zeros((len(self), len(others)), dtype=np.int64)
-        common[pairs.mask, pairs.other] = self._in_common(others, pairs)
+        common[mask, other] = self._in_common(others, other, start, stop)
         return torch.from_numpy(common).double()
 
-    @property
-    def _bits(self) -> BitMasks:
-        return BitMasks(self.lengths.to_words(), self.size, by_columns=True)
-
-    def _pairs(self, others: RunMasks) -> _MeetingMasks:
+    def _pairs(self, others: RunMasks) -> tuple[Ints, Ints, Ints, Ints]:
+        """Pairs of masks with boxes that meet, and the ends of runs of the first from begin to end of the second."""
         left, top, right, bottom = (each[:, None] for each in self._corners.T)
         begin, highest, end, lowest = others._corners.T
         mask, other = np.nonzero((left < end) & (right > begin) & (top < lowest) & (bottom > highest))
         if not len(mask):
-            return _MeetingMasks(mask, other, mask, mask)
+            return mask, other, mask, mask
         before, behind = others.runs[others.first[other], 0], others.runs[others.first[other + 1] - 1, 1]
         shift = mask * self._stride
         start = np.searchsorted(self._keys, before + shift)
-        return _MeetingMasks(mask, other, start, np.searchsorted(self._keys, behind + shift, side="right"))
+        return mask, other, start, np.searchsorted(self._keys, behind + shift, side="right")
 
-    def _in_common(self, others: RunMasks, pairs: _MeetingMasks) -> Ints:
-        """Number of common pixels of each pair.
+    def _in_common(self, others: RunMasks, other: Ints, start: Ints, stop: Ints) -> Ints:
+        """Number of common pixels of each pair, see `_pairs`.
 
         The other mask has no pixel before the first place and all behind the last, where a run of the mask may be open.
         """
-        num_places = pairs.stop - pairs.start
+        num_places = stop - start
         edges = _sums(num_places)
-        which = np.arange(edges[-1]) + np.repeat(pairs.start - edges[:-1], num_places)
+        which = np.arange(edges[-1]) + np.repeat(start - edges[:-1], num_places)
         place = self.runs.reshape(-1)[which]
-        behind = np.searchsorted(others._keys, place + np.repeat(pairs.other * self._stride, num_places))
+        behind = np.searchsorted(others._keys, place + np.repeat(other * self._stride, num_places))
         # Pixels before each place: ends less begins, plus the place itself inside a run. The sums include the masks
         # before the other; between begin and end of a run they cancel, if both are looked up.
         ends = others.runs.reshape(-1)
@@ -287,9 +275,9 @@ class RunMasks(CountedMasks):
         before = sums[behind] + place * (behind & 1)
         common: Ints = np.diff(_sums(np.where(which & 1, before, -before))[edges])
         # Runs that are open at the first or the last place have only one end there.
-        is_open = pairs.stop & 1
-        common += sums[2 * others.first[pairs.other]] * (is_open - (pairs.start & 1))
-        common += others._areas[pairs.other] * is_open
+        is_open = stop & 1
+        common += sums[2 * others.first[other]] * (is_open - (start & 1))
+        common += others._areas[other] * is_open
         return common
 
 

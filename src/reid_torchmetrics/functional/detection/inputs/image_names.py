@@ -6,6 +6,7 @@ The bytes are UTF-8, which orders names like Python's `str`, by code points.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 
 NAME_BYTES, NAME_LENGTHS = "image_name_bytes", "image_name_lengths"
 _STATES_OF_KINDS = {"int": "image_ids", "str": NAME_LENGTHS}  # with a row for each image
@@ -38,11 +40,8 @@ def pack_names(names: Sequence[str]) -> tuple[Tensor, Tensor]:
 
 def unpack_names(packed: Tensor, lengths: Tensor) -> list[str]:
     """The inverse of `pack_names`; more bytes may follow."""
-    data, names, end = packed.cpu().numpy().tobytes(), [], 0
-    for length in lengths.tolist():
-        names.append(data[end : end + length].decode("utf-8", "surrogatepass"))
-        end += length
-    return names
+    data, edges = packed.cpu().numpy().tobytes(), segments.edges(lengths).tolist()
+    return [data[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(edges)]
 
 
 def number_names(names: Sequence[str]) -> tuple[tuple[str, ...], Tensor]:

@@ -126,8 +126,7 @@ def _in_one_form(masks: CountedMasks, others: CountedMasks) -> tuple[CountedMask
     if isinstance(masks, RunMasks) and isinstance(others, RunMasks):
         return masks, others
     devices = [each.pixels.device for each in (masks, others) if isinstance(each, PixelMasks)]
-    first, second = (_as_pixels_are(each, devices) for each in (masks, others))
-    return first, second
+    return _as_pixels_are(masks, devices), _as_pixels_are(others, devices)
 
 
 def _as_pixels_are(masks: CountedMasks, devices: list[torch.device]) -> CountedMasks:

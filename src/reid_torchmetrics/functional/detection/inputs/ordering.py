@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Bool, Float, Int, Integer, Shaped
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from .images import Detections, GroundTruths
@@ -38,9 +38,8 @@ def stable_sort(keys: Int[Tensor, " rows"]) -> tuple[Int[Tensor, " rows"], Int[T
     row are sorted as one number if they fit.
     """
     row_bits = len(keys).bit_length()
-    if keys.device.type != "cpu" or len(keys) < _FEW_ROWS:
-        return keys.sort(stable=True)
-    if max(abs(int(end)) for end in keys.aminmax()).bit_length() + row_bits > _BITS:
+    is_fast = keys.device.type != "cpu" or len(keys) < _FEW_ROWS
+    if is_fast or max(abs(int(end)) for end in keys.aminmax()).bit_length() + row_bits > _BITS:
         return keys.sort(stable=True)
     keys.mul_(1 << row_bits).add_(torch.arange(len(keys), device="cpu"))
     keys.numpy().sort()
@@ -83,11 +82,6 @@ def place_of_labels(labels: Integer[Tensor, " rows"], classes: Int[Tensor, " cla
         table[classes] = torch.arange(len(classes), dtype=torch.int32, device=labels.device)
         return table.index_select(0, labels.int())
     return torch.searchsorted(classes, labels.long()).int()
-
-
-def are_ascending(values: Shaped[Tensor, " rows"]) -> bool:
-    """Whether no value is below the one before it."""
-    return not bool((values[1:] < values[:-1]).any())
 
 
 class OrderedDetections(NamedTuple):
@@ -149,7 +143,7 @@ def _order_detections(detections: Detections, classes: Tensor, num_images: int) 
     # Stable sorts, the last key first: by image, then by class and score; for groups by image once more.
     class_index = place_of_labels(detections.labels, classes)
     images, scores, by_image = detections.images, detections.scores, None
-    if not are_ascending(images):
+    if bool((images[1:] < images[:-1]).any()):
         by_image = images.sort(stable=True).indices
         class_index, scores = class_index.index_select(0, by_image), scores.index_select(0, by_image)
     rows, class_index = order_by_class_and_score(class_index, scores)
