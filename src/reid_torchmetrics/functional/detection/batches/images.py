@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import groupby
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -40,11 +39,11 @@ _CLOSE = 0.1  # relative difference of sums: rounding may add or remove a weak d
 
 
 # Metadata of the fields that a metric has as states: the state without rows.
-_BOXES = MappingProxyType({"empty": torch.empty((0, 4), device="cpu")})
-_FLOATS = MappingProxyType({"empty": torch.empty(0, device="cpu")})
-_INTS = MappingProxyType({"empty": torch.empty(0, dtype=torch.int64, device="cpu")})
-_FLAGS = MappingProxyType({"empty": torch.empty(0, dtype=torch.bool, device="cpu")})
-_BYTES = MappingProxyType({"empty": torch.empty(0, dtype=torch.uint8, device="cpu")})
+_BOXES = {"empty": torch.empty((0, 4), device="cpu")}
+_FLOATS = {"empty": torch.empty(0, device="cpu")}
+_INTS = {"empty": torch.empty(0, dtype=torch.int64, device="cpu")}
+_FLAGS = {"empty": torch.empty(0, dtype=torch.bool, device="cpu")}
+_BYTES = {"empty": torch.empty(0, dtype=torch.uint8, device="cpu")}
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,11 @@ class Images:
             ValueError: only some of merged metrics were given `image_id`, or some as an int and others as a str.
         """
         given, states, tables = states, dict(states), _tables(states, device)
-        # Conversion comes before joining: joined, boxes of several dtypes have the widest one.
+        # Conversion comes before joining: joined, boxes of several dtypes have the widest one. But runs of one dtype
+        # are joined first: a GPU converts a joined block as fast as a single one.
         for name in ("detection_boxes", "ground_truth_boxes"):
-            states[name] = [
-                to_xywh(_cat(run, STATES[name], device), box_format) for run in _runs_of_dtypes(states[name])
-            ]
+            runs = [[*run] for _, run in groupby(states[name], lambda block: block.dtype)]
+            states[name] = [to_xywh(_cat(run, STATES[name], device), box_format) for run in runs]
         columns: dict[str, Any] = {name: _cat(states[name], empty, device) for name, empty in STATES.items()}
         areas, boxes = columns["ground_truth_areas"].double(), columns["ground_truth_boxes"]
         columns["ground_truth_areas"] = torch.where(areas > 0, areas, box_areas(boxes))
@@ -153,11 +152,6 @@ def _tables(states: Mapping[str, list[Tensor]], device: torch.device) -> dict[st
     empty = table_states(names)
     joined = {name: _cat(states[name], none, device) for name, none in empty.items()}
     return {name: OverlapTable(*(joined[f"{name}_{state}"] for state in TABLE_STATES)) for name in names}
-
-
-def _runs_of_dtypes(blocks: list[Tensor]) -> list[list[Tensor]]:
-    """Blocks in their order, split at changes of dtype: a GPU converts a joined block as fast as a single one."""
-    return [[*run] for _, run in groupby(blocks, lambda block: block.dtype)]
 
 
 def _cat(blocks: list[Tensor], empty: Tensor, device: torch.device) -> Tensor:
@@ -236,10 +230,8 @@ class NumberedImages:
         counts = images.detection_counts, images.ground_truth_counts
         boxes: tuple[Any, Any] = (images.detection_boxes, images.ground_truth_boxes)
         labels = [images.detection_labels, images.ground_truth_labels]
-        numbers = [
-            self.numbers.repeat_interleave(each, output_size=len(label))
-            for each, label in zip(counts, labels, strict=True)
-        ]
+        sides = zip(counts, labels, strict=True)
+        numbers = [self.numbers.repeat_interleave(each, output_size=len(label)) for each, label in sides]
         if one_class:
             labels = [torch.zeros_like(each) for each in labels]
         if table is not None:
@@ -247,16 +239,11 @@ class NumberedImages:
         detections = Detections.unchecked(
             boxes=boxes[0], scores=images.detection_scores, labels=labels[0], images=numbers[0]
         )
-        columns: dict[str, Any] = {
-            "boxes": boxes[1],
-            "labels": labels[1],
-            "images": numbers[1],
-            "is_crowd": images.ground_truth_crowds,
-            "areas": images.areas_of_ground_truths(iou_type),
-        }
         # `update` checked the boxes, but they have been converted since: ground truths may have overflowed.
         is_sound = table is not None or are_sound({name: getattr(images, name) for name in STATES}, "xywh")
-        return detections, GroundTruths.unchecked(**columns) if is_sound else GroundTruths(**columns)
+        made: Callable[..., GroundTruths] = GroundTruths.unchecked if is_sound else GroundTruths
+        crowds, areas = images.ground_truth_crowds, images.areas_of_ground_truths(iou_type)
+        return detections, made(boxes=boxes[1], labels=labels[1], images=numbers[1], is_crowd=crowds, areas=areas)
 
 
 def _warn_of_other_detections(images: Images, ids: Tensor) -> None:

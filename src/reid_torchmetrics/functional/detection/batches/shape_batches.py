@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -130,7 +131,9 @@ class ShapeBatch:
             # Overlaps, image by image.
             columns = (boxes, areas, states["ground_truth_crowds"])
             objects = [ObjectColumns(*each) for each in zip(*(column.split(sizes) for column in columns), strict=True)]
-            parts = _each_image(_overlaps_by(kind), [*zip(detections, ground_truths, objects, strict=True)], device)
+            parts = _each_image(
+                partial(_overlaps, kind), [*zip(detections, ground_truths, objects, strict=True)], device
+            )
             overlaps = torch.cat([part.to(device).flatten() for part in parts])
             # Areas for the area ranges, -1 for an object that counts in none.
             counts = [None if kind.count_key is None else item.get(kind.count_key) for item in self.target]
@@ -146,14 +149,11 @@ class ShapeBatch:
         return added
 
 
-def _overlaps_by(kind: ShapeType) -> Callable[[tuple[Any, Any, ObjectColumns]], Tensor]:
-    def overlaps(image: tuple[Any, Any, ObjectColumns]) -> Tensor:
-        detections, ground_truths, columns = image
-        if len(detections) and len(ground_truths):
-            return kind.overlaps(detections, ground_truths, columns)
-        return columns.areas.new_zeros((len(detections), len(ground_truths)))
-
-    return overlaps
+def _overlaps(kind: ShapeType, image: tuple[Any, Any, ObjectColumns]) -> Tensor:
+    detections, ground_truths, columns = image
+    if len(detections) and len(ground_truths):
+        return kind.overlaps(detections, ground_truths, columns)
+    return columns.areas.new_zeros((len(detections), len(ground_truths)))
 
 
 def _num_invalid(items: Dicts, kind: ShapeType) -> int:
