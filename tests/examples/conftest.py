@@ -20,12 +20,6 @@ def market_folder(tmp_path: Path) -> Path:
     return write_market_folder(tmp_path / "market")
 
 
-@pytest.fixture(scope="module")
-def shared_market_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of Market-1501 that several tests read."""
-    return write_market_folder(tmp_path_factory.mktemp("shared") / "market")
-
-
 def write_market_folder(root: Path) -> Path:
     """Write small pictures, named and laid out as in Market-1501."""
     for identity in TRAIN_IDENTITIES:

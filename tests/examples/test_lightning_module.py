@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,7 @@ def check_table(printed: str) -> None:
 
 
 def check_files(folder: Path) -> None:
-    """Look for the pictures and the logs, and for anything written where it was not asked for."""
+    """Look for the pictures and the report."""
     for name in ("cmc.png", "hardest_queries.png", "samples.png"):
         with Image.open(folder / "written" / name) as image:
             assert min(image.size) > 100
@@ -58,43 +59,54 @@ def check_files(folder: Path) -> None:
     assert "Two models" in report
     assert "data:image" in report
     assert "Not shown" not in report
+
+
+def check_events(folder: Path) -> None:
+    """Look for the numbers and pictures in the logs of TensorBoard."""
     logs = [event_accumulator.EventAccumulator(str(file)) for file in folder.glob("written/tensorboard/*/events.*")]
     tags = [log.Reload().Tags() for log in logs]
     assert LOGGED.issubset(tag for tag_lists in tags for tag in tag_lists["scalars"])
     assert {tag for tag_lists in tags for tag in tag_lists["images"]} == PICTURES
 
 
-def test_the_script_runs_on_drawn_pedestrians(tmp_path: Path) -> None:
-    printed = run_script(tmp_path, "--train-identities", "16", "--test-identities", "8")
-    check_table(printed)
-    check_files(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["written"]
-
-
-@pytest.fixture(scope="module")
-def run_of_one_process(tmp_path_factory: pytest.TempPathFactory, shared_market_folder: Path) -> tuple[Path, str]:
-    """Where the script was run on the folder, and what it printed."""
-    folder = tmp_path_factory.mktemp("one")
-    return folder, run_script(folder, "--market1501", str(shared_market_folder), "--devices", "1")
-
-
-def test_the_script_runs_on_a_market1501_folder(shared_market_folder: Path, request: pytest.FixtureRequest) -> None:
-    before = sorted(shared_market_folder.parent.rglob("*"))
-    folder, printed = request.getfixturevalue("run_of_one_process")
-    check_table(printed)
-    check_files(folder)
-    assert [path.name for path in folder.iterdir()] == ["written"]
-    assert sorted(shared_market_folder.parent.rglob("*")) == before
-
-
-def test_two_processes_validate_as_one_does_and_one_of_them_prints_and_writes(
-    tmp_path: Path, shared_market_folder: Path, run_of_one_process: tuple[Path, str]
+def test_the_script_runs_on_drawn_pedestrians_and_wandb_gets_numbers_and_pictures_without_an_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # There are 9 queries: a sampler repeats one, so that each process has 5.
-    _, one = run_of_one_process
-    two = run_script(tmp_path, "--market1501", str(shared_market_folder), "--devices", "2")
-    assert line_of(two, "before training") == line_of(one, "before training")
-    check_table(two)
+    for name in ("WANDB_API_KEY", "NETRC"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("HOME", "USERPROFILE"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    monkeypatch.setenv("WANDB_MODE", "offline")  # whatever the script finds
+    installed = find_spec("wandb") is not None
+    options = ("--train-identities", "8", "--test-identities", "4", *(["--wandb"] if installed else []))
+    printed = run_script(tmp_path, *options)
+    check_table(printed)
     check_files(tmp_path)
-    assert two.count("per cent") == 1
-    assert [path.name for path in tmp_path.glob("written/tensorboard/*")] == ["version_0"]
+    if not installed:
+        return
+    assert not list(tmp_path.rglob("events.*"))
+    (run,) = tmp_path.glob("written/wandb/offline-run-*")
+    assert list(run.glob("*.wandb"))
+    for name in ("cmc", "hardest_queries"):
+        assert len(list(run.glob(f"files/media/images/val/{name}_*.png"))) == 2  # before training and after an epoch
+
+
+def test_the_script_runs_on_a_market1501_folder_and_two_processes_validate_as_one_does(
+    tmp_path: Path, market_folder: Path
+) -> None:
+    before = sorted(market_folder.rglob("*"))
+    printed, folders = [], [tmp_path / "one", tmp_path / "two"]
+    for devices, folder in enumerate(folders, 1):
+        folder.mkdir()
+        printed.append(run_script(folder, "--market1501", str(market_folder), "--devices", str(devices)))
+        check_table(printed[-1])
+        check_files(folder)
+        check_events(folder)
+        assert [path.name for path in folder.iterdir()] == ["written"]
+    assert sorted(market_folder.rglob("*")) == before
+    assert {*tmp_path.iterdir()} == {market_folder, *folders}
+    # There are 9 queries: a sampler repeats one, so that each process has 5. One of both prints and writes.
+    assert len({line_of(text, "before training") for text in printed}) == 1
+    assert printed[1].count("per cent") == 1
+    assert [path.name for path in tmp_path.glob("two/written/tensorboard/*")] == ["version_0"]

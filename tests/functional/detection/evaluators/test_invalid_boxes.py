@@ -16,6 +16,8 @@ from reid_torchmetrics.functional.detection.matching import find_pairs
 from tests.detection_strategies import Problem, as_many_pairs, draw_problem
 from tests.reference.detection import Box, Detection, GroundTruth, Setting
 
+pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
+
 NAN, INF = math.nan, math.inf
 ARRAYS = ("precision", "recall", "scores")
 KINDS = {

@@ -14,6 +14,8 @@ from reid_torchmetrics.functional.detection import Detections, GroundTruths, mat
 from reid_torchmetrics.functional.detection.matching.deferred_acceptance import merge_thresholds
 from tests.detection_strategies import problems
 
+pytestmark = pytest.mark.usefixtures("without_shapes")  # the tests against the reference execute them
+
 SQUARE = (0.0, 0.0, 10.0, 10.0)
 RANGES = {"all": (0.0, 1e10), "none of them": (1e6, 1e10)}
 
