@@ -11,14 +11,8 @@ from torchmetrics import Metric, MetricCollection
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval import evaluation
-from reid_torchmetrics.functional.retrieval.measures import (
-    DrawnResults,
-    cmc_curve,
-    measure,
-    measure_drawn,
-    parse_report,
-)
+from reid_torchmetrics.functional.retrieval import evaluation, measures
+from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 from reid_torchmetrics.metrics.base import arguments_of, naming_arguments
 from reid_torchmetrics.plot import plot_cmc
@@ -36,7 +30,7 @@ class _MeanOfMeasure(EmbeddingMetric):
         """Mean over queries of the number."""
         return self._mean(measure(self._number, ranks, self.protocol))
 
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
+    def summarize_drawn(self, drawn: measures.DrawnResults) -> Tensor:
         """Mean over queries of its expectation over drawn galleries."""
         return self._mean(measure_drawn(self._number, drawn), drawn)
 
@@ -160,7 +154,7 @@ class ReIDCMCCurve(EmbeddingMetric):
         """Share of queries with a positive among the first k candidates, for every k."""
         return cmc_curve(ranks, self.max_rank, mode=self.protocol.mode, empty_target_action=self.empty_target_action)
 
-    def summarize_drawn(self, drawn: DrawnResults) -> Tensor:
+    def summarize_drawn(self, drawn: measures.DrawnResults) -> Tensor:
         """Mean over queries of the probability of each of these, for every k."""
         return self._mean(drawn.cmc[:, : self.max_rank], drawn)
 

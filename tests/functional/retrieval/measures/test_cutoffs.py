@@ -8,15 +8,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at, cmc_curve
+from reid_torchmetrics.functional.retrieval.measures.cmc import cmc_at, cmc_curve, hit_rate_at, reciprocal_rank
 from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     PRECISION_DIVISORS,
-    hit_rate_at,
     normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
-    reciprocal_rank,
 )
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores

@@ -19,17 +19,21 @@ from reid_torchmetrics.functional.retrieval.measures.average_precision import (
     mean_precision_recall_curve,
     precision_recall_curve,
 )
-from reid_torchmetrics.functional.retrieval.measures.cmc import CMC_MODES, cmc_at, cmc_curve
-from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
-    PRECISION_DIVISORS,
+from reid_torchmetrics.functional.retrieval.measures.cmc import (
+    CMC_MODES,
+    cmc_at,
+    cmc_curve,
     first_rank,
     hit_rate_at,
+    reciprocal_rank,
+)
+from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
+    PRECISION_DIVISORS,
     inverse_negative_penalty,
     normalized_dcg,
     precision_at,
     r_precision,
     recall_at,
-    reciprocal_rank,
 )
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import (

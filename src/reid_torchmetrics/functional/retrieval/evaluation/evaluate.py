@@ -190,7 +190,7 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
     ranking = of_cmc if protocol.for_cmc is protocol else rank(of_cmc=False)
     if not ranking.counts.valid:
         _warn_of_search_cameras(problem.labels.gallery_cameras, protocol.search_cameras)
-    return summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank, problem=problem)
+    return replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
 
 
 def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | None) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float, Int, Integer
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import sharding
@@ -107,13 +107,7 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
 
 @torch.no_grad()
 def list_samples(
-    samples: Samples,
-    options: RankingOptions,
-    world: World = ALONE,
-    *,
-    k: int,
-    queries: Integer[Tensor, " chosen"] | None = None,
-    max_bytes: int,
+    samples: Samples, options: RankingOptions, world: World, *, k: int, queries: Tensor | None, max_bytes: int
 ) -> RankLists:
     """The first k candidates of all queries of all processes, or of chosen ones; see `find_rank_lists`.
 

@@ -286,13 +286,7 @@ class RetrievalResults:
 
 
 def summarize(
-    ranking: Ranking,
-    of_cmc: Ranking,
-    protocol: Protocol,
-    setup: Setup,
-    *,
-    max_rank: int = 50,
-    problem: RetrievalProblem | None = None,
+    ranking: Ranking, of_cmc: Ranking, protocol: Protocol, setup: Setup, *, max_rank: int
 ) -> RetrievalResults:
     """Evaluate every query, and the numbers that `protocol` reports; `of_cmc` is ranked under the CMC's camera rule.
 
@@ -319,7 +313,6 @@ def summarize(
         weight=_copy(weight),
         query_identities=_copy(ranking.query_identities),
         query_cameras=_copy(ranking.query_cameras),
-        problem=problem,
     )
 
 

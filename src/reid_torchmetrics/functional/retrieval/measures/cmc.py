@@ -1,4 +1,9 @@
-"""Cumulative matching characteristic: the share of a query that is matched within its first k candidates."""
+"""Measures of a query's first positive, and the cumulative matching characteristic: the share that is matched early.
+
+In the formulas the positives of a query have the ranks r_1 < r_2 < ...; a query without positives has NaN. All values
+are float64. Under the tie policy "grouped" every candidate has the rank of the last of its group; under "expected"
+every value is the expectation over the orders of each group.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,63 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
 
-from .cutoffs import first_groups, first_places, hit_rate_at
 from .means import mean_of_total
-from .terms import ordinals, per_block, sum_per_query
-from .tied_groups import Groups, chance_of_none, is_averaged
+from .terms import ordinals, per_block, sum_per_query, where_positive
+from .tied_groups import Groups, chance_of_none, expected_reciprocal, groups_at, is_averaged
 
 _MAX_CHANCES = 1 << 20  # ranks times queries held at a time
+
+
+def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
+    """1 if r_1 <= k, else 0: whether the first `k` candidates hold a positive.
+
+    Also called recall@k, top-k accuracy and, in re-identification, rank-k. A k beyond the number of candidates is
+    allowed: every query with a positive has a hit there.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1.
+    """
+    _checks.positive_int("k", k)
+
+    return _of_first(
+        ranks,
+        lambda first: (first <= min(k, UNRETRIEVED)).double(),
+        lambda groups: 1 - chance_of_none(groups, groups.within(k)),
+    )
+
+
+def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
+    """1/r_1, or 0 if r_1 > k. Its mean over queries is the mean reciprocal rank (MRR).
+
+    Source: Voorhees, "The TREC-8 Question Answering Track Report", 1999.
+
+    Raises:
+        TypeError: `k` is not an int.
+        ValueError: `k` is below 1.
+    """
+    _checks.cutoff("k", k)
+
+    return _of_first(
+        ranks,
+        lambda first: (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0),
+        lambda groups: expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False),
+    )
+
+
+def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
+    """r_1: the rank of the best positive, as a float because a query without positives has NaN.
+
+    If P of t tied candidates are positive, the first of them is expected at the (t+1)/(P+1)-th.
+    """
+    return _of_first(ranks, in_float, lambda tied: tied.before + (tied.size + 1) / (tied.num_positives + 1).double())
 
 
 def cmc_at(ranks: PositiveRanks, k: int, *, mode: str = "first_match") -> Float[Tensor, " queries"]:
@@ -59,11 +108,35 @@ def cmc_curve(
     return mean_of_total(total, num_valid, ranks.num_queries - num_valid, empty_target_action)
 
 
+def _of_first(
+    ranks: PositiveRanks, certain: Callable[[Tensor], Tensor], expected: Callable[[Groups], Tensor]
+) -> Float[Tensor, " queries"]:
+    """`certain` of r_1 for each query, or `expected` of the group of its first positive; NaN without positives."""
+
+    def value(valid: Tensor) -> Tensor:
+        return expected(_first_groups(ranks, valid)) if is_averaged(ranks) else certain(_first_places(ranks, valid))
+
+    return where_positive(ranks, value)
+
+
+def _first_places(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Int[Tensor, " valid"]:
+    """r_1; under the tie policy "grouped" the end of its group."""
+    if ranks.tied is None:
+        return ranks.rank[segments.starts(ranks.num_positives)[valid]]
+    groups = _first_groups(ranks, valid)
+    return groups.before + groups.size
+
+
+def _first_groups(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Groups:
+    """The groups of the first positives."""
+    return groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1)
+
+
 def _first_matches(ranks: PositiveRanks, max_rank: int) -> Tensor:
     valid = ranks.num_positives > 0
     if is_averaged(ranks):
-        return _chances(first_groups(ranks, valid), max_rank)
-    first = first_places(ranks, valid)
+        return _chances(_first_groups(ranks, valid), max_rank)
+    first = _first_places(ranks, valid)
     return torch.bincount(first.clamp(max=max_rank + 1), minlength=max_rank + 2)[1:-1].cumsum(0).double()
 
 

@@ -1,7 +1,7 @@
-"""Measures of the first k candidates, and of the ranks of the first and the last positive.
+"""Measures of the first k candidates, and of the rank of the last positive.
 
-In the formulas a query has n positives, the first at rank r_1 and the last at rank r_n; h of them, its hits, are among
-its first k candidates. A query without positives has NaN, and the mean decides what it counts. All values are float64.
+In the formulas a query has n positives, the last at rank r_n; h of them, its hits, are among its first k candidates. A
+query without positives has NaN, and the mean decides what it counts. All values are float64.
 Under the tie policy "grouped" every candidate has the rank of the last of its group; under "expected" every value is
 the expectation over the orders of each group.
 """
@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, check_ranks, in_float
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, in_float
 
-from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives
+from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives, where_positive
 from .tied_groups import Groups, chance_of_none, expected_reciprocal, groups_at, is_averaged
 
 
@@ -55,25 +55,6 @@ def recall_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
     return per_block(ranks, lambda block: num_hits(block, k) / block.num_positives)
 
 
-def hit_rate_at(ranks: PositiveRanks, k: int) -> Float[Tensor, " queries"]:
-    """1 if r_1 <= k, else 0: whether the first `k` candidates hold a positive.
-
-    Also called recall@k, top-k accuracy and, in re-identification, rank-k. A k beyond the number of candidates is
-    allowed: every query with a positive has a hit there.
-
-    Raises:
-        TypeError: `k` is not an int.
-        ValueError: `k` is below 1.
-    """
-    _checks.positive_int("k", k)
-
-    return _of_first(
-        ranks,
-        lambda first: (first <= min(k, UNRETRIEVED)).double(),
-        lambda groups: 1 - chance_of_none(groups, groups.within(k)),
-    )
-
-
 def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
     """h/n with k = n: precision at R, the number of positives.
 
@@ -85,24 +66,6 @@ def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, 
     """
     _checks.cutoff("k", k)
     return per_block(ranks, lambda block: num_hits(block, most_hits(block, k)) / most_hits(block, k))
-
-
-def reciprocal_rank(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
-    """1/r_1, or 0 if r_1 > k. Its mean over queries is the mean reciprocal rank (MRR).
-
-    Source: Voorhees, "The TREC-8 Question Answering Track Report", 1999.
-
-    Raises:
-        TypeError: `k` is not an int.
-        ValueError: `k` is below 1.
-    """
-    _checks.cutoff("k", k)
-
-    return _of_first(
-        ranks,
-        lambda first: (1 / in_float(first)).masked_fill(first > (first if k is None else k), 0.0),
-        lambda groups: expected_reciprocal(groups, groups.size if k is None else groups.within(k), last=False),
-    )
 
 
 def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
@@ -140,14 +103,6 @@ def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
     )
 
 
-def first_rank(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
-    """r_1: the rank of the best positive, as a float because a query without positives has NaN.
-
-    If P of t tied candidates are positive, the first of them is expected at the (t+1)/(P+1)-th.
-    """
-    return _of_first(ranks, in_float, lambda tied: tied.before + (tied.size + 1) / (tied.num_positives + 1).double())
-
-
 def _discount(places: Places) -> Tensor:
     return 1 / (places.rank + 1).log2()
 
@@ -173,17 +128,6 @@ PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
 """Precision at k, by the divisor of the hits."""
 
 
-def _of_first(
-    ranks: PositiveRanks, certain: Callable[[Tensor], Tensor], expected: Callable[[Groups], Tensor]
-) -> Float[Tensor, " queries"]:
-    """`certain` of r_1 for each query, or `expected` of the group of its first positive; NaN without positives."""
-
-    def value(valid: Tensor) -> Tensor:
-        return expected(first_groups(ranks, valid)) if is_averaged(ranks) else certain(first_places(ranks, valid))
-
-    return _where_positive(ranks, value)
-
-
 def _of_last(
     ranks: PositiveRanks, certain: Callable[[Tensor, Tensor], Tensor], expected: Callable[[Groups, Tensor], Tensor]
 ) -> Float[Tensor, " queries"]:
@@ -195,25 +139,4 @@ def _of_last(
             return expected(groups_at(ranks, last, num_positives), num_positives)
         return certain(ranks.rank[last], num_positives)  # under "grouped" the rank is the end of the group
 
-    return _where_positive(ranks, value)
-
-
-def first_places(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Int[Tensor, " valid"]:
-    """r_1; under the tie policy "grouped" the end of its group."""
-    if ranks.tied is None:
-        return ranks.rank[segments.starts(ranks.num_positives)[valid]]
-    groups = first_groups(ranks, valid)
-    return groups.before + groups.size
-
-
-def first_groups(ranks: PositiveRanks, valid: Bool[Tensor, " queries"]) -> Groups:
-    """The groups of the first positives."""
-    return groups_at(ranks, segments.starts(ranks.num_positives)[valid], 1)
-
-
-def _where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:
-    check_ranks(ranks)
-    valid = ranks.num_positives > 0
-    values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
-    values[valid] = value(valid)
-    return values
+    return where_positive(ranks, value)

@@ -18,17 +18,8 @@ from torch import Tensor
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from .average_precision import average_precision, average_precision_at_r
-from .cmc import cmc_at
-from .cutoffs import (
-    first_rank,
-    hit_rate_at,
-    inverse_negative_penalty,
-    normalized_dcg,
-    precision_at,
-    r_precision,
-    recall_at,
-    reciprocal_rank,
-)
+from .cmc import cmc_at, first_rank, hit_rate_at, reciprocal_rank
+from .cutoffs import inverse_negative_penalty, normalized_dcg, precision_at, r_precision, recall_at
 from .means import mean_over_queries
 
 

@@ -66,13 +66,11 @@ def num_hits(ranks: PositiveRanks, cutoff: Cutoff) -> Float[Tensor, " queries"]:
     limit = _of_positives(ranks, cutoff)
     if limit is None:
         return ranks.num_positives.double()
-    if ranks.tied is None:
-        return sum_per_query(ranks, (ranks.rank <= limit).double())
-    groups = groups_of(ranks)
-    within = groups.within(limit)
     if is_averaged(ranks):
-        return sum_per_query(ranks, within / groups.size.double())
-    return sum_per_query(ranks, (within == groups.size).double())
+        groups = groups_of(ranks)
+        return sum_per_query(ranks, groups.within(limit) / groups.size.double())
+    rank = ranks.rank if ranks.tied is None else places_of(ranks).rank
+    return sum_per_query(ranks, (rank <= limit).double())
 
 
 def most_hits(ranks: PositiveRanks, cutoff: int | None) -> Int[Tensor, " queries"]:
@@ -119,6 +117,15 @@ def per_block(
 def defined(ranks: PositiveRanks, values: Float[Tensor, " queries"]) -> Float[Tensor, " queries"]:
     """`values`, but NaN for queries without positives."""
     return values.masked_fill(ranks.num_positives == 0, torch.nan)
+
+
+def where_positive(ranks: PositiveRanks, value: Callable[[Tensor], Tensor]) -> Float[Tensor, " queries"]:
+    """`value` of the queries with a positive, given their mask; NaN for the others."""
+    check_ranks(ranks)
+    valid = ranks.num_positives > 0
+    values = torch.full(valid.shape, torch.nan, dtype=torch.float64, device=valid.device)
+    values[valid] = value(valid)
+    return values
 
 
 def check_certain(argument: str, value: str, ranks: PositiveRanks) -> None:

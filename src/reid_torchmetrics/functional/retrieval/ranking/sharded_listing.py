@@ -167,8 +167,8 @@ class Listing:
         lists, num_before = positives, best.places.new_zeros(len(best.places))
         for panel, negatives in self._tiles.negatives(rows, self._tile):
             removed = functools.partial(self._removed, rows, panel, negatives)
-            of_panel = self._list_panel(negatives, panel, removed)
-            num_before += self._count_before(negatives, panel, of_panel, best, removed)
+            of_panel = self._list_panel(negatives, removed)
+            num_before += self._count_before(negatives, of_panel, best, removed)
             lists = lists.beside(of_panel).first(self._length, self._part.ties)
         return lists.of(inside).widened(self._length), num_before
 
@@ -176,14 +176,14 @@ class Listing:
         """Mark all but the negatives; found again where the tie policy did not need it."""
         return self._tiles.removed(rows, self._tile, panel) if negatives.removed is None else negatives.removed
 
-    def _list_panel(self, negatives: Negatives, panel: Panel, removed: Callable[[], Tensor]) -> CandidateLists:
+    def _list_panel(self, negatives: Negatives, removed: Callable[[], Tensor]) -> CandidateLists:
         """The best negatives of a panel."""
         k = min(self._length, negatives.scores.shape[1])
         best, columns = stable_top_k(negatives.scores, k)
         if bool(best.isneginf().any()):  # a score like another one, or no negative
             best, columns = stable_top_k(negatives.scores, k, ~removed())
         _checks.no_nan(negatives.argument, best[:, :1])  # NaN is the highest
-        return self._named(best, torch.where(columns < 0, columns, columns + panel.columns.start), positive=False)
+        return self._named(best, torch.where(columns < 0, columns, columns + negatives.first_place), positive=False)
 
     def _named(self, scores: Tensor, columns: Tensor, *, positive: bool) -> CandidateLists:
         """Lists of positives or of negatives; padding is in column -1."""
@@ -193,12 +193,7 @@ class Listing:
         return CandidateLists(scores, places, columns, listed if positive else torch.zeros_like(listed), listed)
 
     def _count_before(
-        self,
-        negatives: Negatives,
-        panel: Panel,
-        listed: CandidateLists,
-        best: CandidateLists,
-        removed: Callable[[], Tensor],
+        self, negatives: Negatives, listed: CandidateLists, best: CandidateLists, removed: Callable[[], Tensor]
     ) -> Int[Tensor, " queries"]:
         """How many negatives of a panel come before the best positive of each query."""
         score, place, exists = best.scores, best.places, best.listed
@@ -206,8 +201,8 @@ class Listing:
         # Where the whole list comes before the positive, more of the panel may do so.
         k, width = listed.scores.shape[1], negatives.scores.shape[1]
         open_rows = (num_before == k).nonzero()[:, 0] if k < width else num_before[:0]
-        places = torch.arange(width, device=place.device) + panel.columns.start
-        places = places if self._part.places is None else self._part.places[panel.columns]
+        places = torch.arange(width, device=place.device) + negatives.first_place
+        places = places if self._part.places is None else self._part.places[negatives.first_place :][:width]
         for some in _rows_at_a_time(open_rows, len(num_before), max(1, _SCORES_AT_A_TIME // width)):
             before = self._is_before(negatives.scores[some], places, score[some], place[some])
             if bool((score[some].isneginf() & exists[some]).any()):  # what was taken out has this score, too

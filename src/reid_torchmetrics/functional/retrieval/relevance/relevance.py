@@ -7,9 +7,10 @@ its positives or junk; everything else is a negative, unless a rule drops it.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -165,11 +166,7 @@ class Relevance:
         masks = [rule.between(rows, columns) for rule in self.rules if rule.drops_others]
         if self.junk_pairs is not None:
             masks.append(self._call_junk_pairs(rows, columns))
-        if not masks:
-            return None
-        for mask in masks[1:]:
-            masks[0] |= mask
-        return masks[0]
+        return reduce(operator.ior, masks) if masks else None
 
     def pairs(
         self, rows: slice, columns: slice, tile: TileRelevance

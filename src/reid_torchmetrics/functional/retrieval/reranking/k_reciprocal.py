@@ -82,9 +82,10 @@ class KReciprocal:
             _checks.in_range("kept", kept, 0, len(gallery))
         _checks.positive_int("max_bytes", max_bytes)
         items = ItemSet.of(query, gallery, self_index)
-        return workers.run(lambda: self._of_items(items, kept, max_bytes), query.device)
+        scored = items if kept is None else items._replace(of_gallery=items.of_gallery[kept.long()])
+        return workers.run(lambda: self._of_items(scored, max_bytes), query.device)
 
-    def _of_items(self, items: ItemSet, kept: Tensor | None, max_bytes: int) -> RerankedScores:
+    def _of_items(self, items: ItemSet, max_bytes: int) -> RerankedScores:
         embeddings = _prepared(items.rows, normalize=self.normalize)
         # The nearest of every item, [items, k], are all that the encoding needs of the original distance.
         every = Rows([embeddings])
@@ -94,7 +95,7 @@ class KReciprocal:
         # V, sparse [items, items], then its local mean.
         encoding = encode(ReciprocalSets(nearest.positions, self.k1), original.of_pairs, max_bytes=max_bytes)
         encoding = average_over(nearest.positions[:, : self.k2], encoding, max_bytes=max_bytes)
-        return RerankedScores(original, encoding, items, kept=kept, weight=self.weight, max_bytes=max_bytes)
+        return RerankedScores(original, encoding, items, weight=self.weight, max_bytes=max_bytes)
 
 
 def rerank_k_reciprocal(
@@ -328,18 +329,10 @@ class RerankedScores:
     argument = "rerank"
 
     def __init__(
-        self,
-        original: NormalizedDistance,
-        encoding: SparseRows,
-        items: ItemSet,
-        *,
-        kept: Integer[Tensor, " kept"] | None,
-        weight: float,
-        max_bytes: int,
+        self, original: NormalizedDistance, encoding: SparseRows, items: ItemSet, *, weight: float, max_bytes: int
     ) -> None:
         """Take the distance and the encoding of `items`."""
-        embeddings, self._of_query = original.embeddings, items.of_query
-        of_gallery = items.of_gallery if kept is None else items.of_gallery[kept.long()]
+        embeddings, self._of_query, of_gallery = original.embeddings, items.of_query, items.of_gallery
         self._original, self._weight = original, weight
         self._queries = encoding.select(self._of_query)
         self._gallery = SharedWeights(encoding.select(of_gallery))

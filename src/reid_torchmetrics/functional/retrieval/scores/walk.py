@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 FEWEST_ROWS = 8
 """with fewer queries a tile, a matrix product costs more per score than computing scores twice"""
 _MOST_ROWS = BLOCK  # of a tile with the whole gallery: with more, memory is only touched for the first time
-_MOST_ROWS_OF_PANEL = 256  # of a tile with a panel: fewer queries make fewer, wider panels
+_PANEL_ROWS = 256  # of a tile with a panel: fewer queries make fewer, wider panels
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort
 
 
@@ -119,12 +119,7 @@ def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: 
 
 
 def cut_in_panels(
-    scores: Scores,
-    beside: int = 0,
-    per_row: int = 0,
-    *,
-    most_rows: int = _MOST_ROWS_OF_PANEL,
-    most_scores: int = sys.maxsize,
+    scores: Scores, beside: int = 0, per_row: int = 0, *, most_rows: int = _PANEL_ROWS, most_scores: int = sys.maxsize
 ) -> tuple[int, int]:
     """Queries a tile and gallery items a panel that fit `scores.max_bytes`, half of it for the bytes per row, if any.
 
