@@ -33,7 +33,7 @@ GREEDY = ("coco", "ultralytics")
 def problem():
     preds, target = images(83, NUM_IMAGES, num_levels=5, with_ids=True)
     for item in target[::2]:
-        item["difficult"] = torch.arange(len(item["labels"])) % 3 == 1
+        item["difficult"] = torch.arange(len(item["labels"])) % 3 == 0
     return preds, target
 
 
@@ -41,12 +41,14 @@ def asked(results: DetectionResults, name: str) -> dict[str, object]:
     """What there is to read of results, as text and numbers that two processes can compare."""
     worst = results.worst_images(3)
     detections, ground_truths = results.boxes_of(worst.image)
+    _, all_ground_truths = results.boxes_of(results.images)
     return {
         "printed": str(results),
         "classes": results.class_table(),
         "json": json.dumps(results.to_dict()),
         "worst": [worst.image_ids, worst.num_false_positives.tolist(), worst.num_misses.tolist()],
         "boxes": [[side["boxes"].tolist() for side in sides] for sides in (detections, ground_truths)],
+        "difficult": [each.get("difficult", torch.zeros(0)).tolist() for each in all_ground_truths],
         "confusion": results.confusion_matrix().counts.tolist(),
         "detections": results.detections().is_true_positive.tolist(),
         "curve": str(results.ranked.of_class(0)),
@@ -84,6 +86,7 @@ def test_what_every_evaluator_says_has_its_own_words():
         assert ("area_ranges" in json.loads(each["json"])) == (name == "coco")
         assert ("confidence=" in each["printed"]) == (name not in {"coco", "voc"})
         assert np.array(each["confusion"]).sum() > 0
+        assert any(map(any, each["difficult"])) == (name == "voc")
 
 
 def test_evaluators_whose_detections_have_no_second_choice_have_no_breakdown_of_errors():

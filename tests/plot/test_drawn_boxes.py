@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from reid_torchmetrics import VocMAP
 from reid_torchmetrics.plot import canvas, draw_box_grid, draw_boxes
 from tests.plot.box_samples import (
     CROWD,
@@ -81,6 +82,19 @@ def test_plates_do_not_leave_the_picture_and_are_apart_where_there_is_room(monke
         assert 0 <= box.left <= box.left + box.width <= SIDE
         assert 0 <= box.top <= box.top + box.height <= SIDE
         assert name != "dog" or not any(box.meets(other) for other in plates[:number])
+
+
+def test_a_difficult_ground_truth_is_drawn_as_a_crowd_is_and_said_to_be_difficult(written):
+    difficult = torch.tensor([0, 0, 1])
+    metric = VocMAP()
+    metric.update([detections()], [ground_truths(iscrowd=torch.zeros_like(difficult), difficult=difficult)])
+    results = metric.results(boxes=True)
+    (found,), (true,) = results.boxes_of(results.images)
+    image = draw_boxes(PICTURE, found, true, evaluator=results.evaluator, height=SIDE)
+    assert edge(image, CROWD, 0) == edge(image, CROWD, 1) == {GRAY}
+    # A detection in it that overlaps it too little is wrong, as in VOC.
+    assert "2 (difficult)" in written
+    assert written[-4:] == ["1 right", "2 wrong", "1 missed", "1 ignored"]
 
 
 @pytest.mark.parametrize("corners", [[50.0, 50, 50, 50], [400, 400, 500, 500], [-50, 3, -40, 3], [0, 0, 9e4, 9e4]])

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
-from reid_torchmetrics.functional.detection import EVALUATORS, Detections, GroundTruths, voc_evaluate
+from reid_torchmetrics.functional.detection import EVALUATORS, Detections, GroundTruths, evaluate_images, voc_evaluate
+from reid_torchmetrics.plot import judged_like
 from reid_torchmetrics.plot.judged_boxes import Judgment
 from reid_torchmetrics.report import detection_page, write_report
+from tests.metrics.detection.detection_samples import fed, images
 from tests.report.pages import data, read, section
 
 # Both detections overlap the first ground truth most, the second one by 90/110 and the other ground truth by 80/120.
@@ -115,12 +117,43 @@ def test_crowds_and_difficult_ground_truths_are_not_missed(evaluator):
         ]
 
 
-def test_boxes_of_voc_have_whole_pixels_as_by_default_in_its_metric():
+@pytest.mark.parametrize("whole_pixels", [True, False])
+def test_boxes_of_voc_are_judged_in_the_units_of_its_metric(whole_pixels):
     # 3 by 2 pixels in 3 by 4 with both edges inside, IoU 1/2; without them 2 by 1 in 2 by 3, IoU 1/3.
     detections = {"boxes": torch.tensor([[0.0, 0.0, 2.0, 1.0]]), "scores": torch.ones(1), "labels": torch.tensor([1])}
     ground_truths = {"boxes": torch.tensor([[0.0, 0.0, 2.0, 3.0]]), "labels": torch.tensor([1])}
-    metric = VocMAP(metric="map")
+    metric = VocMAP(metric="map", whole_pixels=whole_pixels)
     metric.update([detections], [ground_truths])
-    assert metric.compute() == 1
-    judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=EVALUATORS["voc"])
-    assert [each.outcome for each in judgment.judge(detections, ground_truths)] == ["right"]
+    assert metric.compute() == whole_pixels
+    packed = Detections(
+        detections["boxes"] * 1.0, torch.ones(1), detections["labels"], torch.zeros(1, dtype=torch.int64)
+    )
+    truths = GroundTruths(ground_truths["boxes"] * 1.0, ground_truths["labels"], torch.zeros(1, dtype=torch.int64))
+    by_function = voc_evaluate(packed, truths, whole_pixels=whole_pixels)
+    by_images = evaluate_images([detections], [ground_truths], evaluator="voc", whole_pixels=whole_pixels)
+    for results in (metric.results(), by_function, by_images):
+        judgment = Judgment(0.0, 0.5, "xyxy", class_agnostic=False, evaluator=results.evaluator)
+        outcomes = [each.outcome for each in judgment.judge(detections, ground_truths)]
+        assert outcomes == (["right"] if whole_pixels else ["missed", "wrong"])
+        assert (results.evaluator == EVALUATORS["voc"]) == whole_pixels
+
+
+@pytest.mark.parametrize("whole_pixels", [True, False])
+def test_the_boxes_of_voc_have_the_outcomes_that_its_results_count(whole_pixels):
+    preds, target = images(47, 20, with_ids=True)
+    for each in target:
+        each["difficult"] = torch.arange(len(each["labels"])) % 3 == 1
+    results = fed(VocMAP(whole_pixels=whole_pixels), preds, target).results(boxes=True)
+    counted, options = results.image_errors(), judged_like(results)
+    names = ("min_score", "iou_threshold", "class_agnostic", "evaluator")
+    judgment = Judgment(box_format="xyxy", **{name: options[name] for name in names})
+    num_ignored = 0
+    for place, boxes in enumerate(zip(*results.boxes_of(results.images), strict=True)):
+        judged = judgment.judge(*boxes)
+        counts = Counter(box.outcome for box in judged)
+        assert counts["right"] == counted.num_true_positives[place]
+        assert counts["wrong"] == counted.num_false_positives[place]
+        assert counts["missed"] == counted.num_misses[place]
+        num_ignored += sum(bool(box.remark) for box in judged)
+    # Crowds may be difficult, too.
+    assert num_ignored == sum(int((each["difficult"] | each.get("iscrowd", 0) > 0).sum()) for each in target)

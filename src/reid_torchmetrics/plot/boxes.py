@@ -60,7 +60,7 @@ def draw_boxes(
         iou_threshold: least overlap of a detection that matches a ground truth.
         box_format: "xyxy", "xywh" or "cxcywh", as in `DetectionMAP`.
         class_agnostic: let a detection match a ground truth of any label, as under `average="micro"`.
-        evaluator: of the matching, such as `results.evaluator`; None for COCO.
+        evaluator: of the matching, such as `results.evaluator`, in the units of its evaluation; None for COCO.
         height: the picture is scaled to it, in pixels, or to a width of two times that, if it is wide.
         title: a line above the picture.
 

@@ -98,7 +98,7 @@ class Judgment:
         if self._evaluator.has_limits:
             grid = replace(grid, max_detections=(max(1, num),), area_ranges={"all": COCO_AREA_RANGES["all"]})
         if self._evaluator.knows_difficult:
-            options |= {"is_difficult": is_difficult, "whole_pixels": True}  # VOC's default in metrics and functions
+            options |= {"is_difficult": is_difficult, "whole_pixels": self._evaluator.whole_pixels}
         matches = self._evaluator.match(detections, ground_truths, grid, keep_ground_truths=True, **options)
         assert matches.ground_truths is not None  # noqa: S101 - they are kept
         ground_truth = torch.full((num,), -1, device="cpu")

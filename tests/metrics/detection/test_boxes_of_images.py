@@ -1,11 +1,12 @@
 """Boxes of chosen images, as they were given, whichever process holds them."""
 
+import pickle
 import re
 
 import pytest
 import torch
 
-from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics import DetectionMAP, VocMAP
 from tests.metrics.detection.detection_samples import fed, images
 
 KEYS = (("boxes", "scores", "labels"), ("boxes", "labels", "iscrowd"))
@@ -51,6 +52,23 @@ def test_of_images_with_the_same_id_the_first_is_given():
         found, true = metric.boxes_of(torch.tensor([target[0]["image_id"]]))
     assert found[0]["scores"].tolist() == preds[0]["scores"].tolist()
     assert len(true) == 1
+
+
+def test_boxes_of_voc_say_which_ground_truths_are_difficult():
+    preds, target = images(3, with_ids=True)
+    flags = [torch.arange(len(each["labels"])) % 2 == 1 for each in target]
+    # One image does not say it, and has none.
+    given = [target[0], *(each | {"difficult": flag.int()} for each, flag in zip(target[1:], flags[1:], strict=True))]
+    metric = fed(VocMAP(), preds, given)
+    image = torch.tensor([each["image_id"] for each in target])
+    held = pickle.loads(pickle.dumps(metric.results(boxes=True)))
+    for _, true in (metric.boxes_of(image), held.boxes_of(image)):
+        said = [each["difficult"].tolist() for each in true]
+        assert said == [[False] * len(flags[0]), *(flag.tolist() for flag in flags[1:])]
+        again = fed(VocMAP(), preds, true)
+        assert again.compute() == metric.compute()
+    _, true = fed(DetectionMAP(), preds, target).boxes_of(image)
+    assert {*true[0]} == {"boxes", "labels", "iscrowd", "image_id"}
 
 
 def test_no_images_have_no_boxes():

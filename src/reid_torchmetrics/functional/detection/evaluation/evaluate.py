@@ -201,7 +201,7 @@ def _evaluate(
         labels=detections.labels[matches.rows].long(),
         num_positives=numbers[1][counts].bincount(minlength=len(images)),
         objects=objects,
-        evaluator=evaluator,
+        evaluator=replace(evaluator, **dict(request.options)),
     )
 
 

@@ -23,7 +23,7 @@ Asked: TypeAlias = Tensor | Sequence[str]
 DictsOfSides: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 _OF_DETECTIONS = ("boxes", "scores", "labels")
-_OF_GROUND_TRUTHS = ("boxes", "labels", "crowds")
+_OF_GROUND_TRUTHS = ("boxes", "labels", "crowds", "difficult")
 
 
 class ImageBoxes(NamedTuple):
@@ -39,7 +39,8 @@ class ImageBoxes(NamedTuple):
         # The ids, the number of objects of each image on both sides, then the columns of all objects.
         columns = [getattr(images, f"detection_{name}") for name in _OF_DETECTIONS]
         columns += [getattr(images, f"ground_truth_{name}") for name in _OF_GROUND_TRUTHS]
-        return [ids, images.detection_counts, images.ground_truth_counts, *columns]
+        counts = images.detection_counts, images.ground_truth_counts
+        return [ids, *counts, *(each for each in columns if each is not None)]
 
     @classmethod
     def by_image(cls, listed: Sequence[Tensor], names: Sequence[str] | None) -> dict[int, ImageBoxes]:
@@ -47,7 +48,7 @@ class ImageBoxes(NamedTuple):
         ids, detection_counts, ground_truth_counts, *columns = listed
         num = len(_OF_DETECTIONS)
         detections = _split(_OF_DETECTIONS, columns[:num], detection_counts)
-        ground_truths = _split(("boxes", "labels", "iscrowd"), columns[num:], ground_truth_counts)
+        ground_truths = _split(("boxes", "labels", "iscrowd", "difficult"), columns[num:], ground_truth_counts)
         image_ids = ids if names is None else [names[place] for place in ids.tolist()]
         for each, image in zip(ground_truths, image_ids, strict=True):
             each["image_id"] = image
@@ -55,10 +56,10 @@ class ImageBoxes(NamedTuple):
 
 
 def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Any]]:
-    """The rows of each image."""
+    """The rows of each image; the last keys may have no columns, as `difficult` in metrics without such a flag."""
     # Columns of all images, cut at the same places, become one dict for each image.
     parts = zip(*(column.split(counts.tolist()) for column in columns), strict=True)
-    return [dict(zip(keys, each, strict=True)) for each in parts]
+    return [dict(zip(keys, each, strict=False)) for each in parts]
 
 
 def check_asked(image: object) -> None:

@@ -97,7 +97,7 @@ class MatchRequest:
     """how the boxes of the images are given"""
     evaluator: Evaluator = EVALUATORS["coco"]
     options: tuple[tuple[str, Any], ...] = ()
-    """of the evaluator's matching, by name"""
+    """of the evaluator's matching, by name: values of its fields"""
     iou_type: str = "bbox"
     with_overlaps: bool = False
     """whether the overlaps of the first matches are wanted"""

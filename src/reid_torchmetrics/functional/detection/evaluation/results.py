@@ -343,5 +343,5 @@ def make_results(
         objects=images.objects,
         boxes=sharded.boxes_of()[0] if boxes else None,
         image_names=numbering.names,
-        evaluator=images.request.evaluator,
+        evaluator=replace(images.request.evaluator, **dict(images.request.options)),
     )

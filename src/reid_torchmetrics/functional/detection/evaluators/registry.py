@@ -57,6 +57,8 @@ class Evaluator:
     """whether detections may lie in crowds; others leave crowds out"""
     knows_difficult: bool = False
     """whether ground truths may be difficult: they need not be found"""
+    whole_pixels: bool = False
+    """whether a box has width + 1 times height + 1 pixels, both edges inside; in results as the evaluation had it"""
     has_breakdown: bool = True
     """whether errors have kinds: a detection takes the best unmatched ground truth, and the area is of `AP_RULES`"""
     lists_all_classes: bool = True
@@ -117,6 +119,7 @@ EVALUATORS: dict[str, Evaluator] = {
         "voc",
         (0.5,),
         knows_difficult=True,
+        whole_pixels=True,
         has_breakdown=False,
     ),
     "ultralytics": _yolo("Ultralytics", _greedily, rule="ultralytics", confusion_rule="ultralytics"),
