@@ -15,6 +15,8 @@ from reid_torchmetrics.functional.detection.curves.average_precision import AP_R
 from reid_torchmetrics.functional.detection.curves.precision_recall import Curves
 from tests.reference import detection_curves as reference
 
+pytestmark = pytest.mark.usefixtures("without_shapes")  # tests of the metrics execute them
+
 NAN = pytest.approx(math.nan, nan_ok=True)
 RIGHT, WRONG, IGNORED = True, False, None
 

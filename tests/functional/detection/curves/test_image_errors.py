@@ -11,6 +11,8 @@ from reid_torchmetrics.functional.detection import Detections, GroundTruths, Ima
 from reid_torchmetrics.functional.detection.curves import at_confidence, best_f1, image_errors
 from tests.detection_strategies import Problem, problems
 
+pytestmark = pytest.mark.usefixtures("without_shapes")  # tests of the metrics execute them
+
 BOX = [0.0, 0.0, 10.0, 10.0]
 BESIDE = [50.0, 0.0, 10.0, 10.0]
 
