@@ -165,8 +165,9 @@ def _chosen(
     function: Callable[..., Any], protocol: str | Protocol, options: dict[str, Any], ground_truth: GroundTruth | None
 ) -> Protocol:
     """The protocol with its options; options about labels are refused where relevance comes as lists."""
-    arguments = [name for name in inspect.signature(function).parameters if name != "options"]
-    _checks.known_arguments(function.__name__, options, [*arguments, *PROTOCOL_FIELDS])
+    if not options.keys() <= {*PROTOCOL_FIELDS}:
+        arguments = [name for name in inspect.signature(function).parameters if name != "options"]
+        _checks.known_arguments(function.__name__, options, [*arguments, *PROTOCOL_FIELDS])
     # An option about labels would be ignored where relevance comes as lists.
     about_labels = [name for name in options if name in ("cmc_same_camera", *LABEL_FIELDS)]
     if ground_truth is not None and about_labels:
