@@ -152,17 +152,22 @@ def _problem_of_groups(
     """The problem of each group in each area range: 0 if no list changes, else a + 1 for range a.
 
     A range changes a list if it leaves a ground truth out, or ignores one that comes before one that counts. If there
-    are any two such ground truths, two neighbors are such: only neighbors are compared.
+    are any two such ground truths, two neighbors are such: only neighbors are compared. Ranges that ignore all ground
+    truths of a group have the same lists, so the first of them will do.
     """
     is_changed = torch.zeros_like(ignored)
     torch.gt(ignored[:, :-1], ignored[:, 1:], out=is_changed[:, :-1])
     is_changed[:, :-1] &= listed.detection[1:] == listed.detection[:-1]
     if left_out is not None:
         is_changed |= left_out
-    area, place = is_changed.nonzero().unbind(1)
-    problem_of = torch.zeros((len(ignored), num_groups), dtype=torch.int8, device=ignored.device)
-    problem_of[area, listed.group.index_select(0, place)] = (area + 1).to(torch.int8)
-    return problem_of
+    # Groups with a changed list, and groups with a ground truth that counts.
+    changed, counts = torch.zeros((2, len(ignored), num_groups), dtype=torch.bool, device=ignored.device)
+    for marked, values in ((changed, is_changed), (counts, ~ignored)):
+        area, place = values.nonzero().unbind(1)
+        marked[area, listed.group.index_select(0, place)] = True
+    areas = torch.arange(len(ignored), dtype=torch.int8, device=ignored.device)[:, None]
+    first = counts.to(torch.int8).argmin(0).to(torch.int8)
+    return torch.where(counts, areas, first).add_(1).masked_fill_(~changed, 0)
 
 
 def _list_problems(
@@ -173,7 +178,8 @@ def _list_problems(
 ) -> _Problems:
     """The pairs of problem 0, then the groups that area ranges change, with new preference lists."""
     # Each area range repeats the pairs of its own problem, without what it leaves out.
-    is_again = problem_of.index_select(1, listed.group) > 0
+    problem = torch.arange(1, len(ignored) + 1, dtype=problem_of.dtype, device=problem_of.device)
+    is_again = problem_of.index_select(1, listed.group) == problem[:, None]
     if left_out is not None:
         is_again &= ~left_out
     area, place = is_again.nonzero().unbind(1)
@@ -184,10 +190,10 @@ def _list_problems(
     list_number = area * (listed.detection[-1] + 1) + listed.detection.index_select(0, place)
     order = (list_number * 2 + is_last).sort(stable=True).indices
     again = select(listed, place.index_select(0, order))
-    first = torch.zeros_like(listed.detection)
+    first = problem.new_zeros(len(listed.detection))
     return _Problems(
         _ListedPairs(*map(torch.cat, zip(listed, again, strict=True))),
-        torch.cat([first, area + 1]),  # the new order keeps the areas ascending
+        torch.cat([first, problem.index_select(0, area)]),  # the new order keeps the areas ascending
         torch.cat([first.bool(), is_last.index_select(0, order)]),
     )
 
@@ -198,8 +204,9 @@ def _preference_lists(problems: _Problems, distinct: DistinctGroundTruths) -> Pr
     least, most = pairs.ground_truth.aminmax()
     ground_truth, detection = pairs.ground_truth - least, pairs.detection
     if problems.problem is not None:
-        ground_truth += problems.problem * (most - least + 1)
-        detection = problems.problem * (detection.max() + 1) + detection
+        problem = problems.problem.long()
+        ground_truth += problem * (most - least + 1)
+        detection = problem * (detection.max() + 1) + detection
     capacity = None
     if distinct.capacity is not None:
         capacity = distinct.capacity.index_select(0, pairs.ground_truth)
