@@ -31,7 +31,6 @@ _VALUES_OF_ONE_THREAD = 1 << 14  # torch joins up to twice as many with one thre
 _MANY_IMAGES = 1 << 8  # enough for several threads to join the columns
 
 Note = Callable[[ShapeBatch, Mapping[str, Tensor]], None]
-Join = Callable[[], "Tensor | None"]
 Share = Callable[..., Iterable[Any]]
 """`map`, or `workers.share` by several threads"""
 
@@ -143,7 +142,7 @@ def _pack(preds: Dicts, target: Dicts, device: torch.device, share: Share) -> Ba
     counts = {side: [each.numel() for each in of_side] for side, of_side in labels.items()}
     num_detections, num_ground_truths = counts.values()
     # One tensor for each column, [objects, ...]; None without objects or values.
-    joins: dict[str, Join] = {
+    joins: dict[str, Callable[[], Tensor | None]] = {
         "detection_boxes": lambda: _boxes([item["boxes"] for item in preds], num_detections),
         "detection_labels": lambda: _join(labels["detection"], num_detections, batch_checks.LABEL_DTYPES),
         "detection_scores": lambda: _join(
@@ -178,11 +177,13 @@ def _optional(parts: list[Tensor | None], counts: list[int]) -> Tensor | None:
     pairs = [*zip(parts, counts, strict=True)]
     if any(part is not None and part.numel() for part, count in pairs if not count):
         raise ValueError
-    like = next((part for part, count in pairs if part is not None and count), None)
-    if like is None:  # values of images without boxes may be on any device
+    given = [part for part, count in pairs if part is not None and count]
+    if not given:  # values of images without boxes may be on any device
         return None
-    zeros = torch.zeros(max(counts), dtype=like.dtype, device=like.device)
-    return _join([zeros[:count] if part is None else part for part, count in pairs], counts, batch_checks.FLAG_DTYPES)
+    if len(given) < len(parts):
+        zeros = torch.zeros(max(counts), dtype=given[0].dtype, device=given[0].device)
+        given = [zeros[:count] if part is None else part for part, count in pairs]
+    return _join(given, counts, batch_checks.FLAG_DTYPES)
 
 
 def _join(parts: list[Tensor], counts: list[int], dtypes: Sequence[torch.dtype], width: int = 1) -> Tensor | None:

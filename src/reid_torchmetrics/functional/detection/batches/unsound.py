@@ -32,7 +32,9 @@ _OF_EACH = ("boxes", "scores", "labels", "iscrowd", "area", "num_keypoints")
 
 
 def are_sound_boxes(boxes: Tensor, box_format: str) -> Tensor:
-    """Whether boxes [boxes, 4] are finite and have a width and height of at least 0."""
+    """Whether boxes are finite and have a width and height of at least 0; True for all if they are not [boxes, 4]."""
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        return torch.ones(len(boxes), dtype=torch.bool, device=boxes.device)
     sides = sides_of(boxes, box_format)
     return boxes.isfinite().all(1) & sides.isfinite().all(1) & (sides >= 0).all(1)
 
@@ -82,13 +84,7 @@ def without_unsound_objects(
         box_format: of the boxes.
         has_boxes: whether boxes are evaluated, too; boxes of ground truths may be needed either way.
     """
-
-    def are_sound_or_malformed(boxes: Tensor) -> Tensor:
-        if boxes.ndim != 2 or boxes.shape[1] != 4:
-            return torch.ones(len(boxes), dtype=torch.bool, device="cpu")
-        return are_sound_boxes(boxes, box_format)
-
-    of_boxes: dict[str, IsSound] = {"boxes": are_sound_or_malformed}
+    of_boxes: dict[str, IsSound] = {"boxes": lambda boxes: are_sound_boxes(boxes, box_format)}
     rules: dict[str, IsSound] = {"scores": torch.isfinite, "area": torch.isfinite}
     rules |= {kind.key: kind.are_sound for kind in types.values()} | (of_boxes if has_boxes else {})
     keeps_boxes = any(kind.keeps_boxes for kind in types.values())
