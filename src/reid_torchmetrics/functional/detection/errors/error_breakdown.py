@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -21,16 +20,14 @@ from reid_torchmetrics.functional.detection.inputs import order_by_class_and_sco
 from .confusion import flag_of_match, match_each_class
 from .object_pairs import ObjectPairs
 
-ERROR_KINDS: Mapping[str, str] = MappingProxyType(
-    {
-        "classification": "it overlaps a ground truth of another class enough",
-        "localization": "it overlaps a ground truth of its class, but not enough",
-        "both": "it overlaps a ground truth of another class, but not enough",
-        "duplicate": "it overlaps a ground truth of its class enough, which a better one took",
-        "background": "it overlaps nothing",
-        "miss": "a ground truth that nothing took, nor would with another class or place",
-    }
-)
+ERROR_KINDS: dict[str, str] = {
+    "classification": "it overlaps a ground truth of another class enough",
+    "localization": "it overlaps a ground truth of its class, but not enough",
+    "both": "it overlaps a ground truth of another class, but not enough",
+    "duplicate": "it overlaps a ground truth of its class enough, which a better one took",
+    "background": "it overlaps nothing",
+    "miss": "a ground truth that nothing took, nor would with another class or place",
+}
 """kinds of errors with their meaning: the first five of a false positive, the last of a ground truth"""
 _NONE, _CLASSIFICATION, _LOCALIZATION, _BOTH, _DUPLICATE, _BACKGROUND = range(-1, 5)
 

@@ -86,9 +86,8 @@ def non_maximum_suppression(
         groups = _number_groups(len(boxes), labels, images, boxes.device)
         rows, groups = order_by_class_and_score(groups, scores)
         corners = to_xyxy(boxes.to(torch.promote_types(boxes.dtype, torch.float32)), box_format).index_select(0, rows)
-        kept: Tensor = rows[_Suppression(corners, groups, iou_threshold).kept()]
         # By descending score across groups, equal scores by row.
-        kept = kept.sort().values
+        kept: Tensor = rows[_Suppression(corners, groups, iou_threshold).kept()].sort().values
         order = scores[kept].sort(descending=True, stable=True).indices
         return kept.index_select(0, order)
 
@@ -104,8 +103,7 @@ def _number_groups(
         if part is not None and size:
             distinct = distinct_labels(part)
             groups = groups * len(distinct) + place_of_labels(part, distinct)
-    numbers: Tensor
-    _, numbers = groups.unique(return_inverse=True)  # fewer than boxes, so that they can be sorted with scores
+    numbers: Tensor = groups.unique(return_inverse=True)[1]  # fewer than boxes, so that they can be sorted with scores
     return numbers
 
 
