@@ -49,7 +49,7 @@ OF_BOXES = {
 }
 COCOS_OWN = {
     *("rec_thresholds", "max_detection_thresholds", "extended_summary", "average", "area_ranges", "rule"),
-    *("confidence", "sigmas"),
+    "sigmas",
 }
 OF_EVALUATORS = OF_BOXES - COCOS_OWN | {"VALUES", "rule"}
 NAMES = [
@@ -61,7 +61,7 @@ NAMES = [
     (Own, OF_EMBEDDINGS),
     (DetectionMAP, OF_BOXES),
     (VocMAP, OF_EVALUATORS | {"whole_pixels", "ground_truth_difficult"}),
-    (YoloMAP, OF_EVALUATORS | {"matching", "confidence"}),
+    (YoloMAP, OF_EVALUATORS | {"matching"}),
 ]
 
 
