@@ -1,5 +1,6 @@
 """How Sphinx builds the site: `nox -s docs`."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "formulas",
     "linked_code",
     "outside_links",
     "public_names",
@@ -35,6 +37,7 @@ smartquotes_action = "D"  # dashes only: quotes are values, such as "cosine"
 # Pages: Markdown, with the anchors that a code host gives to headings.
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "dollarmath"]
+html_math_renderer = "mathml"
 
 # Reference: the docstrings, one argument a line, defaults as they are written.
 autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
@@ -68,6 +71,19 @@ linkcheck_timeout = 20
 
 html_theme = "furo"
 html_title = "reid_torchmetrics"
+templates_path = ["_templates"]
+html_sidebars = {
+    "**": [
+        "sidebar/brand.html",
+        "sidebar/project.html",
+        "sidebar/search.html",
+        "sidebar/scroll-start.html",
+        "sidebar/navigation.html",
+        "sidebar/scroll-end.html",
+    ]
+}
+if repository := os.environ.get("PROJECT_REPOSITORY_URL", "").rstrip("/"):  # set by .github/workflows/docs.yml
+    html_theme_options = {"source_repository": repository, "source_branch": "main", "source_directory": "docs/"}
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False

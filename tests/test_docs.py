@@ -1,4 +1,4 @@
-"""The documents on conventions and protocols: their code runs, their tables say what the code does."""
+"""The documents on measures, conventions and protocols: their tables say what the code does."""
 
 import math
 import re
@@ -22,12 +22,13 @@ from reid_torchmetrics.functional.retrieval import (
     SAME_CAMERA_RULES,
     SIMILARITIES,
     TIE_POLICIES,
+    PositiveRanks,
     Protocol,
     rank_positives_from_scores,
 )
 
 DOCS = Path(__file__).parents[1] / "docs"
-TEXTS = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("conventions.md", "protocols.md")}
+TEXTS = {name: (DOCS / name).read_text(encoding="utf-8") for name in ("measures.md", "conventions.md", "protocols.md")}
 OPTIONS = {
     "rule": AP_RULES,
     "normalizer": AP_NORMALIZERS,
@@ -204,35 +205,40 @@ def _cmc(protocol: Protocol) -> str:
     return gallery + (", from the queries" if protocol.queries_in_draw else "")
 
 
-def test_every_measure_has_a_row_and_the_row_has_its_words():
-    (table,) = (table for table in tables(TEXTS["protocols.md"]) if table.header[0] == "name")
-    plain = Protocol("", "")
-    expected = [
-        [
-            f"`{measure.name}_5`" if measure.takes_k else f"`{measure.name}`",
-            measure.describe(plain, 5),
-            "no" if measure.expectation is None else "yes",
-        ]
-        for measure in MEASURES.values()
-    ]
-    assert [[*row.values()] for row in table.rows] == expected
+def test_every_measure_has_a_row_with_its_words_its_formula_and_its_number():
+    (table,) = (table for table in tables(TEXTS["measures.md"]) if table.header[0] == "name")
+    plain, ranks = Protocol("", ""), PositiveRanks.from_hits([[0, 0, 1, 0, 1, 1, 0, 0, 1, 0]], num_positives=[4])
+    assert len(table.rows) == len(MEASURES)
+    for row, each in zip(table.rows, MEASURES.values(), strict=True):
+        k = 5 if each.takes_k else 0
+        assert row["name"] == (f"`{each.name}_{k}`" if k else f"`{each.name}`")
+        assert row["value of a query"] == each.describe(plain, k)
+        assert row["over drawn galleries, too"] == ("no" if each.expectation is None else "yes")
+        assert "$" in row["formula"]
+        check_number(row["number"], float(each.function(ranks, plain, k)))
+
+
+def names_in(row: dict[str, str]) -> list[str]:
+    """The protocols of a row: those that differ in their source only."""
+    return re.findall(r"`(\w+)`", row["protocol"])
 
 
 def test_every_protocol_has_a_row_and_the_row_is_what_the_protocol_says():
-    assert [row["protocol"].strip("`") for row in PROTOCOL_ROWS] == list(PROTOCOLS)
-    for row, protocol in zip(PROTOCOL_ROWS, PROTOCOLS.values(), strict=True):
-        words = in_words(protocol)
-        assert row == {column: words[column] for column in row}
+    assert sorted(name for row in PROTOCOL_ROWS for name in names_in(row)) == sorted(PROTOCOLS)
+    for row in PROTOCOL_ROWS:
+        names, sources = names_in(row), row["source"].split("; ")
+        for name, source in zip(names, sources * (len(names) // len(sources)), strict=True):
+            words = in_words(PROTOCOLS[name])
+            assert row == {column: words[column] for column in row} | {
+                "protocol": row["protocol"],
+                "source": row["source"],
+            }
+            assert words["source"].startswith(source)
 
 
 def test_the_tables_of_protocols_show_all_fields_that_a_protocol_changes():
     plain = in_words(Protocol("", ""))
     for row in PROTOCOL_ROWS:
-        words = in_words(PROTOCOLS[row["protocol"].strip("`")])
+        words = in_words(PROTOCOLS[names_in(row)[0]])
         hidden = {column for column, value in words.items() if value != plain[column]} - set(row)
         assert hidden <= ({"dropped for a query"} if "positives" in row else set())  # lists instead of rules
-
-
-def test_the_code_of_the_protocols_runs():
-    names = run_code("protocols.md")
-    assert f"# {names['trapezoid'].protocol.name}\n" in TEXTS["protocols.md"]

@@ -16,7 +16,7 @@ from tests.test_docs import tables
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 GENERATED = "gallery"
-RUN_ELSEWHERE = {"conventions.md", "protocols.md", "detection.md"}  # by `test_docs.py` and `test_docs_detection.py`
+RUN_ELSEWHERE = {"conventions.md", "detection/numbers.md"}  # by `test_docs.py` and `test_docs_detection.py`
 FIGURES = [
     ("how_to/large_galleries.md", "peak"),
     ("how_to/reranking.md", "seconds"),
@@ -136,6 +136,13 @@ def test_links_to_other_sites_are_whole(path):
         assert not link.startswith("http:"), link
         if link.startswith("https://github.com/") and "/issues/" in link:
             assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/issues/\d+", link), link
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_formulas_are_what_the_site_can_show(path):
+    converter = pytest.importorskip("docutils.utils.math.latex2mathml")
+    for formula in re.findall(r"\$([^$\n]+)\$", without_fences(path.read_text(encoding="utf-8"))):
+        assert "<math" in converter.tex2mathml(formula)
 
 
 @pytest.mark.parametrize(("page", "column"), FIGURES)

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from torchmetrics import Metric
 
 import reid_torchmetrics
 from reid_torchmetrics import data, integrations, plot, report
@@ -51,6 +52,15 @@ def test_the_reference_says_what_the_short_names_of_metrics_are():
     assert "`MeanAP`, `MINP` and `CMC` are short names of `ReIDMeanAP`, `ReIDMINP` and `ReIDCMC`." in page
     short = (reid_torchmetrics.MeanAP, reid_torchmetrics.MINP, reid_torchmetrics.CMC)
     assert [each.__name__ for each in short] == ["ReIDMeanAP", "ReIDMINP", "ReIDCMC"]
+
+
+def test_the_page_of_each_metric_shows_its_update():
+    for name in ("embedding_metrics", "detection_metrics"):
+        page = (DOCS / "reference" / f"{name}.md").read_text(encoding="utf-8")
+        for metric, options in re.findall(r"autoclass:: reid_torchmetrics\.(\w+)\n((?:   :.*\n)+)", page):
+            if issubclass(getattr(reid_torchmetrics, metric), Metric):
+                assert ":inherited-members: Metric" in options
+                assert ":no-members:" not in options
 
 
 OF_DETECTION = "reid_torchmetrics.functional.detection"
