@@ -71,7 +71,7 @@ def test_the_numbers_of_a_table_of_conventions_all_differ():
 def test_the_tables_of_the_example_are_the_example(names):
     truths, found = table_of("ground truth"), table_of("detection")
     for rows, prefix in ((truths, ""), (found, "found_")):
-        assert [int(row["class"]) for row in rows] == names[f"{prefix}labels"].tolist()
+        assert [int(row.get("class", "1")) for row in rows] == names[f"{prefix}labels"].tolist()
         assert [int(row["image"]) for row in rows] == names[f"{prefix}images"].tolist()
     assert [row[""] == "a crowd" for row in truths] == (names["crowds"] == 1).tolist()
     assert [float(row["score"]) for row in found] == pytest.approx(names["scores"].tolist())

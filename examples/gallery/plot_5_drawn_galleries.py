@@ -1,5 +1,5 @@
-"""Ten random galleries, or none
-=============================
+"""Exact means over random galleries
+=================================
 
 CUHK03, VehicleID and SYSU-MM01 draw their galleries at random, and papers report the
 mean of ten draws. This page draws them by hand, looks at how much the mean of ten
