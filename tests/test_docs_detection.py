@@ -33,6 +33,7 @@ from tests.test_docs import check_number, numbers_of, tables
 DOCS = Path(__file__).parents[1] / "docs"
 NUMBERS = (DOCS / "detection" / "numbers.md").read_text(encoding="utf-8")
 TEXT = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "detection.md", *(DOCS / "detection").glob("*.md")))
+WORDS = " ".join(TEXT.split())
 TABLES = tables(TEXT)
 EVALUATED = [table for table in TABLES if "number" in table.header]
 ROWS = [row for table in EVALUATED for row in table.rows]
@@ -159,7 +160,7 @@ def test_the_thresholds_and_limits_are_what_the_text_says():
     assert [*COCO_RECALL_THRESHOLDS[:2], COCO_RECALL_THRESHOLDS[-1]] == pytest.approx([0, 0.01, 1])
     assert "0, 0.01, ..., 1" in shown["rec_thresholds"]
     assert ", ".join(map(str, COCO_MAX_DETECTIONS)) in shown["max_detection_thresholds"]
-    assert f"0.55 is {torch.linspace(0.5, 0.95, 10)[1]:.10f}" in TEXT
+    assert f"0.55 is {torch.linspace(0.5, 0.95, 10)[1]:.10f}" in WORDS
 
 
 def packed(problem: RealProblem) -> tuple[Detections, GroundTruths]:
@@ -179,7 +180,7 @@ def test_a_rank_sends_so_many_bytes_of_a_detection():
     of_classes = 3 * 8 + 8 * len(COCO_AREA_RANGES)  # its label, twice, and how many detections and ground truths it has
     sent = sum(span(tensor.dtype, tensor.shape) for tensor in tensors) - of_classes * len(matches.classes)
     assert 8 <= (sent - 18 * len(matches.columns)) / len(matches.scores) <= 10  # the image takes 2 or 4
-    assert "8 to 10 bytes, and 18 more if some ground truth takes it" in TEXT
+    assert "8 to 10 bytes, and 18 more if some ground truth takes it" in WORDS
 
 
 def test_the_metric_holds_so_many_bytes_of_a_box(names):
@@ -192,12 +193,12 @@ def test_the_metric_holds_so_many_bytes_of_a_box(names):
     box = {"boxes": torch.ones(1, 4), "scores": torch.ones(1), "labels": torch.ones(1, dtype=torch.int64)}
     assert held(preds=box) - held() == 28
     assert held(target=box) - held() == 29
-    assert "28 bytes a detection and 29 a ground truth" in TEXT
+    assert "28 bytes a detection and 29 a ground truth" in WORDS
 
 
 def test_an_array_of_80_classes_is_as_large_as_the_text_says():
     grid = (COCO_IOU_THRESHOLDS, COCO_RECALL_THRESHOLDS, range(80), COCO_AREA_RANGES, COCO_MAX_DETECTIONS)
-    assert f"each {8 * math.prod(map(len, grid)) / 1e6:.1f} MB for 80 classes" in TEXT
+    assert f"each {8 * math.prod(map(len, grid)) / 1e6:.1f} MB for 80 classes" in WORDS
 
 
 def test_what_the_text_says_of_torchmetrics_holds(names):
