@@ -3,7 +3,7 @@
 from ._version import __version__ as __version__
 from .data import UnpaddedDistributedSampler
 from .functional.retrieval.draws import GalleryDraw
-from .functional.retrieval.evaluation import Protocol, compare
+from .functional.retrieval.evaluation import Protocol, compare, evaluate, evaluate_scores
 from .functional.retrieval.reranking import KReciprocal, QueryExpansion
 from .functional.world import DistributedMetricError
 from .metrics.detection import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
@@ -36,5 +36,7 @@ __all__ = [
     "VocMAP",
     "YoloMAP",
     "compare",
+    "evaluate",
+    "evaluate_scores",
     "write_report",
 ]
