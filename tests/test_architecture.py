@@ -50,6 +50,9 @@ FACES = [
 ]
 """rooms that others enter by what their `__init__` imports"""
 
+GROUND = ("segments", "workers", "world", "result_cache", "fingerprints", "named_numbers", "result_files")
+"""modules that retrieval and detection share, and that know neither"""
+
 # (who, must not import)
 RULES = [
     (FUNCTIONAL, "torchmetrics"),
@@ -63,14 +66,7 @@ RULES = [
     (FUNCTIONAL, f"{PACKAGE}.integrations"),
     (f"{FUNCTIONAL}.retrieval", f"{FUNCTIONAL}.detection"),
     (f"{FUNCTIONAL}.detection", f"{FUNCTIONAL}.retrieval"),
-    *(
-        (f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.retrieval")
-        for ground in ("segments", "workers", "world", "result_cache", "fingerprints")
-    ),
-    *(
-        (f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.detection")
-        for ground in ("segments", "workers", "world", "result_cache", "fingerprints")
-    ),
+    *((f"{FUNCTIONAL}.{ground}", f"{FUNCTIONAL}.{other}") for ground in GROUND for other in ("retrieval", "detection")),
     *(
         (f"{FUNCTIONAL}.retrieval.{room}", f"{FUNCTIONAL}.retrieval.{other}")
         for room, others in ROOMS.items()
@@ -241,7 +237,7 @@ def loaded_by(*statements: str) -> list[set[str]]:
     return [{name.partition(".")[0] for name in line.split()} for line in done.stdout.splitlines()]
 
 
-LARGE = {"matplotlib", "PIL", "lightning", "pytorch_lightning"}
+LARGE = {"matplotlib", "PIL", "lightning", "pytorch_lightning", "pandas"}
 # TorchMetrics itself loads matplotlib where it is installed, and so Pillow: they are forgotten, to be seen again.
 TORCHMETRICS_ALONE = f"""import torchmetrics
 for name in [*sys.modules]:
@@ -249,7 +245,7 @@ for name in [*sys.modules]:
         del sys.modules[name]"""
 
 
-def test_importing_the_package_loads_neither_matplotlib_nor_pillow_nor_lightning():
+def test_importing_the_package_loads_neither_matplotlib_nor_pillow_nor_lightning_nor_pandas():
     before, *after, seen = loaded_by(
         TORCHMETRICS_ALONE, f"import {PACKAGE}", f"import {PACKAGE}.integrations", "import PIL"
     )

@@ -176,8 +176,8 @@ METRICS = [
     (lambda: ReIDMeasure(5), ValueError, f"`name` must be of {LISTED_MEASURES}; got 5."),
     (lambda: ReIDMeasure("precision_9223372036854775808"), ValueError, "`name` must have a k that fits int64; got 'precision_9223372036854775808'."),
     (lambda: ReIDMetrics(reports="map"), TypeError, "`reports` must be a tuple or list of names; got 'map', so write ('map',)."),
-    (lambda: fed(ReIDMeanAP()).results().nearest(2), ValueError, "`nearest` must come from results that hold it; got results of a metric, which hold no embeddings: write `metric.nearest(2)` or `metric.results(nearest=2)`."),
-    (lambda: fed(ReIDMeanAP()).results().by_camera_pair(), ValueError, "`by_camera_pair` must come from results that hold it; got results of a metric, which hold no embeddings: write `metric.results(camera_pairs=True)`."),
+    (lambda: fed(ReIDMeanAP()).results().nearest(2), ValueError, "`nearest` must come from results that hold it; got results of a metric or of a file, which hold no embeddings: write `metric.nearest(2)` or `metric.results(nearest=2)`."),
+    (lambda: fed(ReIDMeanAP()).results().by_camera_pair(), ValueError, "`by_camera_pair` must come from results that hold it; got results of a metric or of a file, which hold no embeddings: write `metric.results(camera_pairs=True)`."),
     (lambda: fed(ReIDMetrics(protocol="vehicleid")).compute(), ValueError, "`is_query` must be left out under a leave-one-out protocol, as every sample is a query and, for all others, a gallery item; got 3 samples that are queries only."),
 ]  # fmt: skip
 

@@ -24,7 +24,11 @@ def write_picture(folder: Path) -> Path:
     return folder / PICTURE
 
 
-both = pytest.mark.parametrize("write", [write_page, write_picture])
+def write_results(folder: Path) -> Path:
+    return problems.coco().save(folder / "results.npz")
+
+
+both = pytest.mark.parametrize("write", [write_page, write_picture, write_results])
 posix = pytest.mark.skipif(os.name != "posix", reason="links, pipes and permissions are those of POSIX")
 
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+from reid_torchmetrics.functional.named_numbers import DRAWN
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
@@ -20,8 +21,8 @@ from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precisi
 class ResultFigure(NamedTuple):
     """A figure of results."""
 
-    plot: Callable[[Any], Plotted]
-    """draws results"""
+    plot: Callable[..., Plotted]
+    """draws results, into `ax` if given"""
     caption: str
     section: str = "curves"
     """of a report"""
@@ -53,9 +54,13 @@ def _at(results: DetectionResults) -> dict[str, Any]:
     return {"iou_threshold": results.averages.grid.shown_threshold}
 
 
-def _confusion(results: DetectionResults) -> Plotted:
+def _named(results: DetectionResults) -> dict[str, Any]:
+    return {"names": results.class_names, **_at(results)}
+
+
+def _confusion(results: DetectionResults, **options: Any) -> Plotted:
     matrix = results.confusion_matrix(num_classes=MOST_CLASSES, **_at(results))
-    return plot_confusion_matrix(matrix, names=results.class_names)
+    return plot_confusion_matrix(matrix, names=results.class_names, **options)
 
 
 COUNTED = (
@@ -67,7 +72,7 @@ COUNTED = (
 FIGURES: dict[type, dict[str, ResultFigure]] = {
     RetrievalResults: {
         "cmc": ResultFigure(
-            lambda results: plot_cmc(results.cmc),
+            lambda results, **options: plot_cmc(results.cmc, **options),
             "Share of the queries with a right answer among the first candidates.",
         ),
         "precision_recall": ResultFigure(
@@ -79,11 +84,11 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
     },
     DetectionResults: {
         "precision_recall": ResultFigure(
-            lambda results: plot_detection_precision_recall(results, names=results.class_names, **_at(results)),
+            lambda results, **options: plot_detection_precision_recall(results, **_named(results), **options),
             "Precision over recall.",
         ),
         "confidence": ResultFigure(
-            lambda results: plot_detection_confidence(results, names=results.class_names, **_at(results)),
+            lambda results, **options: plot_detection_confidence(results, **_named(results), **options),
             "Precision, recall and F1 of the detections from each confidence on.",
         ),
         "confusion_matrix": ResultFigure(
@@ -94,11 +99,13 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
             why_no_errors,
         ),
         "kinds_of_errors": ResultFigure(
-            lambda results: plot_error_breakdown(results.error_breakdown(**_at(results))),
+            lambda results, **options: plot_error_breakdown(results.error_breakdown(**_at(results)), **options),
             "Kinds of errors after TIDE, of all detections: the gain of average precision if one kind is repaired.",
             "errors",
             why_no_kinds_of_errors,
         ),
     },
 }
-"""by the type of results and the name of the figure"""
+"""by the type of results and the name of the figure; the first is that of `results.plot()`"""
+
+DRAWN.update(FIGURES)  # `results.plot` finds them there

@@ -24,6 +24,7 @@ DictsOfSides: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 _OF_DETECTIONS = ("boxes", "scores", "labels")
 _OF_GROUND_TRUTHS = ("boxes", "labels", "crowds", "difficult")
+_TRUE_KEYS = ("boxes", "labels", "iscrowd", "difficult")  # of the dicts
 
 
 class ImageBoxes(NamedTuple):
@@ -48,11 +49,20 @@ class ImageBoxes(NamedTuple):
         ids, detection_counts, ground_truth_counts, *columns = listed
         num = len(_OF_DETECTIONS)
         detections = _split(_OF_DETECTIONS, columns[:num], detection_counts)
-        ground_truths = _split(("boxes", "labels", "iscrowd", "difficult"), columns[num:], ground_truth_counts)
+        ground_truths = _split(_TRUE_KEYS, columns[num:], ground_truth_counts)
         image_ids = ids if names is None else [names[place] for place in ids.tolist()]
         for each, image in zip(ground_truths, image_ids, strict=True):
             each["image_id"] = image
         return dict(zip(ids.tolist(), map(cls, detections, ground_truths), strict=True))
+
+    @classmethod
+    def columns(cls, boxes: Mapping[int, ImageBoxes]) -> list[Tensor]:
+        """The inverse of `by_image`."""
+        sides = [[each[side] for each in boxes.values()] for side in range(2)]
+        counts = [torch.tensor([len(each["labels"]) for each in side]) for side in sides]
+        named = zip(sides, (_OF_DETECTIONS, _TRUE_KEYS), strict=True)
+        known = ((side, key) for side, keys in named for key in keys if side and key in side[0])
+        return [torch.tensor([*boxes]), *counts, *(torch.cat([each[key] for each in side]) for side, key in known)]
 
 
 def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Any]]:

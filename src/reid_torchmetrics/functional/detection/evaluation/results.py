@@ -18,8 +18,10 @@ from reid_torchmetrics.functional.detection.evaluators import (
     PrecisionGrid,
     evaluate_matches,
 )
-from reid_torchmetrics.functional.detection.inputs import name_images
+from reid_torchmetrics.functional.detection.inputs import CocoGrid, name_images
 from reid_torchmetrics.functional.detection.matching import Matches
+from reid_torchmetrics.functional.named_numbers import NamedNumbers
+from reid_torchmetrics.functional.result_files import SavedResults
 
 from . import result_text
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, check_asked, choose_boxes, list_matches
@@ -28,8 +30,14 @@ from .sharded_images import ShardedImages
 
 
 @dataclass(frozen=True)
-class DetectionResults:
-    """Results of any evaluator, in float64; the same on all processes."""
+class DetectionResults(NamedNumbers, SavedResults):
+    """Results of any evaluator, in float64; the same on all processes.
+
+    `results["map"]` is a number of the evaluator, as in `means`. A file of `save` holds all that the results hold.
+    """
+
+    _ROWS = "class"
+    _PARTS = (ClassAverages, CocoGrid, Matches, errors.ObjectPairs)
 
     averages: ClassAverages
     """average precision by the rule of the metric, and recall, of every class"""
@@ -117,6 +125,35 @@ class DetectionResults:
     def is_micro(self) -> bool:
         """Whether one class stands for all."""
         return self.averages.classes.tolist() == [0] and bool((self.labels != 0).any())
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The numbers of `summary`, as floats: -1 without a class to average over."""
+        return {name: float(value) for name, value in self.summary().items()}
+
+    @property
+    def conventions(self) -> dict[str, str]:
+        """How each number was computed, in words."""
+        return {name: result_text.convention_of(name, self.averages) for name in self.averages.value_names}
+
+    def _columns(self) -> dict[str, Any]:
+        numbers = self.class_numbers()
+        names = next(iter(numbers.values()), {})
+        return {"class": [*numbers], **{name: [of[name] for of in numbers.values()] for name in names}}
+
+    def _to_fields(self) -> dict[str, Any]:
+        # The functions of an evaluator are those of its row; the boxes of thousands of images are a few tensors.
+        name = {row.title: name for name, row in EVALUATORS.items()}[self.evaluator.title]
+        options = {name: each for name, each in vars(self.evaluator).items() if not callable(each)}
+        boxes = None if self.boxes is None else ImageBoxes.columns(self.boxes)
+        return super()._to_fields() | {"evaluator": (name, options), "boxes": boxes}
+
+    @classmethod
+    def _from_fields(cls, saved: dict[str, Any]) -> DetectionResults:
+        if saved["boxes"] is not None:
+            saved["boxes"] = ImageBoxes.by_image(saved["boxes"], saved["image_names"])
+        name, options = saved["evaluator"]
+        return cls(**saved | {"evaluator": replace(EVALUATORS[name], **options)})
 
     def summary(self) -> dict[str, Tensor]:
         """The numbers that `DetectionMAP.compute` gives in float32; see `ClassAverages.summary`."""

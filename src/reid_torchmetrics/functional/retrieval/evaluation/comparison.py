@@ -16,6 +16,8 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
+from reid_torchmetrics.functional.result_files import SavedResults
+from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
 
 from .protocol import PROTOCOL_FIELDS, Protocol
@@ -54,8 +56,10 @@ class Difference:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(SavedResults):
     """What two models differ by on the same queries."""
+
+    _PARTS = (Difference, Protocol, GalleryDraw, Setup)
 
     differences: Mapping[str, Difference]
     """of every number that both report"""

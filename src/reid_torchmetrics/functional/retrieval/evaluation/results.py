@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -13,8 +14,11 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
+from reid_torchmetrics.functional.named_numbers import NamedNumbers, split_conventions
+from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import measures
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
+from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
+from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 from .problem import RetrievalProblem
@@ -24,10 +28,21 @@ from .rank_lists import RankLists, find_rank_lists
 from .ranking import CameraPairs, Ranking, mean_by_camera_pair
 from .ranking_options import Setup, describe
 
+_NUM_SAVED = 10  # candidates of each query, as in a report
+_OF_QUERIES = ("query_index", "query_identities", "query_cameras", "num_positives", "num_candidates", "first_rank")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RetrievalResults:
-    """One value per query of every number, in the order of the queries; NaN where a query has no positive."""
+class RetrievalResults(NamedNumbers, SavedResults):
+    """One value per query of every number, in the order of the queries; NaN where a query has no positive.
+
+    `results["map"]` is a mean, as in `means`. A file of `save` holds all but `problem`: results of `evaluate` without
+    `rank_lists` or `camera_pairs` are saved with the first ten candidates of each query, and the first number between
+    pairs of cameras, which are computed.
+    """
+
+    _ROWS = "query"
+    _PARTS = (PositiveRanks, TiedGroups, Protocol, GalleryDraw, Setup, QueryCounts, RankLists, CameraPairs)
 
     values: Mapping[str, Float[Tensor, " queries"]]
     """what the protocol reports: one value per query"""
@@ -113,6 +128,7 @@ class RetrievalResults:
         # Results of a metric hold what they were asked for; results of `evaluate` hold the problem.
         name = self._name(name)
         if self.camera_pairs is not None:
+            _checks.one_of("name", name, self.camera_pairs)
             return self.camera_pairs[name]
         problem = self._problem("by_camera_pair", "metric.results(camera_pairs=True)")
         of_cmc = measures.parse_report(name)[0].is_cmc
@@ -232,17 +248,30 @@ class RetrievalResults:
         }
 
     def __repr__(self) -> str:
-        """The numbers and how each was computed."""
-        # Who was evaluated, what was evaluated, then a line for each number.
+        """The numbers, how each was computed, and what holds for all."""
+        # Who was evaluated, a line for each number, what was evaluated and the convention of all.
         counts = self.counts
         head = (
             f"RetrievalResults: protocol {self.protocol.name}, {counts.valid} of {counts.total} queries valid"
             f" ({counts.not_in_gallery} not in the gallery, {counts.same_camera_only} without a positive left,"
             f" {counts.junk} junk, {counts.not_ranked} not ranked)"
         )
-        head += f"\n  {self.setup}"
-        lines = [f"  {name:<12} {mean:.4f}  {self.conventions[name]}" for name, mean in self.means.items()]
-        return "\n".join([head, *lines])
+        alone, shared = split_conventions(self.conventions)
+        lines = [f"  {name:<12} {mean:.4f}  {alone[name]}".rstrip() for name, mean in self.means.items()]
+        return "\n".join([head, *lines, f"  {self.setup}; {shared}"])
+
+    def _columns(self) -> dict[str, Any]:
+        columns = {name: getattr(self, name) for name in _OF_QUERIES} | dict(self.values)
+        return {name: values.tolist() for name, values in columns.items() if values is not None}
+
+    def _to_fields(self) -> dict[str, Any]:
+        # What a report shows is computed as long as there are embeddings; what cannot be is left out there, too.
+        saved = super()._to_fields() | {"problem": None}
+        with suppress(ValueError):
+            saved["rank_lists"] = self.rank_lists or self.nearest(_NUM_SAVED)
+        with suppress(ValueError):
+            saved["camera_pairs"] = self.camera_pairs or {self._name(None): self.by_camera_pair()}
+        return saved
 
     @property
     def _action(self) -> str:
@@ -262,8 +291,8 @@ class RetrievalResults:
         # A metric keeps its samples to itself: its results hold only what they were asked for.
         if self.problem is None:
             raise ValueError(
-                f"`{method}` must come from results that hold it; got results of a metric, which hold no embeddings:"
-                f" write `{instead}`."
+                f"`{method}` must come from results that hold it; got results of a metric or of a file, which hold no"
+                f" embeddings: write `{instead}`."
             )
         return self.problem
 

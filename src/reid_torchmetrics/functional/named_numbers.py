@@ -1,0 +1,110 @@
+"""The numbers of results by their names: looked up, as tables, in notebooks and as figures."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from reid_torchmetrics import _checks
+
+DRAWN: dict[type, Mapping[str, Any]] = {}
+"""The figures of results by their type and by name; the package `plot`, unknown to results, fills the table."""
+
+
+class NamedNumbers(ABC):
+    """Results with numbers by name: `results["map"]`, also `in`, `iter` and `dict(results)`."""
+
+    @property
+    @abstractmethod
+    def means(self) -> dict[str, float]:
+        """The numbers by name."""
+
+    @property
+    @abstractmethod
+    def conventions(self) -> dict[str, str]:
+        """How each number was computed, in words."""
+
+    _ROWS = ""
+    """what has a row of `_columns`"""
+
+    @abstractmethod
+    def _columns(self) -> dict[str, Any]:
+        """The columns of a table, the index first."""
+
+    def keys(self) -> list[str]:
+        """The names of the numbers, so that `dict(results)` gives them."""
+        return [*self.means]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self:
+            raise KeyError(f"`name` must be one of {', '.join(map(repr, self))}; got {name!r}.")
+        return self.means[name]
+
+    if not TYPE_CHECKING:  # a type checker would take every name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            # Without fields, as while it is unpickled, there are no numbers yet.
+            is_number = not name.startswith("_") and vars(self) and name in self.keys()
+            hint = f": write `results[{name!r}]`" if is_number else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+
+    def to_frame(self, per: str = "number") -> Any:
+        """The numbers as a `pandas.DataFrame`.
+
+        Args:
+            per: what has a row: a "number" with its value and its convention; a "query" of a retrieval, indexed by
+                `query_index`; a "class" of a detection, indexed by its name.
+
+        Raises:
+            ModuleNotFoundError: pandas is not installed.
+            ValueError: results without such rows.
+        """
+        _checks.one_of("per", per, ("number", self._ROWS))
+        import pandas as pd  # noqa: PLC0415 - an optional package
+
+        if per == "number":
+            return pd.DataFrame({"value": self.means, "convention": self.conventions}).rename_axis(per)
+        columns = self._columns()
+        return pd.DataFrame(columns).set_index(next(iter(columns)))
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks: the numbers between the first and the last line of the text."""
+        above, *_, below = map(escape, str(self).splitlines())
+        rows = (f"<tr><th>{escape(name)}</th><td>{mean:.4f}</td></tr>" for name, mean in self.means.items())
+        return f"<table><caption>{above}</caption>{''.join(rows)}</table><p>{below}</p>"
+
+    def plot(self, figure: str | None = None, *, ax: Any = None) -> Any:
+        """Draw a figure: of a retrieval the CMC, of a detection precision over recall, or another one by its name.
+
+        Args:
+            figure: "cmc", "precision_recall" or "first_ranks" of a retrieval; "precision_recall", "confidence",
+                "confusion_matrix" or "kinds_of_errors" of a detection.
+            ax: Matplotlib axes to draw into; None for a new figure.
+
+        Returns:
+            The figure and its axes.
+
+        Raises:
+            ModuleNotFoundError: Matplotlib is not installed.
+            ValueError: an unknown figure, or results without what it shows.
+        """
+        rows = DRAWN[type(self)]
+        figure = next(iter(rows)) if figure is None else figure
+        _checks.one_of("figure", figure, rows)
+        if why_not := rows[figure].why_not(self):
+            raise ValueError(f"`figure` must be one that the results have; got {figure!r}: {why_not}")
+        return rows[figure].plot(self, ax=ax)
+
+
+def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], str]:
+    """The words of each number alone, and the words that all numbers share, so that these are said once."""
+    parts = {name: words.split("; ") for name, words in conventions.items()}
+    first = next(iter(parts.values()), [])
+    shared = [part for part in first if all(part in others for others in parts.values())]
+    alone = {name: "; ".join(part for part in of_name if part not in shared) for name, of_name in parts.items()}
+    return alone, "; ".join(shared)

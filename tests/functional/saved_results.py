@@ -1,0 +1,95 @@
+"""Results of every kind that are saved to files, and whether two results are the same."""
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+
+import torch
+
+from reid_torchmetrics import DetectionMAP, ReIDMetrics, VocMAP, YoloMAP, evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval import KReciprocal
+from tests.functional.retrieval.evaluation import two_models
+from tests.functional.retrieval.evaluation.one_call import GALLERY, LABELS, LISTS, QUERY, SCORES
+from tests.metrics.detection.detection_samples import fed, images, named
+from tests.report import problems
+
+
+def of_a_metric(gallery=GALLERY, **options):
+    metric = ReIDMetrics()
+    metric.update(QUERY, LABELS[0], LABELS[2], is_query=True)
+    metric.update(gallery, LABELS[1], LABELS[3], is_query=False)
+    return metric.results(**options)
+
+
+def of_lists():
+    return evaluate_scores(SCORES[:2], ground_truth=LISTS, protocol="roxford5k_medium")
+
+
+def not_ranked():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return of_a_metric(GALLERY / 0)
+
+
+def detections(metric, *, dtype=torch.float32, with_ids=False, class_names=None, **options):
+    preds, target = images(0, with_ids=with_ids)
+    if with_ids:
+        target = named(target, [f"image {number}" for number in range(len(target))])
+    for each in preds:
+        each["scores"] = each["scores"].to(dtype)
+    return fed(metric, preds, target).results(**options)
+
+
+def no_images():
+    return DetectionMAP().results(boxes=True, across_classes=True)
+
+
+RETRIEVAL: dict[str, Callable] = {
+    "embeddings": lambda: evaluate(QUERY, GALLERY, *LABELS),
+    "no cameras": lambda: evaluate(QUERY, GALLERY, *LABELS[:2], ties="expected", rerank=KReciprocal()),
+    "grouped": lambda: evaluate_scores(SCORES.round(decimals=1), *LABELS, ties="grouped"),
+    "drawn": lambda: two_models.evaluated(0, "vehicleid"),
+    "shots": lambda: two_models.evaluated(0, "sysu_mm01_all_single"),
+    "lists": of_lists,
+    "metric": lambda: of_a_metric(nearest=5, camera_pairs=True),
+    "metric alone": of_a_metric,
+    "not ranked": not_ranked,
+}
+DETECTION: dict[str, Callable] = {
+    "coco": lambda: detections(DetectionMAP(class_names=["cat", "dog"]), boxes=True, across_classes=True),
+    "names": lambda: detections(DetectionMAP(), with_ids=True, boxes=True),
+    "bfloat16": lambda: detections(DetectionMAP(), dtype=torch.bfloat16),
+    "micro": lambda: detections(DetectionMAP(average="micro", max_detection_thresholds=[1, 5, 70])),
+    "voc": lambda: detections(VocMAP(), across_classes=True),
+    "continuous": lambda: detections(VocMAP(whole_pixels=False)),
+    "ultralytics": lambda: detections(YoloMAP(), across_classes=True),
+    "yolov4": lambda: detections(YoloMAP(matching="yolov4")),
+    "no images": no_images,
+    "function": problems.coco,
+}
+COMPARISON: dict[str, Callable] = {
+    "two models": lambda: two_models.compared(two_models.evaluated(0), two_models.evaluated(1), per_identity=True)
+}
+ALL = {**RETRIEVAL, **DETECTION, **COMPARISON}
+
+
+def difference(one: object, other: object, place: str = "") -> str:
+    """The place of the first difference of two values, in types and dtypes, too; empty if they are the same."""
+    if type(one) is not type(other):
+        return f"{place}: {type(one)} and {type(other)}"
+    if is_dataclass(one):
+        pairs = {each.name: (getattr(one, each.name), getattr(other, each.name)) for each in fields(one)}
+    elif isinstance(one, Mapping):
+        if [*one] != [*other]:
+            return f"{place}: keys"
+        pairs = {name: (one[name], other[name]) for name in one}
+    elif isinstance(one, (tuple, list)):
+        if len(one) != len(other):
+            return f"{place}: length"
+        pairs = dict(enumerate(zip(one, other, strict=True)))
+    elif isinstance(one, torch.Tensor):
+        is_same = one.dtype == other.dtype and one.shape == other.shape and torch.equal(one.isnan(), other.isnan())
+        return "" if is_same and torch.equal(one.nan_to_num(), other.nan_to_num()) else place
+    else:
+        return "" if one == other or one != one else place  # noqa: PLR0124 - NaN
+    return next(filter(None, (difference(*pair, f"{place}.{name}") for name, pair in pairs.items())), "")

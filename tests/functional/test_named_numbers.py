@@ -1,0 +1,141 @@
+"""Numbers of results by their names: looked up, as tables, in notebooks, as figures."""
+
+import copy
+import math
+import pickle
+
+import pytest
+
+import reid_torchmetrics
+from reid_torchmetrics.functional import retrieval
+from reid_torchmetrics.functional.named_numbers import split_conventions
+from tests.functional.saved_results import DETECTION, RETRIEVAL
+from tests.report import pages, problems
+
+
+def test_one_call_is_at_hand():
+    assert reid_torchmetrics.evaluate is retrieval.evaluate
+    assert reid_torchmetrics.evaluate_scores is retrieval.evaluate_scores
+
+
+def test_numbers_of_a_retrieval_are_looked_up_by_name():
+    results = problems.retrieval()
+    assert results["map"] == pytest.approx(2 / 3)
+    assert dict(results) == results.means == {"map": pytest.approx(2 / 3), "rank_1": 0.5}
+    assert [*results] == results.keys() == ["map", "rank_1"]
+    assert "map" in results
+    assert "minp" not in results
+
+
+def test_numbers_of_a_detection_are_looked_up_by_name():
+    results = problems.detection()
+    assert results["map"] == pytest.approx((51 / 101 + 1) / 2)
+    assert results["map_small"] == -1  # as `compute` says it
+    assert dict(results) == {name: float(value) for name, value in results.summary().items()}
+    assert results.conventions["map_50"] == results.to_dict()["numbers"]["map_50"]["convention"]
+    assert [*DETECTION["ultralytics"]()] == ["map", "map_50", "map_75", "precision", "recall", "f1"]
+
+
+@pytest.mark.parametrize("results", [problems.retrieval(), problems.detection()], ids=["retrieval", "detection"])
+def test_a_number_that_is_written_as_an_attribute_is_pointed_out(results):
+    kind = type(results).__name__
+    with pytest.raises(AttributeError, match=rf"^'{kind}' object has no attribute 'map': write `results\['map'\]`$"):
+        results.map  # noqa: B018
+    for name in ("maps", "_map", "items"):
+        with pytest.raises(AttributeError, match=rf"^'{kind}' object has no attribute '{name}'$"):
+            getattr(results, name)
+    with pytest.raises(KeyError, match=r"`name` must be one of 'map', .*; got 'mAP'"):
+        results["mAP"]
+    for other in (copy.copy(results), copy.deepcopy(results), pickle.loads(pickle.dumps(results))):
+        assert dict(other) == dict(results)
+
+
+def test_the_convention_that_all_numbers_share_is_printed_once():
+    results = problems.retrieval(reports=("map", "rank_1"))
+    head, *lines, last = str(results).splitlines()
+    assert "2 of 3 queries valid" in head
+    assert lines == [
+        "  map          0.6667  average precision, rule rectangle, over all ranks",
+        "  rank_1       0.5000  CMC, first_match, at rank 1",
+    ]
+    shared = "same camera: same_identity; junk identities: -1; queries without a positive: skip"
+    assert last == f"  similarity: given scores; ties: pessimistic; {shared}"
+    alone = str(problems.retrieval(reports=("map",))).splitlines()
+    assert alone[1] == "  map          0.6667"
+    assert "average precision, rule rectangle, over all ranks; same camera" in alone[2]
+
+
+def test_words_that_only_some_numbers_share_stay_with_these():
+    alone, shared = split_conventions({"a": "one; x; y", "b": "two; x; y", "c": "two; y"})
+    assert (alone, shared) == ({"a": "one; x", "b": "two; x", "c": "two"}, "y")
+    assert split_conventions({}) == ({}, "")
+
+
+@pytest.mark.parametrize("make", [problems.retrieval, problems.detection, DETECTION["no images"]])
+def test_a_notebook_shows_a_table_of_the_numbers(make):
+    results = make()
+    shown = pages.parse(results._repr_html_())
+    cells = [[each.text for each in row.all() if each.name in ("th", "td")] for row in shown.one("table").all("tr")]
+    assert cells == [[name, f"{value:.4f}"] for name, value in results.means.items()]
+    head, *_, last = str(results).splitlines()
+    assert (shown.one("caption").text, shown.one("p").text) == (head, last)
+
+
+def test_a_notebook_shows_names_as_they_are():
+    results = problems.retrieval(protocol=retrieval.Protocol("<b>&", "me"))
+    assert "protocol <b>& with" in pages.parse(results._repr_html_()).one("caption").text
+
+
+def test_numbers_are_a_frame_with_their_conventions():
+    pytest.importorskip("pandas")
+    for results in (problems.retrieval(), problems.detection()):
+        frame = results.to_frame()
+        assert frame.index.name == "number"
+        assert dict(frame["value"]) == results.means
+        assert dict(frame["convention"]) == results.conventions
+
+
+def test_queries_are_a_frame_with_their_labels():
+    pytest.importorskip("pandas")
+    frame = problems.retrieval().to_frame("query")
+    assert frame.index.tolist() == [0, 1, 2]
+    assert frame["query_identities"].tolist() == [1, 2, 3]
+    assert frame["query_cameras"].tolist() == [0, 0, 5]
+    assert frame["num_positives"].tolist() == [2, 2, 0]
+    assert frame["map"].tolist()[:2] == pytest.approx([5 / 6, 1 / 2])
+    assert math.isnan(frame["map"][2])
+    assert [*RETRIEVAL["lists"]().to_frame("query")][:2] == ["num_positives", "num_candidates"]
+
+
+def test_classes_are_a_frame_by_name():
+    pytest.importorskip("pandas")
+    frame = problems.detection().to_frame("class")
+    assert frame.index.tolist() == ["class 3", "class 7"]
+    assert frame["ground truths"].tolist() == [2, 1]
+    assert frame["map"].tolist() == pytest.approx([51 / 101, 1])
+    assert DETECTION["no images"]().to_frame("class").empty
+
+
+def test_a_frame_of_something_else_is_refused():
+    with pytest.raises(ValueError, match="`per` must be one of 'number', 'query'; got 'class'"):
+        problems.retrieval().to_frame("class")
+
+
+def test_results_draw_what_their_field_looks_at_first():
+    from matplotlib.figure import Figure  # noqa: PLC0415 - as the package does
+
+    _, ax = problems.retrieval().plot()
+    assert ax.get_xlabel() == "rank"
+    own = Figure().subplots()
+    figure, ax = problems.detection().plot(ax=own)
+    assert (figure, ax) == (own.figure, own)
+    assert ax.get_xlabel() == "recall (%)"
+    _, ax = problems.retrieval().plot("precision_recall")
+    assert ax.get_xlabel() == "recall (%)"
+
+
+def test_a_figure_that_results_do_not_have_is_refused_with_the_reason():
+    with pytest.raises(ValueError, match="`figure` must be one of 'cmc', 'precision_recall', 'first_ranks'; got 'roc'"):
+        problems.retrieval().plot("roc")
+    with pytest.raises(ValueError, match=r"got 'confusion_matrix': results\(across_classes=True\) of a metric holds"):
+        problems.detection().plot("confusion_matrix")

@@ -1,0 +1,239 @@
+"""Results in files: what is read is what was written, and nothing else is read."""
+
+import json
+import pickle
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import reid_torchmetrics
+from reid_torchmetrics import write_report
+from reid_torchmetrics.functional.detection import DetectionResults
+from reid_torchmetrics.functional.result_files import FORMAT
+from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
+from tests.functional.retrieval.evaluation import two_models
+from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL, difference
+from tests.report import problems
+
+
+def reloaded(results, folder):
+    return type(results).load(results.save(folder / "results.npz"))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_results_that_are_read_are_those_that_were_written(name, tmp_path):
+    results = ALL[name]()
+    loaded = reloaded(results, tmp_path)
+    if isinstance(results, RetrievalResults):
+        # Instead of what was evaluated a file has what a report shows of it.
+        assert loaded.problem is None
+        held = {
+            each: getattr(loaded, each) for each in ("rank_lists", "camera_pairs") if getattr(results, each) is None
+        }
+        assert difference(replace(results, problem=None, **held), loaded) == ""
+    else:
+        assert difference(results, loaded) == ""
+    assert (str(loaded), loaded.to_dict()) == (str(results), results.to_dict())
+    assert difference(reloaded(loaded, tmp_path), loaded) == ""
+
+
+def test_results_of_embeddings_are_saved_with_their_first_candidates_and_the_first_number_between_cameras(tmp_path):
+    results = RETRIEVAL["embeddings"]()
+    loaded = reloaded(results, tmp_path)
+    assert difference(loaded.nearest(10), results.nearest(10)) == ""
+    assert difference(loaded.nearest(3, torch.tensor([2, 5])), results.nearest(3, torch.tensor([2, 5]))) == ""
+    assert difference(loaded.by_camera_pair("map"), results.by_camera_pair("map")) == ""
+    with pytest.raises(ValueError, match="`name` must be one of 'map'; got 'minp'"):
+        loaded.by_camera_pair("minp")
+
+
+@pytest.mark.parametrize("name", ["metric alone", "lists", "drawn", "not ranked"])
+def test_a_file_lacks_what_results_cannot_find_either(name, tmp_path):
+    assert reloaded(RETRIEVAL[name](), tmp_path).camera_pairs is None
+
+
+def test_models_compare_by_their_files_as_by_their_results(tmp_path):
+    a, b = two_models.evaluated(0), two_models.evaluated(1)
+    found = two_models.compared(reloaded(a, tmp_path), reloaded(b, tmp_path))
+    assert difference(found, two_models.compared(a, b)) == ""
+
+
+SCRIPT = """
+import sys
+from reid_torchmetrics import write_report
+from reid_torchmetrics.functional.detection import DetectionResults
+from reid_torchmetrics.functional.retrieval import RetrievalResults
+for kind in (RetrievalResults, DetectionResults):
+    results = kind.load(f"{sys.argv[1]}/{kind.__name__}.npz")
+    print(results)
+    write_report(results, f"{sys.argv[1]}/{kind.__name__}.html")
+"""
+
+
+def test_another_process_prints_and_reports_the_same(tmp_path):
+    both = problems.retrieval(), DETECTION["coco"]()
+    for results in both:
+        results.save(tmp_path / f"{type(results).__name__}.npz")
+    done = subprocess.run([sys.executable, "-c", SCRIPT, tmp_path], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [line for results in both for line in str(results).splitlines()]
+    for results in both:
+        theirs = (tmp_path / f"{type(results).__name__}.html").read_bytes()
+        assert write_report(results, tmp_path / "ours.html").read_bytes() == theirs
+
+
+def test_the_same_results_give_the_same_bytes_and_any_name_will_do(tmp_path):
+    results = problems.detection()
+    path = results.save(str(tmp_path / "a" / "best.results"))
+    assert path == tmp_path / "a" / "best.results"
+    assert path.read_bytes() == results.save(tmp_path / "b").read_bytes()
+
+
+def test_a_file_is_an_npz_with_a_header_that_says_how_it_was_evaluated(tmp_path):
+    results = RETRIEVAL["shots"]()
+    with np.load(results.save(tmp_path / "results.npz"), allow_pickle=False) as archive:
+        header = json.loads(archive["header.json"])
+        assert archive["values.map"].tolist() == results.values["map"].tolist()
+    assert header["format"] == FORMAT == 1
+    assert header["kind"] == "RetrievalResults"
+    assert header["version"] == reid_torchmetrics.__version__
+    protocol = header["fields"]["protocol"]["$Protocol"]
+    assert protocol["name"] == "sysu_mm01_all_single"
+    assert protocol["draw"] == {"$GalleryDraw": {"shots": 1, "per": "identity_and_camera"}}
+
+
+FILES = Path(__file__).parent / "results_of_format_1"
+
+
+@pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults])
+def test_files_of_this_format_are_read_for_ever(kind):
+    loaded = kind.load(FILES / f"{kind.__name__}.npz")
+    expected = problems.retrieval() if kind is RetrievalResults else problems.detection()
+    assert (str(loaded), loaded.to_dict()) == (str(expected), expected.to_dict())
+
+
+def contents_of(results, folder) -> bytes:
+    return results.save(folder / "whole").read_bytes()
+
+
+def refused(contents: bytes, folder, kind=DetectionResults) -> str:
+    """What is said of a file with these contents."""
+    path = folder / "broken.npz"
+    path.write_bytes(contents)
+    with pytest.raises(ValueError, match=r"^`path` must be that of a file of ") as caught:
+        kind.load(path)
+    assert repr(str(path)) in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_truncated_file_is_refused_wherever_it_ends(tmp_path):
+    contents = contents_of(problems.detection(), tmp_path)
+    for length in (*range(0, len(contents), 37), len(contents) - 1):
+        assert "a file that is truncated, damaged or of another program: " in refused(contents[:length], tmp_path)
+
+
+def test_a_damaged_file_is_refused_or_gives_the_same_results(tmp_path):
+    expected = problems.detection()
+    contents = contents_of(expected, tmp_path)
+    path, num_refused = tmp_path / "damaged.npz", 0
+    places = range(0, len(contents), 41)
+    for place in places:
+        path.write_bytes(contents[:place] + bytes([contents[place] ^ 0x10]) + contents[place + 1 :])
+        try:
+            assert difference(DetectionResults.load(path), expected) == ""
+        except ValueError:
+            num_refused += 1
+    assert num_refused > len(places) / 2
+
+
+def npz(**arrays) -> bytes:
+    file = BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def npy() -> bytes:
+    file = BytesIO()
+    np.save(file, np.ones(3))
+    return file.getvalue()
+
+
+EMPTY_ZIP = b"PK\x05\x06" + bytes(18)
+
+
+@pytest.mark.parametrize("contents", [b"", b"map: 0.7", npy(), npz(a=np.ones(3)), pickle.dumps([1]), EMPTY_ZIP])
+def test_a_foreign_file_is_refused(contents, tmp_path):
+    assert "a file that is truncated, damaged or of another program: " in refused(contents, tmp_path)
+
+
+def with_header(contents: bytes, change) -> bytes:
+    """The file with another header."""
+    file = BytesIO()
+    with zipfile.ZipFile(BytesIO(contents)) as old, zipfile.ZipFile(file, "w") as new:
+        for name in old.namelist():
+            each = old.read(name)
+            new.writestr(name, json.dumps(change(json.loads(each))) if name == "header.json" else each)
+    return file.getvalue()
+
+
+def test_a_file_of_a_later_version_is_refused_by_name(tmp_path):
+    contents = contents_of(problems.detection(), tmp_path)
+    later = with_header(contents, lambda header: header | {"format": FORMAT + 1, "version": "9.9", "kind": "Unheard"})
+    ours = reid_torchmetrics.__version__
+    assert refused(later, tmp_path).endswith(f", a file of format 2 and version 9.9; {ours} reads 1.")
+
+
+@pytest.mark.parametrize("kind", [RetrievalResults, DetectionResults, Comparison])
+def test_results_of_another_kind_are_refused_by_name(kind, tmp_path):
+    for results in (problems.retrieval(), problems.detection(), COMPARISON["two models"]()):
+        if type(results) is not kind:
+            said = refused(contents_of(results, tmp_path), tmp_path, kind)
+            assert f"`{kind.__name__}.save`" in said
+            assert said.endswith(f", a file with {type(results).__name__}.")
+
+
+CHANGES = {
+    "a field that is unknown": lambda fields: fields | {"new": 1},
+    "a field that is missing": lambda fields: {name: fields[name] for name in fields if name != "matches"},
+    "a class that is not listed": lambda fields: fields | {"images": {"$Popen": {"args": "true"}}},
+    "an array that is missing": lambda fields: fields | {"images": {"$array": "pictures"}},
+    "a value that is not allowed": lambda fields: fields | {"evaluator": {"$tuple": ["unheard", {"$mapping": []}]}},
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_header_that_is_not_of_results_is_refused(name, tmp_path):
+    contents = contents_of(problems.detection(), tmp_path)
+    refused(with_header(contents, lambda header: header | {"fields": CHANGES[name](header["fields"])}), tmp_path)
+
+
+def test_a_pickle_in_an_array_is_not_opened(tmp_path):
+    contents = contents_of(problems.detection(), tmp_path)
+    file = BytesIO()
+    np.save(file, np.array([{}], dtype=object), allow_pickle=True)
+    with zipfile.ZipFile(tmp_path / "pickle.npz", "w") as new, zipfile.ZipFile(BytesIO(contents)) as old:
+        for name in old.namelist():
+            new.writestr(name, file.getvalue() if name == "images.npy" else old.read(name))
+    assert "allow_pickle" in refused((tmp_path / "pickle.npz").read_bytes(), tmp_path)
+
+
+def test_a_value_that_files_do_not_have_leaves_an_older_file_alone(tmp_path, monkeypatch):
+    results = problems.detection()
+    path = results.save(tmp_path / "results.npz")
+    before = path.read_bytes()
+    monkeypatch.setattr(DetectionResults, "_PARTS", ())
+    with pytest.raises(TypeError, match="Object of type ClassAverages is not JSON serializable"):
+        results.save(path)
+    assert path.read_bytes() == before
+    assert [*tmp_path.iterdir()] == [path]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npz"):
+        RetrievalResults.load(tmp_path / "nothing.npz")
