@@ -1,6 +1,6 @@
 """Results as files: npz without pickle, with the values that are no tensors in JSON.
 
-docs/how_to/keep_results.md has the format. A value of a class is written as the name of the class with its fields. A
+docs/how_to/results.md has the format. A value of a class is written as the name of the class with its fields. A
 file can only name the classes that results list, so that reading it runs no code of the file.
 """
 

@@ -59,10 +59,11 @@ class ImageBoxes(NamedTuple):
     def columns(cls, boxes: Mapping[int, ImageBoxes]) -> list[Tensor]:
         """The inverse of `by_image`."""
         sides = [[each[side] for each in boxes.values()] for side in range(2)]
-        counts = [torch.tensor([len(each["labels"]) for each in side]) for side in sides]
+        counts = [torch.tensor([len(each["labels"]) for each in side], device="cpu") for side in sides]
         named = zip(sides, (_OF_DETECTIONS, _TRUE_KEYS), strict=True)
         known = ((side, key) for side, keys in named for key in keys if side and key in side[0])
-        return [torch.tensor([*boxes]), *counts, *(torch.cat([each[key] for each in side]) for side, key in known)]
+        ids = torch.tensor([*boxes], dtype=torch.int64, device="cpu")
+        return [ids, *counts, *(torch.cat([each[key] for each in side]) for side, key in known)]
 
 
 def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> list[dict[str, Any]]:
