@@ -1,11 +1,12 @@
 """Results in files: what is read is what was written, and nothing else is read."""
 
 import json
+import math
 import pickle
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 
@@ -16,7 +17,7 @@ import torch
 import reid_torchmetrics
 from reid_torchmetrics import write_report
 from reid_torchmetrics.functional.detection import DetectionResults
-from reid_torchmetrics.functional.result_files import FORMAT
+from reid_torchmetrics.functional.result_files import FORMAT, SavedResults
 from reid_torchmetrics.functional.retrieval import Comparison, RetrievalResults
 from tests.functional.retrieval.evaluation import two_models
 from tests.functional.saved_results import ALL, COMPARISON, DETECTION, RETRIEVAL, difference
@@ -86,6 +87,17 @@ def test_another_process_prints_and_reports_the_same(tmp_path):
     for results in both:
         theirs = (tmp_path / f"{type(results).__name__}.html").read_bytes()
         assert write_report(results, tmp_path / "ours.html").read_bytes() == theirs
+
+
+@dataclass(frozen=True)
+class Chain(SavedResults):
+    value: float
+    next: tuple["Chain", ...] = ()
+
+
+def test_results_may_hold_results_of_their_own_class(tmp_path):
+    chain = Chain(1.5, (Chain(-math.inf), Chain(2**-1074, (Chain(0.1),))))
+    assert reloaded(chain, tmp_path) == chain
 
 
 def test_the_same_results_give_the_same_bytes_and_any_name_will_do(tmp_path):

@@ -33,7 +33,7 @@ class SavedResults:
     """Results that can be saved to a file, and loaded by another process or on another machine."""
 
     _PARTS: tuple[type, ...] = ()
-    """dataclasses that occur in the fields"""
+    """dataclasses that occur in the fields, besides its own"""
 
     def _to_fields(self) -> dict[str, Any]:
         """What is saved: fields by name, of tensors, numbers, strings, collections of them and `_PARTS`."""
@@ -58,7 +58,8 @@ class SavedResults:
             TypeError: the results hold a value that files do not have, such as a function.
         """
         file, arrays = BytesIO(), dict[str, Any]()
-        saved = {name: _tree(each, name, self._PARTS, arrays) for name, each in self._to_fields().items()}
+        parts = (type(self), *self._PARTS)
+        saved = {name: _tree(each, name, parts, arrays) for name, each in self._to_fields().items()}
         header = {"format": FORMAT, "kind": type(self).__name__, "version": __version__, "fields": saved}
         np.savez_compressed(file, **arrays)
         with ZipFile(file, "a") as archive:
@@ -85,7 +86,7 @@ class SavedResults:
                     why = f"with {header['kind']}"
                 else:
                     saved = json.dumps(header["fields"])
-                    return cls._from_fields(json.loads(saved, object_hook=_hook(cls._PARTS, archive)))
+                    return cls._from_fields(json.loads(saved, object_hook=_hook((cls, *cls._PARTS), archive)))
         except Exception as error:  # noqa: BLE001 - whatever a foreign file may lead to
             why = f"that is truncated, damaged or of another program: {error}"
         raise ValueError(f"{said} {os.fspath(path)!r}, a file {why}.")
