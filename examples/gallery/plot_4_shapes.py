@@ -6,9 +6,7 @@ classes, at which confidence, by which kind of error, and in which images.
 """
 
 import torch
-from hand_made.shape_finder import find_shapes
 
-from detection.drawn_shapes import CLASSES, draw_scene
 from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection import non_maximum_suppression
 from reid_torchmetrics.plot import (
@@ -20,24 +18,85 @@ from reid_torchmetrics.plot import (
 )
 
 # %%
-# A detector without training
-# ---------------------------
+# Images
+# ------
 #
-# The images show discs, rectangles and triangles, some of them half hidden. The
-# detector takes the noise out, and then looks for regions whose neighboring pixels have
-# nearly one color. A region that fills its box is a rectangle; a disc fills 79 % of it,
-# and a triangle a half. The better it fits, the higher is the score. Regions are looked
-# for twice, with a weak and with a strong contrast.
-#
-# .. dropdown:: The detector, whole
-#
-#    .. literalinclude:: /../examples/gallery/hand_made/shape_finder.py
-#       :start-at: FILLED
+# The images show discs, rectangles and triangles, small ones over large ones.
 
-scenes = [draw_scene(number, seed=0) for number in range(80)]
-images = torch.stack([image for image, _ in scenes])
-targets = [target for _, target in scenes]
-detections = find_shapes(images, contrasts=(0.05, 0.09))
+CLASSES = {0: "disc", 1: "rectangle", 2: "triangle"}
+
+
+def draw_scene(number):
+    """Up to five shapes, uint8 [3, 96, 96], and their boxes."""
+    generator = torch.Generator().manual_seed(number)
+    count = int(torch.randint(1, 6, (), generator=generator))
+    sides = 10 * 4 ** torch.rand(count, 1, generator=generator).expand(-1, 2)
+    sides = sides * (0.8 + 0.4 * torch.rand(count, 2, generator=generator))
+    sides = sides[sides.prod(1).argsort(descending=True)]
+    corners = (96 - sides) * torch.rand(count, 2, generator=generator)
+    labels = torch.randint(3, (count,), generator=generator)
+    image = torch.rand(3, 1, 1, generator=generator).expand(-1, 96, 96)
+    pixels = torch.arange(96) + 0.5
+    for corner, side, label in zip(corners, sides, labels.tolist(), strict=True):
+        x, y = (
+            2 * (pixels - start) / length - 1
+            for start, length in zip(corner, side, strict=True)
+        )
+        y = y[:, None]  # both are -1 and 1 at the edges of the box
+        inside = (
+            x**2 + y**2 <= 1,
+            (x.abs() <= 1) & (y.abs() <= 1),
+            (2 * x.abs() <= y + 1) & (y <= 1),
+        )[label]
+        color = torch.rand(3, 1, 1, generator=generator)
+        image = torch.where(inside, color, image)
+    noisy = image + 0.05 * torch.randn(3, 96, 96, generator=generator)
+    boxes = torch.cat([corners, corners + sides], dim=1)
+    target = {"boxes": boxes, "labels": labels, "image_id": number}
+    return (255 * noisy.clamp(0, 1)).byte(), target
+
+
+# %%
+# A detector
+# ----------
+#
+# The detector is made up. It knows the answers, and is wrong in all the ways in which
+# detectors are: it misses small shapes, its boxes are off, it takes shapes for others,
+# finds some of them twice, and finds some where there is nothing. Where it is wrong its
+# scores are lower, but not always.
+
+OTHERS = torch.tensor(
+    [1, 0, 0]
+)  # what a disc, a rectangle and a triangle are taken for
+
+
+def detect(target):
+    """Boxes, scores and labels, as detectors give them."""
+    generator = torch.Generator().manual_seed(1000 + target["image_id"])
+    boxes, labels = target["boxes"], target["labels"]
+    sides = (boxes[:, 2:] - boxes[:, :2]).repeat(1, 2)
+    chance = torch.rand(5, len(boxes), generator=generator)
+    is_wrong, is_twice = chance[1] < 0.15, chance[2] < 0.3
+    is_found = chance[0] < sides.amin(1) / 12
+    quality = 0.4 + 0.6 * chance[3] - 0.2 * is_wrong
+    offsets = torch.randn(2, len(boxes), 4, generator=generator) * sides
+    moved = boxes + 0.12 * (1.1 - quality[:, None]) * offsets[0]
+    again = moved + 0.03 * offsets[1]
+    found = [(moved, quality, is_found), (again, 0.9 * quality, is_found & is_twice)]
+    nothing = 70 * torch.rand(1, 2, generator=generator)
+    background = torch.cat([nothing, nothing + 25], dim=1)
+    labels = torch.where(is_wrong, OTHERS[labels], labels)
+    boxes, scores, kept = (torch.cat(values) for values in zip(*found, strict=True))
+    labels = torch.cat([labels, labels])[kept]
+    return {
+        "boxes": torch.cat([boxes[kept], background]),
+        "scores": torch.cat([scores[kept], 0.6 * chance[4, :1]]),
+        "labels": torch.cat([labels, torch.randint(3, (1,), generator=generator)]),
+    }
+
+
+images, targets = zip(*map(draw_scene, range(80)), strict=True)
+detections = [detect(target) for target in targets]
 print(f"{sum(len(each['labels']) for each in targets)} shapes")
 print(f"{sum(len(each['labels']) for each in detections)} detections")
 
@@ -71,9 +130,8 @@ print(results)
 figure, _ = plot_error_breakdown(results.error_breakdown())
 
 # %%
-# Duplicates are the cheapest to repair. A shape that is found at both contrasts is
-# found twice, and the second one is wrong. Non-maximum suppression keeps the better
-# one.
+# Duplicates are the cheapest to repair. Where a shape is found twice, the second one is
+# wrong. Non-maximum suppression keeps the better one.
 
 suppressed = []
 for found in detections:
@@ -124,8 +182,7 @@ confusion = results.confusion_matrix(confidence=0.0)
 figure, _ = plot_confusion_matrix(confusion, names=CLASSES)
 
 # %%
-# Where something lies over a corner of a rectangle, what is left fills its box like a
-# disc, or like a triangle.
+# The same in words:
 
 for taken, taken_for, times in confusion.most_confused(3).tolist():
     print(f"{CLASSES[taken]} taken for a {CLASSES[taken_for]}: {times}")
@@ -134,14 +191,12 @@ for taken, taken_for, times in confusion.most_confused(3).tolist():
 # The worst images
 # ----------------
 #
-# Right detections are green, wrong ones red, and missed shapes blue and dashed. Most
-# errors have one of two reasons: a shape lies over another, of which something of
-# another form is left to see, or a shape has nearly the color of what is behind it.
+# Right detections are green, wrong ones red, and missed shapes blue and dashed.
 
 confidences = results.best_confidences()
 worst = results.worst_images(6).image.tolist()
 worst_images = draw_box_grid(
-    images[worst],
+    [images[number] for number in worst],
     [suppressed[number] for number in worst],
     [targets[number] for number in worst],
     columns=3,

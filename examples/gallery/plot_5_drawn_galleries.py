@@ -7,10 +7,8 @@ depends on luck, and computes the number that it is an estimate of.
 """
 
 import torch
-from hand_made.color_stripes import color_stripes
 from matplotlib.figure import Figure
 
-from reid.pedestrians import draw_pedestrians
 from reid_torchmetrics.functional.retrieval import evaluate
 
 # %%
@@ -20,24 +18,29 @@ from reid_torchmetrics.functional.retrieval import evaluate
 # In the classic protocol of CUHK03 the gallery has one image of each person: "single
 # gallery shot". It is drawn for each query, without what the query's own camera saw of
 # its person. The query is right at rank 1 if the image of its person scores higher than
-# the image of everybody else. Features are colors in stripes:
-#
-# .. literalinclude:: /../examples/gallery/hand_made/color_stripes.py
-#    :pyobject: color_stripes
+# the image of everybody else. Features are made up: what is the person's, what is the
+# camera's, and noise. The first of three images by each of four cameras is a query.
 
-splits = draw_pedestrians(1, 20, seed=0)
-query, gallery = splits.query, splits.gallery
-is_person = gallery.identities > 0  # without distractors and junk: CUHK03 has none
-query_features = color_stripes(query.pictures)
-gallery_features = color_stripes(gallery.pictures[is_person])
-identities, cameras = gallery.identities[is_person], gallery.cameras[is_person]
+generator = torch.Generator().manual_seed(0)
+shown = torch.cartesian_prod(torch.arange(20), torch.arange(4), torch.arange(3))
+people, views = (
+    torch.randn(20, 8, generator=generator),
+    torch.randn(4, 8, generator=generator),
+)
+features = people[shown[:, 0]] + 0.5 * views[shown[:, 1]]
+features += torch.randn(features.shape, generator=generator)
+is_query = shown[:, 2] == 0
+query_features, gallery_features = features[is_query], features[~is_query]
+query_identities, query_cameras = shown[is_query, 0], shown[is_query, 1]
+identities, cameras = shown[~is_query, 0], shown[~is_query, 1]
 
 
 def rank_1_of_draws(num_draws, generator):
     """Rank-1 of each draw of one image of each person, drawn anew for every query."""
     num_right = torch.zeros(num_draws)
-    for row in range(len(query)):
-        identity, camera = query.identities[row], query.cameras[row]
+    for row, (identity, camera) in enumerate(
+        zip(query_identities, query_cameras, strict=True)
+    ):
         is_candidate = (identities != identity) | (cameras != camera)
         drawn = []
         for person in identities.unique():
@@ -49,10 +52,9 @@ def rank_1_of_draws(num_draws, generator):
         scores = torch.cosine_similarity(query_features[row], gallery_features, dim=1)
         best = drawn.gather(1, scores[drawn].argmax(dim=1, keepdim=True))[:, 0]
         num_right += identities[best] == identity
-    return num_right / len(query)
+    return num_right / len(query_features)
 
 
-generator = torch.Generator().manual_seed(0)
 by_hand = 100 * rank_1_of_draws(10, generator)
 print("rank-1 of ten draws:", " ".join(f"{each:.1f}" for each in by_hand))
 print(f"their mean: {by_hand.mean():.2f} %")
@@ -81,9 +83,9 @@ print(f"standard deviation {tens.std():.2f} points")
 results = evaluate(
     query_features,
     gallery_features,
-    query.identities,
+    query_identities,
     identities,
-    query.cameras,
+    query_cameras,
     cameras,
     protocol="cuhk03_torchreid",
 )
@@ -98,7 +100,7 @@ print(results)
 exact = 100 * results.means["rank_1"]
 figure = Figure(figsize=(6.4, 3.6), layout="constrained")
 ax = figure.subplots()
-step = 100 / len(query) / 10  # that two means differ by, at least
+step = 100 / len(query_features) / 10  # that two means differ by, at least
 first, last = float(tens.min()) - step / 2, float(tens.max()) + 4 * step
 ax.hist(
     tens, torch.arange(first, last, 4 * step), alpha=0.4, label="ten draws, 200 seeds"
