@@ -176,6 +176,11 @@ def test_multi_query_pools_the_queries_of_an_identity_and_camera():
     expected = evaluate(pooled.embeddings, GALLERY, pooled.identities, GALLERY_ID, pooled.cameras, GALLERY_CAM)
     assert results.means == expected.means
     assert results.query_identities.tolist() == pooled.identities.tolist()
+    with pytest.warns(UserWarning, match=r"^`multi_query=True` pooled nothing: each query is the only one"):
+        again = evaluate(
+            pooled.embeddings, GALLERY, pooled.identities, GALLERY_ID, pooled.cameras, GALLERY_CAM, multi_query=True
+        )
+    assert again.means == pytest.approx(expected.means)
 
 
 @pytest.mark.parametrize("similarity", ["cosine", "euclidean"])

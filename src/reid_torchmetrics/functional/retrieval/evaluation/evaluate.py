@@ -19,7 +19,7 @@ from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
 from .protocol import LABEL_FIELDS, PROTOCOL_FIELDS, Protocol, find_protocol
-from .queries import IN_GALLERY, count_as_right, find_copies, pool_queries
+from .queries import IN_GALLERY, NOTHING_POOLED, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
@@ -69,7 +69,8 @@ def evaluate(
         similarity: "cosine", "euclidean", "dot" or a function of two blocks.
         rerank: `KReciprocal(...)`, which starts from Euclidean distances, of unit vectors under "cosine", or
             `QueryExpansion(...)`.
-        multi_query: replace the queries of one identity and camera by their mean; results are per such group.
+        multi_query: replace the queries of one identity and camera by their mean; results are per such group. A warning
+            says once if no two queries share both.
         ties: who goes first among equal scores; see `rank_positives`.
         max_rank: length of the CMC curve.
         max_bytes: bound on the scores that are held at a time.
@@ -218,6 +219,8 @@ def _pooled(query: Tensor, labels: Labels, gallery: Tensor | None) -> tuple[Tens
             f" {' and '.join(came)}."
         )
     pooled = pool_queries(query, identities, labels.query_cameras)
+    if len(query) and len(pooled.identities) == len(query):
+        warn_once(ALONE, "multi_query", NOTHING_POOLED)
     return pooled.embeddings, replace(labels, query_identities=pooled.identities, query_cameras=pooled.cameras)
 
 

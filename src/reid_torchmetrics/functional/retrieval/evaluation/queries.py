@@ -27,6 +27,10 @@ IN_GALLERY = (
     " it first. Pass `self_index`, each query's own position in the gallery or -1, which leaves it out; or, if the"
     " queries are the gallery, pass no `gallery`."
 )
+NOTHING_POOLED = (
+    "`multi_query=True` pooled nothing: each query is the only one of its identity and camera, so the numbers are those"
+    " of single queries. Pass all images of each query, with their identities and cameras."
+)
 
 
 @dataclass(frozen=True, eq=False)
