@@ -110,6 +110,24 @@ class EmbeddingMetrics:
 """
 """collects embeddings by their number in a data set, as OML's class, and asks one function for all measures"""
 
+EVALUATORS = """
+import torch
+
+from .evaluation_metrics import cmc, mean_ap
+from .feature_extraction import extract_cnn_feature
+
+
+def evaluate_all(distmat, query_ids, gallery_ids, query_cams, gallery_cams):
+    arrays = distmat, query_ids, gallery_ids, query_cams, gallery_cams
+    configs = {
+        "allshots": dict(separate_camera_set=False, single_gallery_shot=False, first_match_break=False),
+        "cuhk03": dict(separate_camera_set=True, single_gallery_shot=True, first_match_break=False),
+        "market1501": dict(separate_camera_set=False, single_gallery_shot=False, first_match_break=True),
+    }
+    return mean_ap(*arrays), {name: cmc(*arrays, **params) for name, params in configs.items()}
+"""
+"""asks for the three curves of open-reid's `evaluate_all`, by a tensor and lists"""
+
 LIGHTNING_MODULE = """
 import lightning
 from torchmetrics.detection.mean_ap import MeanAveragePrecision
@@ -157,7 +175,7 @@ def load(source: str, monkeypatch: pytest.MonkeyPatch, **modules: ModuleType | s
             made = ModuleType(name)
             exec(compile(module, name, "exec"), vars(made))  # noqa: S102 - our own text
         monkeypatch.setitem(sys.modules, name, made)
-    found = {"__name__": "caller"}
+    found = {"__name__": "caller", "__package__": "caller"}
     exec(compile(source, "caller", "exec"), found)  # noqa: S102 - our own text
     return found
 

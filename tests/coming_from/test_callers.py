@@ -84,6 +84,24 @@ def test_the_evaluator_of_fast_reid_returns_the_numbers_of_the_definition(monkey
     assert evaluator.evaluate() == pytest.approx(cmc | {name: 100 * np.nanmean(of) for name, of in means.items()})
 
 
+def test_the_evaluators_of_open_reid_return_the_numbers_of_the_definition(monkeypatch):
+    sides = people()
+    source = callers.changed(callers.EVALUATORS, "open_reid")
+    neighbors = {"caller": "", "caller.feature_extraction": "extract_cnn_feature = None"}
+    made = callers.load(source, monkeypatch, exact_metrics=callers.saved("open_reid"), **neighbors)
+    distances = -similarity(sides[0][0], sides[1][0], "euclidean")
+    labels = [column.tolist() for pair in zip(sides[0][1:], sides[1][1:], strict=True) for column in pair]
+    precision, curves = made["evaluate_all"](torch.from_numpy(distances), *labels)
+    reference = expected(sides, "euclidean")
+    assert precision == pytest.approx(np.nanmean(reference.average_precision["rectangle"]))
+    assert curves["market1501"][:20] == pytest.approx(reference.cmc(20))
+    lists = [measures.certain(*each) for each in zip(reference.ranks, reference.num_candidates, strict=True)]
+    all_shots = [mean(measures.all_shots_at(each, k) for each in lists) for k in (1, 5, 10)]
+    assert np.take(curves["allshots"], [0, 4, 9]) == pytest.approx(all_shots)
+    by_protocol = made["cmc"](torch.from_numpy(distances), *labels, protocol="cuhk03_openreid")
+    assert curves["cuhk03"] == pytest.approx(by_protocol)
+
+
 def test_the_script_of_layumi_prints_the_numbers_of_the_definition_of_single_and_multiple_queries(
     tmp_path, monkeypatch
 ):
