@@ -2,6 +2,8 @@
 
 Every message names the argument in backticks, the rule, and what came, in one sentence. `TypeError` is for a wrong
 type or dtype, `ValueError` for a wrong value or shape. A rule about a domain is worded where its value is known.
+
+A check of a tensor also takes an array or a list of numbers, and returns the tensor.
 """
 
 from __future__ import annotations
@@ -9,11 +11,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from ._arrays import Array, Integers, Numbers, as_tensors  # noqa: F401 - names of what doors take
+
+_Device: TypeAlias = torch.device | None
 
 _FLOATING_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _INTEGER_DTYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
@@ -150,55 +156,53 @@ def array_like(argument: str, value: object) -> None:
         raise TypeError(f"`{argument}` must be a tensor, an array or a list; got {_kind(value)}.")
 
 
-def floating_matrix(argument: str, value: object, columns: str | int) -> None:
+def floating_matrix(argument: str, value: object, columns: str | int) -> Tensor:
     """Raise unless `value` is a 2-D floating point tensor; `columns` is their number, or a name for the message."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
+    value = _tensor(argument, value)
     if value.dtype not in _FLOATING_DTYPES:
         raise TypeError(f"`{argument}` must have a floating point dtype of 16 to 64 bits; got {value.dtype}.")
     if value.layout != torch.strided:
         raise TypeError(f"`{argument}` must be a dense tensor; got {value.layout}.")
     if value.ndim != 2 or (isinstance(columns, int) and value.shape[1] != columns):
         raise ValueError(f"`{argument}` must have shape [N, {columns}]; got {_shape(value)}.")
+    return value
 
 
-def embeddings(argument: str, value: object) -> None:
+def embeddings(argument: str, value: object) -> Tensor:
     """Raise unless `value` is a floating point tensor [N, D] with D >= 1."""
-    floating_matrix(argument, value, "D")
-    if isinstance(value, Tensor) and value.shape[1] == 0:
+    value = floating_matrix(argument, value, "D")
+    if value.shape[1] == 0:
         raise ValueError(f"`{argument}` must have at least one dimension per sample; got {_shape(value)}.")
+    return value
 
 
-def floating_vector(argument: str, value: object) -> None:
+def floating_vector(argument: str, value: object, device: _Device = None) -> Tensor:
     """Raise unless `value` is a 1-D floating point tensor."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
+    value = _tensor(argument, value, device)
     if not value.is_floating_point():
         raise TypeError(f"`{argument}` must have a floating point dtype; got {value.dtype}.")
-    _vector(argument, value, None, None)
+    return _vector(argument, value, None, None)
 
 
-def weights(argument: str, value: object, length: int) -> None:
+def weights(argument: str, value: object, length: int, device: torch.device) -> Tensor:
     """Raise unless `value` holds `length` finite numbers of at least 0."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
-    _vector(argument, value, length, None)
+    value = _vector(argument, _tensor(argument, value, device), length, None)
     if not bool((value.isfinite() & (value >= 0)).all()):
         raise ValueError(f"`{argument}` must be finite and at least 0; got {value.min()} to {value.max()}.")
+    return value
 
 
-def integer_labels(argument: str, value: object, length: int | None = None, device: torch.device | None = None) -> None:
+def integer_labels(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
     """Raise unless `value` is a 1-D integer tensor, of `length` and on `device` where they are given."""
-    if not isinstance(value, Tensor):
-        if _are_strings(value):
-            raise TypeError(
-                f"`{argument}` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor("
-                "numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."
-            )
-        raise TypeError(f"`{argument}` must be a tensor; got {_kind(value)}.")
+    if _are_strings(value):
+        raise TypeError(
+            f"`{argument}` must hold integers; got strings, which are numbered by `numpy.unique(names,"
+            " return_inverse=True)[1]`, all queries and gallery items at once."
+        )
+    value = _tensor(argument, value, device)
     if value.dtype not in _INTEGER_DTYPES:
         raise TypeError(f"`{argument}` must have an integer dtype; got {value.dtype}.")
-    _vector(argument, value, length, device)
+    return _vector(argument, value, length, device)
 
 
 def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor") -> None:
@@ -208,10 +212,11 @@ def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor")
         raise TypeError(f"`{argument}` must {rule}; got {came}.")
 
 
-def mask(argument: str, value: Tensor, length: int, device: torch.device, rule: str = "be a bool tensor") -> None:
+def mask(argument: str, value: object, length: int, device: torch.device, rule: str = "be a bool tensor") -> Tensor:
     """Raise unless `value` is a bool tensor [length] on `device`; `rule` as in `boolean_tensor`."""
+    (value,) = as_tensors(value, device=device)
     boolean_tensor(argument, value, rule)
-    _vector(argument, value, length, device)
+    return _vector(argument, value, length, device)
 
 
 def finite(argument: str, rows: Tensor) -> None:
@@ -295,11 +300,19 @@ def names_of_labels(argument: str, names: object) -> None:
             raise TypeError(f"`{argument}` must have strings as names; got {label!r}: {name!r}.")
 
 
-def _vector(argument: str, value: Tensor, length: int | None, device: torch.device | None) -> None:
+def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
+    (value,) = as_tensors(value, device=device)
+    if not isinstance(value, Tensor):
+        raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {_kind(value)}.")
+    return value
+
+
+def _vector(argument: str, value: Tensor, length: int | None, device: _Device) -> Tensor:
     if value.ndim != 1 or length not in (None, len(value)):
         raise ValueError(f"`{argument}` must have shape [{'N' if length is None else length}]; got {_shape(value)}.")
     if device not in (None, value.device):
         raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
+    return value
 
 
 def _are_strings(value: object) -> bool:
@@ -309,7 +322,7 @@ def _are_strings(value: object) -> bool:
 
 
 def _kind(value: object) -> str:
-    return type(value).__name__
+    return f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
 
 
 def _shape(value: Tensor) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES, GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, parse_report
@@ -198,7 +198,7 @@ class EmbeddingMetric(SampleStates):
             pairs = self._camera_pairs(protocol) if camera_pairs else None
             return replace(results, rank_lists=lists, camera_pairs=pairs)
 
-    def nearest(self, k: int = 10, queries: Tensor | None = None) -> evaluation.RankLists:
+    def nearest(self, k: int = 10, queries: Tensor | _checks.Integers | None = None) -> evaluation.RankLists:
         """The first k candidates of every query, or of chosen ones, and the first right answer of each.
 
         The same on all processes, which all must ask for the same. Candidates, their order and what is right are as
@@ -216,7 +216,9 @@ class EmbeddingMetric(SampleStates):
         with self._synced():
             return self._rank_lists(k, queries)
 
-    def _rank_lists(self, k: int, queries: Tensor | None) -> evaluation.RankLists:
+    def _rank_lists(self, k: int, queries: Tensor | _checks.Integers | None) -> evaluation.RankLists:
+        device = self.embeddings[-1].device if self.embeddings else self.device
+        (queries,) = _arrays.as_tensors(queries, device=device)
         options = self._ranks_by(of_cmc=False)
         asked = {"k": repr(k), "queries": repr(queries.tolist() if isinstance(queries, Tensor) else queries)}
 

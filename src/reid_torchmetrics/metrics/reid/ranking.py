@@ -34,10 +34,11 @@ from reid_torchmetrics.functional.world import Settings, World, meet
 from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
 
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
+_NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
 _clock = itertools.count()
 _times: WeakIdKeyDictionary = WeakIdKeyDictionary()  # when a batch came, by its roles, which belong to it alone
-_versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # how often its embeddings had been written to by then
+_versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # its embeddings then: how often written to, some rows
 rankings: ResultCache[KeptRanking] = ResultCache("embeddings")  # of all metrics
 
 
@@ -61,14 +62,17 @@ class SampleStates(GrowingStates):
 
     def update(
         self,
-        embeddings: Tensor,
-        identities: Tensor,
-        cameras: Tensor | None = None,
+        embeddings: Tensor | _checks.Array,
+        identities: Tensor | _checks.Integers,
+        cameras: Tensor | _checks.Integers | None = None,
         *unnamed: NoReturn,
-        is_query: bool | Tensor | None = None,
-        index: Tensor | None = None,
+        is_query: bool | Tensor | _checks.Integers | None = None,
+        index: Tensor | _checks.Integers | None = None,
     ) -> None:
         """Check and store a batch.
+
+        Embeddings are a tensor or a NumPy array, labels these or a list; arrays and lists of labels go to the device of
+        the embeddings.
 
         Labels are copied. Embeddings are kept by reference, but for views of a larger tensor, which are cloned:
         clone a buffer that will be filled anew. `compute` raises a ValueError if they were written to since.
@@ -92,16 +96,16 @@ class SampleStates(GrowingStates):
             if unnamed:  # Python's own error names an inner class
                 came = 3 + len(unnamed)
                 raise TypeError(f"`is_query` and `index` must be given by name; got {came} arguments without one.")
-            check_batch(embeddings, identities, cameras, is_query, index)
+            is_array = not isinstance(embeddings, Tensor)
+            embeddings, is_query, labels = check_batch(embeddings, identities, cameras, is_query, index)
             check_against_earlier(self._held(), embeddings, cameras, index)
-            labels = {"identities": identities, "cameras": cameras, "index": index}
             # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
-            given = {name: values.detach() for name, values in labels.items() if values is not None}
+            given = {name: values.detach() for name, values in labels.items()}
             batch = {name: values.to(torch.int64, copy=True) for name, values in given.items()}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             batch["embeddings"] = shared_copy(embeddings)
             warn_of_mixed_roles(self._roles_given, is_query)
-        record_update(batch["embeddings"], batch["roles"])
+        record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         for name, values in batch.items():
             getattr(self, name).append(values)
 
@@ -125,22 +129,23 @@ class SampleStates(GrowingStates):
 
 
 def check_batch(
-    embeddings: Tensor, identities: Tensor, cameras: Tensor | None, is_query: bool | Tensor | None, index: Tensor | None
-) -> None:
-    """Raise unless the arguments of `update` fit each other."""
-    _checks.embeddings("embeddings", embeddings)
+    embeddings: object, identities: object, cameras: object, is_query: Any, index: object
+) -> tuple[Tensor, bool | Tensor | None, dict[str, Tensor]]:
+    """The embeddings, roles and labels of `update` as tensors; raise unless they fit each other."""
+    embeddings = _checks.embeddings("embeddings", embeddings)
     length, device = len(embeddings), embeddings.device
-    _checks.integer_labels("identities", identities, length, device)
+    labels = {"identities": _checks.integer_labels("identities", identities, length, device)}
     if cameras is not None:
-        _checks.integer_labels("cameras", cameras, length, device)
+        labels["cameras"] = _checks.integer_labels("cameras", cameras, length, device)
     if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
-        _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
+        is_query = _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
     if index is not None:
-        _checks.integer_labels("index", index, length, device)
+        labels["index"] = _checks.integer_labels("index", index, length, device)
+    return embeddings, is_query, labels
 
 
 def check_against_earlier(
-    earlier: Mapping[str, list[Tensor]], embeddings: Tensor, cameras: Tensor | None, index: Tensor | None
+    earlier: Mapping[str, list[Tensor]], embeddings: Tensor, cameras: object, index: object
 ) -> None:
     """Raise unless a batch has the dimension and the labels of the `earlier` batches, the states of a metric."""
     if earlier["embeddings"]:
@@ -173,9 +178,10 @@ def warn_of_mixed_roles(before: set[str], is_query: bool | Tensor | None) -> Non
         )
 
 
-def record_update(embeddings: Tensor, roles: Tensor) -> None:
+def record_update(embeddings: Tensor, roles: Tensor, *, is_array: bool) -> None:
     """Remember that a batch came now, and how it was, whichever metrics hold it."""
-    _times[roles], _versions[embeddings] = next(_clock), version_of(embeddings)
+    rows = _some(embeddings, _NUM_ROWS).clone() if is_array else None  # NumPy counts no versions
+    _times[roles], _versions[embeddings] = next(_clock), (version_of(embeddings), rows)
 
 
 def last_update_time(batches: Sequence[Tensor]) -> int:
@@ -189,14 +195,19 @@ def check_not_written(batches: Sequence[Tensor]) -> None:
     Raises:
         ValueError: some were.
     """
-    known = [(version_of(block), _versions.get(block)) for block in batches]
-    written = [place for place, (now, then) in enumerate(known) if then is not None and now != then]
+    written = [place for place, block in enumerate(batches) if _is_written(block)]
     if written:
         raise ValueError(
             "`embeddings` must stay as they are from `update` to `compute`, because they are not copied; got"
             f" {len(written)} of {len(batches)} batches that were written to in place, the first of them batch"
             f" {written[0]}. Pass `embeddings.clone()` to `update` where the tensor is a buffer that is used again."
         )
+
+
+def _is_written(block: Tensor) -> bool:
+    version, rows = _versions.get(block, (version_of(block), None))
+    is_changed = rows is not None and not torch.equal(rows.nan_to_num(), _some(block, _NUM_ROWS).nan_to_num())
+    return is_changed or version != version_of(block)
 
 
 class RankedSamples(NamedTuple):

@@ -270,7 +270,7 @@ class ReIDMetrics(MetricCollection):
         """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""
         return self._first_member().results(nearest=nearest, camera_pairs=camera_pairs)
 
-    def nearest(self, k: int = 10, queries: Tensor | None = None) -> evaluation.RankLists:
+    def nearest(self, k: int = 10, queries: Tensor | _checks.Integers | None = None) -> evaluation.RankLists:
         """The first k candidates of every query, or of chosen ones; see `EmbeddingMetric.nearest`."""
         return self._first_member().nearest(k, queries)
 

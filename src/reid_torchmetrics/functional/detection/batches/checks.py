@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reid_torchmetrics._arrays import as_tensors
+
 BOX_DTYPES = (
     *(torch.float16, torch.bfloat16, torch.float32, torch.float64),
     *(torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8),
@@ -22,6 +24,19 @@ LABEL_DTYPES = BOX_DTYPES[4:]
 SCORE_DTYPES = BOX_DTYPES[:4]
 FLAG_DTYPES = (*BOX_DTYPES, torch.bool)
 _REQUIRED = {"preds": ("boxes", "scores", "labels"), "target": ("boxes", "labels")}
+_SHAPES = ("masks", "keypoints", "rotated_boxes")
+_KEYS = (*_REQUIRED["preds"], *_SHAPES, "iscrowd", "area", "difficult", "num_keypoints", "image_id")
+
+
+def with_tensors(preds: Sequence[Any], target: Sequence[Any]) -> tuple[list[Any], list[Any], bool]:
+    """The dicts with tensors in the place of arrays and lists, on the device of the first tensor, and if any is new."""
+    items = [dict(item) if isinstance(item, Mapping) else item for item in (*preds, *target)]
+    places = [(item, key) for item in items if isinstance(item, dict) for key in _KEYS if key in item]
+    given = [item[key] for item, key in places]
+    tensors = as_tensors(*given)
+    for (item, key), tensor in zip(places, tensors, strict=True):
+        item[key] = tensor
+    return items[: len(preds)], items[len(preds) :], any(map(operator.is_not, given, tensors))
 
 
 def check_lengths(preds: object, target: object) -> None:
@@ -147,13 +162,15 @@ def image_id(position: int, value: object) -> int | Tensor | str:
     return number
 
 
-def check_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.device) -> None:
-    """Raise unless each image with the key has one flag there for each ground truth."""
-    for position, item in enumerate(target):
-        if item.get(key) is not None:
-            name = f"target[{position}]['{key}']"
-            _check_column(name, item[key], item["labels"], (*LABEL_DTYPES, torch.bool), "an integer or bool dtype")
-            _check_device(name, item[key], device)
+def checked_flags(key: str, target: Sequence[Mapping[str, Any]], device: torch.device) -> Sequence[Tensor | None]:
+    """The flags of each image, or None; raise unless each image with the key has one for each ground truth."""
+    flags = as_tensors(*(item.get(key) for item in target), device=device)
+    for position, flag in enumerate(flags):
+        if flag is not None:
+            name, labels = f"target[{position}]['{key}']", target[position]["labels"]
+            _check_column(name, flag, labels, (*LABEL_DTYPES, torch.bool), "an integer or bool dtype")
+            _check_device(name, flag, device)
+    return flags
 
 
 def check_crowds(target: Sequence[Mapping[str, Any]]) -> None:

@@ -93,9 +93,13 @@ def pack(
             packed, is_sound = work(map)
     except Exception as error:  # noqa: BLE001 - see above
         problem = error
+        # Arrays and lists end up here: it costs batches of tensors nothing.
+        preds, target, is_new = batch_checks.with_tensors(preds, target)
+        if is_new:
+            return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
     if problem is None:
-        for key in flags:
-            packed.states[f"ground_truth_{key}"] = _pack_flags(key, target, packed.states["ground_truth_labels"].device)
+        joined = packed.states["ground_truth_labels"].device
+        packed.states.update({f"ground_truth_{key}": _pack_flags(key, target, joined) for key in flags})
         if not is_sound:
             batch_checks.check_crowds(target)  # an invalid crowd is an error always
             packed, is_sound = _with_invalid(packed, box_format, invalid)
@@ -131,9 +135,8 @@ def _pack_flags(key: str, target: Dicts, device: torch.device) -> Tensor:
         TypeError: a flag of the wrong type or dtype.
         ValueError: flags of another shape or device than the ground truths.
     """
-    batch_checks.check_flags(key, target, device)
     counts = [item["labels"].numel() for item in target]
-    flags = _optional([item.get(key) for item in target], counts)
+    flags = _optional(batch_checks.checked_flags(key, target, device), counts)
     return torch.zeros(sum(counts), dtype=torch.bool, device=device) if flags is None else flags != 0
 
 
@@ -172,7 +175,7 @@ def _boxes(parts: list[Tensor], counts: list[int]) -> Tensor | None:
     return boxes if boxes is None or boxes.is_floating_point() else boxes.double()
 
 
-def _optional(parts: list[Tensor | None], counts: list[int]) -> Tensor | None:
+def _optional(parts: Sequence[Tensor | None], counts: list[int]) -> Tensor | None:
     """Values of all boxes, 0 in images without the key; None if no image with boxes has it."""
     pairs = [*zip(parts, counts, strict=True)]
     if any(part is not None and part.numel() for part, count in pairs if not count):
@@ -267,6 +270,7 @@ def pack_images(
     batch_checks.check_lengths(preds, target)
     if not types:
         return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
+    preds, target, _ = batch_checks.with_tensors(preds, target)
     num_dropped, left = 0, "raise" if invalid == "drop" else invalid
     if invalid == "drop":
         preds, target, num_dropped = without_unsound_objects(

@@ -136,9 +136,9 @@ class ShapeBatch:
             )
             overlaps = torch.cat([part.to(device).flatten() for part in parts])
             # Areas for the area ranges, -1 for an object that counts in none.
-            counts = [None if kind.count_key is None else item.get(kind.count_key) for item in self.target]
+            counts: Sequence[Tensor | None] = [None] * len(self.target)
             if kind.count_key is not None:
-                batch_checks.check_flags(kind.count_key, self.target, device)
+                counts = batch_checks.checked_flags(kind.count_key, self.target, device)
             ranged = [
                 kind.areas_in_ranges(*each) for each in zip(ground_truths, areas.split(sizes), counts, strict=True)
             ]

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.detection.batches import INVALID, empty_states, pack_images
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import (
@@ -48,7 +48,7 @@ def coco_evaluate(
     recall_thresholds: Sequence[float] = COCO_RECALL_THRESHOLDS,
     max_detections: Sequence[int] = COCO_MAX_DETECTIONS,
     area_ranges: Mapping[str, AreaRange] = COCO_AREA_RANGES,
-    classes: Int[Tensor, " classes"] | None = None,
+    classes: Int[Tensor, " classes"] | _checks.Integers | None = None,
     rule: str = "coco",
     across_classes: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
@@ -86,7 +86,7 @@ def voc_evaluate(
     iou_thresholds: Sequence[float] = (0.5,),
     rule: str = "voc",
     whole_pixels: bool = True,
-    is_difficult: Bool[Tensor, " ground_truths"] | None = None,
+    is_difficult: Bool[Tensor, " ground_truths"] | _checks.Integers | None = None,
     across_classes: bool = False,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> DetectionResults:
@@ -173,11 +173,12 @@ def _evaluate(
     rule: str | None,
     confidence: float | None = None,
     *,
-    is_difficult: Tensor | None = None,
+    is_difficult: Tensor | _checks.Integers | None = None,
     **options: Any,
 ) -> DetectionResults:
     """Match all objects, and number images and places in images as metrics do."""
     evaluator, grid = request.evaluator, request.grid
+    (is_difficult,) = _arrays.as_tensors(is_difficult, device=ground_truths.labels.device)
     # Defaults of the evaluator, and what it refuses.
     rule, confidence = evaluator.checked(rule, confidence)
     if evaluator.knows_difficult:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.detection.batches import Images
 from reid_torchmetrics.functional.detection.inputs import name_images
 from reid_torchmetrics.functional.detection.matching import Matches
 
-Asked: TypeAlias = Tensor | Sequence[str]
-"""images by their `image_id`, or images with names also by number: ints in a tensor, or names"""
+Asked: TypeAlias = Tensor | _checks.Integers | Sequence[str]
+"""images by their `image_id`, or images with names also by number: ints, or names"""
 DictsOfSides: TypeAlias = tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 _OF_DETECTIONS = ("boxes", "scores", "labels")
@@ -74,7 +74,8 @@ def _split(keys: Sequence[str], columns: Sequence[Tensor], counts: Tensor) -> li
 
 
 def check_asked(image: object) -> None:
-    """Raise unless images are asked for by integers in a tensor, or by a list of names."""
+    """Raise unless images are asked for by integers, or by a list of names."""
+    (image,) = _arrays.as_tensors(image)
     if isinstance(image, Tensor):
         _checks.integer_labels("image", image)
         return
@@ -84,11 +85,12 @@ def check_asked(image: object) -> None:
         if not others:
             return
         came = f"a {came} with {others[0]}"
-    raise TypeError(f"`image` must be a tensor of integers or a list of names; got {came}.")
+    raise TypeError(f"`image` must hold integers or be a list of names; got {came}.")
 
 
 def listed_ids(image: Asked) -> list[int] | list[str]:
     """The ids that were asked for."""
+    (image,) = _arrays.as_tensors(image)
     return image.tolist() if isinstance(image, Tensor) else [*image]
 
 

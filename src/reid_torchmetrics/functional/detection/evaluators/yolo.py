@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.curves import (
     AP_RULES,
@@ -161,10 +161,10 @@ class YoloAverages(NamedTuple):
 
 @torch.no_grad()
 def yolo_average_precision(
-    is_true_positive: Bool[Tensor, "detections thresholds"],
-    scores: Float[Tensor, " detections"],
-    labels: Int[Tensor, " detections"],
-    target_labels: Int[Tensor, " ground_truths"],
+    is_true_positive: Bool[Tensor, "detections thresholds"] | _checks.Array,
+    scores: Float[Tensor, " detections"] | _checks.Numbers,
+    labels: Int[Tensor, " detections"] | _checks.Integers,
+    target_labels: Int[Tensor, " ground_truths"] | _checks.Integers,
     *,
     rule: str = "yolo",
     confidence: float | None = 0.1,
@@ -201,6 +201,8 @@ def yolo_average_precision(
         ValueError: shapes or devices that do not fit, a score that is not finite, an unknown `rule`, an `end` outside
             [0, 1].
     """
+    given = is_true_positive, scores, labels, target_labels
+    is_true_positive, scores, labels, target_labels = _arrays.as_tensors(*given)
     _checks.boolean_tensor("is_true_positive", is_true_positive)
     if is_true_positive.ndim != 2 or not is_true_positive.shape[1]:
         raise ValueError(f"`is_true_positive` must have shape [N, T] with T >= 1; got {list(is_true_positive.shape)}.")

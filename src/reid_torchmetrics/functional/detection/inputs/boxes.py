@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 
 _LARGEST_IMAGE = 2**31 - 1
 
@@ -166,11 +166,11 @@ def iou_of_areas(common: Tensor, areas: Tensor, other_areas: Tensor, is_crowd: T
 
 
 def pairwise_iou(
-    boxes: Float[Tensor, "boxes 4"],
-    others: Float[Tensor, "others 4"],
+    boxes: Float[Tensor, "boxes 4"] | _checks.Array,
+    others: Float[Tensor, "others 4"] | _checks.Array,
     *,
     box_format: str,
-    is_crowd: Bool[Tensor, " others"] | None = None,
+    is_crowd: Bool[Tensor, " others"] | _checks.Integers | None = None,
     whole_pixels: bool = False,
 ) -> Float[Tensor, "boxes others"]:
     """Intersection over union of every box with every other, float64.
@@ -190,6 +190,7 @@ def pairwise_iou(
         ValueError: an unknown format, boxes that are not [N, 4] or not finite, or a negative size, as of corners in
             the wrong order.
     """
+    boxes, others, is_crowd = _arrays.as_tensors(boxes, others, is_crowd)
     converted = checked_boxes("boxes", boxes, box_format), checked_boxes("others", others, box_format)
     sides, other_sides = map(Sides.of_corners if whole_pixels else Sides.of, converted)
     return overlap(Sides(*(column[:, None] for column in vars(sides).values())), other_sides, is_crowd)

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 
 from .boxes import check_areas, check_boxes, check_image_numbers, check_scores
 from .shapes import BoxShapes, Shapes
@@ -75,6 +75,7 @@ class Detections(PackedObjects):
     @torch.no_grad()
     def __post_init__(self) -> None:
         """Check the tensors."""
+        _arrays.fields_as_tensors(self, "boxes", "scores", "labels", "images")
         if not isinstance(self.boxes, Shapes):
             _checks.floating_matrix("boxes", self.boxes, 4)
         length, device = len(self.boxes), self.boxes.device
@@ -104,6 +105,7 @@ class GroundTruths(PackedObjects):
     @torch.no_grad()
     def __post_init__(self) -> None:
         """Check the tensors."""
+        _arrays.fields_as_tensors(self, "boxes", "labels", "images", "is_crowd", "areas")
         if not isinstance(self.boxes, Shapes):
             check_boxes("boxes", self.boxes)
         length, device = len(self.boxes), self.boxes.device

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 
 from .boxes import box_areas, check_areas, check_boxes, check_finite
@@ -27,11 +27,11 @@ _MOST_DISTANCES = 1 << 22  # of keypoints, in memory at a time
 
 
 def object_keypoint_similarity(
-    keypoints: Float[Tensor, "detections keypoints _"],
-    true_keypoints: Float[Tensor, "ground_truths keypoints 3"],
+    keypoints: Float[Tensor, "detections keypoints _"] | _checks.Array,
+    true_keypoints: Float[Tensor, "ground_truths keypoints 3"] | _checks.Array,
     *,
-    areas: Float[Tensor, " ground_truths"],
-    boxes: Float[Tensor, "ground_truths 4"] | None = None,
+    areas: Float[Tensor, " ground_truths"] | _checks.Numbers,
+    boxes: Float[Tensor, "ground_truths 4"] | _checks.Array | None = None,
     sigmas: Sequence[float] = COCO_SIGMAS,
 ) -> Float[Tensor, "detections ground_truths"]:
     """Object keypoint similarity of every detection and every ground truth, from 0 to 1, float64.
@@ -53,6 +53,7 @@ def object_keypoint_similarity(
         ValueError: shapes that do not fit, sigmas that are not positive, or values that are not finite.
     """
     check_sigmas("sigmas", sigmas)
+    keypoints, true_keypoints, areas, boxes = _arrays.as_tensors(keypoints, true_keypoints, areas, boxes)
     detections = checked_keypoints("keypoints", keypoints, len(sigmas), (2, 3))
     true = checked_keypoints("true_keypoints", true_keypoints, len(sigmas), (3,))
     check_areas("areas", areas, len(true), true.device)

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 
 from .boxes import iou_of_areas
@@ -28,7 +28,9 @@ _MOST_CELLS = 1 << 24  # pixels converted to float32 at a time; float32 counts e
 
 Masks = Bool[Tensor, "masks height width"] | Integer[Tensor, "masks height width"] | RunLengths
 Others = (
-    Bool[Tensor, "others other_height other_width"] | Integer[Tensor, "others other_height other_width"] | RunLengths
+    Bool[Tensor, "others other_height other_width"]
+    | Integer[Tensor, "others other_height other_width"]
+    | (_checks.Array | RunLengths)
 )
 
 
@@ -83,7 +85,7 @@ def counted_iou(masks: CountedMasks, others: CountedMasks, is_crowd: Tensor | No
 
 
 def mask_iou(
-    masks: Masks, others: Others, *, is_crowd: Bool[Tensor, " others"] | None = None
+    masks: Masks | _checks.Array, others: Others, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
 ) -> Float[Tensor, "masks others"]:
     """Intersection over union of every mask of an image with every other, float64.
 
@@ -98,6 +100,7 @@ def mask_iou(
         TypeError: masks of the wrong dtype.
         ValueError: masks that are not [N, H, W], of images of different sizes, or on different devices.
     """
+    masks, others, is_crowd = _arrays.as_tensors(masks, others, is_crowd)
     counted, other = checked_masks("masks", masks), checked_masks("others", others)
     if isinstance(masks, Tensor) and isinstance(others, Tensor):
         _checks.same_device("masks", masks, "others", others)

@@ -17,13 +17,14 @@ from .keypoints import keypoint_boxes
 from .shapes import ObjectColumns, ShapeType
 
 _Boxes5 = Float[Tensor, "boxes 5"]
+_Others5 = Float[Tensor, "others 5"] | _checks.Array
 _NUMBERS = 5
 _PAIRS_AT_A_TIME = {"cpu": 1 << 12}  # stay in the cache
 _MOST_PAIRS = 1 << 18
 
 
 def rotated_iou(
-    boxes: _Boxes5, others: Float[Tensor, "others 5"], *, is_crowd: Bool[Tensor, " others"] | None = None
+    boxes: _Boxes5 | _checks.Array, others: _Others5, *, is_crowd: Bool[Tensor, " others"] | _checks.Array | None = None
 ) -> Float[Tensor, "boxes others"]:
     """Intersection over union of every rotated box with every other, float64.
 
@@ -40,9 +41,9 @@ def rotated_iou(
         ValueError: boxes that are not [N, 5] or not finite, or a negative size.
     """
     first, second = checked_rotated_boxes("boxes", boxes), checked_rotated_boxes("others", others)
-    _checks.same_device("boxes", boxes, "others", others)
+    _checks.same_device("boxes", first, "others", second)
     if is_crowd is not None:
-        _checks.mask("is_crowd", is_crowd, len(others), others.device)
+        is_crowd = _checks.mask("is_crowd", is_crowd, len(second), second.device)
     return pairwise_rotated_iou(first, second, is_crowd)
 
 
@@ -105,7 +106,7 @@ def checked_rotated_boxes(argument: str, boxes: Any, *, any_values: bool = False
     """Check rotated boxes, or empty ones of any shape, and convert them to float64."""
     if isinstance(boxes, Tensor) and not boxes.numel():
         return torch.empty((0, _NUMBERS), dtype=torch.float64, device=boxes.device)
-    _checks.floating_matrix(argument, boxes, _NUMBERS)
+    boxes = _checks.floating_matrix(argument, boxes, _NUMBERS)
     if not any_values:
         check_finite(argument, boxes)
         check_sizes(argument, boxes[:, 2:4])

@@ -23,7 +23,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments, workers
 
 from .boxes import check_image_numbers, check_scores, checked_boxes, to_xyxy
@@ -39,12 +39,12 @@ _PAIRS_AT_A_TIME = 1 << 15  # pairs compared together, about 50 bytes each: they
 
 @torch.no_grad()
 def non_maximum_suppression(
-    boxes: Float[Tensor, "boxes 4"],
-    scores: Float[Tensor, " boxes"],
-    labels: Integer[Tensor, " boxes"] | None = None,
+    boxes: Float[Tensor, "boxes 4"] | _checks.Array,
+    scores: Float[Tensor, " boxes"] | _checks.Numbers,
+    labels: Integer[Tensor, " boxes"] | _checks.Integers | None = None,
     *,
     iou_threshold: float,
-    images: Integer[Tensor, " boxes"] | None = None,
+    images: Integer[Tensor, " boxes"] | _checks.Integers | None = None,
     box_format: str = "xyxy",
 ) -> Int[Tensor, " kept"]:
     """Rows of the kept boxes: within an image and class, no kept box of a higher score overlaps them.
@@ -74,6 +74,7 @@ def non_maximum_suppression(
         ValueError: an unknown format, a threshold outside [0, 1], shapes or devices that do not fit, a box or a score
             that is not finite, or a negative size.
     """
+    boxes, scores, labels, images = _arrays.as_tensors(boxes, scores, labels, images)
     checked_boxes("boxes", boxes, box_format)
     _checks.fraction("iou_threshold", iou_threshold)
     check_scores("scores", scores, len(boxes), boxes.device)

@@ -95,7 +95,7 @@ def match_on_grid(
     _checks.positive_int("max_bytes", max_bytes)
     _checks.same_device("detections", detections.labels, "ground_truths", ground_truths.labels)
     if classes is not None:
-        _checks.integer_labels("classes", classes, device=detections.labels.device)
+        classes = _checks.integer_labels("classes", classes, device=detections.labels.device)
     options = {"keep_ground_truths": keep_ground_truths, "max_bytes": max_bytes}
     return workers.run(partial(_match, detections, ground_truths, grid, classes, **options), detections.labels.device)
 

@@ -11,13 +11,13 @@ import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.retrieval.relevance import JunkPairs
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
-from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
+from .problem import LABELS, Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
 from .protocol import LABEL_FIELDS, PROTOCOL_FIELDS, Protocol, find_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
@@ -27,19 +27,19 @@ from .results import RetrievalResults, summarize
 
 @torch.no_grad()
 def evaluate(
-    query: Float[Tensor, "queries dim"],
-    gallery: Float[Tensor, "gallery dim"] | None = None,
-    query_identities: Integer[Tensor, " queries"] | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | None = None,
-    query_cameras: Integer[Tensor, " queries"] | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
+    query: Float[Tensor, "queries dim"] | _checks.Array,
+    gallery: Float[Tensor, "gallery dim"] | _checks.Array | None = None,
+    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     *,
     protocol: str | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
-    query_sequences: Integer[Tensor, " queries"] | None = None,
-    gallery_sequences: Integer[Tensor, " gallery"] | None = None,
+    query_sequences: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_sequences: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     junk_pairs: JunkPairs | None = None,
-    self_index: Integer[Tensor, " queries"] | None = None,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     similarity: str | CustomSimilarity = "cosine",
     rerank: Rerank | None = None,
     multi_query: bool = False,
@@ -49,6 +49,8 @@ def evaluate(
     **options: Any,
 ) -> RetrievalResults:
     """Evaluate embeddings under a protocol.
+
+    Embeddings are tensors or NumPy arrays, labels these or lists of ints, which go to the device of the embeddings.
 
     Args:
         query: embeddings of the queries.
@@ -88,15 +90,16 @@ def evaluate(
             " so that all samples are given once, as `query`; got a gallery."
         )
     sides = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
-    labels = Labels(*sides, junk_pairs, self_index, ground_truth)
-    _checks.embeddings("query", query)
+    query = _checks.embeddings("query", query)
+    given = dict(zip((*LABELS, "self_index"), _arrays.as_tensors(*sides, self_index, device=query.device), strict=True))
+    labels = Labels(**given, junk_pairs=junk_pairs, ground_truth=ground_truth)
     # The images of a query become one, before anything is compared.
     if multi_query:
         query, labels = _pooled(query, labels, gallery)
     # Leave-one-out: the gallery is the queries.
     if gallery is None:
         gallery, labels = query, _leave_one_out(labels, len(query), query.device)
-    check_pair(query, gallery)
+    query, gallery = check_pair(query, gallery)
     _checks.positive_int("max_bytes", max_bytes)
     source = Embeddings(Rows([query]), Rows([gallery]), similarity, rerank, max_bytes)
     problem = RetrievalProblem(source, labels)
@@ -106,18 +109,18 @@ def evaluate(
 
 @torch.no_grad()
 def evaluate_scores(
-    scores: Float[Tensor, "queries gallery"],
-    query_identities: Integer[Tensor, " queries"] | None = None,
-    gallery_identities: Integer[Tensor, " gallery"] | None = None,
-    query_cameras: Integer[Tensor, " queries"] | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
+    scores: Float[Tensor, "queries gallery"] | _checks.Array,
+    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     *,
     protocol: str | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
-    query_sequences: Integer[Tensor, " queries"] | None = None,
-    gallery_sequences: Integer[Tensor, " gallery"] | None = None,
+    query_sequences: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_sequences: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     junk_pairs: JunkPairs | None = None,
-    self_index: Integer[Tensor, " queries"] | None = None,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     ties: str = "pessimistic",
     max_rank: int = 50,
     max_bytes: int = DEFAULT_MAX_BYTES,
@@ -127,14 +130,17 @@ def evaluate_scores(
 
     The other arguments, the results and the errors are as in `evaluate`.
     """
-    _checks.floating_matrix("scores", scores, "G")
+    scores = _checks.floating_matrix("scores", scores, "G")
     sides = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
-    labels = Labels(*sides, junk_pairs, self_index, ground_truth)
+    given = dict(
+        zip((*LABELS, "self_index"), _arrays.as_tensors(*sides, self_index, device=scores.device), strict=True)
+    )
+    labels = Labels(**given, junk_pairs=junk_pairs, ground_truth=ground_truth)
     problem = RetrievalProblem(Matrix(scores, max_bytes), labels)
     chosen = _chosen(evaluate_scores, protocol, options, ground_truth)
     # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:
-        _check_own_places(chosen, self_index, len(scores))
+        _check_own_places(chosen, labels.self_index, len(scores))
     return _evaluate(problem, chosen, problem.setup(ties=ties), max_rank=max_rank)
 
 
@@ -206,7 +212,7 @@ def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | 
         )
 
 
-def _pooled(query: Tensor, labels: Labels, gallery: Tensor | None) -> tuple[Tensor, Labels]:
+def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Labels]:
     """The mean query of every identity and camera."""
     # Images that are pooled need one label each; they may differ in sequence and in their place in the gallery.
     identities = labels.query_identities

@@ -33,7 +33,7 @@ GroundTruth = Sequence[Mapping[str, Any]]
 _BESIDE_LISTS = ("bbx", "query")
 """what the files of benchmarks hold beside lists: the box of the query (revisitop, Oxford), its image (Oxford)"""
 
-_LABELS = [f"{side}_{what}" for what in ("identities", "cameras", "sequences") for side in ("query", "gallery")]
+LABELS = [f"{side}_{what}" for what in ("identities", "cameras", "sequences") for side in ("query", "gallery")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ class Labels:
         Raises:
             ValueError: labels are missing, or come beside lists.
         """
-        given = [name for name in _LABELS if getattr(self, name) is not None]
+        given = [name for name in LABELS if getattr(self, name) is not None]
         if self.ground_truth is not None:
             if given:
                 raise ValueError(f"`ground_truth` must come without labels; got `{given[0]}` too.")

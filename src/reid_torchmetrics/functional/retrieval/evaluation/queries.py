@@ -46,9 +46,9 @@ class PooledQueries:
 
 @torch.no_grad()
 def pool_queries(
-    query: Float[Tensor, "queries dim"],
-    query_identities: Integer[Tensor, " queries"],
-    query_cameras: Integer[Tensor, " queries"] | None = None,
+    query: Float[Tensor, "queries dim"] | _checks.Array,
+    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
+    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     *,
     normalize: bool = True,
 ) -> PooledQueries:
@@ -71,11 +71,11 @@ def pool_queries(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes or devices that do not fit, or embeddings that are not finite.
     """
-    _checks.embeddings("query", query)
+    query = _checks.embeddings("query", query)
     _checks.finite("query", non_finite_rows(query))
-    _checks.integer_labels("query_identities", query_identities, len(query), query.device)
+    query_identities = _checks.integer_labels("query_identities", query_identities, len(query), query.device)
     if query_cameras is not None:
-        _checks.integer_labels("query_cameras", query_cameras, len(query), query.device)
+        query_cameras = _checks.integer_labels("query_cameras", query_cameras, len(query), query.device)
     columns = [labels.long() for labels in (query_identities, query_cameras) if labels is not None]
     # One query for each distinct row of labels.
     labels, members = _in_order_of_appearance(torch.stack(columns, dim=1))

@@ -39,7 +39,9 @@ class Breakdown:
 
 
 def mean_by(
-    values: Float[Tensor, " queries"], label: Integer[Tensor, " queries"], *labels: Integer[Tensor, " queries"]
+    values: Float[Tensor, " queries"],
+    label: Integer[Tensor, " queries"] | _checks.Integers,
+    *labels: Integer[Tensor, " queries"] | _checks.Integers,
 ) -> Breakdown:
     """Mean of one value per query over the queries that share a label, or several; NaN stands for no value.
 
@@ -55,11 +57,11 @@ def mean_by(
         TypeError: a label tensor is not an integer tensor.
         ValueError: labels that are not as long as `values`, or on another device.
     """
-    _checks.integer_labels("label", label, len(values), values.device)
-    for number, further in enumerate(labels):
-        _checks.integer_labels(f"labels[{number}]", further, len(values), values.device)
+    names = ["label", *map("labels[{}]".format, range(len(labels)))]
+    named = zip(names, (label, *labels), strict=True)
+    columns = [_checks.integer_labels(name, column, len(values), values.device) for name, column in named]
     # A group is a distinct row of labels.
-    rows = torch.stack([column.long() for column in (label, *labels)], dim=1)
+    rows = torch.stack([column.long() for column in columns], dim=1)
     distinct, group = rows.unique(dim=0, return_inverse=True)
     num_groups = len(distinct)
     valid = ~values.isnan()
@@ -94,9 +96,9 @@ def bootstrap_interval(
     generator: torch.Generator,
     level: float = 0.95,
     repeats: int = 1000,
-    identities: Integer[Tensor, " queries"] | None = None,
+    identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     empty_target_action: str = "skip",
-    weight: Tensor | None = None,
+    weight: Tensor | _checks.Numbers | None = None,
 ) -> Interval:
     """Percentile bootstrap of `mean_over_queries`: the quantiles (1 -+ `level`) / 2 of means of resampled queries.
 
@@ -124,7 +126,8 @@ def bootstrap_interval(
     """
     check_resampling(generator, level, repeats)
     if identities is not None:
-        _checks.integer_labels("identities", identities, len(values), values.device)
+        identities = _checks.integer_labels("identities", identities, len(values), values.device)
+    weight = None if weight is None else _checks.weights("weight", weight, len(values), values.device)
     # A query without positives is drawn only where it counts something: `terms` leaves the others out.
     mean = mean_over_queries(values.double(), empty_target_action=empty_target_action, weight=weight)
     if mean.isnan():

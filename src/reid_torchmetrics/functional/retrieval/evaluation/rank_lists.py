@@ -66,14 +66,14 @@ class RankLists:
         # Matrices hold lists, vectors one value for each of them.
         return self._map(lambda values: values[:, :k] if values.ndim == 2 else values)
 
-    def select(self, rows: Integer[Tensor, " rows"]) -> RankLists:
+    def select(self, rows: Integer[Tensor, " rows"] | _checks.Integers) -> RankLists:
         """Some of the lists, in the order of `rows`; lists are counted from 0.
 
         Raises:
             TypeError: `rows` is not an integer tensor.
             ValueError: `rows` has a number that no list has.
         """
-        _checks.integer_labels("rows", rows)
+        rows = _checks.integer_labels("rows", rows)
         _checks.in_range("rows", rows, 0, len(self))
         rows = rows.long().to(self.query.device)
         return self._map(lambda values: values[rows])

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.named_numbers import NamedNumbers, split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
@@ -202,7 +202,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         """
         return measures.precision_recall_curve(self.ranks, query)
 
-    def nearest(self, k: int, queries: Integer[Tensor, " chosen"] | None = None) -> RankLists:
+    def nearest(self, k: int, queries: Integer[Tensor, " chosen"] | _checks.Integers | None = None) -> RankLists:
         """The first k candidates of each query, or of chosen ones, counted from 0, and the first right answer of each.
 
         Results of `evaluate` search when asked; results of a metric hold lists of the length that was asked for,
@@ -221,6 +221,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
             lists = self.rank_lists.first(min(k, length) if holds_all else k)
             return lists if queries is None else lists.select(queries)
         problem = self._problem("nearest", f"metric.nearest({k})` or `metric.results(nearest={k})")
+        (queries,) = _arrays.as_tensors(queries, device=problem.source.device)
         return find_rank_lists(problem, self.protocol, k, queries, ties=self.setup.ties)
 
     def confident_mistakes(self, n: int) -> Int[Tensor, " mistakes"]:

@@ -18,7 +18,7 @@ def mean_over_queries(
     values: Float[Tensor, "queries *shape"],  # noqa: UP037 - two axes, not a product
     *,
     empty_target_action: str = "skip",
-    weight: Tensor | None = None,
+    weight: Tensor | _checks.Numbers | None = None,
 ) -> Float[Tensor, " *shape"]:
     """Mean of one value, or one curve, per query; NaN stands for a query without positives.
 
@@ -35,8 +35,7 @@ def mean_over_queries(
     if weight is None:
         num_valid = int(valid.sum())
         return mean_of_total(values[valid].sum(0), num_valid, len(values) - num_valid, empty_target_action)
-    _checks.weights("weight", weight, len(values))
-    weight = weight.to(values.dtype)
+    weight = _checks.weights("weight", weight, len(values), values.device).to(values.dtype)
     _refuse_empty(empty_target_action, int(valid.sum()), len(values))
     total = torch.einsum("q,q...->...", weight[valid], values[valid])
     return mean_of_total(total, float(weight[valid].sum()), float(weight[~valid].sum()), empty_target_action)
@@ -58,7 +57,10 @@ def mean_of_total(
 
 
 def mean_over_identities(
-    values: Float[Tensor, " queries"], identities: Integer[Tensor, " queries"], *, empty_target_action: str = "skip"
+    values: Float[Tensor, " queries"],
+    identities: Integer[Tensor, " queries"] | _checks.Integers,
+    *,
+    empty_target_action: str = "skip",
 ) -> Float[Tensor, ""]:
     """Mean over identities of the mean over an identity's queries, so that every identity counts the same.
 
@@ -69,7 +71,7 @@ def mean_over_identities(
         TypeError: `identities` is not an integer tensor.
         ValueError: `identities` of another length than `values`, or as `mean_over_queries`.
     """
-    _checks.integer_labels("identities", identities, len(values), values.device)
+    identities = _checks.integer_labels("identities", identities, len(values), values.device)
     _checks.one_of("empty_target_action", empty_target_action, EMPTY_TARGET_ACTIONS)
     valid = ~values.isnan()
     _refuse_empty(empty_target_action, int(valid.sum()), len(values))

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 
 from .tie_policies import TIE_POLICIES
@@ -72,6 +72,7 @@ class PositiveRanks:
     """under the tie policies "grouped" and "expected" only; ranks are the pessimistic ones then"""
 
     def __post_init__(self) -> None:
+        _arrays.fields_as_tensors(self, "rank", "num_positives", "num_candidates")
         _checks.integer_labels("num_positives", self.num_positives)
         _checks.integer_labels("num_candidates", self.num_candidates, len(self.num_positives))
         _checks.same_device("num_positives", self.num_positives, "num_candidates", self.num_candidates)
@@ -250,11 +251,7 @@ def _first_true(flags: Tensor) -> int | None:
 
 
 def _declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Tensor) -> Tensor:
-    _checks.array_like("num_positives", num_positives)
-    declared = torch.as_tensor(num_positives, device=num_hits.device)
-    if len(num_hits) or declared.numel():  # an empty list is a tensor of floats
-        _checks.integer_labels("num_positives", declared, len(num_hits))
-    declared = declared.long()
+    declared = _checks.integer_labels("num_positives", num_positives, len(num_hits), num_hits.device).long()
     if (query := _first_true(declared < num_hits)) is not None:
         raise ValueError(
             f"`num_positives` must count the hits, too; got {int(declared[query])} for query {query}, which has"

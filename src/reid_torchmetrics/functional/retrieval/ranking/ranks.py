@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.scores import (
@@ -33,18 +33,18 @@ from .tiles import GalleryPart, Tiles
 
 @torch.no_grad()
 def rank_positives(
-    query: Float[Tensor, "queries dim"],
-    gallery: Float[Tensor, "gallery dim"],
-    query_identities: Integer[Tensor, " queries"],
-    gallery_identities: Integer[Tensor, " gallery"],
-    query_cameras: Integer[Tensor, " queries"] | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
+    query: Float[Tensor, "queries dim"] | _checks.Array,
+    gallery: Float[Tensor, "gallery dim"] | _checks.Array,
+    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
+    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers,
+    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     *,
     similarity: str | CustomSimilarity = "cosine",
     same_camera: str = "same_identity",
     junk_identities: Collection[int] = (-1,),
     ties: str = "pessimistic",
-    self_index: Integer[Tensor, " queries"] | None = None,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> PositiveRanks:
     """Rank every query's positives in the gallery by the similarity of embeddings.
@@ -75,27 +75,27 @@ def rank_positives(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, scores that are NaN.
     """
-    _checks.embeddings("query", query)  # before the labels, which are compared with its length
-    _checks.embeddings("gallery", gallery)
+    query = _checks.embeddings("query", query)  # before the labels, which are compared with its length
+    gallery = _checks.embeddings("gallery", gallery)
     labels = query_identities, gallery_identities, query_cameras, gallery_cameras
     options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
-    relevance = _find_relevance((len(query), len(gallery)), labels, options)
+    relevance = _find_relevance((len(query), len(gallery)), labels, options, query.device)
     scores = score_embeddings(query, gallery, relevance, similarity=similarity, max_bytes=max_bytes)
     return count_ranks(scores, relevance, ties=ties)
 
 
 @torch.no_grad()
 def rank_positives_from_scores(
-    scores: Float[Tensor, "queries gallery"],
-    query_identities: Integer[Tensor, " queries"],
-    gallery_identities: Integer[Tensor, " gallery"],
-    query_cameras: Integer[Tensor, " queries"] | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
+    scores: Float[Tensor, "queries gallery"] | _checks.Array,
+    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
+    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers,
+    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     *,
     same_camera: str = "same_identity",
     junk_identities: Collection[int] = (-1,),
     ties: str = "pessimistic",
-    self_index: Integer[Tensor, " queries"] | None = None,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> PositiveRanks:
     """Rank every query's positives by given scores, higher is closer; a distance matrix enters as `-distances`.
@@ -103,14 +103,15 @@ def rank_positives_from_scores(
     Minus infinity and infinity are ordinary scores. `scores` is not written to. The other arguments, the result
     and the errors are as in `rank_positives`.
     """
-    _checks.floating_matrix("scores", scores, "G")
+    scores = _checks.floating_matrix("scores", scores, "G")
     labels = query_identities, gallery_identities, query_cameras, gallery_cameras
     options = {"same_camera": same_camera, "junk_identities": junk_identities, "self_index": self_index}
-    relevance = _find_relevance(scores.shape, labels, options)
+    relevance = _find_relevance(scores.shape, labels, options, scores.device)
     return count_ranks(given_scores(scores, relevance, max_bytes=max_bytes), relevance, ties=ties)
 
 
-def _find_relevance(sizes: Sequence[int], labels: tuple[Any, ...], options: Any) -> Relevance:
+def _find_relevance(sizes: Sequence[int], labels: Sequence[Any], options: Any, device: torch.device) -> Relevance:
+    labels = _arrays.as_tensors(*labels, device=device)
     _checks.integer_labels("query_identities", labels[0], sizes[0])
     _checks.integer_labels("gallery_identities", labels[1], sizes[1])
     return workers.run(lambda: find_relevance(*labels, **options), labels[0].device)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional import segments
 
 from .relevance import JunkPairs, LabelRule, Relevance
@@ -21,19 +21,19 @@ SAME_CAMERA_RULES = {
 
 
 def find_relevance(
-    query_identities: Integer[Tensor, " queries"],
-    gallery_identities: Integer[Tensor, " gallery"],
-    query_cameras: Integer[Tensor, " queries"] | None = None,
-    gallery_cameras: Integer[Tensor, " gallery"] | None = None,
+    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
+    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers,
+    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     *,
     same_camera: str = "same_identity",
     camera_map: Mapping[int, int] | None = None,
     search_cameras: Collection[int] | None = None,
     junk_identities: Collection[int] = (-1,),
-    query_sequences: Integer[Tensor, " queries"] | None = None,
-    gallery_sequences: Integer[Tensor, " gallery"] | None = None,
+    query_sequences: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_sequences: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     junk_pairs: JunkPairs | None = None,
-    self_index: Integer[Tensor, " queries"] | None = None,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
 ) -> Relevance:
     """Prepare labels for ranking: find the positives, negatives and junk of every query.
 
@@ -61,6 +61,9 @@ def find_relevance(
         TypeError: a label tensor is not an integer tensor, `junk_identities` does not hold ints.
         ValueError: lengths, devices or options that do not fit, or cameras on one side only.
     """
+    given = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
+    self_index, *labels = _arrays.as_tensors(self_index, *given)
+    query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences = labels
     sides = (query_cameras, gallery_cameras), (query_sequences, gallery_sequences)
     check_labels((query_identities, gallery_identities), self_index, cameras=sides[0], sequences=sides[1])
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
@@ -103,11 +106,11 @@ def find_relevance(
 
 
 def find_listed_relevance(
-    positives: Sequence[Integer[Tensor, " _"]],
-    junk: Sequence[Integer[Tensor, " _"]] | None = None,
+    positives: Sequence[Integer[Tensor, " _"] | _checks.Integers],
+    junk: Sequence[Integer[Tensor, " _"] | _checks.Integers] | None = None,
     *,
     num_gallery: int,
-    self_index: Integer[Tensor, " queries"] | None = None,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
 ) -> Relevance:
     """Prepare lists for ranking: gallery positions of every query's positives and junk.
 
@@ -115,7 +118,7 @@ def find_listed_relevance(
     checked and sorted on the CPU; the relevance is on their device, and moves by its method `to`.
 
     Args:
-        positives: for every query a 1-D tensor of gallery positions, possibly empty.
+        positives: for every query gallery positions, possibly none.
         junk: the same for gallery items that are dropped for the query; None for none.
         num_gallery: number of gallery items.
         self_index: for every query its own position in the gallery, or -1: it is dropped, listed or not.
@@ -129,12 +132,11 @@ def find_listed_relevance(
     junk = [part[:0] for part in listed] if junk is None else junk
     dropped = positions_on_cpu("junk", junk, num_gallery, len(listed))
     if self_index is not None:
-        _checks.integer_labels("self_index", self_index, len(listed))
-        self_index = self_index.cpu()
+        self_index = _checks.integer_labels("self_index", self_index, len(listed)).cpu()
         _checks.in_range("self_index", self_index, -1, num_gallery)
         listed, dropped = _without_self(listed, dropped, self_index)
     relevance = _by_runs(listed, dropped, self_index, num_gallery)
-    return relevance.to(positives[0].device) if len(positives) else relevance
+    return relevance.to(getattr(positives[0], "device", "cpu")) if len(positives) else relevance
 
 
 def check_labels(
@@ -201,6 +203,7 @@ def positions_on_cpu(argument: str, values: object, size: int, length: int | Non
         raise TypeError(f"`{argument}` must be a sequence of tensors, one per query; got {type(values).__name__}.")
     if length not in (None, len(values)):
         raise ValueError(f"`{argument}` must hold one tensor for each of {length} queries; got {len(values)}.")
+    values = _arrays.as_tensors(*values)
     for query, value in enumerate(values):
         _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
     # All at once: a copy of each list would wait for a GPU.

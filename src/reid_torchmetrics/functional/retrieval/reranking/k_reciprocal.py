@@ -68,17 +68,17 @@ class KReciprocal:
     @torch.no_grad()
     def rerank(
         self,
-        query: Float[Tensor, "queries dim"],
-        gallery: Float[Tensor, "gallery dim"],
+        query: Float[Tensor, "queries dim"] | _checks.Array,
+        gallery: Float[Tensor, "gallery dim"] | _checks.Array,
         *,
-        kept: Integer[Tensor, " kept"] | None = None,
-        self_index: Integer[Tensor, " queries"] | None = None,
+        kept: Integer[Tensor, " kept"] | _checks.Integers | None = None,
+        self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> RerankedScores:
         """Minus the final distance of queries and gallery items; `rerank_k_reciprocal` says more."""
-        check_pair(query, gallery)
+        query, gallery = check_pair(query, gallery)
         if kept is not None:
-            _checks.integer_labels("kept", kept, device=gallery.device)
+            kept = _checks.integer_labels("kept", kept, device=gallery.device)
             _checks.in_range("kept", kept, 0, len(gallery))
         _checks.positive_int("max_bytes", max_bytes)
         items = ItemSet.of(query, gallery, self_index)
@@ -99,16 +99,16 @@ class KReciprocal:
 
 
 def rerank_k_reciprocal(
-    query: Float[Tensor, "queries dim"],
-    gallery: Float[Tensor, "gallery dim"],
+    query: Float[Tensor, "queries dim"] | _checks.Array,
+    gallery: Float[Tensor, "gallery dim"] | _checks.Array,
     *,
     k1: int = 20,
     k2: int = 6,
     weight: float = 0.3,
     distance: str = "squared_euclidean",
     normalize: bool = False,
-    kept: Integer[Tensor, " kept"] | None = None,
-    self_index: Integer[Tensor, " queries"] | None = None,
+    kept: Integer[Tensor, " kept"] | _checks.Integers | None = None,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> RerankedScores:
     """Scores for `count_ranks`; minus a score is the distance (1 - `weight`) d_J(p, q) + `weight` d(p, q).

@@ -75,7 +75,7 @@ class ItemSet(NamedTuple):
     """the item of everything in the gallery"""
 
     @classmethod
-    def of(cls, query: Tensor, gallery: Tensor, self_index: Tensor | None) -> ItemSet:
+    def of(cls, query: Tensor, gallery: Tensor, self_index: Tensor | _checks.Integers | None) -> ItemSet:
         """Unite embeddings; `self_index` holds every query's own position in the gallery, or -1.
 
         Raises:
@@ -83,7 +83,7 @@ class ItemSet(NamedTuple):
             ValueError: its shape or values do not fit.
         """
         self_index = torch.full((len(query),), -1, device=query.device) if self_index is None else self_index
-        _checks.integer_labels("self_index", self_index, len(query), query.device)
+        self_index = _checks.integer_labels("self_index", self_index, len(query), query.device)
         _checks.in_range("self_index", self_index, -1, len(gallery))
         self_index, is_new = self_index.long(), self_index < 0
         num_new = int(is_new.sum())

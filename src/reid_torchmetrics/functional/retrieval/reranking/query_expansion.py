@@ -45,17 +45,17 @@ class QueryExpansion:
     @torch.no_grad()
     def expand(
         self,
-        query: Float[Tensor, "queries dim"],
-        gallery: Float[Tensor, "gallery dim"],
+        query: Float[Tensor, "queries dim"] | _checks.Array,
+        gallery: Float[Tensor, "gallery dim"] | _checks.Array,
         *,
-        self_index: Integer[Tensor, " queries"] | None = None,
+        self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> tuple[Float[Tensor, "queries dim"], Float[Tensor, "gallery dim"]]:
         """Queries and gallery after the expansion; what is not expanded is returned as it is.
 
         A query with a position in the gallery, `self_index`, is not expanded by itself.
         """
-        check_pair(query, gallery)
+        query, gallery = check_pair(query, gallery)
         _checks.positive_int("max_bytes", max_bytes)
         # A query that is a gallery item is one item.
         items = ItemSet.of(query, gallery, self_index)
@@ -69,8 +69,8 @@ class QueryExpansion:
 
 
 def expand_queries(
-    query: Float[Tensor, "queries dim"],
-    gallery: Float[Tensor, "gallery dim"],
+    query: Float[Tensor, "queries dim"] | _checks.Array,
+    gallery: Float[Tensor, "gallery dim"] | _checks.Array,
     *,
     k: int = 5,
     alpha: float = 3.0,

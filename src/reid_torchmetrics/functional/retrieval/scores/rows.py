@@ -112,11 +112,11 @@ def non_finite_rows(embeddings: Float[Tensor, "rows dim"]) -> Int[Tensor, " bad"
     return torch.cat([part[~embeddings[part].isfinite().all(1)] for part in parts])
 
 
-def check_pair(query: Tensor, gallery: Tensor) -> None:
+def check_pair(query: object, gallery: object) -> tuple[Tensor, Tensor]:
     """Raise unless queries and gallery are finite embeddings that can be compared."""
-    _checks.embeddings("query", query)
-    _checks.embeddings("gallery", gallery)
+    query, gallery = _checks.embeddings("query", query), _checks.embeddings("gallery", gallery)
     _checks.same_device("query", query, "gallery", gallery)
     _checks.same_dimension("query", query.shape[1], "gallery", gallery.shape[1])
     _checks.finite("query", non_finite_rows(query))
     _checks.finite("gallery", non_finite_rows(gallery))
+    return query, gallery

@@ -156,8 +156,8 @@ class GivenScores:
 
 
 def score_embeddings(
-    query: Float[Tensor, "queries dim"],
-    gallery: Float[Tensor, "gallery dim"],
+    query: Float[Tensor, "queries dim"] | _checks.Array,
+    gallery: Float[Tensor, "gallery dim"] | _checks.Array,
     relevance: Relevance,
     *,
     similarity: str | CustomSimilarity = "cosine",
@@ -178,7 +178,7 @@ def score_embeddings(
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite, or a function with
             scores that depend on the other items of a block.
     """
-    workers.run(lambda: check_pair(query, gallery), relevance.device)
+    query, gallery = workers.run(lambda: check_pair(query, gallery), relevance.device)
     _checks.same_device("gallery", gallery, "relevance", relevance)
     _checks.length("query", len(query), relevance.num_queries)
     _checks.length("gallery", len(gallery), relevance.num_gallery)
@@ -188,7 +188,10 @@ def score_embeddings(
 
 
 def given_scores(
-    scores: Float[Tensor, "queries gallery"], relevance: Relevance, *, max_bytes: int = DEFAULT_MAX_BYTES
+    scores: Float[Tensor, "queries gallery"] | _checks.Array,
+    relevance: Relevance,
+    *,
+    max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> GivenScores:
     """Scores that the user computed, higher is closer; a distance matrix enters as `-distances`.
 
@@ -198,7 +201,7 @@ def given_scores(
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes or devices that do not fit.
     """
-    _checks.floating_matrix("scores", scores, "G")
+    scores = _checks.floating_matrix("scores", scores, "G")
     _checks.same_device("scores", scores, "relevance", relevance)
     _checks.length("scores", len(scores), relevance.num_queries)
     _checks.length("scores.T", scores.shape[1], relevance.num_gallery)

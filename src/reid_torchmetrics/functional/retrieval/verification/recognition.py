@@ -14,9 +14,9 @@ PREDICTION_TIES = {name: policy for name, policy in TIE_POLICIES.items() if not 
 
 
 def global_average_precision(
-    confidence: Float[Tensor, " queries"],
-    correct: Bool[Tensor, " queries"],
-    has_target: Bool[Tensor, " queries"] | None = None,
+    confidence: Float[Tensor, " queries"] | _checks.Numbers,
+    correct: Bool[Tensor, " queries"] | _checks.Integers,
+    has_target: Bool[Tensor, " queries"] | _checks.Integers | None = None,
     *,
     ignore_without_target: bool = False,
     ties: str = "pessimistic",
@@ -42,11 +42,11 @@ def global_average_precision(
         ValueError: shapes, devices or options that do not fit, a NaN, a correct prediction without target.
     """
     _checks.one_of("ties", ties, PREDICTION_TIES)
-    _checks.floating_vector("confidence", confidence)
+    confidence = _checks.floating_vector("confidence", confidence)
     _checks.no_nan("confidence", confidence)
     has_target = torch.ones_like(confidence, dtype=torch.bool) if has_target is None else has_target
-    for argument, mask in {"correct": correct, "has_target": has_target}.items():
-        _checks.mask(argument, mask, len(confidence), confidence.device)
+    correct = _checks.mask("correct", correct, len(confidence), confidence.device)
+    has_target = _checks.mask("has_target", has_target, len(confidence), confidence.device)
     if num_impossible := int((correct & ~has_target).sum()):
         raise ValueError(f"`correct` must be False for a query without target; got {num_impossible} that are True.")
     if ignore_without_target:
