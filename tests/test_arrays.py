@@ -11,7 +11,16 @@ import torch
 from torch import Tensor
 from torchmetrics import MetricCollection
 
-from reid_torchmetrics import DetectionMAP, DetectionMetrics, KReciprocal, QueryExpansion, ReIDCMC, ReIDMeanAP, ReIDMetrics, VocMAP
+from reid_torchmetrics import (
+    DetectionMAP,
+    DetectionMetrics,
+    KReciprocal,
+    QueryExpansion,
+    ReIDCMC,
+    ReIDMeanAP,
+    ReIDMetrics,
+    VocMAP,
+)
 from reid_torchmetrics._arrays import as_tensors
 from reid_torchmetrics.functional import detection, retrieval
 
@@ -54,23 +63,34 @@ def nearest_of_metric(queries: Any) -> Any:
     return metric.nearest(3, queries), metric.results(nearest=3).nearest(2, queries)
 
 
-def packed(scores: Any, boxes: Any, labels: Any, images: Any, is_crowd: Any, areas: Any, classes: Any) -> Any:
-    detections = detection.Detections(boxes=boxes, scores=scores, labels=labels, images=images)
-    ground_truths = detection.GroundTruths(boxes=boxes, labels=labels, images=images, is_crowd=is_crowd, areas=areas)
+def scores_of(reranked: Any) -> Tensor:
+    out = torch.empty((reranked.num_queries, reranked.num_gallery), dtype=reranked.dtype)
+    reranked.fill(out, slice(0, len(out)), slice(0, out.shape[1]))
+    return out
+
+
+def packed(scores: Any, is_crowd: Any, areas: Any, classes: Any, **columns: Any) -> Any:
+    detections = detection.Detections(scores=scores, **columns)
+    ground_truths = detection.GroundTruths(is_crowd=is_crowd, areas=areas, **columns)
     found = detection.coco_evaluate(detections, ground_truths, classes=classes)
     return found.to_dict(), detection.voc_evaluate(detections, ground_truths, is_difficult=is_crowd).to_dict()
 
 
 SAMPLES = {"embeddings": X, "identities": IDS, "cameras": CAMERAS, "is_query": IS_QUERY, "index": INDEX}
 PACKED = {
-    **{"scores": SCORES, "boxes": SIZED, "labels": LABELS, "images": LABELS},
-    **{"is_crowd": LABELS == 1, "areas": VALUES[:2], "classes": LABELS[:1]},
+    "scores": SCORES,
+    "boxes": SIZED,
+    "labels": LABELS,
+    "images": LABELS,
+    "is_crowd": LABELS == 1,
+    "areas": VALUES[:2],
+    "classes": LABELS[:1],
 }
 DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
     "ReIDMeanAP": (metric_of(ReIDMeanAP), SAMPLES),
     "ReIDMetrics": (metric_of(ReIDMetrics), SAMPLES),
     "MetricCollection": (metric_of(lambda: MetricCollection([ReIDMeanAP(), ReIDCMC()])), SAMPLES),
-    "forward": (lambda **batch: ReIDMeanAP()(**batch), SAMPLES),
+    "forward": (ReIDMeanAP(), SAMPLES),
     "nearest": (nearest_of_metric, {"queries": torch.tensor([5, 0])}),
     "evaluate": (retrieval.evaluate, EMBEDDINGS | SIDES),
     "sequences": (
@@ -108,19 +128,16 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         lambda scores: retrieval.verify(retrieval.given_scores(scores, RELEVANCE), RELEVANCE),
         {"scores": X[:8] @ X[8:].T},
     ),
-    "pool_queries": (
-        retrieval.pool_queries,
-        {"query": X, "query_identities": IDS, "query_cameras": CAMERAS},
-    ),
+    "pool_queries": (retrieval.pool_queries, {"query": X, "query_identities": IDS, "query_cameras": CAMERAS}),
     "expand_queries": (lambda query, gallery: retrieval.expand_queries(query, gallery, k=3), EMBEDDINGS),
     "QueryExpansion": (
         lambda query, gallery, own: QueryExpansion(k=2, expanded="together").expand(query, gallery, self_index=own),
         EMBEDDINGS | {"own": torch.arange(8) - 1},
     ),
     "rerank_k_reciprocal": (
-        lambda query, gallery, kept, own: vars(
+        lambda query, gallery, kept, own: scores_of(
             retrieval.rerank_k_reciprocal(query, gallery, k1=4, k2=2, kept=kept, self_index=own)
-        )["_encoding"],
+        ),
         EMBEDDINGS | {"kept": INDEX[:9], "own": torch.arange(8) - 1},
     ),
     "mean_by": (lambda one, other: retrieval.mean_by(VALUES, one, other), {"one": IDS[:4], "other": CAMERAS[:4]}),
@@ -169,7 +186,7 @@ def in_form(form: str, values: Tensor) -> Any:
 def parts(value: Any) -> Any:
     """A result as nested lists of plain numbers."""
     if isinstance(value, Tensor):
-        return [str(value.dtype), value.tolist()]
+        return [str(value.dtype), repr(value.tolist())]
     if is_dataclass(value):
         return {each.name: parts(getattr(value, each.name)) for each in fields(value) if each.name != "problem"}
     if isinstance(value, Mapping):
@@ -186,7 +203,171 @@ def test_arrays_and_lists_give_what_tensors_give(door: str, form: str) -> None:
     assert parts(function(**{name: in_form(form, values) for name, values in given.items()})) == wanted
 
 
-@pytest.mark.parametrize("door", [door for door in DOORS if door not in ("find_listed_relevance", "Detections")])
+DATACLASSES = ("PositiveRanks", "Detections")  # their fields are tensors, also where they are made of arrays
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if door not in DATACLASSES])
 def test_the_signatures_take_arrays(door: str) -> None:
     function, given = DOORS[door]
     function(**{name: in_form("array", values) for name, values in given.items()})
+
+
+def test_lists_of_numpy_ints_and_bools_are_labels_and_flags() -> None:
+    metric = ReIDMeanAP()
+    metric.update(X.numpy(), [*IDS.numpy()], [*CAMERAS.numpy()], is_query=[*IS_QUERY.numpy()], index=tuple(range(24)))
+    assert metric.compute() == metric_of(ReIDMeanAP)(**SAMPLES)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "int16", ">i4", ">i8"])
+def test_labels_of_any_integer_dtype(dtype: str) -> None:
+    labels = (values.numpy().astype(dtype) for values in SIDES.values())
+    wanted = retrieval.evaluate(*EMBEDDINGS.values(), *SIDES.values())
+    assert parts(retrieval.evaluate(X[:8], X[8:], *labels)) == parts(wanted)
+
+
+def test_float64_embeddings_stay_float64() -> None:
+    values = X.double() + 2.0**-40
+    wanted = retrieval.rank_positives(values[:8], values[8:], IDS[:8], IDS[8:])
+    rows = values.numpy()
+    assert parts(retrieval.rank_positives(rows[:8], rows[8:], IDS[:8], IDS[8:])) == parts(wanted)
+    (shared,) = as_tensors(rows)
+    assert shared.dtype == torch.float64
+
+
+# An array, and whether torch can read its memory.
+LAYOUTS: dict[str, tuple[np.ndarray, bool]] = {
+    "contiguous": (np.ones((3, 4), dtype=np.float32), True),
+    "columns": (np.ones((3, 8), dtype=np.float16)[:, ::2], True),
+    "transposed": (np.ones((4, 3)).T, True),
+    "bools": (np.array([True, False]), True),
+    "no rows": (np.ones((0, 4)), True),
+    "one value": (np.array(3), True),
+    "negative stride": (np.arange(6)[::-1], False),
+    "field of records": (np.zeros(3, dtype=[("a", "i1"), ("b", "i4")])["b"], False),
+    "big-endian": (np.arange(3, dtype=">i4"), False),
+    "uint16": (np.array([0, 65535], dtype=np.uint16), False),
+    "uint32": (np.array([0, 2**32 - 1], dtype=np.uint32), False),
+}
+
+
+@pytest.mark.parametrize("writeable", [True, False])
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_memory_is_shared_where_torch_can_read_it(layout: str, writeable: bool) -> None:
+    array, is_shared = LAYOUTS[layout]
+    array = array.view()
+    array.flags.writeable = writeable
+    (tensor,) = as_tensors(array)
+    assert tensor.tolist() == array.tolist()
+    assert np.shares_memory(tensor.numpy(), array) == (is_shared and array.size > 0)
+
+
+def test_a_read_only_array_lives_as_long_as_its_tensor() -> None:
+    array = np.arange(1000.0)
+    array.flags.writeable = False
+    (tensor,) = as_tensors(array)
+    del array
+    assert float(tensor.sum()) == 499500
+
+
+def test_a_file_that_is_mapped_is_not_read_before_it_is_needed(tmp_path: Path) -> None:
+    np.save(tmp_path / "rows.npy", X.numpy())
+    rows = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    metric = ReIDMeanAP()
+    metric.update(rows, IDS)
+    assert np.shares_memory(metric.embeddings[0].numpy(), rows)
+    assert metric.compute() == metric_of(ReIDMeanAP)(X, IDS)
+
+
+def test_update_keeps_the_memory_of_embeddings_and_copies_labels() -> None:
+    rows, ids = X.numpy().copy(), IDS.numpy().copy()
+    metric = ReIDMeanAP()
+    metric.update(rows, ids)
+    ids[:] = 0
+    assert np.shares_memory(metric.embeddings[0].numpy(), rows)
+    assert metric.identities[0].equal(IDS)
+
+
+def test_an_array_that_is_filled_anew_is_noticed() -> None:
+    metric, buffer = ReIDMeanAP(), np.empty((8, 5), dtype=np.float32)
+    for part in (0, 1, 2):
+        buffer[:] = X[8 * part : 8 * part + 8]
+        metric.update(buffer, IDS[8 * part : 8 * part + 8])
+    with pytest.raises(ValueError, match=r"`embeddings` must stay as they are from `update` to `compute`.*got 2 of 3"):
+        metric.compute()
+
+
+def test_an_array_with_nan_is_not_taken_as_filled_anew() -> None:
+    metric, rows = ReIDMeanAP(), X.numpy().copy()
+    rows[0, 0] = np.nan
+    metric.update(rows, IDS)
+    with pytest.warns(UserWarning, match="NaN or infinite"):
+        assert metric.compute().isnan()
+
+
+def test_what_is_no_numbers_stays_as_it_is() -> None:
+    lists = ["a"], [{"size": 1}], [None], [[1], [1, 2]], [2**70]
+    for value in (*lists, np.array([None]), np.array(["a"]), "a", None, 3):
+        assert as_tensors(value)[0] is value
+
+
+IMAGES = (
+    [{"boxes": BOXES, "scores": SCORES, "labels": LABELS}, {"boxes": OTHERS, "scores": SCORES, "labels": LABELS}],
+    [
+        {"boxes": OTHERS, "labels": LABELS, "iscrowd": LABELS, "area": VALUES[:2] * 50, "image_id": torch.tensor(4)},
+        {"boxes": BOXES[:0], "labels": LABELS[:0], "image_id": torch.tensor(7)},
+    ],
+)
+
+
+def dicts_in(form: str, sides: Any, only: str | None = None) -> Any:
+    """The dicts of all images, in another form but for the `image_id`; or only one of the keys."""
+
+    def changed(key: str, values: Tensor) -> Any:
+        return values if only not in (None, key) or key == "image_id" else in_form(form, values)
+
+    return [[{key: changed(key, values) for key, values in item.items()} for item in side] for side in sides]
+
+
+@pytest.mark.parametrize("form", ["array", "list"])
+@pytest.mark.parametrize("only", [None, "boxes", "scores", "labels", "iscrowd", "area"])
+def test_dicts_of_arrays_and_lists(form: str, only: str | None) -> None:
+    wanted = detection.evaluate_images(*IMAGES).to_dict()
+    given = dicts_in(form, IMAGES, only)
+    assert detection.evaluate_images(*given).to_dict() == wanted
+    assert parts(metric_of(DetectionMetrics)(*given)) == parts(metric_of(DetectionMetrics)(*IMAGES))
+
+
+@pytest.mark.parametrize("form", ["array", "list"])
+@pytest.mark.parametrize("invalid", ["count", "drop"])
+def test_dicts_with_other_shapes_and_flags(form: str, invalid: str) -> None:
+    shapes = {"masks": MASKS, "keypoints": POINTS, "rotated_boxes": ROTATED}
+    preds = [IMAGES[0][0] | shapes | {"rotated_boxes": ROTATED + 1}]
+    target = [{"labels": LABELS, "num_keypoints": LABELS, **shapes}]
+    names = ("segm", "keypoints", "rotated")
+    kinds = [lambda name=name: DetectionMAP(iou_type=name, invalid=invalid) for name in names]
+    for kind in kinds:
+        assert parts(metric_of(kind)(*dicts_in(form, (preds, target)))) == parts(metric_of(kind)(preds, target))
+    flagged = [IMAGES[1][0] | {"difficult": LABELS == 1}]
+    given, wanted = dicts_in(form, (IMAGES[0][:1], flagged), "difficult"), (IMAGES[0][:1], flagged)
+    assert parts(metric_of(VocMAP)(*given)) == parts(metric_of(VocMAP)(*wanted))
+
+
+def test_masks_in_a_list_of_arrays_and_an_image_id_in_an_array() -> None:
+    masks = [*MASKS.numpy()]
+    target = [{"labels": [0, 1], "masks": masks, "image_id": np.array([3])}]
+    assert metric_of(lambda: DetectionMAP(iou_type="segm"))([IMAGES[0][0] | {"masks": masks}], target)["map"] == 1
+
+
+def test_images_are_asked_for_by_a_list_or_an_array() -> None:
+    metric = DetectionMAP()
+    metric.update(*IMAGES)
+    for results in (metric, metric.results(boxes=True)):
+        wanted = parts(results.boxes_of(torch.tensor([7, 4])))
+        assert parts(results.boxes_of([7, 4])) == parts(results.boxes_of(np.array([7, 4]))) == wanted
+
+
+def test_a_list_goes_to_the_device_of_the_tensors() -> None:
+    device = torch.device("meta")
+    for first in (torch.empty(3, device=device), None):
+        moved = as_tensors(first, [1, 2], np.ones(2), device=None if first is not None else device)[1:]
+        assert [each.device for each in moved] == [device, device]

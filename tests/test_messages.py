@@ -49,7 +49,8 @@ def fed(metric):
 
 
 FUNCTIONAL = [
-    (lambda: rank_positives([1.0], X, ID, ID), TypeError, "`query` must be a tensor; got list."),
+    (lambda: rank_positives([[1.0], []], X, ID, ID), TypeError, "`query` must be a tensor, an array or a list of numbers; got list."),
+    (lambda: rank_positives(np.array([[1.0]], dtype=object), X, ID, ID), TypeError, "`query` must be a tensor, an array or a list of numbers; got an array of object."),
     (lambda: rank_positives(X.long(), X, ID, ID), TypeError, "`query` must have a floating point dtype of 16 to 64 bits; got torch.int64."),
     (lambda: rank_positives(X[0], X, ID, ID), ValueError, "`query` must have shape [N, D]; got [3]."),
     (lambda: rank_positives(X, X[:, :0], ID, ID), ValueError, "`gallery` must have at least one dimension per sample; got [3, 0]."),
@@ -62,7 +63,7 @@ FUNCTIONAL = [
     (lambda: rank_positives(X, X, ID[:2], ID), ValueError, "`query_identities` must have shape [3]; got [2]."),
     (lambda: rank_positives(X, X, ID, ID[:, None]), ValueError, "`gallery_identities` must have shape [3]; got [3, 1]."),
     (lambda: rank_positives(X, X, ID.float(), ID), TypeError, "`query_identities` must have an integer dtype; got torch.float32."),
-    (lambda: rank_positives(X, X, None, ID), TypeError, "`query_identities` must be a tensor; got NoneType."),
+    (lambda: rank_positives(X, X, None, ID), TypeError, "`query_identities` must be a tensor, an array or a list of numbers; got NoneType."),
     (lambda: rank_positives(X, X, ID, ID, CAM), ValueError, "`query_cameras` and `gallery_cameras` must be given together; got `query_cameras` without `gallery_cameras`."),
     (lambda: rank_positives(X, X, ID, ID, CAM, CAM[:2]), ValueError, "`gallery_cameras` must have shape [3]; got [2]."),
     (lambda: rank_positives(X, X, ID, ID, similarity="l2"), ValueError, "`similarity` must be one of 'cosine', 'euclidean', 'dot'; got 'l2'."),
@@ -112,12 +113,12 @@ RANKED = [
     (lambda: PositiveRanks.from_hits(torch.rand(1, 3)), TypeError, "`hits[0]` must hold bools, or the integers 0 and 1; got torch.float32."),
     (lambda: PositiveRanks.from_hits([HITS], num_positives=[2]), ValueError, "`num_positives` must count the hits, too; got 2 for query 0, which has 3 hits."),
     (lambda: PositiveRanks.from_hits([HITS], num_positives=[3, 3]), ValueError, "`num_positives` must have shape [1]; got [2]."),
-    (lambda: PositiveRanks.from_hits([HITS], num_positives=3), TypeError, "`num_positives` must be a tensor, an array or a list; got int."),
+    (lambda: PositiveRanks.from_hits([HITS], num_positives=3), TypeError, "`num_positives` must be a tensor, an array or a list of numbers; got int."),
 ]  # fmt: skip
 
 EVALUATED = [
     (lambda: evaluate(X, X, ID, ID, protocol="cub200"), ValueError, "`gallery` must be left out under protocol 'cub200', which searches every query among the others, so that all samples are given once, as `query`; got a gallery."),
-    (lambda: evaluate_scores(X, ID, ID, protocol="cub200", self_index=[0, 1, 2]), TypeError, "`self_index` must be a tensor; got list."),
+    (lambda: evaluate_scores(X, ID, ID, protocol="cub200", self_index=3), TypeError, "`self_index` must be a tensor, an array or a list of numbers; got int."),
     (lambda: evaluate_scores(X, ID, ID, protocol="cub200"), ValueError, "`self_index` must hold every query's own place in the gallery under protocol 'cub200', which searches every query among the others; got 3 queries without."),
     (lambda: evaluate(X, X, ID, ID, multi_query=1), TypeError, "`multi_query` must be True or False; got int."),
     (lambda: evaluate(X, X, ID, ID, reports="map"), TypeError, "`reports` must be a tuple or list of names; got 'map', so write ('map',)."),
@@ -128,10 +129,11 @@ EVALUATED = [
     (lambda: evaluate(X, X, ground_truth={"ok": [1]}), TypeError, "`ground_truth` must be a sequence of mappings, one per query; got dict."),
     (lambda: evaluate(X, X, ground_truth=[{"ok": [1]}, {"ok": [1]}, [1]]), TypeError, "`ground_truth` must hold mappings of names to gallery positions; got list."),
     (lambda: evaluate(X, X, ID, ID).by_camera_pair(), ValueError, "`by_camera_pair` must come with cameras; got no `gallery_cameras`."),
-    (lambda: evaluate(X, X, ["anna", "ben", "anna"], ID), TypeError, "`query_identities` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor(numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."),
-    (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"])), TypeError, "`gallery_identities` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor(numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."),
-    (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"], dtype=object)), TypeError, "`gallery_identities` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor(numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."),
-    (lambda: evaluate(X, X, ID, [1, 2, 1]), TypeError, "`gallery_identities` must be a tensor; got list."),
+    (lambda: evaluate(X, X, ["anna", "ben", "anna"], ID), TypeError, "`query_identities` must hold integers; got strings, which are numbered by `numpy.unique(names, return_inverse=True)[1]`, all queries and gallery items at once."),
+    (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"])), TypeError, "`gallery_identities` must hold integers; got strings, which are numbered by `numpy.unique(names, return_inverse=True)[1]`, all queries and gallery items at once."),
+    (lambda: evaluate(X, X, ID, np.array(["anna", "ben", "anna"], dtype=object)), TypeError, "`gallery_identities` must hold integers; got strings, which are numbered by `numpy.unique(names, return_inverse=True)[1]`, all queries and gallery items at once."),
+    (lambda: evaluate(X, X, ID, [1, None, 1]), TypeError, "`gallery_identities` must be a tensor, an array or a list of numbers; got list."),
+    (lambda: evaluate(X, X, ID, [1.0, 2.0, 1.0]), TypeError, "`gallery_identities` must have an integer dtype; got torch.float32."),
 ]  # fmt: skip
 
 MISTAKEN = [
@@ -182,7 +184,8 @@ METRICS = [
 ]  # fmt: skip
 
 UPDATES = [
-    ({"embeddings": [1.0]}, TypeError, "`embeddings` must be a tensor; got list."),
+    ({"embeddings": "vectors"}, TypeError, "`embeddings` must be a tensor, an array or a list of numbers; got str."),
+    ({"embeddings": [1.0]}, ValueError, "`embeddings` must have shape [N, D]; got [1]."),
     ({"embeddings": X.long()}, TypeError, "`embeddings` must have a floating point dtype of 16 to 64 bits; got torch.int64."),
     ({"embeddings": X[0]}, ValueError, "`embeddings` must have shape [N, D]; got [3]."),
     ({"embeddings": torch.ones(3, 5)}, ValueError, "`embeddings` and `embeddings of earlier batches` must have the same embedding dimension; got 5 and 3."),
@@ -194,8 +197,8 @@ UPDATES = [
     ({"index": ID}, ValueError, "`index` must be given in every batch or in none; got a batch with it after batches without."),
     ({"is_query": ID}, TypeError, "`is_query` must be True, False, None or a bool tensor; got torch.int64."),
     ({"is_query": 1}, TypeError, "`is_query` must be True, False, None or a bool tensor; got int."),
-    ({"identities": ["anna", "ben", "anna"]}, TypeError, "`identities` must be a tensor of integers; got strings, which are numbered by `torch.as_tensor(numpy.unique(names, return_inverse=True)[1])`, all queries and gallery items at once."),
-    ({"is_query": np.array([True, False, True])}, TypeError, "`is_query` must be True, False, None or a bool tensor; got ndarray."),
+    ({"identities": ["anna", "ben", "anna"]}, TypeError, "`identities` must hold integers; got strings, which are numbered by `numpy.unique(names, return_inverse=True)[1]`, all queries and gallery items at once."),
+    ({"is_query": [1, 0, 1]}, TypeError, "`is_query` must be True, False, None or a bool tensor; got torch.int64."),
     ({"is_query": CAM[:2] == 0}, ValueError, "`is_query` must have shape [3]; got [2]."),
 ]  # fmt: skip
 

@@ -132,8 +132,8 @@ def test_what_makes_no_sense_is_refused():
     items = torch.randn(3, 4)
     with pytest.raises(ValueError, match=r"`expanded` must be one of 'queries', .*, 'together'; got 'all'."):
         QueryExpansion(expanded="all")
-    with pytest.raises(TypeError, match=r"`query` must be a tensor; got list."):
-        expand_queries([1.0], items)
+    with pytest.raises(TypeError, match=r"`query` must be a tensor, an array or a list of numbers; got str."):
+        expand_queries("items", items)
     with pytest.raises(ValueError, match=r"`query` and `gallery` must have the same embedding dimension; got 4 and 3."):
         expand_queries(items, items[:, :3])
     with pytest.raises(ValueError, match="`gallery` must be finite; got 3 rows"):

@@ -257,7 +257,7 @@ def test_an_option_that_makes_no_sense_is_refused(options, error, message):
 @pytest.mark.parametrize(
     ("query", "gallery", "error", "message"),
     [
-        (PAIR[0].tolist(), PAIR[1], TypeError, "`query` must be a tensor; got list."),
+        ([[1.0], [1.0, 2.0]], PAIR[1], TypeError, "`query` must be a tensor, an array or a list of numbers; got list."),
         (PAIR[0], PAIR[1].long(), TypeError, "`gallery` must have a floating point dtype of 16 to 64 bits"),
         (PAIR[0], torch.zeros(3, 5), ValueError, "must have the same embedding dimension; got 4 and 5."),
         (PAIR[0] / 0, PAIR[1], ValueError, "`query` must be finite; got 2 rows"),

@@ -57,7 +57,7 @@ def test_a_query_without_prediction_is_one_of_minus_infinity():
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        (([0.5], [True]), TypeError, "`confidence` must be a tensor; got list."),
+        ((0.5, [True]), TypeError, "`confidence` must be a tensor, an array or a list of numbers; got float."),
         (
             (torch.ones(1).long(), torch.ones(1).bool()),
             TypeError,
