@@ -51,9 +51,9 @@ def asks_for_no_tensor(process: int, size: int) -> str:
 
 
 def _asks_for_no_tensor(process: int) -> str:
-    return message_of(lambda: fed(DetectionMAP(), *given()).boxes_of([1] if process else chosen()))
+    return message_of(lambda: fed(DetectionMAP(), *given()).boxes_of([1, None] if process else chosen()))
 
 
 def test_a_wrong_argument_on_one_process_is_an_error_on_all(processes):
-    text = "process 1: TypeError: `image` must be a tensor of integers or a list of names; got a list with int."
+    text = "process 1: TypeError: `image` must hold integers or be a list of names; got a list with int."
     assert processes.run(2, asks_for_no_tensor) == [text] * 2

@@ -190,5 +190,5 @@ def asks_for_others(process: int, size: int) -> list[str]:
 
 def test_processes_that_ask_for_other_names_or_no_names_are_told(processes):
     others = "All processes must have the same `image`; got process 0: ['a']; process 1: ['ab']."
-    no_list = "process 0: TypeError: `image` must be a tensor of integers or a list of names; got str."
+    no_list = "process 0: TypeError: `image` must hold integers or be a list of names; got str."
     assert processes.run(2, asks_for_others) == [[others, no_list]] * 2

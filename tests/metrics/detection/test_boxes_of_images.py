@@ -80,7 +80,7 @@ def test_no_images_have_no_boxes():
     [
         (torch.tensor([99]), ValueError, "`image` must hold images that were given to `update`; got 99."),
         (torch.tensor([0.0]), TypeError, "`image` must have an integer dtype; got torch.float32."),
-        ([0], TypeError, "`image` must be a tensor of integers or a list of names; got a list with int."),
+        ([0, None], TypeError, "`image` must hold integers or be a list of names; got a list with int."),
     ],
 )
 @pytest.mark.usefixtures("unannotated")

@@ -125,7 +125,7 @@ def test_a_negative_area_in_a_file_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ([3], TypeError, r"`target\[0\]\['num_keypoints'\]` must be a tensor; got list\."),
+        ([None], TypeError, r"`target\[0\]\['num_keypoints'\]` must be a tensor; got list\."),
         (torch.tensor([3, 3]), ValueError, r"`target\[0\]\['num_keypoints'\]` must have shape \[1\], one for each box"),
         (torch.tensor([3.0]), TypeError, r"`target\[0\]\['num_keypoints'\]` must have an integer or bool dtype"),
     ],

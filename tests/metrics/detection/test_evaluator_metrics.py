@@ -230,7 +230,7 @@ def difficult_of(value) -> list[dict]:
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
-        ([0, 1], TypeError, "`target[0]['difficult']` must be a tensor; got list."),
+        ([0, None], TypeError, "`target[0]['difficult']` must be a tensor; got list."),
         (torch.ones(2), TypeError, "`target[0]['difficult']` must have an integer or bool dtype; got torch.float32."),
         (
             torch.ones(3, dtype=torch.bool),

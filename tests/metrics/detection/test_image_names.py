@@ -121,8 +121,8 @@ def test_boxes_are_asked_for_by_names_or_by_their_numbers():
     [
         (["a", "aa"], ValueError, "`image` must hold images that were given to `update`; got 'aa'."),
         (torch.tensor([0, 99]), ValueError, "`image` must hold images that were given to `update`; got 99."),
-        ("a", TypeError, "`image` must be a tensor of integers or a list of names; got str."),
-        (["a", 1], TypeError, "`image` must be a tensor of integers or a list of names; got a list with int."),
+        ("a", TypeError, "`image` must hold integers or be a list of names; got str."),
+        (["a", 1], TypeError, "`image` must hold integers or be a list of names; got a list with int."),
     ],
 )
 @pytest.mark.usefixtures("unannotated")

@@ -159,6 +159,8 @@ class BoxMetric(GrowingStates, CocoFiles):
     def update(self, preds: Sequence[Mapping[str, Any]], target: Sequence[Mapping[str, Any]]) -> None:
         """Check and store a batch of images.
 
+        NumPy arrays and lists of numbers are taken like tensors, and go to the device of the first tensor.
+
         Images without boxes have tensors without entries, of any dtype. Where masks are evaluated, both sides have
         `masks`, bool or integers [boxes, height, width] or a list of COCO's dicts of `size` and `counts`; with
         "keypoints" both have `keypoints` [boxes, keypoints, 3], x, y and visibility; with "rotated" `rotated_boxes`

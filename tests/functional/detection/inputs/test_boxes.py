@@ -112,7 +112,7 @@ def test_the_format_of_boxes_must_be_said():
         (boxes((5, 5, 2, float("nan"))), "xyxy", ValueError, "`others` must be finite; got nan."),
         (torch.ones(1, 5), "xyxy", ValueError, "`others` must have shape [N, 4]; got [1, 5]."),
         (torch.ones(4), "xywh", ValueError, "`others` must have shape [N, 4]; got [4]."),
-        ([[1, 1, 2, 2]], "cxcywh", TypeError, "`others` must be a tensor; got list."),
+        ([[1, 1], [2]], "cxcywh", TypeError, "`others` must be a tensor, an array or a list of numbers; got list."),
     ],
 )
 def test_boxes_that_are_none_in_the_format_are_refused(others, box_format, error, message):

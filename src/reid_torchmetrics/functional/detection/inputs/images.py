@@ -54,6 +54,8 @@ class PackedObjects:
 class Detections(PackedObjects):
     """Detections, in any order of the images.
 
+    NumPy arrays and lists become tensors.
+
     Boxes may be inverted or not finite, as an untrained network gives them. They overlap nothing, and count as in
     pycocotools: ignored if their area is outside the range, as a negative one is, else false positives. A box with a
     NaN is a false positive in every range; in pycocotools most of them are matched to any free ground truth, however
@@ -87,6 +89,8 @@ class Detections(PackedObjects):
 @dataclass(frozen=True)
 class GroundTruths(PackedObjects):
     """Ground truths, in any order of the images; within one image and class the order decides ties.
+
+    NumPy arrays and lists become tensors.
 
     Raises:
         TypeError: a tensor of the wrong dtype.

@@ -93,7 +93,7 @@ def match_best_of_all(
     _checks.fractions("iou_thresholds", iou_thresholds)
     if is_difficult is None:
         is_difficult = torch.zeros_like(ground_truths.labels, dtype=torch.bool)
-    _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
+    is_difficult = _checks.mask("is_difficult", is_difficult, len(ground_truths.labels), ground_truths.labels.device)
     _checks.positive_int("max_bytes", max_bytes)
     thresholds = torch.tensor(iou_thresholds, dtype=torch.float64, device="cpu")[:, None]
     # Pairs of each image and class that overlap at all, without crowds.

@@ -84,7 +84,7 @@ def nearest(
     _checks.one_of("ties", ties, TIE_POLICIES)
     check_fit(scores, relevance)
     queries = torch.arange(scores.num_queries, device=scores.device) if queries is None else queries
-    _checks.integer_labels("queries", queries, device=scores.device)
+    queries = _checks.integer_labels("queries", queries, device=scores.device)
     _checks.in_range("queries", queries, 0, scores.num_queries)
     ascending, row_of_query = queries.long().unique(return_inverse=True)
     part = GalleryPart(scores, relevance, TIE_POLICIES[ties], places)
