@@ -16,7 +16,6 @@ Integers: TypeAlias = NDArray[Any] | Sequence[SupportsIndex]
 Numbers: TypeAlias = NDArray[Any] | Sequence[float]
 
 _KINDS = (np.ndarray, list, tuple)
-_UNSIGNED = ("u2", "u4")  # torch computes little with them
 
 
 def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Tensor]:
@@ -28,9 +27,8 @@ def as_tensors(*values: Any, device: torch.device | None = None) -> Sequence[Ten
     """
     if not any(isinstance(value, _KINDS) for value in values):
         return values
-    if device is None:
-        device = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))
-    return [_as_tensor(value, device) if isinstance(value, _KINDS) else value for value in values]
+    first = next((value.device for value in values if isinstance(value, Tensor)), torch.device("cpu"))
+    return [_as_tensor(value, device or first) if isinstance(value, _KINDS) else value for value in values]
 
 
 def fields_as_tensors(record: object, *names: str) -> None:
@@ -55,8 +53,9 @@ def _as_tensor(value: Any, device: torch.device) -> Any:
 def _shared(array: Array) -> Tensor:
     """A tensor with the memory of an array, or of a copy that torch can read."""
     is_readable = all(step >= 0 and step % array.itemsize == 0 for step in array.strides)
-    native = array.dtype.newbyteorder("=")
-    array = array.astype(np.int64 if native.str[1:] in _UNSIGNED else native, copy=not is_readable)
+    # Torch computes little with unsigned integers.
+    dtype = "i8" if array.dtype.str[1:] in ("u2", "u4") else array.dtype.newbyteorder("=")
+    array = array.astype(dtype, copy=not is_readable)
     if not array.flags.writeable:  # `torch.from_numpy` warns of it; nothing here writes to what it is given
         interface = array.__array_interface__ | {"data": (array.ctypes.data, False)}
         array = np.asarray(SimpleNamespace(__array_interface__=interface, owner=array))

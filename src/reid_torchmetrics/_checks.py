@@ -194,7 +194,7 @@ def weights(argument: str, value: object, length: int, device: torch.device) -> 
 
 def integer_labels(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
     """Raise unless `value` is a 1-D integer tensor, of `length` and on `device` where they are given."""
-    if _are_strings(value):
+    if not isinstance(value, Tensor) and _are_strings(value):
         raise TypeError(
             f"`{argument}` must hold integers; got strings, which are numbered by `numpy.unique(names,"
             " return_inverse=True)[1]`, all queries and gallery items at once."
@@ -301,6 +301,8 @@ def names_of_labels(argument: str, names: object) -> None:
 
 
 def _tensor(argument: str, value: object, device: _Device = None) -> Tensor:
+    if isinstance(value, Tensor):  # at once: `update` is called often
+        return value
     (value,) = as_tensors(value, device=device)
     if not isinstance(value, Tensor):
         raise TypeError(f"`{argument}` must be a tensor, an array or a list of numbers; got {_kind(value)}.")
