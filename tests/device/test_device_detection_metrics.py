@@ -21,6 +21,16 @@ def test_the_metrics_of_other_evaluators_give_the_values_of_the_cpu(device, dete
     assert_as_on_the_cpu(device, values)
 
 
+def test_arrays_and_lists_go_to_the_first_tensor(device, deterministic):
+    true = [{name: each[name].tolist() for name in ("boxes", "labels")} for each in TRUE]
+
+    def values(where):
+        predicted = [moved(each, where) | {"scores": each["scores"].numpy()} for each in PREDICTED]
+        return fed(DetectionMAP().to(where), predicted, true).compute()
+
+    assert_as_on_the_cpu(device, values)
+
+
 @pytest.mark.parametrize("average", ["macro", "micro"])
 @pytest.mark.parametrize("rule", AP_RULES)
 def test_the_metric_gives_the_values_of_the_cpu(device, deterministic, rule, average):

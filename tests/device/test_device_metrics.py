@@ -3,6 +3,7 @@
 import copy
 import pickle
 
+import numpy as np
 import pytest
 import torch
 
@@ -30,6 +31,17 @@ def numbered(given: list[dict]) -> list[dict]:
 @pytest.mark.parametrize("name", CLASSES)
 def test_values_are_those_of_the_cpu(device, name):
     assert_as_on_the_cpu(device, lambda where: fed(CLASSES[name]().to(where), moved(DOUBLE, where)).compute())
+
+
+def test_labels_in_arrays_and_lists_go_to_the_embeddings(device):
+    def values(where):
+        metric = ReIDMeanAP().to(where)
+        for batch in DOUBLE:
+            embeddings, ids, cameras = (batch[name] for name in ("embeddings", "identities", "cameras"))
+            metric.update(embeddings.to(where), ids.tolist(), cameras.numpy(), is_query=batch["is_query"])
+        return [metric.compute(), vars(metric.nearest(3, [1, 0])), vars(metric.nearest(2, np.array([0])))]
+
+    assert_as_on_the_cpu(device, values)
 
 
 @pytest.mark.parametrize(

@@ -93,10 +93,11 @@ def pack(
             packed, is_sound = work(map)
     except Exception as error:  # noqa: BLE001 - see above
         problem = error
-        # Arrays and lists end up here: it costs batches of tensors nothing.
-        preds, target, is_new = batch_checks.with_tensors(preds, target)
-        if is_new:
-            return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
+    # Arrays and lists fail there: they are looked for in no batch of tensors.
+    preds, target, is_new = (preds, target, False) if problem is None else batch_checks.with_tensors(preds, target)
+    if is_new:
+        del problem
+        return pack(preds, target, box_format, device, invalid=invalid, flags=flags)
     if problem is None:
         joined = packed.states["ground_truth_labels"].device
         packed.states.update({f"ground_truth_{key}": _pack_flags(key, target, joined) for key in flags})
