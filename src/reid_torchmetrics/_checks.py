@@ -9,7 +9,7 @@ A check of a tensor also takes an array or a list of numbers, and returns the te
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
@@ -87,7 +87,7 @@ def cutoff(argument: str, value: int | None) -> None:
         positive_int(argument, value)
 
 
-def positive_ints(argument: str, values: Sequence[int], *, distinct: bool = True, fits_int64: bool = True) -> None:
+def positive_ints(argument: str, values: Iterable[int], *, distinct: bool = True, fits_int64: bool = True) -> None:
     """Raise unless `values` is a non-empty sequence of ints of at least 1, `distinct` ones or any."""
     if not isinstance(values, (tuple, list)):
         raise TypeError(f"`{argument}` must be a tuple or list of ints; got {_kind(values)}.")
@@ -135,7 +135,7 @@ def nonnegative(argument: str, value: float) -> None:
         raise ValueError(f"`{argument}` must be finite and at least 0; got {value}.")
 
 
-def fractions(argument: str, values: Sequence[float], *, may_be_empty: bool = False) -> None:
+def fractions(argument: str, values: Iterable[float], *, may_be_empty: bool = False) -> None:
     """Raise unless `values` is a sequence of numbers from 0 to 1."""
     if not isinstance(values, (tuple, list)):
         raise TypeError(f"`{argument}` must be a tuple or list of floats; got {_kind(values)}.")

@@ -1,5 +1,5 @@
 """What all metrics of the package share: growing states and the processes of a group."""
 
-from .arguments import arguments_of, naming_arguments, python_bool, python_ints, python_numbers, show_arguments
+from .arguments import MetricOptions, naming_arguments, python_bool, show_arguments, spelled_as, spelled_out
 from .growing_states import GrowingStates, shared_copy
 from .process_group import DistributedWorld

@@ -4,38 +4,108 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from itertools import takewhile
-from typing import Any, Concatenate, ParamSpec, TypeVar
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
+from inspect import Parameter
+from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, cast, get_type_hints
 
 import numpy as np
 from torch import Tensor
-from torchmetrics import Metric, MetricCollection
+from torchmetrics import Metric
 from torchmetrics.metric import jit_distributed_available
+
+from reid_torchmetrics import _checks
 
 Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
+Constructor = TypeVar("Constructor", bound=Callable[..., None])
 
-_OF_ALL_METRICS: dict[str, Any] = {
-    "compute_on_cpu": False,
-    "dist_sync_on_step": False,
-    "process_group": None,
-    "dist_sync_fn": None,
-    "distributed_available_fn": jit_distributed_available,
-    "sync_on_compute": True,
-    "compute_with_cache": True,
-}
-"""keyword arguments of `torchmetrics.Metric`, and their defaults; it takes them as `**kwargs`"""
+_ABOUT_UPDATE = re.compile(r"^\w+\.update\(\)")  # how Python's errors about its arguments begin
 
 
-def arguments_of(kind: type, *others: str) -> list[str]:
-    """The arguments that a class takes, its own first, then `others`, then the arguments of all metrics."""
-    names: dict[str, None] = {}
-    for one in takewhile(lambda one: one not in (Metric, MetricCollection), kind.__mro__):
-        parameters = inspect.signature(vars(one)["__init__"]).parameters.values() if "__init__" in vars(one) else ()
-        names |= {each.name: None for each in parameters if each.kind is not each.VAR_KEYWORD}
-    return [name for name in dict.fromkeys((*names, *others, *_OF_ALL_METRICS)) if name != "self"]
+class MetricOptions(TypedDict, total=False):
+    """The keyword arguments of `torchmetrics.Metric`."""
+
+    compute_on_cpu: bool
+    dist_sync_on_step: bool
+    process_group: Any
+    dist_sync_fn: Callable[..., Any] | None
+    distributed_available_fn: Callable[..., Any] | None
+    sync_on_compute: bool
+    compute_with_cache: bool
+
+
+_DEFAULTS = (False, False, None, None, jit_distributed_available, True, True)
+_OF_ALL_METRICS: dict[str, Any] = dict(zip(get_type_hints(MetricOptions), _DEFAULTS, strict=True))
+
+
+def spelled_out(
+    options: type, defaults: Mapping[str, Any] | None = None, *, elsewhere: Collection[str] = ()
+) -> Callable[[Constructor], Constructor]:
+    """Show in the signature of a metric's constructor all that it takes, and let None stand for every default.
+
+    Editors, reference pages and makers of objects from configurations read the signature. The constructor is given
+    lists and numbers of Python's own where a caller has those of NumPy, torch or OmegaConf.
+
+    Args:
+        options: a `TypedDict` of what its `**options` may be, and of the options of all metrics.
+        defaults: of these options, by name; None where there is none.
+        elsewhere: names that an error calls fields of `Protocol`.
+    """
+    kinds, by_default = get_type_hints(options), {**(defaults or {}), **_OF_ALL_METRICS}
+
+    def decorate(init: Constructor) -> Constructor:
+        @functools.wraps(init)
+        def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+            if not kwargs.keys() <= shown.keys():
+                listed = inspect.signature(type(self)).parameters | shown  # a user's class takes more than its base
+                names = [name for name, each in listed.items() if name != "self" and each.kind is not each.VAR_KEYWORD]
+                _checks.known_arguments(type(self).__name__, kwargs, names, elsewhere)
+            given = {name: _plain(value) for name, value in kwargs.items() if value is not None}
+            init(self, *map(_plain, args), **given)
+
+        shown = {**inspect.signature(init, eval_str=True).parameters}
+        *_, last = shown
+        del shown[last]  # `**options`
+        for name in sorted(kinds, key=_OF_ALL_METRICS.__contains__):  # the options of all metrics come last
+            each = Parameter(name, Parameter.KEYWORD_ONLY, default=by_default.get(name), annotation=kinds[name])
+            shown.setdefault(name, each)
+        for name, each in shown.items():
+            if each.default is not each.empty:
+                shown[name] = each.replace(annotation=each.annotation | None)
+        vars(initialize)["__signature__"] = inspect.Signature([*shown.values()])
+        return cast("Constructor", initialize)
+
+    return decorate
+
+
+def spelled_as(
+    method: Callable[Concatenate[Any, Arguments], None],
+) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
+    """Show in the signature of a collection's method what its members take, and name the collection in their errors."""
+    signature = inspect.signature(method)
+
+    def decorate(of_all: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
+        @functools.wraps(of_all)
+        def call(owner: Any, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+            here = f"{type(owner).__name__}.{of_all.__name__}()"
+            for name in kwargs.keys() - signature.parameters.keys():  # others may be for metrics beside these
+                if likely := get_close_matches(name, signature.parameters, n=1):
+                    raise TypeError(f"{here} got an unexpected keyword argument {name!r}, which may be `{likely[0]}`.")
+            try:
+                return of_all(owner, *args, **kwargs)
+            except TypeError as error:
+                if not _ABOUT_UPDATE.match(str(error)):
+                    raise
+                raise TypeError(_ABOUT_UPDATE.sub(here, str(error))) from None
+
+        given_back = inspect.signature(of_all).return_annotation
+        vars(call)["__signature__"] = signature.replace(return_annotation=given_back)
+        return call
+
+    return decorate
 
 
 def naming_arguments(
@@ -72,17 +142,12 @@ def python_bool(argument: str, value: object) -> bool:
     return bool(value)
 
 
-def python_numbers(values: Any) -> Any:
-    """A list of numbers with NumPy's numbers and 0-d tensors as Python's own; anything else as it is."""
-    if not isinstance(values, (tuple, list)):
-        return values
-    is_single = [isinstance(each, np.generic) or (isinstance(each, Tensor) and not each.ndim) for each in values]
-    return [each.item() if single else each for each, single in zip(values, is_single, strict=True)]
-
-
-def python_ints(values: Any) -> Any:
-    """As `python_numbers`, with floats that are whole numbers as ints; any other float as it is."""
-    values = python_numbers(values)
-    if not isinstance(values, (tuple, list)):
-        return values
-    return [int(each) if isinstance(each, float) and each.is_integer() else each for each in values]
+def _plain(value: Any) -> Any:
+    """Arrays and sequences as lists, mappings as dicts, NumPy's numbers as Python's; anything else as it is."""
+    if isinstance(value, (np.ndarray, np.generic, Tensor)):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {_plain(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return (tuple if isinstance(value, tuple) else list)(map(_plain, value))
+    return value

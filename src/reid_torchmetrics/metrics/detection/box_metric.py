@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
@@ -50,7 +50,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.world import Settings
-from reid_torchmetrics.metrics.base import GrowingStates, arguments_of, python_bool
+from reid_torchmetrics.metrics.base import GrowingStates, python_bool
 
 from .coco_files import CocoFiles
 
@@ -97,7 +97,7 @@ class BoxMetric(GrowingStates, CocoFiles):
     def __init__(
         self,
         box_format: str,
-        max_detection_thresholds: Sequence[int] | None,
+        max_detection_thresholds: Iterable[int] | None,
         *,
         class_metrics: bool,
         class_names: Mapping[int, str] | Sequence[str] | None,
@@ -105,11 +105,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         max_bytes: int,
         **kwargs: Any,
     ) -> None:
-        try:
-            super().__init__(**kwargs)
-        except ValueError:
-            _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)))
-            raise
+        super().__init__(**kwargs)
         # Options of all metrics of boxes; subclasses check their own.
         _checks.one_of("box_format", box_format, BOX_FORMATS)
         _checks.positive_int("max_bytes", max_bytes)
@@ -143,7 +139,9 @@ class BoxMetric(GrowingStates, CocoFiles):
             {name: each for name, each in empty_states([*shapes], ()).items() if name not in self._defaults}
         )
 
-    def _set_limits(self, limits: Sequence[int]) -> None:
+    def _set_limits(self, limits: Any) -> None:
+        if isinstance(limits, (list, tuple)):  # TorchMetrics takes floats that are whole numbers, too
+            limits = [int(each) if isinstance(each, float) and each.is_integer() else each for each in limits]
         _checks.positive_ints("max_detection_thresholds", limits, distinct=False, fits_int64=False)
         if len(limits) != _NUM_LIMITS:
             raise ValueError(
@@ -342,9 +340,9 @@ class BoxMetric(GrowingStates, CocoFiles):
     @classmethod
     def _arguments(cls) -> dict[str, Any]:
         """The names of the arguments, and their defaults."""
-        # Of the class of the package: a user's subclass may take other arguments.
+        # Of the class of the package, as it is written: a user's subclass may take other arguments.
         kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind) and kind.__module__.startswith(__package__)]
-        parameters = inspect.signature(vars(kinds[0])["__init__"]).parameters.items()
+        parameters = inspect.signature(inspect.unwrap(vars(kinds[0])["__init__"])).parameters.items()
         return {name: each.default for name, each in parameters if name not in ("self", "kwargs")}
 
     def _rounded(self, values: Tensor) -> Tensor:

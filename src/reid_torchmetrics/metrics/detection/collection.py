@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from torchmetrics import Metric, MetricCollection
+from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection.evaluation import (
@@ -17,9 +19,9 @@ from reid_torchmetrics.functional.detection.evaluation import (
     coco_names,
     names_of_values,
 )
-from reid_torchmetrics.metrics.base import arguments_of
+from reid_torchmetrics.metrics import base
 
-from .detection_map import DetectionMAP
+from .detection_map import DetectionMAP, DetectionOptions
 
 _OF_POINTS = ("precision_50", "recall_50", "f1_50")
 
@@ -54,6 +56,7 @@ class DetectionMetrics(MetricCollection):
         {'map': tensor(0.5050), 'f1_50': tensor(0.6667), 'map/dog': tensor(0.5050)}
     """
 
+    @base.spelled_out(DetectionOptions, DetectionMAP._arguments())  # noqa: SLF001 - of the same room
     def __init__(
         self,
         values: Sequence[str] | None = None,
@@ -63,10 +66,8 @@ class DetectionMetrics(MetricCollection):
         confidence: float | None = None,
         prefix: str | None = None,
         postfix: str | None = None,
-        **options: Any,
+        **options: Unpack[DetectionOptions],
     ) -> None:
-        known = [name for name in arguments_of(DetectionMAP) if name != "metric"]
-        _checks.known_arguments("DetectionMetrics", options, [*arguments_of(DetectionMetrics), *known])
         # A metric without a value of its own checks the options, and knows the names of all values.
         plain = DetectionMAP(**options)
         value_names, iou_types = plain._grid().value_names, plain.iou_type  # noqa: SLF001 - of the same room
@@ -95,6 +96,17 @@ class DetectionMetrics(MetricCollection):
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name
             self._modules[name] = self._modules.pop(name)
+
+    @base.spelled_as(DetectionMAP.update)
+    def update(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Check and store images; see `DetectionMAP.update`."""
+        super().update(*args, **kwargs)
+
+    @torch.jit.unused
+    @base.spelled_as(DetectionMAP.update)
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Store images, as `update`, and give the numbers of these images alone, by name."""
+        return super().forward(*args, **kwargs)
 
     def results(
         self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False

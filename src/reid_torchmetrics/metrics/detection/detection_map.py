@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
+from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.detection.curves import AP_RULES
 from reid_torchmetrics.functional.detection.evaluation import (
@@ -29,7 +30,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     defaults_of,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
-from reid_torchmetrics.metrics.base import python_bool, python_ints, python_numbers, show_arguments
+from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric
 from .coco_files import BACKENDS
@@ -46,6 +47,26 @@ _DEFAULTS = {
     "invalid": "count",
     "max_bytes": DEFAULT_MAX_BYTES,
 }  # attributes that the `repr` shows where they are others
+
+
+class DetectionOptions(base.MetricOptions, total=False):
+    """The options of `DetectionMAP` but for `metric` and `confidence`."""
+
+    box_format: _names.BoxFormat
+    iou_type: _names.IouType | Sequence[_names.IouType]
+    iou_thresholds: Iterable[float] | None
+    rec_thresholds: Iterable[float] | None
+    max_detection_thresholds: Iterable[int] | None
+    class_metrics: bool
+    extended_summary: bool
+    average: _names.Average
+    backend: _names.Backend
+    area_ranges: Mapping[str, AreaRange] | None
+    rule: _names.DetectionRule
+    class_names: Mapping[int, str] | Sequence[str] | None
+    invalid: _names.InvalidAction
+    sigmas: Sequence[float] | None
+    max_bytes: int
 
 
 class DetectionMAP(BoxMetric):
@@ -124,34 +145,35 @@ class DetectionMAP(BoxMetric):
     """
 
     @renamed(interpolation="rule")
+    @base.spelled_out(base.MetricOptions)
     def __init__(  # noqa: PLR0917 - the order of TorchMetrics
         self,
-        box_format: str = "xyxy",
-        iou_type: str | Sequence[str] = "bbox",
-        iou_thresholds: Sequence[float] | None = None,
-        rec_thresholds: Sequence[float] | None = None,
-        max_detection_thresholds: Sequence[int] | None = None,
+        box_format: _names.BoxFormat = "xyxy",
+        iou_type: _names.IouType | Sequence[_names.IouType] = "bbox",
+        iou_thresholds: Iterable[float] | None = None,
+        rec_thresholds: Iterable[float] | None = None,
+        max_detection_thresholds: Iterable[int] | None = None,
         class_metrics: bool = False,  # noqa: FBT002
         extended_summary: bool = False,  # noqa: FBT002
-        average: str = "macro",
-        backend: str = "pycocotools",
+        average: _names.Average = "macro",
+        backend: _names.Backend = "pycocotools",
         *,
         area_ranges: Mapping[str, AreaRange] | None = None,
-        rule: str = "coco",
+        rule: _names.DetectionRule = "coco",
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
         confidence: float | None = None,
-        invalid: str = "count",
+        invalid: _names.InvalidAction = "count",
         sigmas: Sequence[float] | None = None,
         max_bytes: int = DEFAULT_MAX_BYTES,
-        **kwargs: Any,
+        **kwargs: Unpack[base.MetricOptions],
     ) -> None:
         # Keypoints have other limits and area ranges by default.
         default_limits, default_ranges = defaults_of(iou_type)
         limits = default_limits if max_detection_thresholds is None else max_detection_thresholds
         super().__init__(
             box_format,
-            python_ints(limits),
+            limits,
             class_metrics=class_metrics,
             class_names=class_names,
             invalid=invalid,
@@ -163,7 +185,7 @@ class DetectionMAP(BoxMetric):
         _checks.one_of("average", average, AVERAGES)
         _checks.one_of("backend", backend, BACKENDS)
         self.average = average
-        self.extended_summary = python_bool("extended_summary", extended_summary)
+        self.extended_summary = base.python_bool("extended_summary", extended_summary)
         self._set_thresholds(iou_thresholds, rec_thresholds, rule)
         self._set_area_ranges(default_ranges if area_ranges is None else area_ranges)
         self.metric, self.confidence = metric, confidence
@@ -171,13 +193,13 @@ class DetectionMAP(BoxMetric):
         self._single = chosen_value(metric, names, average=average, confidence=confidence)
 
     def _set_thresholds(
-        self, iou_thresholds: Sequence[float] | None, rec_thresholds: Sequence[float] | None, rule: str
+        self, iou_thresholds: Iterable[float] | None, rec_thresholds: Iterable[float] | None, rule: str
     ) -> None:
         _checks.one_of("rule", rule, AP_RULES)
         if rule != "coco" and rec_thresholds is not None:
             raise ValueError(f"`rec_thresholds` must be None with rule {rule!r}; got {rec_thresholds!r}.")
-        iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else python_numbers(iou_thresholds)
-        rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else python_numbers(rec_thresholds)
+        iou_thresholds = COCO_IOU_THRESHOLDS if iou_thresholds is None else iou_thresholds
+        rec_thresholds = COCO_RECALL_THRESHOLDS if rec_thresholds is None else rec_thresholds
         _checks.fractions("iou_thresholds", iou_thresholds)
         _checks.fractions("rec_thresholds", rec_thresholds)
         self.iou_thresholds = [*map(float, iou_thresholds)]
@@ -260,4 +282,4 @@ class DetectionMAP(BoxMetric):
     def extra_repr(self) -> str:
         """The options that decide the value, thresholds and other options where they were chosen."""
         shown = ("box_format", "max_detection_thresholds", "average", "rule", "metric")
-        return show_arguments(self, {name: getattr(self, name) for name in shown}, _DEFAULTS)
+        return base.show_arguments(self, {name: getattr(self, name) for name in shown}, _DEFAULTS)

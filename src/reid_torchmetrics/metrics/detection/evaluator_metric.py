@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
+from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.detection.evaluation import (
     YOLO_MATCHINGS,
     ImageMatches,
@@ -18,7 +19,7 @@ from reid_torchmetrics.functional.detection.evaluation import (
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
-from reid_torchmetrics.metrics.base import show_arguments
+from reid_torchmetrics.metrics import base
 
 from .box_metric import BoxMetric
 
@@ -34,7 +35,7 @@ class EvaluatorMetric(BoxMetric):
     def __init__(
         self,
         box_format: str,
-        iou_thresholds: Sequence[float],
+        iou_thresholds: Iterable[float],
         *,
         evaluator: str,
         rule: str | None,
@@ -99,7 +100,7 @@ class EvaluatorMetric(BoxMetric):
         always = self._arguments()
         seldom = {name: always.pop(name) for name in _SELDOM}
         seldom["class_names"] = {}
-        return show_arguments(self, {name: getattr(self, name) for name in always}, seldom)
+        return base.show_arguments(self, {name: getattr(self, name) for name in always}, seldom)
 
 
 class VocMAP(EvaluatorMetric):
@@ -141,19 +142,20 @@ class VocMAP(EvaluatorMetric):
     VALUES = ("map", "map_50", "map_75")
     _flags = ("difficult",)
 
+    @base.spelled_out(base.MetricOptions)
     def __init__(
         self,
-        box_format: str = "xyxy",
-        iou_thresholds: Sequence[float] = (0.5,),
+        box_format: _names.BoxFormat = "xyxy",
+        iou_thresholds: Iterable[float] = (0.5,),
         *,
-        rule: str = "voc",
+        rule: _names.VocRule = "voc",
         whole_pixels: bool = True,
         class_metrics: bool = False,
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
-        invalid: str = "count",
+        invalid: _names.InvalidAction = "count",
         max_bytes: int = DEFAULT_MAX_BYTES,
-        **kwargs: Any,
+        **kwargs: Unpack[base.MetricOptions],
     ) -> None:
         super().__init__(
             box_format,
@@ -219,20 +221,21 @@ class YoloMAP(EvaluatorMetric):
 
     VALUES = ("map", "map_50", "map_75", "precision", "recall", "f1")
 
+    @base.spelled_out(base.MetricOptions)
     def __init__(
         self,
-        box_format: str = "xyxy",
-        iou_thresholds: Sequence[float] = COCO_IOU_THRESHOLDS,
+        box_format: _names.BoxFormat = "xyxy",
+        iou_thresholds: Iterable[float] = COCO_IOU_THRESHOLDS,
         *,
-        matching: str = "ultralytics",
-        rule: str | None = None,
+        matching: _names.YoloMatching = "ultralytics",
+        rule: _names.YoloRule | None = None,
         confidence: float | None = None,
         class_metrics: bool = False,
         class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
-        invalid: str = "count",
+        invalid: _names.InvalidAction = "count",
         max_bytes: int = DEFAULT_MAX_BYTES,
-        **kwargs: Any,
+        **kwargs: Unpack[base.MetricOptions],
     ) -> None:
         _checks.one_of("matching", matching, YOLO_MATCHINGS)
         super().__init__(

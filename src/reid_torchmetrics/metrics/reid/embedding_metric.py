@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
+from typing_extensions import Unpack
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES, GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, parse_report
@@ -19,12 +20,32 @@ from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_reran
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
 from reid_torchmetrics.functional.world import Settings, meet
-from reid_torchmetrics.metrics.base import arguments_of, naming_arguments, show_arguments
+from reid_torchmetrics.metrics import base
 
 from .ranking import SampleStates, rank_once
 
 _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"}
 """attributes of a metric that do not decide its value"""
+
+
+class ReIDOptions(base.MetricOptions, total=False):
+    """The options of `EmbeddingMetric`."""
+
+    protocol: _names.ProtocolName | evaluation.Protocol
+    similarity: _names.SimilarityName | CustomSimilarity
+    same_camera: _names.CameraRule | None
+    camera_map: Mapping[int, int] | None
+    search_cameras: Iterable[int] | None
+    junk_identities: Iterable[int] | None
+    draw: GalleryDraw | None
+    ties: _names.TieName
+    empty_target_action: _names.EmptyTargetAction | None
+    rerank: Rerank | None
+    max_bytes: int
+
+
+DEFAULTS = {"protocol": "market1501", "similarity": "cosine", "ties": "pessimistic", "max_bytes": DEFAULT_MAX_BYTES}
+spelled_out = base.spelled_out(ReIDOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
 
 
 class EmbeddingMetric(SampleStates):
@@ -86,27 +107,13 @@ class EmbeddingMetric(SampleStates):
     _reported = ()
     """numbers that `results` holds besides the reports of the protocol"""
 
-    def __init__(
-        self,
-        *,
-        protocol: str | evaluation.Protocol = "market1501",
-        similarity: str | CustomSimilarity = "cosine",
-        same_camera: str | None = None,
-        camera_map: Mapping[int, int] | None = None,
-        search_cameras: Collection[int] | None = None,
-        junk_identities: Collection[int] | None = None,
-        draw: GalleryDraw | None = None,
-        ties: str = "pessimistic",
-        empty_target_action: str | None = None,
-        rerank: Rerank | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        **kwargs: Any,
-    ) -> None:
-        try:
-            super().__init__(**kwargs)
-        except ValueError:
-            _checks.known_arguments(type(self).__name__, kwargs, arguments_of(type(self)), evaluation.PROTOCOL_FIELDS)
-            raise
+    @spelled_out
+    def __init__(self, **options: Unpack[ReIDOptions]) -> None:
+        chosen: dict[str, Any] = {**DEFAULTS, **options}
+        changed = {name: chosen.pop(name) for name in evaluation.PROTOCOL_FIELDS if name in chosen}
+        names = ("protocol", "similarity", "ties", "rerank", "max_bytes")
+        protocol, similarity, ties, rerank, max_bytes = (chosen.pop(name, None) for name in names)
+        super().__init__(**chosen)
         check_similarity(similarity)
         _checks.one_of("ties", ties, TIE_POLICIES)
         _checks.positive_int("max_bytes", max_bytes)
@@ -114,14 +121,7 @@ class EmbeddingMetric(SampleStates):
         self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
         self.protocol = evaluation.find_protocol(protocol)
         self.protocol.check_takes_labels()
-        self._change(
-            same_camera=same_camera,
-            camera_map=camera_map,
-            search_cameras=search_cameras,
-            junk_identities=junk_identities,
-            draw=draw,
-            empty_target_action=empty_target_action,
-        )
+        self._change(**changed)
 
     def _change(self, **options: Any) -> None:
         """Put options that are not None in the place of the protocol's."""
@@ -168,7 +168,7 @@ class EmbeddingMetric(SampleStates):
         empty = torch.full((num_empty,), torch.nan, dtype=torch.float64, device=one_hit.rank.device)
         return self._mean(empty, ranking.drawn).to(self.device, self.dtype).repeat(shape)
 
-    @naming_arguments
+    @base.naming_arguments
     def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> evaluation.RetrievalResults:
         """One value per query, with the reasons where there is none; the same on all processes; all must ask.
 
@@ -278,4 +278,4 @@ class EmbeddingMetric(SampleStates):
         """The options that decide the value, and others that were chosen; the protocol's are in its name."""
         shown: dict[str, Any] = {name: getattr(self, name) for name in self._shown}
         shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
-        return show_arguments(self, shown, {"rerank": None, "max_bytes": DEFAULT_MAX_BYTES})
+        return base.show_arguments(self, shown, {"rerank": None, "max_bytes": DEFAULT_MAX_BYTES})

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -65,7 +65,7 @@ class SampleStates(GrowingStates):
         embeddings: Tensor | _checks.Array,
         identities: Tensor | _checks.Integers,
         cameras: Tensor | _checks.Integers | None = None,
-        *unnamed: NoReturn,
+        *,
         is_query: bool | Tensor | _checks.Integers | None = None,
         index: Tensor | _checks.Integers | None = None,
     ) -> None:
@@ -93,9 +93,6 @@ class SampleStates(GrowingStates):
             ValueError: shapes, devices or dimensions that do not fit; nothing of the batch is stored then.
         """
         with self._deferring_errors():
-            if unnamed:  # Python's own error names an inner class
-                came = 3 + len(unnamed)
-                raise TypeError(f"`is_query` and `index` must be given by name; got {came} arguments without one.")
             is_array = not isinstance(embeddings, Tensor)
             embeddings, is_query, labels = check_batch(embeddings, identities, cameras, is_query, index)
             check_against_earlier(self._held(), embeddings, cameras, index)

@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torchmetrics import Metric, MetricCollection
 from torchmetrics.utilities import rank_zero_warn
+from typing_extensions import Unpack
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import evaluation, measures
 from reid_torchmetrics.functional.retrieval.measures import cmc_curve, measure, measure_drawn, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
-from reid_torchmetrics.metrics.base import arguments_of, naming_arguments
+from reid_torchmetrics.metrics import base
 from reid_torchmetrics.plot import plot_cmc
 
-from .embedding_metric import EmbeddingMetric
+from .embedding_metric import DEFAULTS, EmbeddingMetric, ReIDOptions, spelled_out
+
+
+class ProtocolOptions(ReIDOptions, total=False):
+    """The options of `ReIDMetrics`: also fields of `Protocol` that are not options of `EmbeddingMetric`."""
+
+    cmc_same_camera: _names.CameraRule | None
+    leave_one_out: bool | None
+    rule: _names.RetrievalRule | None
+    k: int | None
+    normalizer: _names.Normalizer | None
+    precision_divisor: _names.PrecisionDivisor | None
+    mode: _names.CmcMode | None
+    draws_precision: bool | None
+    queries_in_draw: bool | None
+    reports: Sequence[str] | None
 
 
 class _MeanOfMeasure(EmbeddingMetric):
@@ -58,8 +74,14 @@ class ReIDMeanAP(_MeanOfMeasure):
         tensor(0.8333)
     """
 
+    @spelled_out
     def __init__(
-        self, *, rule: str | None = None, k: int | None = None, normalizer: str | None = None, **options: Any
+        self,
+        *,
+        rule: _names.RetrievalRule | None = None,
+        k: int | None = None,
+        normalizer: _names.Normalizer | None = None,
+        **options: Unpack[ReIDOptions],
     ) -> None:
         super().__init__(**options)
         self._change(rule=rule, k=k, normalizer=normalizer)
@@ -110,7 +132,8 @@ class ReIDCMC(_MeanOfMeasure):
     _of_cmc = True
     _shown = ("top_k",)
 
-    def __init__(self, top_k: int = 1, *, mode: str | None = None, **options: Any) -> None:
+    @spelled_out
+    def __init__(self, top_k: int = 1, *, mode: _names.CmcMode | None = None, **options: Unpack[ReIDOptions]) -> None:
         super().__init__(**options)
         self._change(mode=mode)
         _checks.positive_int("top_k", top_k)
@@ -144,7 +167,10 @@ class ReIDCMCCurve(EmbeddingMetric):
     _of_cmc = True
     _shown = ("max_rank",)
 
-    def __init__(self, max_rank: int = 50, *, mode: str | None = None, **options: Any) -> None:
+    @spelled_out
+    def __init__(
+        self, max_rank: int = 50, *, mode: _names.CmcMode | None = None, **options: Unpack[ReIDOptions]
+    ) -> None:
         super().__init__(**options)
         self._change(mode=mode)
         _checks.positive_int("max_rank", max_rank)
@@ -191,7 +217,8 @@ class ReIDMeasure(_MeanOfMeasure):
     plot_upper_bound = None
     _shown = ("name",)
 
-    def __init__(self, name: str, **options: Any) -> None:
+    @spelled_out
+    def __init__(self, name: str, **options: Unpack[ReIDOptions]) -> None:
         row, k = parse_report(name, argument="name")
         if row.is_cmc:
             self._of_cmc, self._longest = True, k
@@ -215,11 +242,9 @@ class ReIDMetrics(MetricCollection):
 
     Args:
         ranks: the ranks at which the CMC is reported; None for the ranks of the protocol, 1, 5 and 10 by default.
-        protocol: the benchmark; it says what is reported.
-        rule: the rule of average precision; see `ReIDMeanAP`.
         prefix: put before every name, for instance "val/".
         postfix: put behind every name.
-        options: see `EmbeddingMetric`, and the other fields of `Protocol`.
+        options: see `EmbeddingMetric`, and the other fields of `Protocol`, such as `rule` and `reports`.
 
     Example:
         >>> import torch
@@ -232,30 +257,39 @@ class ReIDMetrics(MetricCollection):
         {'map': tensor(0.6667), 'minp': tensor(0.5833), 'rank_1': tensor(0.5000), 'rank_2': tensor(1.)}
     """
 
+    @base.spelled_out(ProtocolOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
     def __init__(
         self,
-        ranks: Sequence[int] | None = None,
+        ranks: Iterable[int] | None = None,
         *,
-        protocol: str | evaluation.Protocol = "market1501",
-        rule: str | None = None,
         prefix: str | None = None,
         postfix: str | None = None,
-        **options: Any,
+        **options: Unpack[ProtocolOptions],
     ) -> None:
-        shared = arguments_of(EmbeddingMetric)
-        _checks.known_arguments("ReIDMetrics", options, arguments_of(ReIDMetrics, *evaluation.PROTOCOL_FIELDS, *shared))
-        fixed = {name: options.pop(name) for name in set(options) & set(evaluation.PROTOCOL_FIELDS)}
-        protocol = evaluation.find_protocol(protocol).changed(fixed if rule is None else fixed | {"rule": rule})
+        given: dict[str, Any] = {**DEFAULTS, **options}
+        fixed = {name: given.pop(name) for name in set(given) & set(evaluation.PROTOCOL_FIELDS)}
+        protocol = evaluation.find_protocol(given.pop("protocol")).changed(fixed)
         reports = protocol.reports
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
             reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
         protocol = protocol.changed({"reports": reports})
         members: dict[str, Metric | MetricCollection]
-        members = {name: _member(name, protocol=protocol, **options) for name in reports}
+        members = {name: _member(name, protocol=protocol, **given) for name in reports}
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name: rank_10 before rank_5
             self._modules[name] = self._modules.pop(name)
+
+    @base.spelled_as(EmbeddingMetric.update)
+    def update(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Check and store a batch; see `EmbeddingMetric.update`."""
+        super().update(*args, **kwargs)
+
+    @torch.jit.unused
+    @base.spelled_as(EmbeddingMetric.update)
+    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Store a batch, as `update`, and give the numbers of this batch alone, by name."""
+        return super().forward(*args, **kwargs)
 
     def compute(self) -> dict[str, Any]:
         """All numbers, by name; NaN and one warning where no sample was given."""
@@ -265,7 +299,7 @@ class ReIDMetrics(MetricCollection):
         rank_zero_warn(evaluation.NO_SAMPLE)
         return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in members.items()}
 
-    @naming_arguments
+    @base.naming_arguments
     def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> evaluation.RetrievalResults:
         """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""
         return self._first_member().results(nearest=nearest, camera_pairs=camera_pairs)
