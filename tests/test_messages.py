@@ -1,13 +1,23 @@
 """Bad input: the error names the argument, the rule and what came."""
 
 import json
+import pickle
 import re
 
 import numpy as np
 import pytest
 import torch
 
-from reid_torchmetrics import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
+from reid_torchmetrics import (
+    DetectionMAP,
+    DetectionMetrics,
+    ReIDCMC,
+    ReIDCMCCurve,
+    ReIDMeanAP,
+    ReIDMeasure,
+    ReIDMetrics,
+    ReIDMINP,
+)
 from reid_torchmetrics.functional.retrieval import (
     MEASURES,
     PROTOCOLS,
@@ -141,8 +151,8 @@ MISTAKEN = [
     (lambda: evaluate(X, X, ID, ID, topk=5), "`topk`, which may be `max_rank`; `evaluate` takes query, gallery, "),
     (lambda: evaluate(X, X, q_pids=ID, g_pids=ID), "`q_pids`, which may be `query_identities`; `evaluate` takes query, gallery, "),
     (lambda: evaluate_scores(X, ID, ID, tie="stable"), "`tie`, which may be `ties`; `evaluate_scores` takes scores, query_identities, "),
-    (lambda: ReIDMetrics(topk=5), "`topk`, which may be `ranks`; `ReIDMetrics` takes ranks, protocol, rule, prefix, postfix, "),
-    (lambda: ReIDMetrics(metric="cosine"), "`metric`, which may be `similarity`; `ReIDMetrics` takes ranks, protocol, rule, prefix, postfix, "),
+    (lambda: ReIDMetrics(topk=5), "`topk`, which may be `ranks`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, similarity, "),
+    (lambda: ReIDMetrics(metric="cosine"), "`metric`, which may be `similarity`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, similarity, "),
 ]  # fmt: skip
 
 METRICS = [
@@ -246,11 +256,30 @@ def test_a_call_that_does_not_fit_is_told_what_goes_by_name(metric):
         (lambda: metric().results(k=3), "`results` takes by name only `nearest=`, `camera_pairs=`; got `k=`."),
         (
             lambda: metric().update(X, ID, CAM, True),
-            "`is_query` and `index` must be given by name; got 4 arguments without one.",
+            f"{metric.__name__}.update() takes from 3 to 4 positional arguments but 5 were given",
         ),
     ):
         with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
             call()
+
+
+@pytest.mark.parametrize("metric", [ReIDMINP, ReIDMetrics, WorstRank, DetectionMAP, DetectionMetrics])
+def test_a_call_of_update_that_does_not_fit_names_the_class_that_a_user_made(metric):
+    for call in (metric().update, metric().clone().update, metric(), pickle.loads(pickle.dumps(metric())).update):
+        with pytest.raises(
+            TypeError, match=rf"^{metric.__name__}\.(update|forward)\(\) missing 2 required positional "
+        ):
+            call()
+
+
+def test_a_misspelled_argument_of_a_collection_is_not_taken_for_that_of_another_metric():
+    message = "ReIDMetrics.update() got an unexpected keyword argument 'is_querry', which may be `is_query`."
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        ReIDMetrics().update(X, ID, is_querry=True)
+    metrics, same = ReIDMetrics(), ReIDMetrics()
+    metrics.update(embeddings=X, identities=ID, preds=X, weight=2)  # as of every `MetricCollection`
+    same.update(X, ID)
+    assert metrics.compute() == same.compute()
 
 
 def test_a_type_error_from_inside_of_a_method_stays_as_it_is():

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from reid_torchmetrics import _checks, _names
+from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES, check_camera_map
@@ -41,8 +41,8 @@ class Protocol:
     source: str
     """who defines it, and who computes it so"""
     _: KW_ONLY
-    same_camera: _names.CameraRule = "same_identity"
-    cmc_same_camera: _names.CameraRule | None = None
+    same_camera: str = "same_identity"
+    cmc_same_camera: str | None = None
     """the camera rule of the CMC where it differs from the one of average precision"""
     camera_map: tuple[tuple[int, int], ...] = ()
     """cameras that the camera rule takes for another one, as pairs"""
@@ -57,12 +57,12 @@ class Protocol:
     """the lists that are dropped for it; a list that is neither is an error"""
     leave_one_out: bool = False
     """whether every query must be in the gallery, as all images of the test set are queries and gallery"""
-    rule: _names.RetrievalRule = "rectangle"
+    rule: str = "rectangle"
     k: int | None = None
     """cutoff of average precision"""
-    normalizer: _names.Normalizer = "positives"
-    precision_divisor: _names.PrecisionDivisor = "k"
-    mode: _names.CmcMode = "first_match"
+    normalizer: str = "positives"
+    precision_divisor: str = "k"
+    mode: str = "first_match"
     """of the CMC"""
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are exact expectations over all draws"""
@@ -70,7 +70,7 @@ class Protocol:
     """whether average precision and INP are of drawn galleries, too, and not of the whole gallery"""
     queries_in_draw: bool = False
     """whether every image takes its turn as the gallery image of its identity (VehicleID)"""
-    empty_target_action: _names.EmptyTargetAction = "skip"
+    empty_target_action: str = "skip"
     reports: tuple[str, ...] = ("map", "minp", "rank_1", "rank_5", "rank_10")
     """what papers report, see `MEASURES`: "rank_5" is the CMC at rank 5"""
 
