@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _COLON = "\ue000"
 KEPT = {"update", "compute", "plot"}
 """methods that are listed though every metric has them"""
+_MANY_NAMES = re.compile(r"~?(typing\.)?Literal\[[^]]{200,}\]")  # such as those of the protocols
 _CODE = re.compile(r"(?<![`:\w])(``.+?``|`[^`<>]+?`)(?![`\w_])")
 
 
@@ -77,9 +78,13 @@ def _contents(value: Any) -> str:
     return f"Value: ``{value!r}``."
 
 
-def _sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *signature: Any) -> tuple[str, None] | None:
-    """Leave out how a class is made that users are given: its fields are listed."""
-    return ("", None) if name in only_returned() else None
+def _sign(
+    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None
+) -> tuple[str, str | None] | None:
+    """Leave out how a class is made that users are given, whose fields are listed, and names that fill many lines."""
+    if name in only_returned():
+        return "", None
+    return None if signature is None else (_MANY_NAMES.sub("str", signature), returned)
 
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:

@@ -55,6 +55,7 @@ def spelled_out(
         elsewhere: names that an error calls fields of `Protocol`.
     """
     kinds, by_default = get_type_hints(options), {**(defaults or {}), **_OF_ALL_METRICS}
+    by_default["distributed_available_fn"] = None  # pages and files cannot show a function; None stands for it
 
     def decorate(init: Constructor) -> Constructor:
         @functools.wraps(init)
@@ -76,6 +77,7 @@ def spelled_out(
             if each.default is not each.empty:
                 shown[name] = each.replace(annotation=each.annotation | None)
         vars(initialize)["__signature__"] = inspect.Signature([*shown.values()])
+        del vars(initialize)["__wrapped__"]  # Sphinx would look for these defaults in its source
         return cast("Constructor", initialize)
 
     return decorate

@@ -50,7 +50,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.world import Settings
-from reid_torchmetrics.metrics.base import GrowingStates, python_bool
+from reid_torchmetrics.metrics.base import GrowingStates, MetricOptions, python_bool
 
 from .coco_files import CocoFiles
 
@@ -340,10 +340,10 @@ class BoxMetric(GrowingStates, CocoFiles):
     @classmethod
     def _arguments(cls) -> dict[str, Any]:
         """The names of the arguments, and their defaults."""
-        # Of the class of the package, as it is written: a user's subclass may take other arguments.
+        # Of the class of the package: a user's subclass may take other arguments.
         kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind) and kind.__module__.startswith(__package__)]
-        parameters = inspect.signature(inspect.unwrap(vars(kinds[0])["__init__"])).parameters.items()
-        return {name: each.default for name, each in parameters if name not in ("self", "kwargs")}
+        parameters = inspect.signature(kinds[0]).parameters.items()
+        return {name: each.default for name, each in parameters if name not in MetricOptions.__annotations__}
 
     def _rounded(self, values: Tensor) -> Tensor:
         return values.to(self.device, torch.float32)
