@@ -78,7 +78,7 @@ def _contents(value: Any) -> str:
     return f"Value: ``{value!r}``."
 
 
-def _sign(
+def _sign(  # noqa: PLR0917 - of Sphinx
     app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None
 ) -> tuple[str, str | None] | None:
     """Leave out how a class is made that users are given, whose fields are listed, and names that fill many lines."""
