@@ -261,6 +261,7 @@ def test_no_file_is_longer_than_400_lines():
 
 ONE_IMPORTER = {
     "data.coco_files": "a format of files, which the metric only offers as two methods",
+    "functional.detection.evaluation.paired_detections": "two models, which no evaluation knows",
     "functional.detection.evaluation.tensor_exchange": "the layout of what processes send, tested without images",
     "functional.detection.inputs.counted_masks": "ways to count pixels behind one contract; over 400 lines with masks",
     "functional.detection.matching.acceptance": "the rounds of deferred acceptance; over 400 lines with its setup",
@@ -268,6 +269,7 @@ ONE_IMPORTER = {
     "functional.detection.matching.deferred_acceptance": "the hard case of an assignment, with its worked example",
     "functional.retrieval.draws.hypergeometric": "distributions; over 400 lines with galleries",
     "functional.retrieval.draws.identities_ahead": "counting; over 400 lines with galleries",
+    "functional.retrieval.evaluation.paired_queries": "one order of the queries; over 400 lines with the comparison",
     "functional.retrieval.ranking.sharded_listing": "one process's part of rank lists, with its worked example",
     "functional.retrieval.sharding.repetitions": "an algorithm of its own: which repeated samples count",
     "functional.retrieval.sharding.same_samples": "an algorithm of its own: whether processes hold the same samples",

@@ -107,3 +107,16 @@ def test_many_numbers_make_a_higher_figure_and_do_not_overlap():
 def test_a_comparison_is_drawn_into_given_axes():
     given = Figure().subplots()
     assert plot_comparison(TWO, ax=given)[1] is given
+
+
+def test_models_go_by_their_names_and_p_is_the_corrected_one():
+    two = comparison_of({"map": replace(difference(0.0, 0.01, 0.02, 0.04), p_holm=0.08)}, names=("old", "new"))
+    _, axes = plot_comparison(two)
+    assert axes.get_xlabel() == "new - old (percentage points); new is better to the right of 0"
+    assert written(axes) == ["+1.00  p = 0.0800"]
+    assert axes.lines[2].get_markerfacecolor() == "white"
+
+
+def test_the_title_of_detectors_says_of_how_many_images():
+    detectors = replace(TWO, num_queries=7, protocol=None)
+    assert plot_comparison(detectors)[1].get_title() == "7 images, 95 % intervals"

@@ -22,3 +22,14 @@ def p_value(differences: Sequence[float], kept: Sequence[Sequence[float]]) -> fl
         total = sum(difference if keeps else -difference for keeps, difference in zip(choice, differences, strict=True))
         num_extreme += abs(total) >= observed - 1e-9
     return (1 + num_extreme) / (1 + len(kept))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm's correction: of each p-value the largest, among those up to it, times how many are as large."""
+    return [
+        min(
+            1.0,
+            max(smaller * sum(other >= smaller for other in p_values) for smaller in p_values if smaller <= p_value),
+        )
+        for p_value in p_values
+    ]

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.retrieval import compare, evaluate_scores
 from reid_torchmetrics.report import write_report
 from tests.report import problems
@@ -60,3 +61,39 @@ def test_a_comparison_of_others_is_refused(models, tmp_path):
 def test_without_a_comparison_there_is_no_such_section(tmp_path):
     page = parse(write_report(problems.retrieval(), tmp_path / "r.html").read_text(encoding="utf-8"))
     assert page.all("section", id="comparison") == []
+
+
+def test_models_go_by_their_names_and_each_of_several_has_a_table(models, tmp_path):
+    a, b, _ = models
+    three = {"baseline": a, "wider": b, "same": a}
+    comparison = compare(three, repeats=20, permutations=20)
+    shown = section(read(write_report(b, tmp_path / "r.html", comparison=comparison)), "comparison")
+    assert "This page is about wider." in shown.text
+    assert "sign flips of queries; seed 0" in shown.text
+    for name in ("wider", "same"):
+        rows = {row["measure"]: row for row in shown.rows(f"Numbers of baseline and {name}, and their differences")}
+        columns = [*rows["map (%)"]]
+        assert columns[1:4] == ["baseline", name, f"{name} - baseline"]
+        assert columns[5:] == ["p", "p by Holm", f"{name} better", f"{name} worse", "equal"]
+        of = comparison.by_name[name].differences["map"]
+        assert rows["map (%)"]["p by Holm"] == f"{of.p_holm:.4f}"
+    assert len(shown.all("figure")) == 2
+    assert "Queries whose first candidate is right in wider alone: 1" in shown.text
+
+
+def test_detectors_are_compared_on_the_page_of_one(tmp_path):
+    ours = problems.detection()
+    metric = DetectionMAP()
+    metric.update([item | {"scores": torch.tensor([0.25])} for item in problems.DETECTIONS], problems.GROUND_TRUTHS)
+    other = metric.results()
+    comparison = compare({"old": other, "new": ours}, repeats=5, permutations=5)
+    page = read(write_report(ours, tmp_path / "r.html", comparison=comparison))
+    shown = section(page, "comparison")
+    rows = {row["measure"]: row for row in shown.rows("Numbers of old and new, and their differences")}
+    # With equal scores the right box comes first as well, as its image does: 51/101 and 1 in both.
+    assert rows["map (%)"]["old"] == rows["map (%)"]["new"] == f"{100 * (51 / 101 + 1) / 2:.2f}"
+    assert [rows["map (%)"][name] for name in ("new - old", "p", "equal")] == ["0.00", "1.0000", "2"]
+    assert "This page is about new." in shown.text
+    assert data(page)["comparison"]["names"] == ["old", "new"]
+    with pytest.raises(ValueError, match=r"^`comparison` must be of `results`"):
+        write_report(problems.coco(), tmp_path / "o.html", comparison=comparison)

@@ -128,7 +128,6 @@ OF_RETRIEVAL = {
     "gallery_pictures": problems.picture,
     "num_hardest": 3,
     "num_mistakes": 3,
-    "comparison": "any",
     "generator": torch.Generator(),
 }
 

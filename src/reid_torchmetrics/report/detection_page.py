@@ -14,6 +14,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import BOX_FORMATS
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
+from reid_torchmetrics.functional.retrieval.evaluation import Comparison
 from reid_torchmetrics.plot import (
     COUNTED,
     MOST_CLASSES,
@@ -26,6 +27,7 @@ from reid_torchmetrics.plot import (
     why_no_kinds_of_errors,
 )
 
+from .comparison_section import comparison_section
 from .elements import Html, details, element, note, percent, picture, table
 from .page import Page, Section, figures_section, picture_or_why, provenance_section, versions
 
@@ -49,10 +51,12 @@ def detection_page(
     detections: Boxes | None = None,
     ground_truths: Boxes | None = None,
     box_format: str = "xyxy",
+    comparison: Comparison | None = None,
 ) -> Page:
     """All sections about results of a detection; for the options see `write_report`."""
     _checks.positive_int("num_worst", num_worst)
     _checks.one_of("box_format", box_format, BOX_FORMATS)
+    _checks.instance("comparison", comparison, (Comparison,))
     boxes_of = _boxes(results, pictures, detections, ground_truths)
     if names:
         results = replace(results, class_names=names)
@@ -68,6 +72,10 @@ def detection_page(
         Section("images", "Images with the most errors", _worst_images(results, threshold, num_worst, draw)),
         provenance_section(data),
     ]
+    if comparison is not None:
+        means = {name: math.nan if value < 0 else float(value) for name, value in results.summary().items()}
+        data["comparison"] = comparison.to_dict()
+        sections.insert(1, comparison_section(means, comparison))
     num_classes = len(results.classes)
     lead = f"{num_classes} class{'es' * (num_classes != 1)}; average precision by rule {results.averages.rule}."
     return Page(f"Detection by {results.evaluator.title}", lead, sections, data)

@@ -1,25 +1,19 @@
-"""The page about a retrieval: numbers, two models, curves, single queries, cameras and identities."""
+"""The page about a retrieval: numbers, models, curves, single queries, cameras and identities."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.retrieval.evaluation import (
-    Breakdown,
-    CameraPairs,
-    Comparison,
-    Difference,
-    RetrievalResults,
-)
+from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraPairs, Comparison, RetrievalResults
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries, parse_report
-from reid_torchmetrics.plot import Pictures, plot_camera_pairs, plot_comparison
+from reid_torchmetrics.plot import Pictures, plot_camera_pairs
 
-from .elements import UNDEFINED, Html, details, element, figure, heading, note, of_measure, rank, table
+from .comparison_section import comparison_section
+from .elements import Html, details, element, figure, heading, note, of_measure, rank, table
 from .page import Page, Section, figures_section, provenance_section, shown_or_why, versions
 from .rank_list_sections import ReportedQueries, hardest_section, mistakes_section
 
@@ -66,7 +60,7 @@ def retrieval_page(
     ]
     if comparison is not None:
         data["comparison"] = comparison.to_dict()
-        sections.append(Section("comparison", "Two models", _comparison(results, comparison)))
+        sections.append(comparison_section(results.means, comparison))
     sections += [
         Section("curves", "Curves", [figures_section(results, "curves")]),
         hardest_section(queries, num_hardest),
@@ -192,59 +186,3 @@ def _pairs_table(name: str, pairs: CameraPairs) -> Html:
     numbers = zip(pairs.query_cameras.tolist(), pairs.mean.tolist(), strict=True)
     rows = [[str(camera), *(of_measure(name, value) for value in means)] for camera, means in numbers]
     return table(heading(name), columns, rows)
-
-
-def _comparison(results: RetrievalResults, comparison: Comparison) -> list[Html]:
-    """The differences of two models, one of them that of the results.
-
-    Raises:
-        ValueError: neither model has the numbers of the results.
-    """
-    model = _this_model(results, comparison)
-    unit = "identities with all their queries" if comparison.per_identity else "queries"
-    said = (
-        f"This page is about {model}. Intervals are of {comparison.repeats:,} bootstrap samples of {unit}, the same"
-        f" for both models; p is of {comparison.permutations:,} random changes of signs, by {unit}."
-    )
-    interval = f"{100 * comparison.level:g} % interval"
-    columns = ("measure", "a", "b", "b - a", interval, "p", "b better", "b worse", "equal")
-    rows = [_row(name, difference) for name, difference in comparison.differences.items()]
-    shown = table("Numbers of a and b, and their differences", columns, rows)
-    intervals = figure(plot_comparison(comparison)[0], "comparison", "Differences with their intervals.")
-    setups = note(f"a: {comparison.setup_a}. b: {comparison.setup_b}.")
-    # The queries whose first candidate became right, and wrong, by their numbers.
-    gained = _change("Queries whose first candidate is right in b alone", comparison.gained_index)
-    lost = _change("Queries whose first candidate is right in a alone", comparison.lost_index)
-    return [note(said), setups, shown, intervals, gained, lost]
-
-
-def _this_model(results: RetrievalResults, comparison: Comparison) -> str:
-    means = results.means
-    for model in ("b", "a"):
-        compared = {name: getattr(each, f"mean_{model}") for name, each in comparison.differences.items()}
-        if all(name in means and _same(mean, means[name]) for name, mean in compared.items()):
-            return model
-    raise ValueError("`comparison` must be of `results` and of others; got one of other numbers.")
-
-
-def _same(one: float, other: float) -> bool:
-    return one == other or (math.isnan(one) and math.isnan(other))
-
-
-def _row(name: str, difference: Difference) -> list[str]:
-    means = [of_measure(name, mean) for mean in (difference.mean_a, difference.mean_b)]
-    gain, low, high = (_signed(name, each) for each in (difference.difference, difference.low, difference.high))
-    p_value = UNDEFINED if math.isnan(difference.p_value) else f"{difference.p_value:.4f}"
-    counts = [f"{number:,}" for number in (difference.num_better, difference.num_worse, difference.num_equal)]
-    return [heading(name), *means, gain, f"{low} to {high}", p_value, *counts]
-
-
-def _signed(name: str, value: float) -> str:
-    return f"+{of_measure(name, value)}" if value > 0 else of_measure(name, value)
-
-
-def _change(said: str, index: Tensor) -> Html:
-    said = f"{said}: {len(index)}"
-    if not len(index):
-        return element("p", f"{said}.")
-    return details(said, element("p", ", ".join(map(str, index.tolist()))))

@@ -61,7 +61,7 @@ def write_report(
         gallery_pictures: of a retrieval: as in `plot.draw_rank_lists`.
         num_hardest: of a retrieval: how many of the hardest queries are shown; None for 60.
         num_mistakes: of a retrieval: how many confident mistakes; None for 20.
-        comparison: of a retrieval: the result of `compare` for these results and others; None for no such section.
+        comparison: the result of `compare` for these results and others; None for no such section.
         generator: of a retrieval: source of the intervals' randomness; None for one with the seed 0.
         num_worst: of a detection: how many of the images with the most errors; None for 20.
         detections: of a detection: the boxes of an image by its `image_id`, a dict as for `DetectionMAP.update`: a

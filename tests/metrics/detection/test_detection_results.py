@@ -224,7 +224,7 @@ def test_the_processes_tell_each_other_how_many_ground_truths_their_images_have(
 def test_what_compute_sends_has_no_ground_truths_of_images():
     request = DetectionMAP()._match_requests()[0]
     held = fed(DetectionMAP(), *two_images())._images()
-    assert request.run(ImageNumbering.alone(held).number(held, 0)).images_of_positives is None
+    assert request.run(ImageNumbering.alone(held).number(held, 0)).positives is None
 
 
 def test_detections_beyond_the_largest_limit_are_not_listed():

@@ -13,7 +13,9 @@ from torch import Tensor
 import reid_torchmetrics
 from reid_torchmetrics import KReciprocal, ReIDMeanAP
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Difference, compare
+from reid_torchmetrics.functional.retrieval.evaluation import comparison
 from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, samples, seeded
+from tests.reference import comparisons
 
 NAN = math.nan
 
@@ -136,9 +138,9 @@ def test_results_of_metrics_are_compared_and_models_may_differ_in_similarity_and
             labels = data[f"{side}_identities"], data[f"{side}_cameras"]
             metric.update(data[side], *labels, is_query=side == "query")
         found.append(metric.results())
-    comparison = compared(*found)
-    assert (comparison.setup_a.similarity, comparison.setup_b.similarity) == ("cosine", "euclidean")
-    assert "b: similarity: euclidean; ties: pessimistic; re-ranked by KReciprocal(k1=4" in repr(comparison)
+    both = compared(*found)
+    assert (both.setup_a.similarity, both.setup_b.similarity) == ("cosine", "euclidean")
+    assert "b: similarity: euclidean; ties: pessimistic; re-ranked by KReciprocal(k1=4" in repr(both)
 
 
 def test_the_protocol_may_have_another_name():
@@ -199,8 +201,8 @@ def test_without_a_valid_query_everything_is_nan_and_none_in_json(ranks, action)
 def test_the_dict_is_json_and_holds_everything():
     written = json.loads(json.dumps(compared(A, B).to_dict(), allow_nan=False))
     assert list(written) == [
-        "measures", "gained", "lost", "num_queries", "num_valid", "level", "repeats", "permutations",
-        "per_identity", "protocol", "setup_a", "setup_b",
+        "measures", "gained", "lost", "names", "num_queries", "num_valid", "level", "repeats", "permutations",
+        "per_identity", "seed", "protocol", "setup_a", "setup_b", "others",
     ]  # fmt: skip
     assert written["measures"]["map"]["difference"] == pytest.approx(1 / 4)
     assert written["measures"]["rank_1"]["convention"] == A.conventions["rank_1"]
@@ -227,3 +229,69 @@ def test_the_repr_is_a_table_with_conventions():
         "  map     of all",
         "  rank_1  of one",
     ]
+
+
+def test_models_go_by_their_names():
+    found = compare({"baseline": A, "ours": B}, repeats=5, permutations=5)
+    assert numbers_of(found.differences["map"]) == numbers_of(
+        compare(A, B, repeats=5, permutations=5).differences["map"]
+    )
+    lines = repr(found).splitlines()
+    assert lines[:4] == [
+        "Comparison: ours - baseline, protocol market1501, 3 of 4 queries valid",
+        "  baseline: similarity: given scores; ties: pessimistic",
+        "  ours: similarity: given scores; ties: pessimistic",
+        "  intervals: 5 bootstrap samples of queries; p: 5 sign flips of queries; seed 0",
+    ]
+    assert lines[4].split()[:5] == ["baseline", "ours", "ours", "-", "baseline"]
+    assert "  right at rank 1 in ours only: 1 queries; in baseline only: 0" in lines
+
+
+def test_without_a_generator_the_seed_is_0():
+    default, given = (compare(A, B, repeats=9, permutations=9, generator=each) for each in (None, seeded()))
+    assert [default.seed, given.seed] == [0, None]
+    assert numbers_of(default.differences["map"]) == numbers_of(given.differences["map"])
+    assert "seed" not in repr(given)
+
+
+def test_by_default_there_are_ten_thousand_draws():
+    found = compare(A, B)
+    assert (found.repeats, found.permutations) == (10_000, 10_000)
+
+
+def test_each_of_several_models_is_compared_with_the_first():
+    three = {"first": A, "second": B, "third": ranked(2, 2, 1, None)}
+    found = compare(three, repeats=50, permutations=50)
+    assert [*found.by_name] == ["second", "third"]
+    for name, pair in found.by_name.items():
+        alone = compare({"first": A, name: three[name]}, repeats=50, permutations=50)
+        assert pair.names == ("first", name)
+        for measure, difference in pair.differences.items():
+            assert numbers_of(difference) == numbers_of(alone.differences[measure])
+            assert math.isnan(alone.differences[measure].p_holm)
+            p_values = [each.differences[measure].p_value for each in found.by_name.values()]
+            expected = comparisons.holm(p_values)[[*found.by_name].index(name)]
+            assert difference.p_holm == pytest.approx(expected)
+    lines = repr(found).splitlines()
+    assert lines[0].startswith("Comparison: second - first, third - first, protocol market1501")
+    assert [line.split()[:2] for line in lines if "p Holm" in line] == [["first", "second"], ["first", "third"]]
+    written = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert written["others"][0]["names"] == ["first", "third"]
+    assert written["measures"]["map"]["p_holm"] == found.differences["map"].p_holm
+
+
+@pytest.mark.parametrize(
+    "p_values", [[0.01, 0.04, 0.03], [0.02, 0.02, 0.9, 0.02], [0.5], [0.9, 0.8], [0.001, 0.2, 0.2, 0.05, 1.0]]
+)
+def test_holm_s_correction_is_the_definition_s(p_values):
+    pair = compare(A, B, repeats=1, permutations=1)
+    pairs = [replace(pair, differences={"map": replace(pair.differences["map"], p_value=p)}) for p in p_values]
+    found = [each.differences["map"].p_holm for each in comparison.corrected(pairs)]
+    assert found == pytest.approx(comparisons.holm(p_values))
+
+
+def test_an_undefined_p_value_does_not_count_in_holm_s_correction():
+    pair = compare(A, B, repeats=1, permutations=1)
+    pairs = [replace(pair, differences={"map": replace(pair.differences["map"], p_value=p)}) for p in (0.2, NAN, 0.1)]
+    found = [each.differences["map"].p_holm for each in comparison.corrected(pairs)]
+    assert found == pytest.approx([0.2, NAN, 0.2], nan_ok=True)

@@ -45,8 +45,18 @@ def test_a_generator_of_another_device_is_refused():
 
 
 def test_other_types_are_refused():
-    assert said(A, 7, TypeError) == "`b` must be RetrievalResults; got int."
-    assert said(A.means, B, TypeError) == "`a` must be RetrievalResults; got dict."
+    rule = "must be RetrievalResults or DetectionResults, all of one kind"
+    assert said(A, 7, TypeError) == f"`b` {rule}; got int."
+    assert said(A, None, TypeError) == f"`b` {rule}; got NoneType."
+    assert said(A.means, B, TypeError) == f"`a` {rule}; got dict."
+    assert said({"x": A, "y": 7}, None, TypeError) == f"`y` {rule}; got int."
+    assert said({"x": A}, None) == "`a` must hold the results of two models or more; got 1."
+
+
+def test_the_models_are_named():
+    other = ranked(1, 1, 2, None, ties="optimistic")
+    message = "`ours` must be evaluated as `baseline` was; got ties='optimistic' and not 'pessimistic'."
+    assert said({"baseline": A, "ours": other}, None) == message
 
 
 @pytest.mark.parametrize(
@@ -113,5 +123,5 @@ def test_a_number_in_common_is_needed():
 def test_identities_are_needed_where_they_are_drawn():
     listed = evaluate_scores(torch.rand(2, 3), ground_truth=[{"ok": torch.tensor([0])}] * 2)
     assert compared(listed, listed).differences["map"].p_value == 1
-    message = "`per_identity` must come with results that know identities; got relevance from lists."
+    message = "`per_identity` must come with results that know identities; got others."
     assert said(listed, listed, per_identity=True) == message

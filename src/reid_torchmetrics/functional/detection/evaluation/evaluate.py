@@ -31,7 +31,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import ALONE, Settings, World, concluded
 
-from .image_matches import MatchRequest, in_first_area_range
+from .image_matches import MatchRequest, bits_of_areas, list_positives
 from .result_text import named_classes
 from .results import DetectionResults, make_results
 from .sharded_images import ShardedImages
@@ -190,19 +190,19 @@ def _evaluate(
     sides = detections.images.long(), ground_truths.images.long()
     images, number = torch.cat(sides).unique(return_inverse=True)
     numbers = number.split([*map(len, sides)])
-    # Ground truths that count, for the misses of each image.
+    # Ground truths that count, by image.
     areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas
-    counts = in_first_area_range(areas.double(), grid, ground_truths.is_crowd, is_difficult)
-    counts &= torch.isin(ground_truths.labels.long(), matches.classes)
+    is_other = ~torch.isin(ground_truths.labels.long(), matches.classes)
+    bits = bits_of_areas(areas.double(), grid, ground_truths.is_crowd, is_difficult, is_other)
     objects = request.pair(detections, ground_truths, matches, is_difficult) if request.across_classes else None
     return DetectionResults(
         averages=evaluator.average(matches, grid, rule=rule, confidence=confidence),
         matches=replace(matches, images=numbers[0][matches.rows]).with_rows(*map(_places_in_images, numbers)),
         images=images,
         labels=detections.labels[matches.rows].long(),
-        num_positives=numbers[1][counts].bincount(minlength=len(images)),
+        positives=list_positives(numbers[1], ground_truths.labels, bits),
         objects=objects,
-        evaluator=replace(evaluator, **dict(request.options)),
+        evaluator=replace(evaluator, confidence=confidence, **dict(request.options)),
     )
 
 

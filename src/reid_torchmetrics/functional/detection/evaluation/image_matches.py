@@ -36,7 +36,7 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 _ORIGINS = ("rows", "ground_truths")  # fields of matches that are read with origins only, and sent only then
-_OF_ORIGINS = ("labels_of_rows", "images_of_positives")  # fields of image matches that are known with origins only
+_OF_ORIGINS = ("labels_of_rows", "positives")  # fields of image matches that are known with origins only
 _DESCRIBED = ("micro", "iou_type", "with_overlaps", "with_origins", "across_classes")  # fields of a request
 
 
@@ -135,7 +135,9 @@ class MatchRequest:
             return ImageMatches(self, labels, matches, overlaps)
         # The ground truths that count, for the misses of each image.
         areas, crowds = images.areas_of_ground_truths(self.iou_type), images.ground_truth_crowds
-        counts = in_first_area_range(areas, self.grid, crowds, images.ground_truth_difficult)
+        bits = bits_of_areas(areas, self.grid, crowds, images.ground_truth_difficult)
+        own_labels = images.ground_truth_labels
+        numbers = numbered.numbers.repeat_interleave(images.ground_truth_counts)
         # Rows are counted in each image: users know an object by its place there.
         places = [segments.runs(0, each)[1] for each in (images.detection_counts, images.ground_truth_counts)]
         return ImageMatches(
@@ -144,7 +146,7 @@ class MatchRequest:
             tuple(each.with_rows(*places) for each in matches),
             overlaps,
             labels_of_rows=images.detection_labels.index_select(0, matches[0].rows).long(),
-            images_of_positives=numbered.numbers.repeat_interleave(images.ground_truth_counts)[counts],
+            positives=list_positives(numbers, torch.zeros_like(own_labels) if self.micro[0] else own_labels, bits),
             objects=self._objects(numbered, matches[0]) if self.across_classes else None,
         )
 
@@ -182,13 +184,19 @@ class MatchRequest:
         )
 
 
-def in_first_area_range(areas: Tensor, grid: CocoGrid, *excluded: Tensor | None) -> Tensor:
-    """Whether each ground truth counts there, given masks of others that never count."""
-    least, most = next(iter(grid.area_ranges.values()))
-    counts = (areas >= least) & (areas <= most)
+def bits_of_areas(areas: Tensor, grid: CocoGrid, *excluded: Tensor | None) -> Tensor:
+    """The area ranges that each ground truth counts in, one bit each, given masks of others that never count."""
+    bits = torch.zeros_like(areas, dtype=torch.int64)
+    for number, (least, most) in enumerate(grid.area_ranges.values()):
+        bits |= ~((areas < least) | (areas > most)) * (1 << number)
     for mask in excluded:
-        counts = counts if mask is None else counts & ~mask
-    return counts
+        bits = bits if mask is None else bits.masked_fill(mask, 0)
+    return bits
+
+
+def list_positives(images: Tensor, labels: Tensor, bits: Tensor) -> Tensor:
+    """Image, label and area ranges of each ground truth that counts in some range, int64 [positives, 3]."""
+    return torch.stack([each.long() for each in (images, labels, bits)], dim=1)[bits > 0]
 
 
 @dataclass(frozen=True)
@@ -204,8 +212,8 @@ class ImageMatches:
     """of each process, if they are requested"""
     labels_of_rows: Tensor | None = None
     """labels of the detections of the first matches, if origins are requested: their classes may be one for all"""
-    images_of_positives: Tensor | None = None
-    """number of the image of each ground truth that counts in the first area range, if origins are requested"""
+    positives: Tensor | None = None
+    """see `list_positives`, if origins are requested; images by number"""
     objects: ObjectPairs | None = None
     """of the detections of the first matches, with their own labels, if they are requested"""
     numbering: ImageNumbering | None = None
@@ -222,7 +230,7 @@ class ImageMatches:
             tensors += [counts if name == "class_index" else getattr(matches, name) for name in names]
         for overlaps in self.overlaps:
             tensors += [overlaps.groups, overlaps.values]
-        tensors += [each for each in (self.labels_of_rows, self.images_of_positives) if each is not None]
+        tensors += [each for each in (self.labels_of_rows, self.positives) if each is not None]
         return tensors if self.objects is None else tensors + self.objects.to_tensors()
 
     @classmethod
@@ -241,7 +249,7 @@ class ImageMatches:
             matches=tuple(received() for _ in request.micro),
             overlaps=(Overlaps(next(rest), next(rest)),) if request.with_overlaps else (),
             labels_of_rows=next(rest) if request.with_origins else None,
-            images_of_positives=next(rest) if request.with_origins else None,
+            positives=next(rest) if request.with_origins else None,
             objects=ObjectPairs.from_tensors([*rest]) if request.across_classes else None,
         )
 

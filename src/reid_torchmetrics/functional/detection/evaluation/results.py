@@ -26,6 +26,7 @@ from reid_torchmetrics.functional.result_files import SavedResults
 from . import result_text
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, check_asked, choose_boxes, list_matches
 from .image_matches import ImageMatches
+from .paired_detections import PairedDetections
 from .sharded_images import ShardedImages
 
 
@@ -47,8 +48,8 @@ class DetectionResults(NamedNumbers, SavedResults):
     """the `image_id` of each image by its number, or the number itself where there are none, or names"""
     labels: Tensor
     """of the detections of `matches`, also under "micro" """
-    num_positives: Tensor
-    """ground truths of each image that count in the first area range"""
+    positives: Tensor
+    """ground truths that count in some area range: number of the image, label, and the ranges, bit 0 for the first"""
     class_names: Mapping[int, str] = field(default_factory=dict)
     """by label"""
     objects: errors.ObjectPairs | None = None
@@ -105,6 +106,12 @@ class DetectionResults(NamedNumbers, SavedResults):
     def coco(self) -> PrecisionGrid:
         """Precision, recall and scores on COCO's whole grid, made when asked for: it is large for many classes."""
         return evaluate_matches(self.matches, self.averages.grid)
+
+    @cached_property
+    def num_positives(self) -> Tensor:
+        """Ground truths of each image that count in the first area range."""
+        image, _, bits = self.positives.unbind(1)
+        return image[bits & 1 == 1].bincount(minlength=len(self.images))
 
     @property
     def classes(self) -> Tensor:
@@ -328,6 +335,14 @@ class DetectionResults(NamedNumbers, SavedResults):
         """
         return self.image_errors(iou_threshold=iou_threshold, confidence=confidence).worst(n)
 
+    def paired_with(self, other: DetectionResults, names: tuple[str, str]) -> PairedDetections:
+        """Pair with the results of another model on the same images, for `compare`; `names` of both are for messages.
+
+        Raises:
+            ValueError: results of other images or ground truths, or with other options.
+        """
+        return PairedDetections.of((self, other), names)
+
     def confidence_curve(
         self, label: int | None = None, *, iou_threshold: float | None = None
     ) -> curves.ConfidenceCurve:
@@ -367,7 +382,9 @@ def make_results(
     numbering = images.numbering
     assert numbering is not None  # noqa: S101 - origins were requested
     assert images.labels_of_rows is not None  # noqa: S101
-    assert images.images_of_positives is not None  # noqa: S101
+    assert images.positives is not None  # noqa: S101
+    options: dict[str, Any] = dict(images.request.options)
+    options |= {"confidence": confidence} if images.request.evaluator.reports_confidence else {}
     # Numbers of images become ids on the device of the matches.
     ids = numbering.ids_by_number.to(images.labels_of_rows.device)
     return DetectionResults(
@@ -375,10 +392,10 @@ def make_results(
         matches=images.matches[0],
         images=ids,
         labels=images.labels_of_rows,
-        num_positives=images.images_of_positives.bincount(minlength=len(ids)),
+        positives=images.positives,
         class_names=class_names,
         objects=images.objects,
         boxes=sharded.boxes_of()[0] if boxes else None,
         image_names=numbering.names,
-        evaluator=replace(images.request.evaluator, **dict(images.request.options)),
+        evaluator=replace(images.request.evaluator, **options),
     )

@@ -50,7 +50,7 @@ class Evaluator:
     reports_confidence: bool = False
     """whether precision, recall and F1 at one confidence are reported"""
     confidence: float | None = None
-    """by default; None for the best"""
+    """by default; None for the best; in results as the evaluation had it"""
     has_limits: bool = False
     """whether area ranges and limits of detections are known; without them the grid has one range without ends"""
     knows_crowds: bool = False

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Int, Integer, Shaped
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.detection.inputs import distinct_labels, order_by_class_and_score, place_of_labels
 
 # The axis of detections, and of matched detections, in the fields that have one.
@@ -78,6 +79,21 @@ class Matches:
         is_ignored = (self.area_bits & 1 == 0).repeat(shape[0], 1)
         is_ignored[:, self.columns] = torch.where(self.matched[0], ~self.true_positive[0], is_ignored[:, self.columns])
         return is_right, is_ignored
+
+    def to(self, device: torch.device) -> Matches:
+        """The same on a device."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return replace(self, **{name: value.to(device) for name, value in values.items() if value is not None})
+
+    def drawn(self, times: Int[Tensor, " images"], num_positives: Int[Tensor, "areas classes"]) -> Matches:
+        """The matches if each image were there as many times as said, with as many positives.
+
+        The repetitions of a detection follow each other.
+        """
+        counts = times.index_select(0, self.images.long())
+        first, lengths = (each.index_select(0, self.columns) for each in (segments.starts(counts), counts))
+        chosen = self._selected(segments.numbers(counts), *segments.runs(first, lengths))
+        return replace(chosen, num_positives=num_positives)
 
     def map_columns(self, function: Callable[[Tensor], Tensor], **others: Any) -> Matches:
         """Apply a function to all fields [areas, thresholds, matched]; `others` replace further fields."""

@@ -1,14 +1,16 @@
-"""Two models on the same queries: what they differ by, and whether that may be chance.
+"""Two models or more on the same data: what they differ by, and whether that may be chance.
 
-Results are compared query by query, so they are put in one order first; results that cannot be compared are refused.
+Retrieval is compared query by query, see `PairedResults`; detections by other draws of the images, `PairedDetections`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from typing import Any, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -20,18 +22,15 @@ from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
 
-from .protocol import PROTOCOL_FIELDS, Protocol
-from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances
+from .paired_queries import PairedResults, pair
+from .protocol import Protocol
+from .query_statistics import ROUNDING, UNDEFINED, Chance, Resampling, chances, chances_of_draws
 from .ranking_options import Setup
 from .results import RetrievalResults
 
-# Names, sources and what is reported may differ where the conventions are the same.
-_PROTOCOL_FIELDS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
-# Similarity and re-ranking are part of a model.
-_SETUP_FIELDS = ("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query")
-_PLAIN = ("num_queries", "num_valid", "level", "repeats", "permutations", "per_identity")  # JSON-safe as they are
-_OF_QUERIES = ("query_identities", "query_cameras")
-_OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
+_PLAIN = ("names", "num_queries", "num_valid", "level", "repeats", "permutations", "per_identity", "seed")  # of JSON
+_SEED = 0  # where no generator is given
+_QUERY_DRAWS, _IMAGE_DRAWS = 10_000, 1_000  # each draw of images is an evaluation
 
 
 @dataclass(frozen=True)
@@ -48,46 +47,72 @@ class Difference:
     p_value: float
     """of the hypothesis that the models are interchangeable; two-sided"""
     num_better: int
-    """queries that b does better, that is with a higher value, or with a lower one where `is_rank`"""
+    """queries, or classes of detections, that b does better: with a higher value, or a lower one where `is_rank`"""
     num_worse: int
     num_equal: int
-    is_rank: bool
+    is_rank: bool = False
     """whether it is a rank, so that lower is better, and not a share of 1"""
+    p_holm: float = math.nan
+    """the p-value with Holm's correction for the number of models, where more than two are compared"""
+
+
+_no_queries = partial(torch.empty, 0, dtype=torch.int64, device="cpu")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(SavedResults):
-    """What two models differ by on the same queries."""
+    """What two models differ by on the same queries, or on the same images; a is the first model, b the second."""
 
     _PARTS = (Difference, Protocol, GalleryDraw, Setup)
 
+    names: tuple[str, str]
+    """of a and of b"""
     differences: Mapping[str, Difference]
     """of every number that both report"""
     conventions: Mapping[str, str]
     """how each number was computed, in words"""
-    gained: Int[Tensor, " gained"]
-    """queries with a first candidate that is right in b and wrong in a, counted from 0 in the order of a; in the whole
-    gallery, also where the protocol draws galleries"""
-    lost: Int[Tensor, " lost"]
-    """the other way round"""
-    gained_index: Int[Tensor, " gained"]
-    """their numbers in the data set, where the evaluation was given `index`, else the same as `gained`"""
-    lost_index: Int[Tensor, " lost"]
     num_queries: int
+    """of detections the images"""
     num_valid: int
-    """queries with a positive; 0 where the queries of one model were not ranked"""
+    """queries with a positive; 0 where the queries of one model were not ranked; of detections the images"""
     level: float
     repeats: int
     permutations: int
     per_identity: bool
-    protocol: Protocol
-    """the one of a; the one of b may differ in name, source and what it reports"""
-    setup_a: Setup
-    setup_b: Setup
+    seed: int | None
+    """of the draws; None where a generator was given"""
+    gained: Int[Tensor, " gained"] = field(default_factory=_no_queries)
+    """queries with a first candidate that is right in b and wrong in a, counted from 0 in the order of a; in the whole
+    gallery, also where the protocol draws galleries"""
+    lost: Int[Tensor, " lost"] = field(default_factory=_no_queries)
+    """the other way round"""
+    gained_index: Int[Tensor, " gained"] = field(default_factory=_no_queries)
+    """their numbers in the data set, where the evaluation was given `index`, else the same as `gained`"""
+    lost_index: Int[Tensor, " lost"] = field(default_factory=_no_queries)
+    protocol: Protocol | None = None
+    """the one of a; the one of b may differ in name, source and what it reports; None for detections"""
+    setup_a: Setup | None = None
+    setup_b: Setup | None = None
     """may differ from `setup_a` in similarity and re-ranking"""
+    others: tuple[Comparison, ...] = ()
+    """of a with further models"""
+
+    @property
+    def by_name(self) -> dict[str, Comparison]:
+        """The comparison of a with each other model, by the name of that model."""
+        return {each.names[1]: each for each in (replace(self, others=()), *self.others)}
+
+    @property
+    def chance(self) -> str:
+        """What intervals and p-values are made of, in words."""
+        unit = "images" if self.protocol is None else "identities" if self.per_identity else "queries"
+        flips = "swaps" if self.protocol is None else "sign flips"
+        seed = "" if self.seed is None else f"; seed {self.seed}"
+        return f"intervals: {self.repeats} bootstrap samples of {unit}; p: {self.permutations} {flips} of {unit}{seed}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, JSON-safe: undefined numbers are None."""
+        settings = {name: getattr(self, name) for name in ("protocol", "setup_a", "setup_b")}
         return {
             "measures": {
                 name: {key: _json_safe(value) for key, value in asdict(difference).items()}
@@ -97,44 +122,60 @@ class Comparison(SavedResults):
             "gained": {"positions": self.gained.tolist(), "query_index": self.gained_index.tolist()},
             "lost": {"positions": self.lost.tolist(), "query_index": self.lost_index.tolist()},
             **{name: getattr(self, name) for name in _PLAIN},
-            "protocol": self.protocol.to_dict(),
-            "setup_a": asdict(self.setup_a),
-            "setup_b": asdict(self.setup_b),
+            **{name: _json_safe(value) for name, value in settings.items()},
+            "others": [each.to_dict() for each in self.others],
         }
 
     def __repr__(self) -> str:
-        """A table of the numbers, then how each was computed."""
+        """A table of the numbers for each model but the first, then how each number was computed."""
         # The head: who is compared, and how chance was drawn.
-        drawn = "identities" if self.per_identity else "queries"
-        head = (
-            f"Comparison: b - a, protocol {self.protocol.name}, {self.num_valid} of {self.num_queries} queries valid\n"
-            f"  a: {self.setup_a}\n"
-            f"  b: {self.setup_b}\n"
-            f"  intervals: {self.repeats} bootstrap samples of {drawn}; p: {self.permutations} sign flips of {drawn}"
-        )
-        # The table: one row per number, columns to the right but for the name.
-        titles = ("", "a", "b", "b - a", f"{100 * self.level:g}% interval", "p", "better", "worse", "equal")
-        rows = [titles, *(_cells(name, difference) for name, difference in self.differences.items())]
+        pairs, protocol = self.by_name, self.protocol
+        where = f"{self.num_queries} images"
+        if protocol is not None:
+            where = f"protocol {protocol.name}, {self.num_valid} of {self.num_queries} queries valid"
+        lines = [f"Comparison: {', '.join(f'{b} - {self.names[0]}' for b in pairs)}, {where}"]
+        setups = {self.names[0]: self.setup_a} | {name: each.setup_b for name, each in pairs.items()}
+        lines += [f"  {name}: {setup}" for name, setup in setups.items() if setup]
+        lines.append(f"  {self.chance}")
+        # The tables, and the conventions.
+        lines += [line for each in pairs.values() for line in each._table()]  # noqa: SLF001 - of the same class
+        width = max(map(len, self.conventions))
+        return "\n".join([*lines, *(f"  {name.ljust(width)}  {said}" for name, said in self.conventions.items())])
+
+    def _table(self) -> list[str]:
+        """One row per number, columns to the right but for the name, and who moved."""
+        (a, b), has_holm = self.names, any(each.p_holm >= 0 for each in self.differences.values())
+        titles = ["", a, b, f"{b} - {a}", f"{100 * self.level:g}% interval", "p", *["p Holm"] * has_holm]
+        rows = [[*titles, "better", "worse", "equal"]]
+        rows += [_cells(name, difference, has_holm=has_holm) for name, difference in self.differences.items()]
         name_width, *widths = (max(map(len, column)) for column in zip(*rows, strict=True))
+        moved = f"right at rank 1 in {b} only: {len(self.gained)} queries; in {a} only: {len(self.lost)}"
         table = ["  ".join(["", name.ljust(name_width), *map(str.rjust, cells, widths)]) for name, *cells in rows]
-        # Who moved, and the conventions.
-        first = f"  right at rank 1 in b only: {len(self.gained)} queries; in a only: {len(self.lost)}"
-        words = [f"  {name.ljust(name_width)}  {said}" for name, said in self.conventions.items()]
-        return "\n".join([head, *table, first, *words])
+        return [*table, f"  {moved}" if self.protocol else "  better, worse and equal: classes"]
+
+
+@runtime_checkable
+class PairedByImages(typing.Protocol):
+    """Results of images, `DetectionResults`: they pair themselves with others."""
+
+    def paired_with(self, other: Any, names: tuple[str, str]) -> Any:
+        """Give `PairedDetections`."""
 
 
 @renamed(confidence="level")
 def compare(
-    a: RetrievalResults,
-    b: RetrievalResults,
+    a: RetrievalResults | PairedByImages | Mapping[str, RetrievalResults | PairedByImages],
+    b: RetrievalResults | PairedByImages | None = None,
     *,
-    generator: torch.Generator,
+    generator: torch.Generator | None = None,
     level: float = 0.95,
-    repeats: int = 10_000,
-    permutations: int = 10_000,
+    repeats: int | None = None,
+    permutations: int | None = None,
     per_identity: bool = False,
 ) -> Comparison:
-    """Compare two models, or one with and without re-ranking, on the same queries and gallery.
+    """Compare models, or one with and without re-ranking, on the same queries and gallery, or on the same images.
+
+        compare({"baseline": a, "ours": b})
 
     Every number that both report has the mean difference b - a over queries with two statements about chance:
 
@@ -155,132 +196,111 @@ def compare(
     `index`, these are positions, and the order must be the same. Protocols may differ in their name, source and what
     they report. Similarity and re-ranking belong to the model: they may differ, and the comparison shows both.
 
+    Of detections, images are resampled, and every number is computed anew for each draw, by the evaluator's rules from
+    the matches; an image that is drawn twice counts twice, and a number without ground truths in a draw is left out of
+    its interval. For the p-value, the two models' detections of random images are swapped. Images are matched by
+    `image_id`, or by position where none was given.
+
+    Of more than two models each is compared with the first, with the same draws. Holm's correction of the p-values
+    is for the number of these comparisons; the numbers are still tested each for itself.
+
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 and 15; Fisher, "The Design of
     Experiments", 1935, section 21; Smucker, Allan and Carterette, "A Comparison of Statistical Significance Tests for
-    Information Retrieval Evaluation", CIKM 2007; Phipson and Smyth, "Permutation P-values Should Never Be Zero", 2010.
+    Information Retrieval Evaluation", CIKM 2007; Phipson and Smyth, "Permutation P-values Should Never Be Zero", 2010;
+    Holm, "A Simple Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics, 1979.
 
     Args:
-        a: results of one model, from `evaluate` or from `results` of a metric.
-        b: results of the other.
-        generator: source of all randomness, on the CPU.
+        a: results of one model, from `evaluate`, `evaluate_images` and the like, or from `results` of a metric; or
+            results by the names of two or more models, the first of which the others are compared with.
+        b: results of the other model; None if `a` has them.
+        generator: source of all randomness, on the CPU; None for one with the seed 0.
         level: share of the resampled differences that lie inside of an interval.
-        repeats: how often queries are resampled.
-        permutations: how often signs are drawn.
+        repeats: how often queries or images are resampled; None for 10,000, of images 1,000.
+        permutations: how often signs are drawn, or images swapped; None as for `repeats`.
         per_identity: draw and flip identities with all their queries.
 
     Raises:
         TypeError: an argument of the wrong type.
         ValueError: options out of range; results over other queries, of another gallery (as far as the numbers of
-            positives and candidates tell) or by other conventions; no number in common; `per_identity` without
-            identities.
+            positives and candidates tell), of other images or ground truths, or by other conventions; no number in
+            common; `per_identity` without identities.
     """
-    for name, results in (("a", a), ("b", b)):
-        if not isinstance(results, RetrievalResults):
-            raise TypeError(f"`{name}` must be RetrievalResults; got {type(results).__name__}.")
-    resampling = Resampling(generator, level, repeats, permutations)
+    models: Mapping[Any, Any] = {"a": a, "b": b} if b is not None or not isinstance(a, Mapping) else a
+    if len(models) < 2:
+        raise ValueError(f"`a` must hold the results of two models or more; got {len(models)}.")
+    (first, ours), *others = models.items()
+    for name, results in models.items():
+        if not isinstance(results, (RetrievalResults, PairedByImages)) or type(results) is not type(ours):
+            came = type(results).__name__
+            raise TypeError(f"`{name}` must be RetrievalResults or DetectionResults, all of one kind; got {came}.")
+    # The same draws for each model but the first.
+    draws = _QUERY_DRAWS if isinstance(ours, RetrievalResults) else _IMAGE_DRAWS
+    numbers = [draws if each is None else each for each in (repeats, permutations)]
+    seed = _SEED if generator is None else None
+    generator = torch.Generator("cpu").manual_seed(_SEED) if generator is None else generator
+    resampling = Resampling(generator, level, *numbers)
     _checks.boolean("per_identity", per_identity)
-    if per_identity and a.query_identities is None:
-        raise ValueError("`per_identity` must come with results that know identities; got relevance from lists.")
+    if per_identity and getattr(ours, "query_identities", None) is None:
+        raise ValueError("`per_identity` must come with results that know identities; got others.")
+    options: dict[str, Any] = {"level": level, "per_identity": per_identity, "seed": seed}
+    options |= zip(("repeats", "permutations"), numbers, strict=True)
+    state, pairs = generator.get_state(), []
+    for name, theirs in others:
+        generator.set_state(state)
+        names = str(first), str(name)
+        if isinstance(ours, RetrievalResults):
+            compared = _compare_queries(ours, theirs, names, resampling, per_identity=per_identity)
+        else:
+            compared = _compare_images(ours.paired_with(theirs, names), resampling)
+        pairs.append(Comparison(names=names, **compared, **options))
+    pairs = pairs if len(pairs) == 1 else corrected(pairs)
+    return replace(pairs[0], others=tuple(pairs[1:]))
+
+
+def corrected(pairs: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons with p-values by Holm's correction for their number, for each number by itself."""
+    tables = [{**each.differences} for each in pairs]
+    for name in {name for table in tables for name in table}:
+        defined = [table for table in tables if name in table and table[name].p_value >= 0]
+        # From the smallest on: times the number of those that are left, and never below the one before.
+        least = 0.0
+        for place, table in enumerate(sorted(defined, key=lambda table: table[name].p_value)):
+            least = max(least, min(1.0, (len(defined) - place) * table[name].p_value))
+            table[name] = replace(table[name], p_holm=least)
+    return [replace(each, differences=table) for each, table in zip(pairs, tables, strict=True)]
+
+
+def _compare_images(paired: Any, resampling: Resampling) -> dict[str, Any]:
+    """The fields of a comparison of `PairedDetections`."""
+    means, by_class = paired.means, paired.class_differences
+    counts = ((by_class > ROUNDING).sum(0), (by_class < -ROUNDING).sum(0), (by_class.abs() <= ROUNDING).sum(0))
+    columns = means.T.tolist(), chances_of_draws(paired, resampling), torch.stack(counts, 1).tolist()
+    rows: Any = zip(paired.conventions, *columns, strict=True)
+    differences = {name: Difference(*of, *chance, *classes) for name, of, chance, classes in rows}
+    numbers = dict.fromkeys(("num_queries", "num_valid"), paired.num_images)
+    return {"differences": differences, "conventions": paired.conventions, **numbers}
+
+
+def _compare_queries(
+    a: RetrievalResults, b: RetrievalResults, names: tuple[str, str], resampling: Resampling, *, per_identity: bool
+) -> dict[str, Any]:
+    """The fields of a comparison of retrieval."""
     # One order of the queries, then means, intervals and p-values, and who moved to or from rank 1.
-    pairs = pair(a, b)
+    pairs = pair(a, b, names)
     gained, lost = _changes_at_rank_1(*pairs.first_rank)
-    return Comparison(
-        differences=_differences(a, b, pairs, resampling, per_identity=per_identity),
-        conventions={name: a.conventions[name] for name in pairs.values},
-        gained=gained,
-        lost=lost,
-        gained_index=pairs.query_index[gained],
-        lost_index=pairs.query_index[lost],
-        num_queries=len(pairs.query_index),
-        num_valid=min(a.counts.valid, b.counts.valid),
-        level=level,
-        repeats=repeats,
-        permutations=permutations,
-        per_identity=per_identity,
-        protocol=a.protocol,
-        setup_a=a.setup,
-        setup_b=b.setup,
-    )
-
-
-class PairedResults(NamedTuple):
-    """The numbers of two results for the same queries, in the order of the first, on the CPU."""
-
-    values: dict[str, tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]]
-    """of the numbers that both report; NaN for the same queries in both, unless one is NaN throughout"""
-    first_rank: tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
-    query_index: Int[Tensor, " queries"]
-
-
-def pair(a: RetrievalResults, b: RetrievalResults) -> PairedResults:
-    """Put the queries of `b` in the order of `a`, by `query_index`.
-
-    Raises:
-        ValueError: other queries, another gallery, other conventions, or no number that both report.
-    """
-    _check_conventions(a, b)
-    names = [name for name in a.values if name in b.values]
-    if not names:
-        listed = (", ".join(map(repr, results.values)) for results in (a, b))
-        raise ValueError("`b` must report one of the numbers of `a`, {}; got {}.".format(*listed))
-    query_index = a.query_index.cpu()
-    order = _order(query_index, b.query_index.cpu())
-    # The queries of both must be the same. Of a model with embeddings that are not finite only they are known.
-    is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
-    for name in (*_OF_QUERIES, *(_OF_RANKED_QUERIES if is_ranked else ())):
-        _check_same(name, getattr(a, name), getattr(b, name), order)
-    # The same queries have a value in both: only the scores may differ, not relevance.
-    values = {name: (a.values[name].cpu(), b.values[name].cpu()[order]) for name in names}
-    if is_ranked:
-        for name, (ours, theirs) in values.items():
-            _check_valid(name, ours, theirs)
-    return PairedResults(values, (a.first_rank.cpu(), b.first_rank.cpu()[order]), query_index)
-
-
-def _check_conventions(a: RetrievalResults, b: RetrievalResults) -> None:
-    # A name that says what was changed, "market1501 with ...", is compared by its fields.
-    our_name, their_name = (results.protocol.name.partition(" with ")[0] for results in (a, b))
-    other = "" if our_name == their_name else f"protocol {their_name!r} and not {our_name!r}, such as "
-    for part, names in (("protocol", _PROTOCOL_FIELDS), ("setup", _SETUP_FIELDS)):
-        for name in names:
-            ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
-            if ours != theirs:
-                raise ValueError(f"`b` must be evaluated as `a` was; got {other}{name}={theirs!r} and not {ours!r}.")
-
-
-def _order(ours: Int[Tensor, " ours"], theirs: Int[Tensor, " theirs"]) -> Int[Tensor, " ours"]:
-    """Where each of our queries is among theirs."""
-    if len(ours) != len(theirs):
-        raise ValueError(f"`b` must hold the queries of `a`; got {len(theirs)} queries and not {len(ours)}.")
-    # Sorted, both are the same numbers; `order` takes theirs there, and `places` takes ours back.
-    (ascending, places), (others, order) = ours.sort(stable=True), theirs.sort(stable=True)
-    for one, other in zip(ascending[ascending != others].tolist(), others[ascending != others].tolist(), strict=True):
-        raise ValueError(
-            f"`b` must hold the queries of `a`; got another `query_index`, in ascending order first {other} and not"
-            f" {one}."
-        )
-    return torch.empty_like(order).scatter_(0, places, order)
-
-
-def _check_same(name: str, ours: Tensor | None, theirs: Tensor | None, order: Tensor) -> None:
-    if ours is None and theirs is None:
-        return
-    if ours is None or theirs is None:
-        raise ValueError(f"`b` must have `{name}` if and only if `a` has; got them in one of both.")
-    ours, theirs = ours.cpu(), theirs.cpu()[order]
-    for query in (ours != theirs).nonzero()[:1, 0].tolist():
-        raise ValueError(
-            f"`b` must have the `{name}` of `a`; got {theirs[query].item()} and not {ours[query].item()} for query"
-            f" {query}."
-        )
-
-
-def _check_valid(name: str, ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"]) -> None:
-    for query in (ours.isnan() != theirs.isnan()).nonzero()[:1, 0].tolist():
-        raise ValueError(
-            f"`b` must have a value of {name!r} for the same queries as `a`; got {float(theirs[query])} and not"
-            f" {float(ours[query])} for query {query}."
-        )
+    return {
+        "differences": _differences(a, b, pairs, resampling, per_identity=per_identity),
+        "conventions": {name: a.conventions[name] for name in pairs.values},
+        "gained": gained,
+        "lost": lost,
+        "gained_index": pairs.query_index[gained],
+        "lost_index": pairs.query_index[lost],
+        "num_queries": len(pairs.query_index),
+        "num_valid": min(a.counts.valid, b.counts.valid),
+        "protocol": a.protocol,
+        "setup_a": a.setup,
+        "setup_b": b.setup,
+    }
 
 
 def _differences(
@@ -331,10 +351,13 @@ def _changes_at_rank_1(ours: Tensor, theirs: Tensor) -> tuple[Int[Tensor, " gain
     return gained.nonzero()[:, 0], lost.nonzero()[:, 0]
 
 
-def _cells(name: str, of: Difference) -> tuple[str, ...]:
+def _cells(name: str, of: Difference, *, has_holm: bool) -> list[str]:
     numbers = f"{of.mean_a:.4f}", f"{of.mean_b:.4f}", f"{of.difference:+.4f}", f"[{of.low:+.4f}, {of.high:+.4f}]"
-    return name, *numbers, f"{of.p_value:.4f}", *map(str, (of.num_better, of.num_worse, of.num_equal))
+    p_values = [f"{p_value:.4f}" for p_value in (of.p_value, of.p_holm)[: 1 + has_holm]]
+    return [name, *numbers, *p_values, *map(str, (of.num_better, of.num_worse, of.num_equal))]
 
 
 def _json_safe(value: Any) -> Any:
+    if isinstance(value, (Protocol, Setup)):
+        return value.to_dict() if isinstance(value, Protocol) else asdict(value)
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
@@ -261,6 +261,29 @@ def _chances(
         Chance(difference, float(interval.low), float(interval.high), p_value)
         for difference, interval, p_value in zip(differences, intervals, p_values, strict=True)
     ]
+
+
+def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
+    """Difference, interval and p-value of each number of images in pairs, see `PairedDetections`.
+
+    A number that a draw leaves undefined has no value there.
+    """
+    generator, num = resampling.generator, paired.num_images
+    means = paired.means
+    observed = means[1] - means[0]
+    if bool(observed.isnan().all()):
+        return [UNDEFINED] * len(observed)
+    # A bootstrap of the same images for both; for the p-value, models that change places at a random half of them.
+    times = (row.long() for drawn in draws(num, resampling.repeats, generator) for row in _occurrences(drawn))
+    never, once = torch.zeros(num, dtype=torch.int64, device="cpu"), torch.ones(num, dtype=torch.int64, device="cpu")
+    resampled = torch.stack([paired.difference(each, never) for each in times])
+    ends = resampled.new_tensor([(1 - resampling.level) / 2, (1 + resampling.level) / 2])
+    low, high = resampled.nanquantile(ends, dim=0)
+    flips = (torch.randint(2, (num,), generator=generator, device="cpu") for _ in range(resampling.permutations))
+    is_extreme = [paired.difference(once, each).abs() >= observed.abs() - ROUNDING for each in flips]
+    p_values = (1 + torch.stack(is_extreme).sum(0)).double() / (1 + resampling.permutations)
+    columns = torch.stack([observed, low, high, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
+    return [Chance(*column) for column in columns.tolist()]
 
 
 def bootstrap_means(

@@ -1,0 +1,102 @@
+"""The numbers of two results in one order of their queries; results that cannot be compared are refused."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from .protocol import PROTOCOL_FIELDS
+from .results import RetrievalResults
+
+# Names, sources and what is reported may differ where the conventions are the same.
+_PROTOCOL_FIELDS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
+# Similarity and re-ranking are part of a model.
+_SETUP_FIELDS = ("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query")
+_OF_QUERIES = ("query_identities", "query_cameras")
+_OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
+
+
+class PairedResults(NamedTuple):
+    """The numbers of two results for the same queries, in the order of the first, on the CPU."""
+
+    values: dict[str, tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]]
+    """of the numbers that both report; NaN for the same queries in both, unless one is NaN throughout"""
+    first_rank: tuple[Float[Tensor, " queries"], Float[Tensor, " queries"]]
+    query_index: Int[Tensor, " queries"]
+
+
+def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> PairedResults:
+    """Put the queries of `b` in the order of `a`, by `query_index`; `names` of both are for messages.
+
+    Raises:
+        ValueError: other queries, another gallery, other conventions, or no number that both report.
+    """
+    _check_conventions(a, b, names)
+    reported = [name for name in a.values if name in b.values]
+    if not reported:
+        ours, theirs = (", ".join(map(repr, results.values)) for results in (a, b))
+        raise ValueError(f"`{names[1]}` must report one of the numbers of `{names[0]}`, {ours}; got {theirs}.")
+    query_index = a.query_index.cpu()
+    order = _order(query_index, b.query_index.cpu(), names)
+    # The queries of both must be the same. Of a model with embeddings that are not finite only they are known.
+    is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
+    for name in (*_OF_QUERIES, *(_OF_RANKED_QUERIES if is_ranked else ())):
+        _check_same(name, getattr(a, name), getattr(b, name), order, names)
+    # The same queries have a value in both: only the scores may differ, not relevance.
+    values = {name: (a.values[name].cpu(), b.values[name].cpu()[order]) for name in reported}
+    if is_ranked:
+        for name, of_both in values.items():
+            _check_valid(name, *of_both, names)
+    return PairedResults(values, (a.first_rank.cpu(), b.first_rank.cpu()[order]), query_index)
+
+
+def _check_conventions(a: RetrievalResults, b: RetrievalResults, models: tuple[str, str]) -> None:
+    # A name that says what was changed, "market1501 with ...", is compared by its fields.
+    our_name, their_name = (results.protocol.name.partition(" with ")[0] for results in (a, b))
+    other = "" if our_name == their_name else f"protocol {their_name!r} and not {our_name!r}, such as "
+    for part, names in (("protocol", _PROTOCOL_FIELDS), ("setup", _SETUP_FIELDS)):
+        for name in names:
+            ours, theirs = (getattr(getattr(results, part), name) for results in (a, b))
+            if ours != theirs:
+                raise ValueError(
+                    f"`{models[1]}` must be evaluated as `{models[0]}` was; got {other}{name}={theirs!r} and not"
+                    f" {ours!r}."
+                )
+
+
+def _order(ours: Int[Tensor, " ours"], theirs: Int[Tensor, " theirs"], names: tuple[str, str]) -> Int[Tensor, " ours"]:
+    """Where each of our queries is among theirs."""
+    rule = f"`{names[1]}` must hold the queries of `{names[0]}`"
+    if len(ours) != len(theirs):
+        raise ValueError(f"{rule}; got {len(theirs)} queries and not {len(ours)}.")
+    # Sorted, both are the same numbers; `order` takes theirs there, and `places` takes ours back.
+    (ascending, places), (others, order) = ours.sort(stable=True), theirs.sort(stable=True)
+    for one, other in zip(ascending[ascending != others].tolist(), others[ascending != others].tolist(), strict=True):
+        raise ValueError(f"{rule}; got another `query_index`, in ascending order first {other} and not {one}.")
+    return torch.empty_like(order).scatter_(0, places, order)
+
+
+def _check_same(name: str, ours: Tensor | None, theirs: Tensor | None, order: Tensor, models: tuple[str, str]) -> None:
+    if ours is None and theirs is None:
+        return
+    if ours is None or theirs is None:
+        raise ValueError(f"`{models[1]}` must have `{name}` if and only if `{models[0]}` has; got them in one of both.")
+    ours, theirs = ours.cpu(), theirs.cpu()[order]
+    for query in (ours != theirs).nonzero()[:1, 0].tolist():
+        raise ValueError(
+            f"`{models[1]}` must have the `{name}` of `{models[0]}`; got {theirs[query].item()} and not"
+            f" {ours[query].item()} for query {query}."
+        )
+
+
+def _check_valid(
+    name: str, ours: Float[Tensor, " queries"], theirs: Float[Tensor, " queries"], models: tuple[str, str]
+) -> None:
+    for query in (ours.isnan() != theirs.isnan()).nonzero()[:1, 0].tolist():
+        raise ValueError(
+            f"`{models[1]}` must have a value of {name!r} for the same queries as `{models[0]}`; got"
+            f" {float(theirs[query])} and not {float(ours[query])} for query {query}."
+        )

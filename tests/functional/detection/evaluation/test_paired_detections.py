@@ -1,0 +1,281 @@
+"""Two detectors on the same images: draws of images are evaluated as if the images were there, copy by copy."""
+
+import math
+import re
+from dataclasses import asdict, replace
+
+import pytest
+import torch
+
+from reid_torchmetrics import DetectionMAP, compare
+from reid_torchmetrics.functional.detection import (
+    EVALUATORS,
+    DetectionResults,
+    Detections,
+    GroundTruths,
+    coco_evaluate,
+    evaluate_images,
+)
+from reid_torchmetrics.functional.retrieval import Comparison
+from tests.functional.retrieval.evaluation.two_models import ranked
+from tests.metrics.detection.detection_samples import Dicts, fed, images
+from tests.reference import averages, detection
+
+NUM = 7
+
+
+def models(seed: int = 3, num_images: int = NUM, *, with_ids: bool = False) -> tuple[list[Dicts], Dicts]:
+    """Detections of two models, without equal scores, on the same ground truths."""
+    generator = torch.Generator().manual_seed(seed)
+    preds, target = images(seed, num_images, num_classes=3, with_ids=with_ids)
+    for item in target[::2]:
+        item["difficult"] = torch.arange(len(item["labels"])) % 3 == 2
+    both = []
+    for noise in (1.0, 6.0):
+        both.append([])
+        for item in preds:
+            moved = noise * torch.randn(item["boxes"][:, :2].shape, generator=generator)
+            scores = torch.rand(len(item["scores"]), generator=generator)
+            both[-1].append(item | {"boxes": item["boxes"] + moved.repeat(1, 2), "scores": scores})
+    return both, target
+
+
+def evaluated(preds: Dicts, target: Dicts, **options: object) -> DetectionResults:
+    return evaluate_images(preds, target, **options)
+
+
+def numbers(results: DetectionResults) -> list[float]:
+    return [math.nan if value < 0 else float(value) for value in results.summary().values()]
+
+
+def of_draw(both: list[Dicts], target: Dicts, times: list[int], swapped: list[int], **options: object) -> list[float]:
+    """The differences where each image is listed as often as it is drawn, evaluated from the beginning."""
+    order = [image for image, number in enumerate(times) for _ in range(number)]
+    found = []
+    for model in (0, 1):
+        preds = [both[model ^ swapped[image]][image] for image in order]
+        found.append(numbers(evaluated(preds, [target[image] for image in order], **options)))
+    return [b - a for a, b in zip(*found, strict=True)]
+
+
+def compared(*results: DetectionResults, draws: int = 20, **options: object) -> Comparison:
+    return compare(*results, **({"repeats": draws, "permutations": draws} | options))
+
+
+def numbers_of(comparison: Comparison) -> list[list[float]]:
+    return [list(asdict(each).values())[:-1] for each in comparison.differences.values()]
+
+
+TIMES = [[1] * NUM, [2, 0, 1, 3, 0, 1, 0], [0, 0, 0, 0, 0, 0, 7]]
+SWAPPED = [[0] * NUM, [1, 0, 1, 1, 0, 0, 1]]
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_a_draw_has_the_numbers_of_its_images_one_by_one(evaluator):
+    both, target = models()
+    options = {"evaluator": evaluator} | ({"iou_thresholds": (0.5, 0.75)} if evaluator != "coco" else {})
+    pair = [evaluated(preds, target, **options) for preds in both]
+    paired = pair[0].paired_with(pair[1], ("a", "b"))
+    for times in TIMES:
+        for swapped in SWAPPED:
+            found = paired.difference(torch.tensor(times), torch.tensor(swapped)).tolist()
+            expected = of_draw(both, target, times, swapped, **options)
+            assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+@pytest.mark.parametrize("options", [{"max_detections": (1, 100, 200)}, {"rule": "voc07"}, {"iou_thresholds": (0.5,)}])
+def test_a_draw_keeps_the_options_of_coco(options):
+    both, target = models(4)
+    pair = [evaluated(preds, target, **options) for preds in both]
+    paired = pair[0].paired_with(pair[1], ("a", "b"))
+    found = paired.difference(torch.tensor(TIMES[1]), torch.tensor(SWAPPED[1])).tolist()
+    assert found == pytest.approx(of_draw(both, target, TIMES[1], SWAPPED[1], **options), abs=1e-12, nan_ok=True)
+
+
+def test_a_draw_with_a_given_confidence_keeps_it():
+    both, target = models(5)
+    pair = [evaluated(preds, target, evaluator="ultralytics", confidence=0.4) for preds in both]
+    paired = pair[0].paired_with(pair[1], ("a", "b"))
+    found = paired.difference(torch.tensor(TIMES[1]), torch.tensor(SWAPPED[0])).tolist()
+    expected = of_draw(both, target, TIMES[1], SWAPPED[0], evaluator="ultralytics", confidence=0.4)
+    assert found == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
+def slow_map(preds: Dicts, target: Dicts, order: list[int]) -> float:
+    """COCO's map of some images by the definition, each listed as often as it is drawn."""
+    rows: tuple[list, list] = ([], [])
+    for copy, image in enumerate(order):
+        for side, items in enumerate((preds, target)):
+            item = items[image]
+            for row, (label, corners) in enumerate(zip(item["labels"].tolist(), item["boxes"].tolist(), strict=True)):
+                box = (corners[0], corners[1], corners[2] - corners[0], corners[3] - corners[1])
+                if side == 0:
+                    rows[0].append(detection.Detection(copy, label, box, float(item["scores"][row])))
+                else:
+                    is_crowd = bool(item["iscrowd"][row]) if "iscrowd" in item else False
+                    area = (float(item["area"][row]) if "area" in item else 0.0) or box[2] * box[3]
+                    rows[1].append(detection.GroundTruth(copy, label, box, is_crowd, area))
+    setting = detection.Setting(classes=range(5), area_ranges={"all": (0.0, 1e10)}, max_detections=(100,))
+    return float(detection.evaluate(*rows, setting)._ap())
+
+
+def test_intervals_and_p_values_are_those_of_the_definition():
+    both, target = models(6, 5)
+    found = compared(*(evaluated(preds, target) for preds in both), draws=8).differences["map"]
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randint(5, (8, 5), generator=generator).tolist()
+    changes = [slow_map(both[1], target, sorted(row)) - slow_map(both[0], target, sorted(row)) for row in drawn]
+    ends = [averages.quantile(sorted(changes), share) for share in (0.025, 0.975)]
+    assert [found.low, found.high] == pytest.approx(ends, abs=1e-12)
+    whole = [slow_map(preds, target, [*range(5)]) for preds in both]
+    assert [found.mean_a, found.mean_b, found.difference] == pytest.approx([*whole, whole[1] - whole[0]])
+    num_extreme = 0
+    for _ in range(8):
+        swaps = torch.randint(2, (5,), generator=generator).tolist()
+        mixed = [[both[model ^ swap][image] for image, swap in enumerate(swaps)] for model in (0, 1)]
+        change = slow_map(mixed[1], target, [*range(5)]) - slow_map(mixed[0], target, [*range(5)])
+        num_extreme += abs(change) >= abs(found.difference) - 1e-9
+    assert found.p_value == pytest.approx((1 + num_extreme) / 9)
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_positives_are_those_of_the_matches_in_every_area_range(evaluator):
+    both, target = models(8, 12)
+    results = evaluated(both[0], target, evaluator=evaluator)
+    place = torch.searchsorted(results.classes, results.positives[:, 1].contiguous())
+    for area, expected in enumerate(results.matches.num_positives):
+        counts = results.positives[:, 2] >> area & 1 == 1
+        assert torch.equal(place[counts].bincount(minlength=len(expected)), expected)
+
+
+def test_equal_models_differ_by_nothing():
+    both, target = models()
+    found = compared(*[evaluated(both[0], target)] * 2)
+    for name, of in found.differences.items():
+        if not math.isnan(of.difference):
+            assert [of.difference, of.low, of.high, of.p_value] == [0, 0, 0, 1], name
+        assert (of.num_better, of.num_worse) == (0, 0)
+    assert found.differences["map"].num_equal == 3
+
+
+def test_swapped_models_mirror_everything():
+    both, target = models()
+    a, b = (evaluated(preds, target) for preds in both)
+    for one, other in zip(numbers_of(compared(a, b)), numbers_of(compared(b, a)), strict=True):
+        assert one[:2] == pytest.approx(other[1::-1], nan_ok=True)
+        assert one[2:5] == pytest.approx([-other[2], -other[4], -other[3]], abs=1e-12, nan_ok=True)
+        assert one[5:9] == pytest.approx([other[5], other[7], other[6], other[8]], nan_ok=True)
+
+
+def test_images_with_ids_may_come_in_any_order():
+    both, target = models(9, with_ids=True)
+    a, b = (evaluated(preds, target) for preds in both)
+    order = [4, 0, 6, 2, 5, 1, 3]
+    shuffled = evaluated([both[1][image] for image in order], [target[image] for image in order])
+    for one, other in zip(numbers_of(compared(a, b)), numbers_of(compared(a, shuffled)), strict=True):
+        assert one == pytest.approx(other, abs=1e-12, nan_ok=True)
+
+
+def test_classes_are_counted_that_one_model_does_better():
+    # Of class 0 model b misses the box that a finds, of class 1 it is the other way round, and class 2 nobody finds.
+    box, none = torch.tensor([[0.0, 0.0, 50.0, 50.0]]), torch.zeros(0)
+    target = [{"boxes": box, "labels": torch.tensor([label])} for label in (0, 1, 2)]
+    hit = [{"boxes": box, "scores": torch.ones(1), "labels": torch.tensor([label])} for label in (0, 1)]
+    miss = {"boxes": none.view(0, 4), "scores": none, "labels": none.long()}
+    a, b = (evaluated(preds, target) for preds in ([hit[0], miss, miss], [miss, hit[1], miss]))
+    found = compared(a, b).differences["map"]
+    assert (found.num_better, found.num_worse, found.num_equal) == (1, 1, 1)
+    assert found.difference == 0
+    assert found.p_value == 1
+
+
+@pytest.mark.parametrize("num_images", [0, 2])
+def test_without_ground_truths_everything_is_undefined(num_images):
+    both, target = models(1, num_images)
+    empty = [{"boxes": torch.zeros(0, 4), "labels": torch.zeros(0).long()} for _ in target]
+    found = compared(*(evaluated(preds, empty) for preds in both))
+    assert numbers_of(found)[0] == pytest.approx([math.nan] * 6 + [0, 0, 0, False], nan_ok=True)
+    assert found.num_queries == num_images
+    assert found.to_dict()["measures"]["map"]["p_value"] is None
+
+
+def test_a_number_that_a_draw_leaves_undefined_has_an_interval_of_the_other_draws():
+    # One of two images has ground truths: a draw in four is without, and the others differ by 1.
+    box, none = torch.tensor([[0.0, 0.0, 50.0, 50.0]]), torch.zeros(0)
+    empty = {"boxes": none.view(0, 4), "labels": none.long()}
+    target = [{"boxes": box, "labels": torch.tensor([0])}, empty]
+    right = [{"boxes": box, "scores": torch.ones(1), "labels": torch.tensor([0])}, empty | {"scores": none}]
+    found = compared(*(evaluated(preds, target) for preds in ([right[1]] * 2, right))).differences["map_50"]
+    assert [found.low, found.high] == pytest.approx([1, 1])
+
+
+def test_results_of_metrics_and_of_names_are_compared():
+    both, target = models(11)
+    named = [item | {"image_id": f"image {place}"} for place, item in enumerate(target)]
+    metrics = [fed(DetectionMAP(), preds, named) for preds in both]
+    found = compared({"baseline": metrics[0].results(), "ours": metrics[1].results()}, draws=5)
+    lines = repr(found).splitlines()
+    assert lines[0] == "Comparison: ours - baseline, 7 images"
+    assert lines[1] == "  intervals: 5 bootstrap samples of images; p: 5 swaps of images; seed 0"
+    assert " ".join(lines[2].split()) == "baseline ours ours - baseline 95% interval p better worse equal"
+    assert "  better, worse and equal: classes" in lines
+    assert found.to_dict()["names"] == ("baseline", "ours")
+
+
+BOTH, TARGET = models(13, with_ids=True)
+A = evaluated(BOTH[0], TARGET)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"evaluator": "ultralytics"}, "be evaluated as `a` was; got evaluator='Ultralytics' and not 'COCO'."),
+        ({"rule": "voc"}, "be evaluated as `a` was; got rule='voc' and not 'coco'."),
+        ({"max_detections": (1, 10)}, "be evaluated as `a` was; got max_detections=[1, 10] and not [1, 10, 100]."),
+    ],
+)
+def test_other_options_are_refused(change, message):
+    with pytest.raises(ValueError, match=f"^{re.escape(f'`b` must {message}')}$"):
+        compared(A, evaluated(BOTH[1], TARGET, **change))
+
+
+def test_options_may_be_lists_or_tuples():
+    b = evaluated(BOTH[1], TARGET, max_detections=[1, 10, 100])
+    assert compared(A, b, draws=1).differences
+
+
+def test_other_images_and_ground_truths_are_refused():
+    fewer = evaluated(BOTH[1][:-1], TARGET[:-1])
+    with pytest.raises(ValueError, match=r"^`y` must hold the images of `x`; got image 958 in `x` alone\.$"):
+        compared({"x": A, "y": fewer})
+    with pytest.raises(ValueError, match=r"^`b` must hold the images of `a`; got image 958 in `b` alone\.$"):
+        compared(fewer, A)
+    # The label of one ground truth is another.
+    place = next(place for place, item in enumerate(TARGET) if len(item["labels"]))
+    other = [*TARGET]
+    other[place] = TARGET[place] | {"labels": TARGET[place]["labels"] + 1}
+    with pytest.raises(
+        ValueError, match=r"^`b` must have the ground truths of `a`; got others of label \d in image \d+"
+    ):
+        compared(A, evaluated(BOTH[1], other))
+
+
+def test_queries_and_images_are_not_compared():
+    for pair in ((A, ranked(1)), (ranked(1), A)):
+        with pytest.raises(
+            TypeError, match=r"^`b` must be RetrievalResults or DetectionResults, all of one kind; got "
+        ):
+            compared(*pair)
+    with pytest.raises(ValueError, match=r"^`per_identity` must come with results that know identities"):
+        compared(A, A, per_identity=True)
+
+
+def test_results_of_tensors_are_compared():
+    sides = {"boxes": torch.tensor([[0.0, 0, 9, 9], [5, 5, 9, 9]]), "labels": torch.tensor([1, 1])}
+    truths = GroundTruths(**sides, images=torch.tensor([3, 8]))
+    found = [
+        coco_evaluate(Detections(**sides, scores=torch.tensor(scores), images=torch.tensor([3, 8])), truths)
+        for scores in ([0.5, 0.75], [0.25, 0.5])
+    ]
+    assert compared(*found, draws=3).differences["map"].p_value == 1
+    assert replace(found[0], class_names={1: "cat"}).num_positives.tolist() == [1, 1]
