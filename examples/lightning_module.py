@@ -154,7 +154,7 @@ def main() -> None:
 def show(splits: Splits, before: RetrievalResults, after: RetrievalResults, options: argparse.Namespace) -> None:
     """Save the pictures and the report, and print the numbers."""
     output, named = options.output, {"before training": before, "after training": after}
-    comparison = compare(before, after, generator=torch.Generator().manual_seed(options.seed))
+    comparison = compare(named)
     contact_sheet(splits).save(output / "samples.png")
     plot_cmc({name: results.cmc[:20] for name, results in named.items()})[0].savefig(output / "cmc.png", dpi=150)
     hardest = after.nearest(6, queries=after.hardest(4))

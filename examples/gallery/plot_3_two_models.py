@@ -115,8 +115,8 @@ figure, _ = plot_cmc({"five stripes": five.cmc[:20], "eight stripes": eight.cmc[
 # Eight stripes are ahead almost everywhere. The four queries of a person are not
 # independent of each other, so whole people are drawn: ``per_identity=True``.
 
-generator = torch.Generator().manual_seed(0)
-comparison = compare(five, eight, generator=generator, per_identity=True)
+models = {"five stripes": five, "eight stripes": eight}
+comparison = compare(models, per_identity=True)
 print(comparison)
 
 # %%

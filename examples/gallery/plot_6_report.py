@@ -106,8 +106,8 @@ four, six = (
 # Everything but the results and the path is optional. Without ``pictures`` the page has
 # tables and curves alone. With ``comparison`` it says what the newer model changed.
 
-generator = torch.Generator().manual_seed(0)
-comparison = compare(four, six, generator=generator, per_identity=True)
+models = {"four stripes": four, "six stripes": six}
+comparison = compare(models, per_identity=True)
 report = write_report(
     six,
     "reid_example_output/report.html",

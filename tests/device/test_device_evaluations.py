@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from reid_torchmetrics.functional.detection import evaluate_images
 from reid_torchmetrics.functional.retrieval import (
     EXPANSIONS,
     ORIGINAL_DISTANCES,
@@ -18,6 +19,7 @@ from reid_torchmetrics.functional.retrieval import (
     rerank_k_reciprocal,
 )
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
+from tests.metrics.detection.detection_samples import images
 
 BY_LISTS = [name for name in PROTOCOLS if find_protocol(name).needs_lists]
 
@@ -123,6 +125,20 @@ def test_two_models_are_compared_wherever_their_results_are(device):
         return compare(*results, generator=generator, repeats=30, permutations=30).to_dict()
 
     assert_as_on_the_cpu(device, comparison)
+
+
+def test_detectors_are_compared_wherever_their_results_are(device):
+    preds, target = images(7, 5, num_levels=50)
+    other = [item | {"boxes": item["boxes"] + 3} for item in preds]
+
+    def results(where, found):
+        return evaluate_images(*moved((found, target), where))
+
+    a, b = results("cpu", preds), results("cpu", other)
+    expected = compare(a, b, repeats=4, permutations=4).to_dict()
+    for place in ("cpu", device):
+        on_device = compare(results(device, preds), results(place, other), repeats=4, permutations=4).to_dict()
+        assert_same(on_device, expected, "cpu")
 
 
 def test_results_of_the_cpu_are_compared_with_those_of_the_device(device):

@@ -96,4 +96,4 @@ def test_detectors_are_compared_on_the_page_of_one(tmp_path):
     assert "This page is about new." in shown.text
     assert data(page)["comparison"]["names"] == ["old", "new"]
     with pytest.raises(ValueError, match=r"^`comparison` must be of `results`"):
-        write_report(problems.coco(), tmp_path / "o.html", comparison=comparison)
+        write_report(DetectionMAP().results(), tmp_path / "o.html", comparison=comparison)

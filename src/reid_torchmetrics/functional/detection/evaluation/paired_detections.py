@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator
 from reid_torchmetrics.functional.detection.matching import Matches, merge_matches
 
@@ -62,6 +63,13 @@ class PairedDetections:
             _numbers(b.of_label(label)) - _numbers(a.of_label(label)) for label in labels for a, b in [self.averages]
         ]
         return torch.stack(rows) if rows else self.means[:0]
+
+    def differences(
+        self, times: Int[Tensor, "draws images"], swapped: Int[Tensor, "draws images"]
+    ) -> Float[Tensor, "draws numbers"]:
+        """`difference` of each draw."""
+        rows, device = [*zip(times, swapped, strict=True)], self.positives.device
+        return torch.stack(workers.run(lambda: workers.share(lambda row: self.difference(*row), rows), device))
 
     def difference(self, times: Int[Tensor, " images"], swapped: Int[Tensor, " images"]) -> Float[Tensor, " numbers"]:
         """What the numbers of model 1 are higher by, if each image were there as many times as said.

@@ -274,14 +274,15 @@ def chances_of_draws(paired: Any, resampling: Resampling) -> list[Chance]:
     if bool(observed.isnan().all()):
         return [UNDEFINED] * len(observed)
     # A bootstrap of the same images for both; for the p-value, models that change places at a random half of them.
-    times = (row.long() for drawn in draws(num, resampling.repeats, generator) for row in _occurrences(drawn))
-    never, once = torch.zeros(num, dtype=torch.int64, device="cpu"), torch.ones(num, dtype=torch.int64, device="cpu")
-    resampled = torch.stack([paired.difference(each, never) for each in times])
+    times = (_occurrences(drawn).long() for drawn in draws(num, resampling.repeats, generator))
+    resampled = torch.cat([paired.differences(each, torch.zeros_like(each)) for each in times])
     ends = resampled.new_tensor([(1 - resampling.level) / 2, (1 + resampling.level) / 2])
     low, high = resampled.nanquantile(ends, dim=0)
-    flips = (torch.randint(2, (num,), generator=generator, device="cpu") for _ in range(resampling.permutations))
-    is_extreme = [paired.difference(once, each).abs() >= observed.abs() - ROUNDING for each in flips]
-    p_values = (1 + torch.stack(is_extreme).sum(0)).double() / (1 + resampling.permutations)
+    shapes = shapes_of_blocks(resampling.permutations, num)
+    flips = (torch.randint(2, shape, generator=generator, device="cpu") for shape in shapes)
+    flipped = torch.cat([paired.differences(torch.ones_like(each), each) for each in flips])
+    num_extreme = (flipped.abs() >= observed.abs() - ROUNDING).sum(0)
+    p_values = (1 + num_extreme).double() / (1 + resampling.permutations)
     columns = torch.stack([observed, low, high, p_values], 1).masked_fill(observed.isnan()[:, None], math.nan)
     return [Chance(*column) for column in columns.tolist()]
 
