@@ -109,11 +109,11 @@ def test_a_comparison_is_drawn_into_given_axes():
     assert plot_comparison(TWO, ax=given)[1] is given
 
 
-def test_models_go_by_their_names_and_p_is_the_corrected_one():
+def test_models_go_by_their_names_and_the_corrected_p_decides():
     two = comparison_of({"map": replace(difference(0.0, 0.01, 0.02, 0.04), p_holm=0.08)}, names=("old", "new"))
     _, axes = plot_comparison(two)
     assert axes.get_xlabel() == "new - old (percentage points); new is better to the right of 0"
-    assert written(axes) == ["+1.00  p = 0.0800"]
+    assert written(axes) == ["+1.00  p = 0.0400, Holm 0.0800"]
     assert axes.lines[2].get_markerfacecolor() == "white"
 
 

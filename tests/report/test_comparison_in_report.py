@@ -29,7 +29,7 @@ def test_the_differences_are_those_of_the_comparison(models, tmp_path):
     precision, first = rows["map (%)"], rows["mean_rank"]
     # (7/12 + 5/6) / 2 = 17/24 = 70.83 %, and 17/24 - 2/3 = 1/24
     assert [precision[key] for key in ("a", "b", "b - a")] == ["66.67", "70.83", "+4.17"]
-    assert [precision[key] for key in ("b better", "b worse", "equal")] == ["1", "1", "0"]
+    assert [precision[key] for key in ("queries better", "worse", "equal")] == ["1", "1", "0"]
     assert precision["p"] == f"{comparison.differences['map'].p_value:.4f}"
     assert [first[key] for key in ("a", "b", "b - a")] == ["1.50", "1.50", "0"]
     assert "This page is about b." in shown.text
@@ -74,7 +74,7 @@ def test_models_go_by_their_names_and_each_of_several_has_a_table(models, tmp_pa
         rows = {row["measure"]: row for row in shown.rows(f"Numbers of baseline and {name}, and their differences")}
         columns = [*rows["map (%)"]]
         assert columns[1:4] == ["baseline", name, f"{name} - baseline"]
-        assert columns[5:] == ["p", "p by Holm", f"{name} better", f"{name} worse", "equal"]
+        assert columns[5:] == ["p", "p by Holm", "queries better", "worse", "equal"]
         of = comparison.by_name[name].differences["map"]
         assert rows["map (%)"]["p by Holm"] == f"{of.p_holm:.4f}"
     assert len(shown.all("figure")) == 2
@@ -92,7 +92,12 @@ def test_detectors_are_compared_on_the_page_of_one(tmp_path):
     rows = {row["measure"]: row for row in shown.rows("Numbers of old and new, and their differences")}
     # With equal scores the right box comes first as well, as its image does: 51/101 and 1 in both.
     assert rows["map (%)"]["old"] == rows["map (%)"]["new"] == f"{100 * (51 / 101 + 1) / 2:.2f}"
-    assert [rows["map (%)"][name] for name in ("new - old", "p", "equal")] == ["0.00", "1.0000", "2"]
+    assert [rows["map (%)"][name] for name in ("new - old", "p", "classes better", "equal")] == [
+        "0.00",
+        "1.0000",
+        "0",
+        "2",
+    ]
     assert "This page is about new." in shown.text
     assert data(page)["comparison"]["names"] == ["old", "new"]
     with pytest.raises(ValueError, match=r"^`comparison` must be of `results`"):

@@ -25,10 +25,10 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     """Draw the differences of two models with their confidence intervals, a row for each number.
 
     In percentage points, so the second model is better to the right of 0. At the right are the differences and their
-    p-values, by Holm's correction where more than two models were compared; the point is filled where p is at most
-    1 - `level`. Of more than two models it draws the second; `comparison.by_name` has all. The mean rank is no share:
-    its difference is written but not drawn. Nor is an undefined difference drawn. Drawn into `ax` if given. Returns the
-    figure and its axes; the figure is higher where more than ten numbers were compared.
+    p-values, with those by Holm's correction where more than two models were compared; the point is filled where the
+    last one is at most 1 - `level`. Of more than two models it draws the second; `comparison.by_name` has all. The mean
+    rank is no share: its difference is written but not drawn. Nor is an undefined difference drawn. Drawn into `ax` if
+    given. Returns the figure and its axes; the figure is higher where more than ten numbers were compared.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -40,7 +40,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     ax.axvline(0, color="black", linewidth=0.8)
     for row, difference in enumerate(differences.values()):
         if _has_interval(difference):
-            _draw_interval(ax, row, difference, is_filled=_p_value(difference) <= 1 - comparison.level)
+            _draw_interval(ax, row, difference, is_filled=(_p_values(difference)[-1] <= 1 - comparison.level))
         ax.text(1.02, row, _in_words(difference), transform=ax.get_yaxis_transform(), va="center", fontsize="small")
     # The first on top.
     ax.set(yticks=range(len(differences)), yticklabels=list(differences), ylim=(len(differences) - 0.5, -0.5))
@@ -56,8 +56,8 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     return ax.figure, ax
 
 
-def _p_value(difference: Difference) -> float:
-    return difference.p_value if math.isnan(difference.p_holm) else difference.p_holm
+def _p_values(difference: Difference) -> list[float]:
+    return [difference.p_value, *([difference.p_holm] if difference.p_holm >= 0 else [])]
 
 
 def _has_interval(difference: Difference) -> bool:
@@ -74,7 +74,7 @@ def _in_words(difference: Difference) -> str:
     if math.isnan(difference.difference):
         return "undefined"
     said = f"{difference.difference:+.2f} ranks" if difference.is_rank else f"{100 * difference.difference:+.2f}"
-    return f"{said}  p = {_p_value(difference):.4f}"
+    return f"{said}  p = {', Holm '.join(f'{each:.4f}' for each in _p_values(difference))}"
 
 
 def plot_error_breakdown(breakdown: ErrorBreakdown, *, ax: Axes | None = None) -> Plotted:

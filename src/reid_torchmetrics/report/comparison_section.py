@@ -46,8 +46,8 @@ def _pair(pair: Comparison, place: int) -> list[Html]:
     a, b = pair.names
     has_holm = any(each.p_holm >= 0 for each in pair.differences.values())
     holm = ["p by Holm"] if has_holm else []
-    interval = f"{100 * pair.level:g} % interval"
-    columns = ["measure", a, b, f"{b} - {a}", interval, "p", *holm, f"{b} better", f"{b} worse", "equal"]
+    interval, unit = f"{100 * pair.level:g} % interval", "queries" if pair.protocol else "classes"
+    columns = ["measure", a, b, f"{b} - {a}", interval, "p", *holm, f"{unit} better", "worse", "equal"]
     rows = [_row(name, difference, has_holm=has_holm) for name, difference in pair.differences.items()]
     shown = [
         table(f"Numbers of {a} and {b}, and their differences", columns, rows),

@@ -58,10 +58,9 @@ class PairedDetections:
     @property
     def class_differences(self) -> Float[Tensor, "classes numbers"]:
         """What the numbers of model 1 are higher by, for each class with ground truths."""
+        a, b = self.averages
         labels = self.matches.classes[self.positives[:, 1].unique()].tolist()
-        rows = [
-            _numbers(b.of_label(label)) - _numbers(a.of_label(label)) for label in labels for a, b in [self.averages]
-        ]
+        rows = [_numbers(b.of_label(label)) - _numbers(a.of_label(label)) for label in labels]
         return torch.stack(rows) if rows else self.means[:0]
 
     def differences(
@@ -84,9 +83,8 @@ class PairedDetections:
 
         def numbers(model: Tensor) -> Tensor:
             images = torch.stack([times * (1 - model), times * model], 1).flatten()
-            matches, of = self.matches.drawn(images, num_positives), self.averages[0]
-            options = {"rule": of.rule, "confidence": self.evaluator.confidence}
-            return _numbers(self.evaluator.average(matches, of.grid, **options))
+            matches, of, at = self.matches.drawn(images, num_positives), self.averages[0], self.evaluator.confidence
+            return _numbers(self.evaluator.average(matches, of.grid, rule=of.rule, confidence=at))
 
         model = swapped.to(times.device)
         return numbers(1 - model) - numbers(model)
