@@ -148,6 +148,15 @@ def test_positives_are_those_of_the_matches_in_every_area_range(evaluator):
         assert torch.equal(place[counts].bincount(minlength=len(expected)), expected)
 
 
+def test_all_labels_together_are_one_class():
+    both, target = models(12)
+    micro = [fed(DetectionMAP(average="micro"), preds, target).results() for preds in both]
+    paired = micro[0].paired_with(micro[1], ("a", "b"))
+    found = paired.difference(torch.tensor(TIMES[1]), torch.tensor(SWAPPED[1])).tolist()
+    *both, target = ([item | {"labels": 0 * item["labels"]} for item in side] for side in (*both, target))
+    assert found == pytest.approx(of_draw(both, target, TIMES[1], SWAPPED[1]), abs=1e-12, nan_ok=True)
+
+
 def test_equal_models_differ_by_nothing():
     both, target = models()
     found = compared(*[evaluated(both[0], target)] * 2)
