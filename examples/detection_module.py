@@ -28,7 +28,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader
 
 from detection.drawn_shapes import CLASSES, SIDE, Scene, Target, collate, draw_scene
-from loggers import WANDB_HELP, how_to_look, make_logger
+from loggers import WANDB_HELP, how_to_look, make_logger, settings
 from reid_torchmetrics import DetectionMAP, write_report
 from reid_torchmetrics.integrations import EvaluationPictures
 from reid_torchmetrics.plot import draw_box_grid, plot_detection_precision_recall
@@ -178,6 +178,7 @@ def main() -> None:
     train_loader = DataLoader(train, 8, shuffle=True, collate_fn=collate, num_workers=options.workers)
     test_loader = DataLoader(test, 50, collate_fn=collate, num_workers=options.workers)
     model = DetectionModule()
+    model.save_hyperparameters(settings(options))
     pictures = EvaluationPictures(
         "val_metrics",
         pictures=lambda image_id: scenes[image_id][0],
@@ -246,7 +247,7 @@ def make_trainer(options: argparse.Namespace, pictures: EvaluationPictures) -> l
 
 def print_numbers(results: dict[str, dict[str, Tensor]]) -> None:
     """Print a line per validation, in per cent."""
-    titles = {"map": "mAP", "map_50": "AP50", "map_75": "AP75", "map_small": "small", "map_medium": "medium"}
+    titles = {"map": "mAP", "map_50": "mAP50", "map_75": "mAP75", "map_small": "small", "map_medium": "medium"}
     titles |= {"mar_100": "recall"}
     print(f"\n{'per cent':<16}" + "".join(f"{title:>9}" for title in titles.values()))
     for name, values in results.items():

@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.utils.data import DataLoader, DistributedSampler
 
-from loggers import WANDB_HELP, how_to_look, make_logger
+from loggers import WANDB_HELP, how_to_look, make_logger, settings
 from reid.contact_sheet import contact_sheet
 from reid.embedding_network import EmbeddingNetwork, augment, batch_hard_triplet_loss
 from reid.market1501 import read_market1501
@@ -136,6 +136,7 @@ def main() -> None:
         splits = draw_pedestrians(options.train_identities, options.test_identities, seed=options.seed)
     data = ReIDData(splits, seed=options.seed, num_workers=options.workers)
     model = ReIDModule(splits.train.identities.unique())
+    model.save_hyperparameters(settings(options))
     pictures = EvaluationPictures(
         "val_metrics",
         pictures=splits.query,
@@ -158,7 +159,9 @@ def show(splits: Splits, before: RetrievalResults, after: RetrievalResults, opti
     contact_sheet(splits).save(output / "samples.png")
     plot_cmc({name: results.cmc[:20] for name, results in named.items()})[0].savefig(output / "cmc.png", dpi=150)
     hardest = after.nearest(6, queries=after.hardest(4))
-    drawn = draw_rank_lists(hardest, splits.query, gallery_pictures=splits.gallery, height=128)
+    drawn = draw_rank_lists(
+        hardest, splits.query, gallery_pictures=splits.gallery, height=128, average_precision=after.average_precision
+    )
     Image.fromarray(drawn).save(output / "hardest_queries.png")
     write_report(
         after,
@@ -203,7 +206,7 @@ def make_trainer(options: argparse.Namespace, pictures: EvaluationPictures) -> l
 
 def print_numbers(named: dict[str, RetrievalResults]) -> None:
     """Print a line per validation, in per cent."""
-    titles = {"map": "mAP", "minp": "mINP", "rank_1": "rank-1", "rank_5": "rank-5", "rank_10": "rank-10"}
+    titles = {"map": "mAP", "minp": "mINP", "rank_1": "Rank-1", "rank_5": "Rank-5", "rank_10": "Rank-10"}
     print(f"\n{'per cent':<16}" + "".join(f"{title:>9}" for title in titles.values()))
     for name, results in named.items():
         print(f"{name:<16}" + "".join(f"{100 * results.means[key]:>9.1f}" for key in titles))

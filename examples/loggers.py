@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lightning.pytorch.loggers import TensorBoardLogger, WandbLogger
 
@@ -18,6 +18,11 @@ WANDB_HELP = (
     "log to Weights & Biases and not to TensorBoard; without an API key (`wandb login`, or WANDB_API_KEY) into files"
     " below the output folder, which `wandb sync` uploads"
 )
+
+
+def settings(options: Namespace) -> dict[str, Any]:
+    """The options of a run, as its logger keeps them."""
+    return {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
 
 
 def make_logger(options: Namespace) -> Logger:

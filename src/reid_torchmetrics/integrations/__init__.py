@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from .pictures import log_picture
+from .pictures import log_picture, register_logger
 
 if TYPE_CHECKING:
     from .evaluation_pictures import EvaluationPictures
 
-__all__ = ["EvaluationPictures", "log_picture"]
+__all__ = ["EvaluationPictures", "log_picture", "register_logger"]
 
 
 def __getattr__(name: str) -> Any:

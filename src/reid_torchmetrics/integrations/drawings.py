@@ -6,24 +6,42 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from torch import Tensor
 from torch.nn import Module, ModuleDict
 from torch.utils.data import DistributedSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 from torchmetrics import MetricCollection
 
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
-from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
+from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.metrics.detection import BoxMetric
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
-from reid_torchmetrics.plot import FIGURES, Pictures, draw_box_grid, draw_rank_lists, judged_like, picture_at
+from reid_torchmetrics.plot import (
+    FIGURES,
+    ListedPicture,
+    Pictures,
+    draw_box_grid,
+    draw_rank_lists,
+    judged_like,
+    listed_pictures,
+    picture_at,
+)
+
+from .pictures import PictureTable
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 EvaluatedMetric: TypeAlias = EmbeddingMetric | BoxMetric
 Drawings: TypeAlias = dict[str, Callable[[], Any]]
 """functions that draw a figure or an image, by its name"""
 
-SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images"})
+TABLE = "hardest_queries_table"
+SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images", TABLE})
 """drawings of single samples, found by their numbers or names"""
+_TABLE_HEIGHT = 160  # pixels, of pictures in a table
+_MARKS = {"right": "\N{CHECK MARK} ", "first": "\N{CHECK MARK} ", "wrong": "\N{BALLOT X} "}
 
 
 def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) -> dict[str, EvaluatedMetric]:
@@ -148,8 +166,35 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options
         return {}
     longest = int(results.num_candidates[hardest].max())
     lists = metric.nearest(min(options.k, longest), queries=hardest)
-    gallery, names = options.gallery_pictures, options.names
-    return {"hardest_queries": lambda: draw_rank_lists(lists, pictures, gallery_pictures=gallery, names=names)}
+    gallery, names, precision = options.gallery_pictures, options.names, results.average_precision
+    draw = partial(draw_rank_lists, gallery_pictures=gallery, names=names, average_precision=precision)
+    table = partial(_rank_list_table, lists, pictures, options, precision)
+    return {"hardest_queries": lambda: draw(lists, pictures), TABLE: table}
+
+
+def _rank_list_table(
+    lists: RankLists, pictures: Pictures, options: DrawingOptions, average_precision: Tensor
+) -> PictureTable:
+    """A row for each query, in which pictures have their captions: rank, score, identity and camera."""
+    names, length = options.names or {}, lists.index.shape[1]
+
+    def cell(listed: ListedPicture) -> tuple[Image, str]:
+        image = listed.picture()
+        image.thumbnail((2 * _TABLE_HEIGHT, _TABLE_HEIGHT))
+        said = [] if listed.kind == "query" else [f"#{listed.rank}", f"{listed.score:.3f}"]
+        said += [] if listed.identity is None else [names.get(listed.identity, f"id {listed.identity}")]
+        said += [] if listed.camera is None else [f"cam {listed.camera}"]
+        return image, f"{_MARKS.get(listed.kind, '')}{'  '.join(said)}"
+
+    rows = []
+    for row, precision in enumerate(average_precision[lists.query].tolist()):
+        query, *others = listed_pictures(lists, row, pictures, options.gallery_pictures)
+        first = [cell(others.pop())] if others[-1:] and others[-1].kind == "first" else [None]
+        cells = [*map(cell, others), *[None] * (length - len(others)), *first]
+        rank = int(lists.first_positive_rank[row])
+        rows.append([query.number, 100 * precision, rank, cell(query), *cells])
+    columns = ["query", "AP (%)", "first right rank", "picture", *(f"#{rank + 1}" for rank in range(length))]
+    return PictureTable([*columns, "first right answer"], rows)
 
 
 def _worst_images(metric: BoxMetric, results: DetectionResults, options: DrawingOptions) -> Drawings:

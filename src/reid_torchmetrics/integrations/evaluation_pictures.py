@@ -15,6 +15,7 @@ from reid_torchmetrics.plot import check_pictures, without_normalization
 
 from .drawings import (
     SAMPLE_PICTURES,
+    TABLE,
     DrawingOptions,
     EvaluatedMetric,
     drawings_of,
@@ -22,7 +23,7 @@ from .drawings import (
     holds_nothing,
     numbers_are_others,
 )
-from .pictures import log_picture
+from .pictures import log_pictures, takes_tables
 
 if TYPE_CHECKING:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -47,9 +48,9 @@ class EvaluationPictures(Callback):
     confusion matrix, the cost of each kind of error where a detection matches the best ground truth that is left, and
     the images with the most errors: "val/precision_recall", "val/confidence", "val/confusion_matrix",
     "val/kinds_of_errors", "val/worst_images". After a test they are "test/cmc" and so on.
-    With several metrics the attribute's name is put between, as in "val/val_market/cmc". The step is
-    `trainer.global_step`; after an epoch of training Lightning gives its numbers the step before. Loggers that take no
-    pictures get files; see `log_picture`.
+    With several metrics the attribute's name is put between, as in "val/val_market/cmc". The step is that of the
+    numbers of the same evaluation. Weights & Biases gets all of it in one row with the numbers, and the hardest queries
+    as a table, too: "val/hardest_queries_table". Loggers that take no pictures get files; see `log_picture`.
 
     The metrics must still hold their samples when callbacks are called at the end of the epoch. They do unless the user
     resets them before, and whether the module logs them in `validation_step` or in `on_validation_epoch_end`. They are
@@ -150,6 +151,7 @@ class EvaluationPictures(Callback):
 
     def _log_all(self, trainer: Trainer, module: LightningModule, stage: str) -> None:
         metrics = self._metrics(module, stage)
+        pictures: dict[str, Any] = {}
         for attribute, metric in metrics.items():
             # Other processes may have samples, so all take part; a single one need not, and would warn of no samples.
             drawings = {} if trainer.world_size == 1 and holds_nothing(metric) else drawings_of(metric, self._options)
@@ -158,27 +160,28 @@ class EvaluationPictures(Callback):
             if not drawings:
                 self._warn_once((attribute,), _without_samples(attribute, stage))
             loaders = trainer.test_dataloaders if stage == "test" else trainer.val_dataloaders
-            pictured = SAMPLE_PICTURES & drawings.keys()
-            if pictured and numbers_are_others(metric, loaders):
+            left_out = set() if takes_tables(trainer.loggers) else {TABLE}
+            if SAMPLE_PICTURES & drawings.keys() and numbers_are_others(metric, loaders):
                 self._warn_once((attribute, stage), _with_other_numbers(attribute, metric))
-                drawings = {name: draw for name, draw in drawings.items() if name not in pictured}
+                left_out = {*SAMPLE_PICTURES}
             folder = stage if len(metrics) == 1 else f"{stage}/{attribute}"
-            for name, draw in drawings.items():
-                self._log(trainer, f"{folder}/{name}", draw)
+            for name in (name for name in drawings if name not in left_out):
+                with self._warning_instead(f"picture '{folder}/{name}'", "drawn"):
+                    pictures[f"{folder}/{name}"] = drawings[name]()
+        if pictures:
+            self._log(trainer, stage, pictures)
 
-    def _log(self, trainer: Trainer, name: str, draw: Any) -> None:
-        """Draw a picture and hand it to each logger; a logger that fails does not keep the others from it."""
-        picture = None
-        with self._warning_instead(name, "drawn"):
-            picture = draw()
-        if picture is None:
-            return
+    def _log(self, trainer: Trainer, stage: str, pictures: dict[str, Any]) -> None:
+        """Hand the pictures to each logger; a logger that fails does not keep the others from them."""
+        # Lightning gives numbers the batches that stepped, one fewer than `global_step` after an epoch of training.
+        step = trainer.fit_loop.epoch_loop._batches_that_stepped  # noqa: SLF001 - it has no other name
         # Without loggers a picture is a file, but not in a fast run for development.
         files = [] if getattr(trainer, "fast_dev_run", False) else [None]
         for logger in trainer.loggers or files:
-            what = "written to a file" if logger is None else f"logged to {type(logger).__name__}"
-            with self._warning_instead(name, what):
-                log_picture(logger, name, picture, trainer.global_step, default_root_dir=trainer.default_root_dir)
+            what = "written to files" if logger is None else f"logged to {type(logger).__name__}"
+            with self._warning_instead(f"pictures of '{stage}'", what):
+                options = {"default_root_dir": trainer.default_root_dir, "is_row_open": True}
+                log_pictures(logger, pictures, step, **options)
 
     @contextmanager
     def _warning_instead(self, name: str, what: str) -> Iterator[None]:
@@ -189,7 +192,7 @@ class EvaluationPictures(Callback):
             message = str(error)
             if not message.startswith("`"):  # our own errors do, and are enough; others need their place
                 message = "".join(traceback.format_exception(error))
-            text = f"The picture {name!r} could not be {what}. The run goes on, and this is said once.\n{message}"
+            text = f"The {name} could not be {what}. The run goes on, and this is said once.\n{message}"
             self._warn_once((name, what, type(error).__name__), text)
 
     def _warn_once(self, kind: tuple[str, ...], text: str) -> None:

@@ -7,13 +7,14 @@ them: their own calls for figures change the figure, or show a part of it (docs/
 from __future__ import annotations
 
 import hashlib
+import importlib
 import io
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _Pixels: TypeAlias = NDArray[np.uint8]  # [H, W, 3]
+_Images: TypeAlias = "dict[str, Image]"
+Sender: TypeAlias = "Callable[..., object]"
+"""called with a logger, images of Pillow by their names, and a step"""
 
 # Characters that a file system may refuse in a name, the sign that stands for them, ends that Windows drops (the whole
 # of "." and ".."), and the first letter of the names of its devices.
@@ -48,12 +52,13 @@ def log_picture(
 ) -> None:
     """Log a figure or an image to a logger of Lightning, or to several; a logger that takes none gets a PNG file.
 
-    TensorBoard, Weights & Biases, MLflow, Comet and LitLogger get the picture by their own calls, under `name` and at
-    `step`. Any other logger, such as `CSVLogger`, finds it as `pictures/NAME_step_000012.png` in its `log_dir` or
-    `save_dir`; without either, and without a logger, the file is in `default_root_dir`. A slash in `name` begins a
-    folder, characters that not all file systems take are written as in URLs, and of parts of more than 200 bytes there
-    is the beginning, with a hash. A figure is drawn as it would be
-    saved, in its size and resolution; it is neither closed nor changed, and pyplot is not used.
+    TensorBoard, Weights & Biases, MLflow, Comet, LitLogger, DVCLive, SwanLab, ClearML and Trackio get the picture by
+    their own calls, under `name` and at `step`, and so do loggers of `register_logger`. Without Lightning `logger` may
+    be a `SummaryWriter`, a `dvclive.Live`, a `clearml.Task` or a `trackio.Run`. Any other logger, such as `CSVLogger`,
+    finds it as `pictures/NAME_step_000012.png` in its `log_dir` or `save_dir`; without either, and without a logger,
+    the file is in `default_root_dir`. A slash in `name` begins a folder, characters that not all file systems take are
+    written as in URLs, and of parts of more than 200 bytes there is the beginning, with a hash. A figure is drawn as it
+    would be saved, in its size and resolution; it is neither closed nor changed, and pyplot is not used.
 
     Among several processes only one should call this, as in `if self.trainer.is_global_zero:`. The loggers ignore the
     others, but the file would be written by all of them.
@@ -80,20 +85,86 @@ def log_picture(
         TypeError: `picture`, `name` or `step` is of another type, or an image is not of uint8.
         ValueError: an image has another shape or no pixels, `name` has no characters, or `step` is negative.
     """
-    if not isinstance(name, str):
-        raise TypeError(f"`name` must be a str; got {type(name).__name__}.")
-    if not name.strip("/"):
-        raise ValueError(f"`name` must have a character that is no slash; got {name!r}.")
     _checks.positive_int("step", step, least=0)
-    pixels = _pixels_of(picture)
-    sent = _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", name)
+    log_pictures(logger, {name: picture}, step, default_root_dir=default_root_dir)
+
+
+class PictureTable(NamedTuple):
+    """A table with pictures in its cells, for loggers that take one."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    """cells are numbers, words, None, or pairs of an image of Pillow and its caption"""
+
+
+def log_pictures(
+    logger: Any,
+    pictures: Mapping[str, object],
+    step: int,
+    *,
+    default_root_dir: str | os.PathLike[str] = ".",
+    is_row_open: bool = False,
+) -> None:
+    """Log the pictures and tables of one step by their names, in one call of a logger that has one for several.
+
+    With `is_row_open` numbers of the same step follow, and share a row of Weights & Biases. For all else see
+    `log_picture`.
+    """
+    for name in pictures:
+        if not isinstance(name, str):
+            raise TypeError(f"`name` must be a str; got {type(name).__name__}.")
+        if not name.strip("/"):
+            raise ValueError(f"`name` must have a character that is no slash; got {name!r}.")
+    tables = {name: each for name, each in pictures.items() if isinstance(each, PictureTable)}
+    images = {name: _as_image(_pixels_of(each)) for name, each in pictures.items() if name not in tables}
+    sent = {_NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", name): image for name, image in images.items()}
     loggers = logger if isinstance(logger, (list, tuple)) else [logger]
     for each in loggers or [None]:
         send = _sender_to(each)
-        if send is None:
-            _write_file(_folder_of(each, default_root_dir), name, pixels, step)
-        else:
-            send(each, sent, pixels, step)
+        if send is not None:
+            send(each, sent, step, **({"tables": tables, "is_row_open": is_row_open} if send is _to_wandb else {}))
+            continue
+        for name, image in images.items():
+            _write_file(_folder_of(each, default_root_dir), name, image, step)
+
+
+def takes_tables(loggers: Sequence[object]) -> bool:
+    """Whether a logger has tables with pictures in their cells."""
+    return any(_sender_to(each) is _to_wandb for each in loggers)
+
+
+def register_logger(kind: type | str, send: Sender) -> None:
+    """Let `log_picture` and `EvaluationPictures` hand pictures to loggers of a class, instead of writing files.
+
+    A class that is known already gets another function.
+
+    Example:
+        >>> from reid_torchmetrics.integrations import log_picture, register_logger
+        >>> class PrintingLogger:
+        ...     def show(self, image, title):
+        ...         print(title, image.size)
+        >>> def send(logger, images, step):
+        ...     for name, image in images.items():
+        ...         logger.show(image, f"{name} at step {step}")
+        >>> register_logger(PrintingLogger, send)
+        >>> import numpy
+        >>> log_picture(PrintingLogger(), "val/cmc", numpy.zeros((48, 64, 3), numpy.uint8), step=12)
+        val/cmc at step 12 (64, 48)
+
+    Args:
+        kind: the class, or its name; classes that inherit from it are meant, too.
+        send: called as `send(logger, images, step)` with the images of one step, RGB images of Pillow by their names:
+            one from `log_picture`, all of a validation from `EvaluationPictures`.
+
+    Raises:
+        TypeError: `kind` is neither a class nor a str, or `send` is not callable.
+    """
+    if not isinstance(kind, (type, str)):
+        raise TypeError(f"`kind` must be a class or the name of one; got {type(kind).__name__}.")
+    if not callable(send):
+        raise TypeError(f"`send` must be a function of a logger, images and a step; got {type(send).__name__}.")
+    name = kind if isinstance(kind, str) else _names_of(kind)[0]
+    _SENDERS[name] = send
 
 
 def _pixels_of(picture: object) -> _Pixels:
@@ -143,48 +214,103 @@ def _as_image(pixels: _Pixels) -> Image:
     return Image.fromarray(pixels)
 
 
-def _sender_to(logger: object) -> Callable[[Any, str, _Pixels, int], object] | None:
+def _names_of(kind: type) -> tuple[str, str]:
+    return f"{kind.__module__}.{kind.__qualname__}", kind.__name__
+
+
+def _sender_to(logger: object) -> Sender | None:
     """The function for a logger of this class, or of a class that it inherits from."""
-    known = (_SENDERS[each.__name__] for each in type(logger).__mro__ if each.__name__ in _SENDERS)
-    return next(known, None)
+    names = (name for each in type(logger).__mro__ for name in _names_of(each))
+    return next((_SENDERS[name] for name in names if name in _SENDERS), None)
 
 
-def _to_tensorboard(logger: Any, name: str, pixels: _Pixels, step: int) -> None:
-    logger.experiment.add_image(name, pixels, step, dataformats="HWC")
+def _client(logger: Any) -> Any:
+    """What a logger of Lightning writes with, or what was given, if that is it."""
+    return getattr(logger, "experiment", logger)
 
 
-def _to_wandb(logger: Any, name: str, pixels: _Pixels, step: int) -> None:
-    logger.log_image(key=name, images=[_as_image(pixels)], step=step)
+def _to_tensorboard(logger: Any, images: _Images, step: int) -> None:
+    for name, image in images.items():
+        _client(logger).add_image(name, np.array(image), step, dataformats="HWC")
 
 
-def _to_mlflow(logger: Any, name: str, pixels: _Pixels, step: int) -> None:
-    key = re.sub(r"[^a-zA-Z0-9_\-./ ]", "_", name)  # as Lightning does with the names of numbers
+def _to_wandb(logger: Any, images: _Images, step: int, *, tables: dict[str, PictureTable], is_row_open: bool) -> None:
+    import wandb  # noqa: PLC0415 - who has its logger has it
+
+    def cell(value: Any) -> Any:
+        return wandb.Image(value[0], caption=value[1]) if isinstance(value, tuple) else value
+
+    media: dict[str, Any] = {name: [wandb.Image(image)] for name, image in images.items()}
+    for name, (columns, rows) in tables.items():
+        media[name] = wandb.Table(columns=[*columns], data=[[*map(cell, row)] for row in rows])
+    prefix = getattr(logger, "_prefix", "") and f"{logger._prefix}-"  # noqa: SLF001 - as Lightning does with numbers
+    media = {f"{prefix}{name}": each for name, each in media.items()} | {"trainer/global_step": step}
+    logger.experiment.log(media, commit=not is_row_open)
+
+
+def _to_mlflow(logger: Any, images: _Images, step: int) -> None:
     client = logger.experiment  # begins the run: its number is not known before
-    client.log_image(logger.run_id, _as_image(pixels), key=key, step=step)
+    for name, image in images.items():
+        key = re.sub(r"[^a-zA-Z0-9_\-./ ]", "_", name)  # as Lightning does with the names of numbers
+        client.log_image(logger.run_id, image, key=key, step=step)
 
 
-def _to_comet(logger: Any, name: str, pixels: _Pixels, step: int) -> None:
-    logger.experiment.log_image(_as_image(pixels), name=name, step=step)
+def _to_comet(logger: Any, images: _Images, step: int) -> None:
+    for name, image in images.items():
+        logger.experiment.log_image(image, name=name, step=step)
 
 
-def _to_litlogger(logger: Any, name: str, pixels: _Pixels, step: int) -> None:
+def _to_litlogger(logger: Any, images: _Images, step: int) -> None:
     from litlogger import Image  # noqa: PLC0415 - who has its logger has it
 
-    logger.experiment[name].append(Image(_as_image(pixels)), step=step)
+    for name, image in images.items():
+        logger.experiment[name].append(Image(image), step=step)
 
 
-def _to_nobody(logger: Any, name: str, pixels: _Pixels, step: int) -> None:
-    """Drop a picture, as this logger does with numbers: it stands for all others in `Trainer(fast_dev_run=True)`."""
+def _to_dvclive(logger: Any, images: _Images, step: int) -> None:
+    for name, image in images.items():
+        _client(logger).log_image(f"{name}/{step}.png", image)  # a folder of steps is shown with a slider
 
 
-_SENDERS: dict[str, Callable[[Any, str, _Pixels, int], object]] = {
+def _in_one_call(package: str) -> Sender:
+    """The function for a client with an image class in its package."""
+
+    def send(logger: Any, images: _Images, step: int) -> None:
+        image_of = importlib.import_module(package).Image
+        _client(logger).log({name: image_of(image) for name, image in images.items()}, step=step)
+
+    return send
+
+
+def _to_clearml(_: Any, images: _Images, step: int) -> None:
+    from clearml import Logger  # noqa: PLC0415 - who has its logger has it
+
+    for name, image in images.items():
+        title, _, series = name.rpartition("/")
+        Logger.current_logger().report_image(title or series, series, step, image=np.array(image))
+
+
+def _to_nobody(logger: Any, images: _Images, step: int) -> None:
+    """Drop pictures, as this logger does with numbers: it stands for all others in `Trainer(fast_dev_run=True)`."""
+
+
+_SENDERS: dict[str, Sender] = {
     "TensorBoardLogger": _to_tensorboard,
+    "SummaryWriter": _to_tensorboard,
     "WandbLogger": _to_wandb,
     "MLFlowLogger": _to_mlflow,
     "CometLogger": _to_comet,
     "LitLogger": _to_litlogger,
+    "DVCLiveLogger": _to_dvclive,
+    "dvclive.live.Live": _to_dvclive,
+    "SwanLabLogger": _in_one_call("swanlab"),
+    "ClearMLLogger": _to_clearml,
+    "clearml.task.Task": _to_clearml,
+    "TrackioLogger": _in_one_call("trackio"),
+    "trackio.run.Run": _in_one_call("trackio"),
     "DummyLogger": _to_nobody,
 }
+"""by the name of the class, with its module where the name alone may be that of another"""
 
 
 def _folder_of(logger: object, default_root_dir: str | os.PathLike[str]) -> str:
@@ -195,9 +321,9 @@ def _folder_of(logger: object, default_root_dir: str | os.PathLike[str]) -> str:
     return os.fspath(default_root_dir)
 
 
-def _write_file(folder: str, name: str, pixels: _Pixels, step: int) -> None:
+def _write_file(folder: str, name: str, image: Image, step: int) -> None:
     file_name, contents = f"pictures/{_file_name(name, step)}", io.BytesIO()
-    _as_image(pixels).save(contents, format="PNG")
+    image.save(contents, format="PNG")
     if "://" in folder:  # `CSVLogger` writes to object stores, too
         import fsspec  # noqa: PLC0415 - PyTorch and Lightning bring it
 

@@ -24,6 +24,7 @@ _MOST_NAMED = 10  # curves with colors and names of their own
 _MOST_CURVES = 200  # more gray lines cannot be told apart
 _MOST_POINTS = 2000  # more than a picture has columns
 _MOST_MARKED = 200  # detections that can be told apart
+_RULES = {"coco": "COCO", "voc": "Pascal VOC", "voc07": "Pascal VOC 2007", "yolo": "YOLO", "yolov5": "YOLOv5"}
 _GRAY: dict[str, Any] = {"color": "grey", "linewidth": 0.8, "alpha": 0.35}
 
 
@@ -38,7 +39,7 @@ def plot_detection_precision_recall(
 
     The curves are COCO's: at each recall the largest precision from there on, 0 where the recall is not
     reached, in the area range and with the limit of detections of `map`. The legend has the average precision by the
-    rule of the evaluation, named in its title. By "coco" that is the mean height of the line; the other rules take the
+    rule of the evaluation, in its title. By "coco" that is the mean height of the line; the other rules take the
     area between its points, too, or under slopes that are not drawn. Classes without ground truths are left out; of
     more than ten only the mean has a name, and of more than 200 there are 200 lines, from the lowest average precision
     to the highest, and a remark. In percent, drawn into `ax` if given. Returns the figure and its axes.
@@ -70,7 +71,7 @@ def plot_detection_precision_recall(
             remark = f"\n{_MOST_CURVES} of {len(curves.labels):,} classes are drawn, evenly by AP"
     at = "mean over IoU thresholds" if iou_threshold is None else f"IoU {iou_threshold:g}"
     precision_over_recall(ax, f"Precision and recall, {at}{remark}")
-    add_legend(ax, is_own=is_own, title=f"AP by rule {rules[0]!r}" if rules else None)
+    add_legend(ax, is_own=is_own, title=f"AP as in {_RULES.get(rules[0], rules[0].title())}" if rules else None)
     return ax.figure, ax
 
 
@@ -116,11 +117,12 @@ class _ClassCurves(NamedTuple):
 
     def draw_mean(self, ax: Axes, name: str, **style: Any) -> None:
         """Draw the mean over classes."""
-        self._draw(ax, name, self.precision.mean(1), float(self.average_precision.mean()), **style)
+        self._draw(ax, name, self.precision.mean(1), float(self.average_precision.mean()), "mAP", **style)
 
-    def _draw(self, ax: Axes, name: str, precision: Tensor, average: float, **style: Any) -> None:
-        label = labeled(name, f"AP {average:.1f} %") if name else None
-        ax.plot(self.recalls, precision.numpy(), label=label, **style)
+    def _draw(self, ax: Axes, name: str, precision: Tensor, average: float, title: str = "AP", **style: Any) -> None:
+        label = labeled(name, f"{title} {average:.1f} %") if name else None
+        # A precision holds up to its recall.
+        ax.plot(self.recalls, precision.numpy(), drawstyle="steps-pre", label=label, **style)
 
 
 def plot_detection_confidence(
@@ -226,7 +228,7 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes |
     recall, precision, envelope = (
         (100 * values[counts]).cpu().tolist() for values in (curve.recall, curve.precision, curve.envelope)
     )
-    area = f"AP {100 * curve.average_precision(rule):.2f} % by rule {rule!r}"
+    area = f"AP {100 * curve.average_precision(rule):.2f} % as in {_RULES.get(rule, rule.title())}"
     has_curve = bool(recall and curve.num_positives)
     if has_curve:
         marker = "." if len(recall) <= _MOST_MARKED else None
@@ -235,7 +237,7 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes |
         shade = area if rule == "voc" else None
         ax.step(*steps, where="pre", color="tab:red", linewidth=1, label="envelope")
         ax.fill_between(*steps, step="pre", color="tab:red", alpha=0.12, linewidth=0, label=shade)
-    num_recalls = AP_RULES[rule].num_recalls
+    num_recalls = AP_RULES.get(rule, rule.title()).num_recalls
     if rule in ("voc07", "coco") and num_recalls and curve.num_positives:
         points = [(100 * values).tolist() for values in curve.at_recalls(num_recalls)]
         ax.plot(*points, "o", color="black", markersize=5 if rule == "voc07" else 2, label=area, clip_on=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
@@ -58,9 +59,9 @@ def _named(results: DetectionResults) -> dict[str, Any]:
     return {"names": results.class_names, **_at(results)}
 
 
-def _confusion(results: DetectionResults, **options: Any) -> Plotted:
+def _confusion(results: DetectionResults, *, normalize: bool = True, **options: Any) -> Plotted:
     matrix = results.confusion_matrix(num_classes=MOST_CLASSES, **_at(results))
-    return plot_confusion_matrix(matrix, names=results.class_names, **options)
+    return plot_confusion_matrix(matrix, normalize=normalize, names=results.class_names, **options)
 
 
 COUNTED = (
@@ -97,6 +98,9 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
             " has the detections that match none.",
             "errors",
             why_no_errors,
+        ),
+        "confusion_counts": ResultFigure(
+            partial(_confusion, normalize=False), "The same as numbers of boxes.", "errors", why_no_errors
         ),
         "kinds_of_errors": ResultFigure(
             lambda results, **options: plot_error_breakdown(results.error_breakdown(**_at(results)), **options),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
@@ -26,6 +27,8 @@ _ASPECT_OF_NOTHING = 0.5
 _WIDEST_FOR_TITLE = 640
 _SPACE = "  "
 _NO_ROWS = "no queries"
+_HEADS = ("query", "candidates", "first right")
+"""above the groups of columns"""
 
 
 def draw_rank_lists(
@@ -36,14 +39,15 @@ def draw_rank_lists(
     names: Mapping[int, str] | None = None,
     height: int = 160,
     title: str | None = None,
+    average_precision: Tensor | None = None,
 ) -> NDArray[np.uint8]:
     """Draw one row for each list: the query, its first candidates, and the first right answer if it is not among them.
 
     Right candidates have a green frame with a check mark, wrong ones a red frame with a cross. Below a candidate are
     its rank and score, and its identity and camera where they are known. Behind the list is the first right answer with
-    its rank, or a remark that there is none. Places behind the last candidate are pale. Pictures keep their
-    proportions; a cell has those of the median picture. Text is cut where it is too long. Letters with accents, Greek
-    and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes.
+    its rank, or a remark that there is none or which candidate it is. Places behind the last candidate are pale.
+    Pictures keep their proportions; a cell has those of the median picture. Text is cut where it is too long. Letters
+    with accents, Greek and Cyrillic ones need Matplotlib's fonts; Chinese ones are empty boxes.
 
     A picture is an image of Pillow; a NumPy array of uint8, [H, W, 3], [H, W, 4] or [H, W]; a tensor [3, H, W] of uint8
     or of floats in [0, 1]; or an item of a data set: a tuple that begins with one of these, or a dict that has it as
@@ -58,6 +62,8 @@ def draw_rank_lists(
         names: of the identities; without a name the number is shown.
         height: of a picture, in pixels.
         title: a line above all rows.
+        average_precision: [queries of the results], such as `results.average_precision`, to be written below each
+            query; None for none.
 
     Returns:
         An image [H, W, 3]. Without lists it says so.
@@ -71,6 +77,14 @@ def draw_rank_lists(
     _checks.names_of_labels("names", names)
     listed = (listed_pictures(lists, row, pictures, gallery_pictures) for row in range(len(lists)))
     rows = [_row(lists, row, each, names or {}) for row, each in enumerate(listed)]
+    if any(first for _, _, first in rows):  # where another row has a picture, a place says why there is none
+        rows = [_with_remark(lists, row, cells) for row, cells in enumerate(rows)]
+    if average_precision is not None:
+        said = [f"AP {100 * value:.1f} %" for value in average_precision[lists.query].tolist()]
+        rows = [
+            ([query._replace(caption=(*query.caption, (words,)))], *others)
+            for ((query,), *others), words in zip(rows, said, strict=True)
+        ]
     return _draw_rows(rows, height, title or "")
 
 
@@ -128,8 +142,13 @@ class _Cell(NamedTuple):
     """lines in the place of the picture"""
 
 
-_Row: TypeAlias = Sequence[Sequence[_Cell]]
+_Row: TypeAlias = tuple[Sequence[_Cell], ...]
 """groups of cells that are set apart"""
+
+
+def _with_remark(lists: RankLists, row: int, cells: _Row) -> _Row:
+    query, others, first = cells
+    return query, others, first or [_Cell(remark=("it is", f"#{int(lists.first_positive_rank[row])}"))]
 
 
 def _row(lists: RankLists, row: int, listed: Sequence[ListedPicture], names: Mapping[int, str]) -> _Row:
@@ -147,9 +166,7 @@ def _cell(listed: ListedPicture, names: Mapping[int, str]) -> _Cell:
     if listed.kind == "query":
         return _Cell(listed.picture(), caption=((f"query {listed.number}",), (*who, *camera)))
     score = f"{listed.score:.3f}" if abs(listed.score) < 1 else f"{listed.score:.2f}"
-    if listed.kind == "first":
-        return _Cell(listed.picture(), GREEN, "check", ((f"rank {listed.rank}", score), (*camera,)))
-    color, mark = (GREEN, "check") if listed.kind == "right" else (RED, "cross")
+    color, mark = (RED, "cross") if listed.kind == "wrong" else (GREEN, "check")
     return _Cell(listed.picture(), color, mark, ((f"#{listed.rank}", score), (*who, *camera)))
 
 
@@ -160,9 +177,11 @@ def _draw_rows(rows: Sequence[_Row], height: int, title: str) -> NDArray[np.uint
     """
     sizes = _CellSizes(height, [cell for row in rows for group in row for cell in group])
     small, large, gap = sizes.small, sizes.large, sizes.gap
-    groups = [_with_lines([row[number] for row in rows], sizes) for number in range(len(rows[0]) if rows else 0)]
+    rows = _with_lines(rows, sizes)
+    groups = [[row[number] for row in rows] for number in range(len(rows[0]) if rows else 0)]
     num_lines = max((len(cell.caption) for group in groups for cells in group for cell in cells), default=0)
-    top = gap + (large.height + gap if title else 0)
+    head = gap + (large.height + gap if title else 0)
+    top = head + (small.height if rows else 0)
     row_height = sizes.cell_height + num_lines * small.height + 2 * gap
     width, lefts = _columns([max(map(len, group)) for group in groups], sizes)
     title = large.cut(title, max(width, _WIDEST_FOR_TITLE) - 2 * gap)
@@ -172,7 +191,10 @@ def _draw_rows(rows: Sequence[_Row], height: int, title: str) -> NDArray[np.uint
         canvas.text((gap, gap), title, large)
     if not rows:
         canvas.text((gap, top), _NO_ROWS, small, GRAY)
-    for number, row in enumerate(zip(*groups, strict=True)):
+    for text, group, left in zip(_HEADS, groups, lefts, strict=False):
+        if any(group):
+            canvas.text((left, head), small.cut(text, max(map(len, group)) * sizes.cell_width), small, GRAY)
+    for number, row in enumerate(rows):
         for cells, left in zip(row, lefts, strict=True):
             for column, cell in enumerate(cells):
                 corner = left + column * (sizes.cell_width + gap), top + number * row_height
@@ -195,13 +217,13 @@ class _CellSizes:
         self.cell_height = height + 2 * self.frame
 
 
-def _with_lines(group: Sequence[Sequence[_Cell]], sizes: _CellSizes) -> list[list[_Cell]]:
-    """The cells of a group in each row, with one part of a caption a line where all parts are too wide for one."""
+def _with_lines(rows: Sequence[_Row], sizes: _CellSizes) -> list[_Row]:
+    """All rows, with one part of a caption a line where all parts of one are too wide for a line."""
     split: set[int] = set()  # lines that are wider than a cell in one of the cells, and are split in all
-    for cell in (cell for cells in group for cell in cells):
+    for cell in (cell for row in rows for cells in row for cell in cells):
         wide = (sizes.small.is_wider(_SPACE.join(parts), sizes.cell_width) for parts in cell.caption)
         split |= {line for line, is_wide in enumerate(wide) if is_wide}
-    return [[_split(cell, split) for cell in cells] for cells in group]
+    return [tuple([_split(cell, split) for cell in cells] for cells in row) for row in rows]
 
 
 def _split(cell: _Cell, split: Collection[int]) -> _Cell:

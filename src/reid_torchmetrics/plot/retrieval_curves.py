@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Protocol, RetrievalResults
-from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries
+from reid_torchmetrics.functional.retrieval.measures import MEASURES, mean_over_queries, title_of
 
 from .axes import Plotted, add_legend, by_name, in_percent, labeled, new_axes, precision_over_recall
 
@@ -24,6 +24,10 @@ _MOST_NAMED = 10  # queries with colors and names of their own
 _NO_QUERY = "undefined: no query was evaluated"
 _LAST_RANKS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, math.inf)  # of the bins
 _WIDTH = 0.85  # of the bars of one bin
+_STEP = 20  # percent: the axis of shares ends at a multiple of it
+_WIDE = 7  # characters of the name of a bin that needs two lines
+_LEAST_RANKS = 10  # of a CMC are shown also where it does not change
+_RULES = {"rectangle": "not interpolated", "trapezoid": "trapezoids, not interpolated"}
 
 
 def plot_retrieval_precision_recall(
@@ -35,10 +39,10 @@ def plot_retrieval_precision_recall(
     """Draw the mean interpolated precision over recall of one evaluation, with single queries or not, or of several.
 
     The interpolated precision at a recall is the largest at that recall or a higher one; the mean is taken at 101
-    recalls, see `mean_precision_recall_curve`, and the curve of one query is a staircase. The legend has the average
-    precision by the rule of the protocol, named in its title; only by "interpolated_101" is it the mean height of the
-    line. The curves are of the whole gallery, also where the protocol draws galleries and average precision is an
-    expectation over them. In percent, drawn into `ax` if given. Returns the figure and its axes.
+    recalls, see `mean_precision_recall_curve`. Curves are staircases: a height holds up to its recall. The legend has
+    the average precision by the rule of the protocol, in words in its title; only by "interpolated_101" is it the mean
+    height of the line. The curves are of the whole gallery, also where the protocol draws galleries and average
+    precision is an expectation over them. In percent, drawn into `ax` if given. Returns the figure and its axes.
 
     Args:
         results: of `evaluate` or of a metric.
@@ -62,8 +66,8 @@ def plot_retrieval_precision_recall(
         action = each.counts.counting(each.protocol.empty_target_action)
         mean = mean_over_queries(each.average_precision, empty_target_action=action, weight=each.weight)
         percent = 100 * each.mean_precision_recall().cpu()
-        label = labeled("mean" if numbers else name, _in_words("mAP", float(mean), _NO_QUERY))
-        ax.plot(range(len(percent)), percent.numpy(), label=label, **style)
+        label = labeled("mean" if numbers else name, _in_words("map", float(mean), _NO_QUERY))
+        ax.plot(range(len(percent)), percent.numpy(), drawstyle="steps-pre", label=label, **style)
         _draw_queries(ax, each, numbers)
     precision_over_recall(ax, "Precision and recall, mean over queries")
     add_legend(ax, is_own=is_own, title=next(iter(rules), None))
@@ -88,13 +92,13 @@ def _query_numbers(
 
 def _rule(protocol: Protocol) -> str:
     """The rule of average precision in few words."""
-    words = f"AP by rule {protocol.rule!r}"
-    words += "" if protocol.k is None else f" over the first {protocol.k}, divided by {protocol.normalizer}"
+    words = f"AP: {_RULES.get(protocol.rule, protocol.rule.replace('_', ' at ') + ' recalls')}"
+    words += "" if protocol.k is None else f", first {protocol.k}, divided by {protocol.normalizer}"
     return f"{words}, expected over draws" if protocol.draws(MEASURES["map"]) else words
 
 
 def _in_words(name: str, value: float, if_undefined: str) -> str:
-    return if_undefined if math.isnan(value) else f"{name} {100 * value:.1f} %"
+    return if_undefined if math.isnan(value) else f"{title_of(name)} {100 * value:.1f} %"
 
 
 def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> None:
@@ -104,7 +108,8 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
     for query in queries:
         precision, recall = results.precision_recall(query)
         best = precision.flip(0).cummax(0).values.flip(0)
-        said = _in_words("AP", float(results.average_precision[query]), "undefined: no right answer")
+        said = _in_words("map", float(results.average_precision[query]), "undefined: no right answer")
+        said = said.removeprefix("m")  # of one query
         # Each height holds up to its recall, the first one from recall 0 on.
         corners = [
             torch.cat([first, 100 * values]).cpu()
@@ -118,8 +123,9 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
     """Draw one CMC curve, or several by name; a curve [max_rank] holds the CMC at ranks 1 ... max_rank.
 
     The identification rate in percent over the rank, drawn into `ax` if given. The axis always goes from 0 to 100 %, so
-    pictures of several epochs can be compared. For a curve of NaN the legend says that no query was evaluated. Returns
-    the figure and its axes; the figure is made without pyplot, so it need not be closed.
+    pictures of several epochs can be compared. Ranks are shown up to the last one at which a curve rises, at least ten.
+    For a curve of NaN the legend says that no query was evaluated. Returns the figure and its axes; the figure is made
+    without pyplot, so it need not be closed.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -128,16 +134,24 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
     named = by_name(curves)
     for name, curve in named.items():
         percent = 100 * curve.detach().cpu().double().reshape(-1)
-        label = labeled(name, _in_words("rank-1", float(curve.reshape(-1)[0]), _NO_QUERY))
+        label = labeled(name, _in_words("rank_1", float(curve.reshape(-1)[0]), _NO_QUERY))
         ax.plot(range(1, len(percent) + 1), percent.numpy(), marker="o", markersize=3, label=label)
-    ax.set(xlabel="rank", ylabel="identification rate (%)", title="Cumulative matching characteristic")
     max_rank = max(len(curve.reshape(-1)) for curve in named.values())
-    margin = max(0.5, 0.03 * max_rank)
-    ax.set(xlim=(1 - margin, max_rank + margin), xticks=_rank_ticks(max_rank))
+    last = min(max_rank, max([_LEAST_RANKS, *map(_last_rise, named.values())]))
+    words = "rank" if last == max_rank else f"rank (no change from {last} to {max_rank})"
+    ax.set(xlabel=words, ylabel="identification rate (%)", title="Cumulative matching characteristic")
+    margin = max(0.5, 0.03 * last)
+    ax.set(xlim=(1 - margin, last + margin), xticks=_rank_ticks(last))
     in_percent(ax, "y")
     ax.grid(alpha=0.3)
     ax.legend(loc="center right")  # curves end high for a good model and low for a useless one
     return ax.figure, ax
+
+
+def _last_rise(curve: Tensor) -> int:
+    """The last rank at which a curve is not what it is at the rank before; 0 if it has one value throughout."""
+    rises = (curve.reshape(-1).diff() > 0).nonzero()
+    return 2 + int(rises[-1]) if len(rises) else 0
 
 
 def _rank_ticks(max_rank: int) -> list[int]:
@@ -150,10 +164,10 @@ def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults],
     """Draw the share of the valid queries with their first right answer at rank 1, 2, 3-5, 6-10, ... or beyond 1000.
 
     In percent, of one evaluation or of several side by side, in the whole gallery. There are bins up to that of the
-    last candidate, and the axis ends at 100 %, so pictures of several epochs can be compared. A rank between two, as
-    the tie policy "expected" has it, is in the bin of the higher one. Queries count with their weight where the
-    protocol gives them one. The legend has the number of queries without a right answer. Drawn into `ax` if given.
-    Returns the figure and its axes.
+    last candidate; the axis ends at the multiple of 20 % above the highest bar. A rank between two, as the tie policy
+    "expected" has it, is in the bin of the higher one. Queries count with their weight where the protocol gives them
+    one. The legend has the number of queries with a right answer. Drawn into `ax` if given. Returns the figure and its
+    axes.
 
     Raises:
         ModuleNotFoundError: matplotlib is not installed.
@@ -162,21 +176,23 @@ def plot_first_ranks(results: RetrievalResults | Mapping[str, RetrievalResults],
     ax = new_axes() if ax is None else ax
     lasts = _last_ranks(named.values())
     width = _WIDTH / max(1, len(named))
+    highest = _STEP
     for place, (name, each) in enumerate(named.items()):
         left = [number + width * (place - (len(named) - 1) / 2) for number in range(len(lasts))]
         percent = 100 * _shares(each, lasts)
-        bars = ax.bar(left, percent.nan_to_num().numpy(), width, label=labeled(name, _num_without_positive(each)))
+        highest = max(highest, _STEP * math.ceil(float(percent.nan_to_num().max()) / _STEP))
+        bars = ax.bar(left, percent.nan_to_num().numpy(), width, label=labeled(name, _num_with_positive(each)))
         if len(named) == 1 and not bool(percent.isnan().any()):
             ax.bar_label(bars, [f"{value:.1f}" for value in percent.tolist()], fontsize="x-small", padding=1)
     ax.set(xlabel="rank of the first right answer", ylabel="valid queries (%)", title="First right answers")
     names = [_range(before + 1, last) for before, last in pairwise((0, *lasts))]
     ax.set(xticks=range(len(lasts)), xticklabels=names, xlim=(-0.6, len(lasts) - 0.4))
-    ax.set(ylim=(0, 108), yticks=range(0, 101, 20))  # there is room for a number on a bar of 100 %
+    ax.set(ylim=(0, 1.08 * highest))  # there is room for a number on the highest bar
     ax.tick_params(axis="x", labelsize="small")
     ax.grid(axis="y", alpha=0.3)
     ax.set_axisbelow(True)
     # Inside, for names of bins need the whole width, and bars are seldom high on the right.
-    add_legend(ax, is_own=False, title="queries without a right answer", loc="upper right")
+    add_legend(ax, is_own=False, title="queries with a right answer", loc="upper right")
     return ax.figure, ax
 
 
@@ -189,7 +205,8 @@ def _last_ranks(named: Iterable[RetrievalResults]) -> list[float]:
 def _range(first: float, last: float) -> str:
     if last == math.inf:
         return f"> {first - 1}"
-    return f"{last}" if first == last else f"{first}-{last}"
+    name = f"{last}" if first == last else f"{first}-{last}"
+    return name.replace("-", "-\n") if len(name) >= _WIDE else name
 
 
 def _shares(results: RetrievalResults, lasts: list[float]) -> Float[Tensor, " bins"]:
@@ -202,9 +219,7 @@ def _shares(results: RetrievalResults, lasts: list[float]) -> Float[Tensor, " bi
     return counts / counts.sum()
 
 
-def _num_without_positive(results: RetrievalResults) -> str:
-    """The number of queries without a right answer, in words."""
+def _num_with_positive(results: RetrievalResults) -> str:
+    """The number of queries with a right answer, in words."""
     total, num_without = len(results.first_rank), int(results.first_rank.isnan().sum())
-    if total == 0:
-        return _NO_QUERY
-    return f"undefined: all {total}" if num_without == total else f"{num_without} of {total}"
+    return _NO_QUERY if total == 0 else f"{total - num_without:,} of {total:,}"

@@ -13,6 +13,8 @@ from reid_torchmetrics.plot import plot_comparison
 from .elements import UNDEFINED, Html, details, element, figure, note, percent, rank, table
 from .page import Section
 
+_MOST_NAMED = 50  # queries that are gained or lost
+
 
 def comparison_section(means: Mapping[str, float], comparison: Comparison) -> Section:
     """The differences of models, one of them that of the page with these `means`.
@@ -77,4 +79,5 @@ def _change(said: str, index: Tensor) -> Html:
     said = f"{said}: {len(index)}"
     if not len(index):
         return element("p", f"{said}.")
-    return details(said, element("p", ", ".join(map(str, index.tolist()))))
+    more = f" and {len(index) - _MOST_NAMED:,} more, see the JSON below" if len(index) > _MOST_NAMED else ""
+    return details(said, element("p", ", ".join(map(str, index[:_MOST_NAMED].tolist())) + more))

@@ -13,7 +13,7 @@ import torch
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.detection import BOX_FORMATS
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
-from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison
 from reid_torchmetrics.plot import (
     COUNTED,
@@ -28,8 +28,8 @@ from reid_torchmetrics.plot import (
 )
 
 from .comparison_section import comparison_section
-from .elements import Html, details, element, note, percent, picture, table
-from .page import Page, Section, figures_section, picture_or_why, provenance_section, versions
+from .elements import Html, details, element, join, note, percent, picture, table
+from .page import Page, Section, conventions_note, figures_section, picture_or_why, provenance_section, versions
 
 Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | Indexed
 """a function of the number or the name of an image, or something indexed by it, that gives the boxes"""
@@ -37,8 +37,8 @@ Boxes: TypeAlias = Callable[[Any], Mapping[str, Any]] | Indexed
 _MOST_OPEN = 20  # classes that are seen at once
 _MOST_ROWS = 1000  # a page with more is slow, and all are in its JSON
 _MOST_CONFUSED = 20  # pairs of classes
-_NUM_OPEN, _HEIGHT = 4, 320  # of images
-_HEADINGS = {"map": "AP (%)", "map_50": "AP at IoU 0.5 (%)", "map_75": "AP at IoU 0.75 (%)", "f1": "F1 (%)"}
+_NUM_OPEN, _HEIGHT = 6, 320  # of images
+_HEADINGS = {"map": "AP (%)", "map_50": "AP at IoU 0.5 (%)", "map_75": "AP at IoU 0.75 (%)"}
 _COUNTS = ("ground truths", "detections")
 
 
@@ -78,14 +78,15 @@ def detection_page(
         sections.insert(1, comparison_section(means, comparison))
     num_classes = len(results.classes)
     lead = f"{num_classes} class{'es' * (num_classes != 1)}; average precision by rule {results.averages.rule}."
-    return Page(f"Detection by {results.evaluator.title}", lead, sections, data)
+    return Page(f"Detection results, {results.evaluator.title}", lead, sections, data)
 
 
 def _numbers(results: DetectionResults, data: Mapping[str, Any]) -> Html:
-    """The numbers of the evaluator, each with its convention."""
-    rows = [[name, percent(number["value"]), number["convention"]] for name, number in data["numbers"].items()]
-    columns = ("measure", "value (%)", "convention")
-    return table(f"Numbers by {results.evaluator.title}", columns, rows, words=["convention"])
+    """The numbers of the evaluator, and below them how they were computed."""
+    numbers = {title_of(name): number for name, number in data["numbers"].items()}
+    rows = [[f"{title} (%)", percent(number["value"])] for title, number in numbers.items()]
+    conventions = conventions_note({title: number["convention"] for title, number in numbers.items()})
+    return join([table(f"Numbers by {results.evaluator.title}", ("measure", "value"), rows), conventions])
 
 
 def _classes(results: DetectionResults, classes: Mapping[str, Mapping[str, float | None]]) -> list[Html]:
@@ -115,7 +116,7 @@ def _heading(column: str, *, is_alone: bool) -> str:
         return column
     if column.startswith("mar"):
         return "recall (%)" if is_alone else "largest recall (%)"
-    return _HEADINGS.get(column, f"{column} (%)")
+    return _HEADINGS.get(column, f"{title_of(column)} (%)")
 
 
 def _cell(column: str, value: float | None) -> str:
@@ -163,15 +164,17 @@ def _worst_images(
     counts = worst.num_true_positives, worst.num_false_positives, worst.num_misses
     columns = worst.image_ids, *(values.tolist() for values in counts)
     rows = zip(*([str(each) for each in column] for column in columns), strict=True)
-    shown = [said, table("Boxes of each image", ("image", "right", "wrong", "missed"), rows)]
+    listed = table("Boxes of each image", ("image", "right", "wrong", "missed"), rows)
     if draw is None:
-        return shown
+        return [said, listed]
     items = [
         element("li", element("p", f"image {image}"), picture_or_why(partial(draw, image))) for image in worst.image_ids
     ]
     first, others = items[:_NUM_OPEN], items[_NUM_OPEN:]
-    shown.append(element("ul", *first, class_="lists"))
-    return [*shown, details(f"{len(others)} more", element("ul", *others, class_="lists"))] if others else shown
+    shown = [said, element("ul", *first, class_="lists grid")]
+    if others:
+        shown.append(details(f"{len(others)} more", element("ul", *others, class_="lists grid")))
+    return [*shown, details("Their boxes in numbers", listed)]
 
 
 def _why_none(results: DetectionResults) -> str:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from numpy.typing import NDArray
 
-from reid_torchmetrics.functional.retrieval.measures import parse_report
+from reid_torchmetrics.functional.retrieval.measures import parse_report, title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -71,7 +71,12 @@ def table(
     kinds = ["words" if column in words else None for column in columns]
     heads = (element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True))
     body = join((_row(row, kinds) for row in rows), between="\n")
-    parts = element("caption", caption), element("thead", element("tr", *heads)), element("tbody", body)
+    # A caption stays in view where the table is wider than the window, and is scrolled.
+    parts = (
+        element("caption", element("span", caption)),
+        element("thead", element("tr", *heads)),
+        element("tbody", body),
+    )
     box = element("div", element("table", *parts), class_="scroll", role="region", aria_label=caption, tabindex="0")
     if filter_by is None:
         return box
@@ -180,5 +185,5 @@ def rank(value: float) -> str:
 
 
 def heading(name: str) -> str:
-    """A reported number and its unit."""
-    return name if parse_report(name)[0].is_rank else f"{name} (%)"
+    """The title of a reported number and its unit."""
+    return title_of(name) if parse_report(name)[0].is_rank else f"{title_of(name)} (%)"

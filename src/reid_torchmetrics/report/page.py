@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 import warnings
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
 from typing import Any, NamedTuple
@@ -43,6 +44,18 @@ def figures_section(results: object, section: str) -> Html:
 
     rows = FIGURES[type(results)].items()
     return element("div", *(shown(name, row) for name, row in rows if row.section == section), class_="figures")
+
+
+def conventions_note(conventions: Mapping[str, str]) -> Html:
+    """How numbers were computed, by their titles: what the first one shares with half of them is said once."""
+    parts = {title: convention.split("; ") for title, convention in conventions.items()}
+    counts = Counter(part for each in parts.values() for part in each)
+    least = max(2, len(parts) / 2)
+    shared = [part for part in next(iter(parts.values()), []) if counts[part] >= least]
+    own = {title: "; ".join(part for part in each if part not in shared) for title, each in parts.items()}
+    lines = [f"Unless noted: {'; '.join(shared)}."] if shared else []
+    lines += [f"{title}: {said}." for title, said in own.items() if said]
+    return element("ul", *(element("li", line) for line in lines), class_="conventions")
 
 
 def picture_or_why(draw: Callable[[], Html]) -> Html:

@@ -11,7 +11,7 @@ from typing import Any
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures
 
-from .elements import Html, details, element, note, percent, picture, rank, table
+from .elements import Html, details, element, join, note, percent, picture, rank, table
 from .page import Section, picture_or_why
 
 _LARGEST = (192, 128)  # width and height in pixels; the height is that of Market-1501's pictures
@@ -45,6 +45,10 @@ class ReportedQueries:
         self.lists, self.missing = _rank_lists(results)
         self._on_page: set[int] = set()
 
+    def link(self, query: int) -> Html | None:
+        """A link to the rank list of a query, if it is on the page."""
+        return element("a", f"query {self._number(query)}", href=f"#query-{query}") if query in self._on_page else None
+
     def shown(self, queries: Sequence[int], caption: str) -> list[Html]:
         """Rank lists as pictures where there are pictures, else a table of numbers."""
         first, others = queries[:_NUM_OPEN], queries[_NUM_OPEN:]
@@ -69,18 +73,15 @@ class ReportedQueries:
         return table(caption, [columns[place] for place in known], [[row[place] for place in known] for row in rows])
 
     def _item(self, query: int, lists: RankLists, pictures: Pictures) -> Html:
-        """A query with its rank list, or with a link to it if it is on the page already."""
-        name = f"query-{query}"
+        """A query with its rank list."""
         labels = zip(("identity", "camera"), self._labels(query), strict=True)
         precision, first = self._values(query)
         said = [f"query {self._number(query)}", *(f"{label} {value}" for label, value in labels if value)]
         said += [f"average precision {precision} %", f"first right answer at rank {first}"]
         words = element("p", ", ".join(said))
-        if query in self._on_page:
-            return element("li", words, element("p", element("a", "Its rank list is shown above.", href=f"#{name}")))
         self._on_page.add(query)
         row = map(self._figure, listed_pictures(lists, query, pictures, self.gallery_pictures))
-        return element("li", words, element("div", *row, class_="pictures"), id=name)
+        return element("li", words, element("div", *row, class_="pictures"), id=f"query-{query}")
 
     def _figure(self, listed: ListedPicture) -> Html:
         kind, alt = ("right first", "right") if listed.kind == "first" else (listed.kind, listed.kind)
@@ -146,7 +147,11 @@ def _mistakes(queries: ReportedQueries, num_mistakes: int) -> list[Html]:
         "Queries whose best candidate is wrong, by how much it scores above the first right answer. Many such queries"
         " are errors of labels."
     )
-    return [note(said), *queries.shown(mistakes, "Queries whose best candidate is wrong, by falling margin")]
+    links = [link for link in map(queries.link, mistakes) if link]
+    above = [element("p", "Shown above: ", join(links, ", "), ".")] if links else []
+    others = [query for query in mistakes if not queries.link(query)]
+    shown = queries.shown(others, "Queries whose best candidate is wrong, by falling margin") if others else []
+    return [note(said), *above, *shown]
 
 
 def _why_none(lists: RankLists) -> str:

@@ -9,12 +9,17 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraPairs, Comparison, RetrievalResults
-from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries, parse_report
+from reid_torchmetrics.functional.retrieval.measures import (
+    EMPTY_TARGET_ACTIONS,
+    median_over_queries,
+    parse_report,
+    title_of,
+)
 from reid_torchmetrics.plot import Pictures, plot_camera_pairs
 
 from .comparison_section import comparison_section
 from .elements import Html, details, element, figure, heading, note, of_measure, rank, table
-from .page import Page, Section, figures_section, provenance_section, shown_or_why, versions
+from .page import Page, Section, conventions_note, figures_section, provenance_section, shown_or_why, versions
 from .rank_list_sections import ReportedQueries, hardest_section, mistakes_section
 
 _LEVEL, _REPEATS = 0.95, 1000  # of intervals
@@ -70,25 +75,26 @@ def retrieval_page(
         Section("identities", "Identities", shown_or_why(lambda: [_identities(results, names)])),
         provenance_section(data),
     ]
-    return Page(f"Retrieval by {results.protocol.name}", str(results.setup).capitalize() + ".", sections, data)
+    return Page(f"Retrieval results, {results.protocol.name}", str(results.setup).capitalize() + ".", sections, data)
 
 
 def _numbers(results: RetrievalResults, generator: torch.Generator) -> list[Html]:
-    """Every reported number with its interval and its convention."""
+    """Every reported number with its interval, and below them how they were computed."""
     rows = [_number_row(results, name, mean, generator) for name, mean in results.means.items()]
-    columns = ("measure", "value", f"{100 * _LEVEL:g} % interval", "convention")
+    columns = ("measure", "value", f"{100 * _LEVEL:g} % interval")
     said = (
         f"Intervals are percentile bootstraps over the queries, drawn {_REPEATS:,} times. The gallery stays as it is,"
         " so they are about other queries, not about another gallery or another training run."
     )
-    return [table("Means over queries", columns, rows, words=["convention"]), note(said)]
+    conventions = conventions_note({title_of(name): said for name, said in results.conventions.items()})
+    return [table("Means over queries", columns, rows), conventions, note(said)]
 
 
 def _number_row(results: RetrievalResults, name: str, mean: float, generator: torch.Generator) -> list[str]:
     interval = results.interval(name, generator=generator, level=_LEVEL, repeats=_REPEATS)
     low, high = (of_measure(name, float(end)) for end in (interval.low, interval.high))
     between = low if low == high else f"{low} to {high}"
-    return [heading(name), of_measure(name, mean), between, results.conventions[name]]
+    return [heading(name), of_measure(name, mean), between]
 
 
 def _query_counts(results: RetrievalResults) -> list[Html]:
@@ -134,7 +140,7 @@ def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
     order = "falling" if parse_report(first)[0].is_rank else "rising"
     number = len(parts[first].labels)
     some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
-    return details(f"{some} identities, by {order} {first}", shown)
+    return details(f"{some} identities, by {order} {title_of(first)}", shown)
 
 
 def _columns(
@@ -160,7 +166,7 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
     pairs = {name: results.by_camera_pair(name) for name in names}
     said = "Queries of a camera against the gallery of one camera alone, by {}."
     figures = [
-        figure(plot_camera_pairs(each, name=name)[0], f"camera-pairs-{name}", said.format(name))
+        figure(plot_camera_pairs(each, name=title_of(name))[0], f"camera-pairs-{name}", said.format(title_of(name)))
         for name, each in pairs.items()
         if not parse_report(name)[0].is_rank  # colors are shares
     ]

@@ -3,7 +3,7 @@
 from .evaluate import YOLO_MATCHINGS, coco_evaluate, evaluate_images, voc_evaluate, yolo_evaluate
 from .image_boxes import Asked, DictsOfSides, ImageBoxes, MatchedDetections, choose_boxes
 from .image_matches import ImageMatches, MatchRequest
-from .result_text import convention_of, name_of, named_classes
+from .result_text import convention_of, name_of, named_classes, title_of
 from .results import DetectionResults, make_results
 from .sharded_images import ShardedImages
 from .units import Units

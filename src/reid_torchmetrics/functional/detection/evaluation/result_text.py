@@ -79,6 +79,13 @@ def _is_precision(name: str) -> bool:
     return name.startswith("map")
 
 
+def title_of(name: str) -> str:
+    """A number of `ClassAverages.summary` as tables write it: "mAP50" for "map_50", "mAR small" for "mar_small"."""
+    kind, _, term = name.partition("_")
+    title = {"map": "mAP", "mar": "mAR", "f1": "F1"}.get(kind, kind)
+    return f"{title}{'' if term.isdigit() or not term else ' '}{term}"
+
+
 def _terms(name: str, averages: ClassAverages) -> tuple[float | None, str, int]:
     """Threshold (None for the mean over all), area range and limit of a number of `ClassAverages.summary`.
 
@@ -104,7 +111,7 @@ def convention_of(name: str, averages: ClassAverages) -> str:
     threshold, area, limit = _terms(name, averages)
     words = f"average precision, rule {averages.rule}" if _is_precision(name) else "largest recall"
     at = _thresholds_in_words(grid.iou_thresholds) if threshold is None else f"at IoU {threshold:g}"
-    text = f"{words}, {at}, mean over classes"
+    text = f"{words}; {at}; mean over classes"
     if not averages.has_limits:
         return text
     return f"{text}; {_area_in_words(area, grid)}; at most {limit} detections of an image and class"

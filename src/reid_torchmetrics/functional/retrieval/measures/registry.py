@@ -97,6 +97,8 @@ class Measure:
     """the convention over drawn galleries; None for `words`"""
     is_rank: bool = False
     """whether a value is a rank, where lower is better, and not a share of 1"""
+    title: str = ""
+    """in tables and legends, where it is not the name with a capital letter; `{k}` is filled in"""
 
     @property
     def pattern(self) -> str:
@@ -115,23 +117,27 @@ _ROWS = (
         "map",
         lambda ranks, like, _: average_precision(ranks, rule=like.rule, k=like.k, normalizer=like.normalizer),
         "average precision, rule {options.rule}, over {depth}",
+        title="mAP",
         expectation=lambda drawn, _: drawn.average_precision,
     ),
     Measure(
         "map_at_r",
         lambda ranks, *_: average_precision_at_r(ranks),
         "average precision over the first R ranks, R the number of positives, divided by R",
+        title="MAP@R",
     ),
     Measure(
         "minp",
         lambda ranks, *_: inverse_negative_penalty(ranks),
         "positives / rank of the last positive",
+        title="mINP",
         expectation=lambda drawn, _: drawn.inverse_negative_penalty,
     ),
     Measure(
         "rank",
         lambda ranks, options, k: cmc_at(ranks, k, mode=options.mode),
         "CMC, {options.mode}, at rank {k}",
+        title="Rank-{k}",
         takes_k=True,
         is_cmc=True,
         expectation=lambda drawn, k: drawn.cmc[:, k - 1],
@@ -148,9 +154,13 @@ _ROWS = (
         "recall", lambda ranks, _, k: recall_at(ranks, k), "positives among the first {k} / all positives", takes_k=True
     ),
     Measure("r_precision", lambda ranks, *_: r_precision(ranks), "precision at R, the number of positives"),
-    Measure("mrr", lambda ranks, *_: reciprocal_rank(ranks), "1 / rank of the first positive"),
+    Measure("mrr", lambda ranks, *_: reciprocal_rank(ranks), "1 / rank of the first positive", title="MRR"),
     Measure(
-        "ndcg", lambda ranks, _, k: normalized_dcg(ranks, k=k), "nDCG at {k}, binary gains, log2 discount", takes_k=True
+        "ndcg",
+        lambda ranks, _, k: normalized_dcg(ranks, k=k),
+        "nDCG at {k}, binary gains, log2 discount",
+        takes_k=True,
+        title="nDCG@{k}",
     ),
     Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive", is_rank=True),
 )
@@ -174,6 +184,13 @@ def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]
     if k >= 2**63:
         raise ValueError(f"`{argument}` must have a k that fits int64; got {name!r}.")
     return row, k
+
+
+def title_of(name: str) -> str:
+    """A measure by name as tables and legends write it, "Rank-5" for "rank_5"."""
+    row, k = parse_report(name)
+    title = row.title or row.name.replace("_", " ").capitalize() + ("@{k}" if row.takes_k else "")
+    return title.format(k=k)
 
 
 def measure(name: str, ranks: PositiveRanks, options: MeasureOptions) -> Float[Tensor, " queries"]:
