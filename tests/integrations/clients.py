@@ -43,10 +43,59 @@ class Calls:
 
 
 class WandbLogger(Calls):
-    """That of Lightning 2.6."""
+    """That of Lightning 2.6 with a run of wandb 0.31."""
 
-    def log_image(self, key, images, step=None, **kwargs):
-        self.calls += [(key, image, step) for image in images]
+    _prefix = ""
+
+    @property
+    def experiment(self):
+        return self
+
+    def log(self, data, step=None, commit=None):
+        step = data.pop("trainer/global_step")
+        self.calls += [(key, image.data, step) for key, (image,) in data.items()]
+
+
+class SwanLabLogger(Calls):
+    """That of swanlab 0.10 with its run."""
+
+    @property
+    def experiment(self):
+        return self
+
+    def log(self, data, step=None):
+        self.calls += [(key, image.data, step) for key, image in data.items()]
+
+
+class TrackioLogger(SwanLabLogger):
+    """That of Lightning's main branch with a run of trackio 0.43."""
+
+
+class DVCLiveLogger(Calls):
+    """That of dvclive 3.49."""
+
+    @property
+    def experiment(self):
+        return self
+
+    def log_image(self, name, val):
+        key, _, step = name.removesuffix(".png").rpartition("/")
+        self.calls.append((key, val, int(step)))
+
+
+class ClearMLLogger(Calls):
+    """A logger of the user's own, where `clearml.Logger` of clearml 2.1 has one for the process."""
+
+    def __init__(self):
+        super().__init__()
+        ClearMLLogger.current = self
+
+    @classmethod
+    def current_logger(cls):
+        return cls.current
+
+    def report_image(self, title, series, iteration=None, local_path=None, image=None):
+        self.calls.append((f"{title}/{series}", Image.fromarray(image), iteration))
 
 
 class MLFlowLogger(Calls):
@@ -102,4 +151,13 @@ class LitLogger(Calls):
         self.calls.append(("val/nearest", value.data, step))
 
 
-CLIENTS = (WandbLogger, MLFlowLogger, CometLogger, LitLogger)
+CLIENTS = (
+    WandbLogger,
+    MLFlowLogger,
+    CometLogger,
+    LitLogger,
+    SwanLabLogger,
+    TrackioLogger,
+    DVCLiveLogger,
+    ClearMLLogger,
+)

@@ -6,6 +6,8 @@ from types import ModuleType
 
 import pytest
 
+from tests.integrations.clients import ClearMLLogger
+
 
 @pytest.fixture
 def quiet_folder(tmp_path, monkeypatch):
@@ -23,11 +25,14 @@ def own_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def _litlogger(monkeypatch):
-    class LitImage:
-        def __init__(self, data, format="png", description=""):  # noqa: A002 - theirs
+def _packages(monkeypatch):
+    """Stand-ins of the packages of loggers, each with its class of images."""
+
+    class DataImage:
+        def __init__(self, data, format="png", description="", caption=None):  # noqa: A002 - theirs
             self.data = data
 
-    module = ModuleType("litlogger")
-    module.Image = LitImage
-    monkeypatch.setitem(sys.modules, "litlogger", module)
+    for name in ("litlogger", "wandb", "swanlab", "trackio", "clearml"):
+        module = ModuleType(name)
+        module.Image, module.Logger = DataImage, ClearMLLogger
+        monkeypatch.setitem(sys.modules, name, module)

@@ -1,5 +1,6 @@
 """The callback that logs pictures of each evaluation: which, when, once, and never at the cost of the run."""
 
+import json
 from functools import partial
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_two_epochs_and_a_test_are_in_the_events_of_tensorboard_once_each(tmp_pa
 
     events = event_accumulator.EventAccumulator(str(tmp_path), {"images": 0, "scalars": 0}).Reload()
     steps = {tag: [event.step for event in events.Images(tag)] for tag in events.Tags()["images"]}
-    expected = {tag: [2, 4] for tag in tags("val", "hardest_queries")}
+    expected = {tag: [1, 3] for tag in tags("val", "hardest_queries")}
     assert steps == expected | {tag: [4] for tag in tags("test", "hardest_queries")}
     (first, _) = events.Images("val/cmc")
     assert (first.width, first.height) == (640, 420)
@@ -68,13 +69,13 @@ def test_two_epochs_and_a_test_are_in_the_events_of_tensorboard_once_each(tmp_pa
         assert np.asarray(decoded).std() > 1
     logged = {name: [event.value for event in events.Scalars(name)] for name in ("val/map", "logged_in_step")}
     assert logged == {name: pytest.approx([MAP] * len(values)) for name, values in logged.items()}
-    assert [event.step for event in events.Scalars("val/map")] == [1, 3, 4]  # Lightning's, as the docstring says
+    assert [event.step for event in events.Scalars("val/map")] == [1, 3, 4]  # as the pictures
     assert plt.get_fignums() == []
 
 
 def test_a_logger_that_takes_no_pictures_has_files():
     fit(EvaluationPictures())
-    assert files() == named(tags("val"), 2, 4)
+    assert files() == named(tags("val"), 1, 3)
 
 
 def test_without_a_logger_the_files_are_in_the_default_folder(tmp_path):
@@ -91,6 +92,7 @@ def test_the_hardest_queries_are_shown_with_their_candidates(monkeypatch):
     assert lists.query_index.tolist() == HARDEST
     assert lists.index.tolist() == [[4, 3, 2], [2, 3, 4]]
     assert lists.is_positive.tolist() == [[False, True, False], [True, False, True]]
+    assert given.pop("average_precision").tolist() == pytest.approx([5 / 6, 1 / 2])
     assert (pictures, given) == (picture, options)
 
 
@@ -108,7 +110,7 @@ def test_the_numbers_and_the_pictures_come_of_one_ranking(monkeypatch):
 def test_several_metrics_are_named_by_their_attributes():
     fit(EvaluationPictures(["val_metrics", "other.here"]), max_epochs=1)
     folders = ("val/val_metrics", "val/other.here")
-    assert files() == named([f"{folder}/{name}" for folder in folders for name in CURVES], 2)
+    assert files() == named([f"{folder}/{name}" for folder in folders for name in CURVES], 1)
 
 
 @pytest.mark.parametrize("attribute", ["val_map", "other", "other.here", "collection"])
@@ -125,7 +127,7 @@ def test_a_metric_is_found_wherever_it_is_held(attribute):
                 each.update(embeddings, identities, is_query=is_query, index=index)
 
     fit(EvaluationPictures(attribute), module=WithCollection(), max_epochs=1)
-    assert files() == named(tags("val"), 2)
+    assert files() == named(tags("val"), 1)
 
 
 @pytest.mark.parametrize("stage", ["val", "test"])
@@ -140,9 +142,9 @@ def test_a_test_may_have_metrics_of_its_own(stage):
 def test_only_each_nth_epoch_of_training_has_pictures_but_every_other_evaluation():
     callback = EvaluationPictures(every_n_epochs=2)
     run = fit(callback, max_epochs=3)
-    assert files() == named(tags("val"), 4)
+    assert files() == named(tags("val"), 3)
     run.validate(PicturedModule(), loader(), verbose=False)
-    assert files() == named(tags("val"), 4, 6)
+    assert files() == named(tags("val"), 3, 6)
 
 
 def test_a_metric_that_is_logged_before_the_last_loader_still_has_its_samples():
@@ -167,13 +169,20 @@ def test_where_ties_have_no_order_there_is_no_curve_of_precision():
             self.val_map = ReIDMeanAP(ties="expected")
 
     fit(EvaluationPictures("val_map"), module=Expected(), max_epochs=1)
-    assert files() == named(["val/cmc", "val/first_ranks"], 2)
+    assert files() == named(["val/cmc", "val/first_ranks"], 1)
 
 
 # Detection
 
 
-OF_DETECTION = ("confidence", "confusion_matrix", "kinds_of_errors", "precision_recall", "worst_images")
+OF_DETECTION = (
+    "confidence",
+    "confusion_counts",
+    "confusion_matrix",
+    "kinds_of_errors",
+    "precision_recall",
+    "worst_images",
+)
 
 
 def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
@@ -181,7 +190,7 @@ def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
     monkeypatch.setattr(drawings, "draw_box_grid", lambda *args, **options: seen.append((args, options)) or pixels())
     callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), names={1: "cat"})
     fit(callback, module=DetectingModule(), max_epochs=1)
-    assert files() == named([f"val/{name}" for name in OF_DETECTION], 2)
+    assert files() == named([f"val/{name}" for name in OF_DETECTION], 1)
     (((pictures, found, true), options),) = seen
     assert [np.asarray(each)[0, 0, 0] for each in pictures] == [0, 50]  # of the images 0 and 10
     assert [len(each["boxes"]) for each in found] == [0, 1]
@@ -226,7 +235,7 @@ def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator,
     module.val_boxes = EVALUATOR_METRICS[evaluator](metric="map")
     callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10))
     trainer(callback, False).validate(module, loader(), verbose=False)
-    names = ["confidence", "confusion_matrix", "precision_recall", "worst_images"]
+    names = ["confidence", "confusion_counts", "confusion_matrix", "precision_recall", "worst_images"]
     # Repairs are defined where a detection takes the best ground truth that is left.
     names += ["kinds_of_errors"] * EVALUATORS[evaluator].has_breakdown
     assert files() == named([f"val/{name}" for name in names], 0)
@@ -247,7 +256,7 @@ def test_classes_have_the_names_of_the_metric(monkeypatch):
         module = DetectingModule()
         module.val_boxes = DetectionMAP(metric="map", class_names={1: "cat"})
         trainer(EvaluationPictures("val_boxes", names=names), False).validate(module, loader(), verbose=False)
-    assert seen == [{1: "cat"}, {1: "dog"}]
+    assert seen == [{1: "cat"}] * 2 + [{1: "dog"}] * 2  # shares and counts
 
 
 def test_below_an_overlap_of_a_tenth_there_is_no_confusion():
@@ -270,6 +279,22 @@ def test_a_detector_without_the_usual_overlap_is_drawn_at_the_nearest(monkeypatc
     assert seen == [0.6]
 
 
+def history(folder) -> list[dict]:
+    """The rows of the only offline run of W&B."""
+    datastore = pytest.importorskip("wandb.sdk.internal.datastore")
+    records = pytest.importorskip("wandb.proto.wandb_internal_pb2")
+    (path,) = folder.glob("wandb/offline-run-*/run-*.wandb")
+    store, rows = datastore.DataStore(), []
+    store.open_for_scan(str(path))
+    while data := store.scan_data():
+        record = records.Record()
+        record.ParseFromString(data)
+        if record.WhichOneof("record_type") == "history":
+            items = record.history.item
+            rows.append({each.key or "/".join(each.nested_key): json.loads(each.value_json) for each in items})
+    return rows
+
+
 @pytest.mark.filterwarnings("ignore")  # of the client's dependencies
 def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypatch):
     wandb = pytest.importorskip("wandb", reason="wandb is not installed")
@@ -281,6 +306,21 @@ def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypat
     (media,) = tmp_path.glob("wandb/offline-run-*/files/media/images/val")
     written = sorted(path.name.rpartition("_")[0].rpartition("_")[0] for path in media.iterdir())
     assert written == sorted([*CURVES, "hardest_queries"] * 2)  # two epochs
+    rows = [row for row in history(tmp_path) if "val/cmc" in row]
+    assert len(rows) == 2
+    for row, step in zip(rows, (1, 3), strict=True):  # pictures and numbers of an epoch share a row and a step
+        assert row["trainer/global_step"] == step
+        assert row["val/map"] == pytest.approx(MAP)
+    (path, *_) = sorted(tmp_path.glob("wandb/offline-run-*/files/media/table/val/hardest_queries_table_*.json"))
+    table = json.loads(path.read_text())
+    assert table["columns"] == [
+        *("query", "AP (%)", "first right rank", "picture"),
+        *("#1", "#2", "#3", "first right answer"),
+    ]
+    first, _ = table["data"]
+    assert first[:3] == [1, 50, 2]
+    captions = [each and each["caption"] for each in first[3:]]
+    assert captions == ["id 3", "✗ #1  0.994  id 7", "✓ #2  0.351  id 3", "✗ #3  0.110  id 7", None]
     assert summary["val/map"] == pytest.approx(MAP)
     assert (summary["val/cmc"]["count"], summary["val/cmc"]["width"], summary["val/cmc"]["height"]) == (1, 640, 420)
 
@@ -395,7 +435,7 @@ def normalized(number: int) -> torch.Tensor:
 def test_a_normalization_is_undone(given, monkeypatch):
     written = []
     monkeypatch.setattr(
-        evaluation_pictures, "log_picture", lambda _, name, image, *a, **k: written.append((name, image))
+        evaluation_pictures, "log_pictures", lambda _, pictures, *a, **k: written.extend(pictures.items())
     )
     options = {"mean": MEAN, "std": STD}
     for pictures, more in ((picture, {}), (given, options)):

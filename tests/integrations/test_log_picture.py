@@ -10,7 +10,7 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 from PIL import Image
 
-from reid_torchmetrics.integrations import log_picture
+from reid_torchmetrics.integrations import log_picture, pictures, register_logger
 from tests.integrations.clients import (
     CLIENTS,
     NEARLY_BLACK,
@@ -107,7 +107,7 @@ def test_a_picture_is_in_a_store_of_mlflow(tmp_path, monkeypatch):
     assert pixels_in(path).tolist() == PIXELS.tolist()
 
 
-@pytest.mark.usefixtures("_litlogger")
+@pytest.mark.usefixtures("_packages")
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_client_gets_an_image_of_pillow_with_its_name_and_step(client, tmp_path):
     logger = client()
@@ -121,6 +121,7 @@ def test_a_client_gets_an_image_of_pillow_with_its_name_and_step(client, tmp_pat
     assert [*tmp_path.iterdir()] == []
 
 
+@pytest.mark.usefixtures("_packages")
 @pytest.mark.parametrize("client", [WandbLogger, CometLogger, MLFlowLogger])
 def test_what_is_no_text_is_replaced(client):
     logger = client()
@@ -134,10 +135,88 @@ def test_the_characters_that_mlflow_refuses_are_replaced():
     assert logger.calls[0][0] == "val/AP_0.5 of-a_b"
 
 
+# Loggers of other packages, where they are installed
+
+
+@pytest.mark.filterwarnings("ignore")  # of the client's dependencies
+@pytest.mark.parametrize("has_lightning", [True, False])
+def test_pictures_of_steps_are_in_a_folder_of_dvclive(tmp_path, has_lightning):
+    dvclive = pytest.importorskip("dvclive", reason="dvclive is not installed")
+    options = {"dir": str(tmp_path / "live"), "save_dvc_exp": False, "monitor_system": False}
+    if has_lightning:
+        logger = pytest.importorskip("dvclive.lightning").DVCLiveLogger(**options)
+    else:
+        logger = dvclive.Live(**options)
+    for step in (1, STEP):
+        log_picture(logger, "val/nearest", PIXELS, step)
+    folder = tmp_path / "live/plots/images/val/nearest"
+    assert sorted(path.name for path in folder.iterdir()) == ["1.png", "12.png"]
+    assert pixels_in(folder / "12.png").tolist() == PIXELS.tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_picture_is_in_an_offline_run_of_swanlab(tmp_path):
+    swanlab = pytest.importorskip("swanlab", reason="swanlab is not installed")
+    integration = pytest.importorskip("swanlab.integration.pytorch_lightning")
+    logger = integration.SwanLabLogger(project="test", mode="offline", logdir=str(tmp_path))
+    log_picture(logger, "val/nearest", PIXELS, STEP)
+    swanlab.finish()
+    (path,) = tmp_path.glob("run-*/media/image/012-*.png")
+    assert pixels_in(path).tolist() == PIXELS.tolist()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_picture_is_in_the_folder_of_trackio(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path))
+    trackio = pytest.importorskip("trackio", reason="trackio is not installed")
+    run = trackio.init(project="test", name="run")
+    log_picture(run, "val/nearest", PIXELS, STEP)
+    trackio.finish()
+    (path,) = tmp_path.rglob("12/*.png")
+    assert pixels_in(path).tolist() == PIXELS.tolist()
+
+
+def test_a_writer_of_torch_is_a_logger_of_tensorboard(tmp_path):
+    writer = pytest.importorskip("torch.utils.tensorboard").SummaryWriter(tmp_path)
+    log_picture(writer, "val/nearest", PIXELS, STEP)
+    writer.close()
+    (event,) = images_in_events(tmp_path, "val/nearest")
+    assert decoded(event, tmp_path / "image.png").tolist() == PIXELS.tolist()
+
+
+# Loggers that users register
+
+
+class Shelf:
+    """A logger of the user's own."""
+
+    def __init__(self):
+        self.held = []
+
+
+@pytest.mark.parametrize("kind", [Shelf, "Shelf"])
+def test_a_registered_logger_and_its_heirs_get_all_pictures_at_once(kind, monkeypatch, tmp_path):
+    monkeypatch.setattr(pictures, "_SENDERS", dict(pictures._SENDERS))
+    register_logger(kind, lambda shelf, images, step: shelf.held.append((images, step)))
+    shelf = type("Heir", (Shelf,), {})()
+    pictures.log_pictures([shelf], {"a": PIXELS, "b": new_figure()}, STEP)
+    ((images, step),) = shelf.held
+    assert (step, [*images], images["b"].size) == (STEP, ["a", "b"], (300, 200))
+    assert np.asarray(images["a"]).tolist() == PIXELS.tolist()
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_only_a_class_and_a_function_can_be_registered():
+    with pytest.raises(TypeError, match=r"^`kind` must be a class or the name of one; got Shelf\.$"):
+        register_logger(Shelf(), print)
+    with pytest.raises(TypeError, match=r"^`send` must be a function of a logger, images and a step; got str\.$"):
+        register_logger(Shelf, "print")
+
+
 # Several, and none
 
 
-@pytest.mark.usefixtures("_litlogger")
+@pytest.mark.usefixtures("_packages")
 @pytest.mark.parametrize("group", [list, tuple])
 def test_each_of_several_loggers_gets_the_picture(tmp_path, group):
     clients = [client() for client in CLIENTS]

@@ -19,13 +19,13 @@ def test_a_curve_is_drawn_in_percent_over_the_rank():
     assert list(line.get_xdata()) == [1, 2, 3]
     assert list(line.get_ydata()) == [25, 50, 100]
     assert figure is axes.figure
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["rank-1 25.0 %"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["Rank-1 25.0 %"]
 
 
 def test_several_curves_are_named():
     _, axes = plot_cmc({"before": torch.tensor([0.1, 0.2]), "after": torch.tensor([0.8, 0.9])})
     names = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert names == ["before  (rank-1 10.0 %)", "after  (rank-1 80.0 %)"]
+    assert names == ["before  (Rank-1 10.0 %)", "after  (Rank-1 80.0 %)"]
 
 
 @pytest.mark.parametrize("length", [1, 2, 10, 11, 20, 50, 100, 500])
@@ -36,6 +36,15 @@ def test_rank_1_has_a_tick_and_there_are_not_too_many(length):
     assert ticks == sorted(set(ticks))
     assert len(ticks) <= 12
     assert ticks[-1] <= length
+
+
+@pytest.mark.parametrize(("last", "end", "label"), [(3, 10, "10 to 50"), (30, 30, "30 to 50"), (50, 50, "")])
+def test_ranks_are_shown_up_to_the_last_rise(last, end, label):
+    curve = torch.full((50,), 0.9)
+    curve[: last - 1] = 0.8
+    _, axes = plot_cmc({"risen": curve, "same": torch.full((20,), 0.9)})
+    assert end < axes.get_xlim()[1] < end + 2
+    assert axes.get_xlabel() == (f"rank (no change from {label})" if label else "rank")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +59,7 @@ def test_the_axis_is_the_same_in_every_epoch_and_ends_at_100_percent(curve):
 def test_the_legend_says_of_a_curve_that_it_is_undefined():
     _, axes = plot_cmc({"first": torch.full((3,), torch.nan), "second": torch.tensor([0.5, 0.6, 0.7])})
     said = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert said == ["first  (undefined: no query was evaluated)", "second  (rank-1 50.0 %)"]
+    assert said == ["first  (undefined: no query was evaluated)", "second  (Rank-1 50.0 %)"]
 
 
 def test_a_figure_is_not_left_open_in_pyplot():

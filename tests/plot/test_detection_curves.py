@@ -70,7 +70,7 @@ def test_each_class_is_drawn_in_percent_over_the_recall_and_their_mean_on_top():
 def test_the_legend_has_average_precisions():
     _, axes = plot_detection_precision_recall(TWO, names={1: "cat"})
     # (26 + 25 * 2/3) / 101, and 51/2 / 101
-    assert legend(axes) == ["class 0  (AP 42.2 %)", "cat  (AP 25.2 %)", "mean of 2 classes  (AP 33.7 %)"]
+    assert legend(axes) == ["class 0  (AP 42.2 %)", "cat  (AP 25.2 %)", "mean of 2 classes  (mAP 33.7 %)"]
     assert float(TWO.summary()["map"]) == pytest.approx(0.337, abs=5e-4)
 
 
@@ -98,14 +98,15 @@ def test_the_legend_has_average_precisions_by_the_interpolation_of_the_metric(ru
     assert legend(axes) == [
         f"class 0  (AP {first} %)",
         f"class 1  (AP {second} %)",
-        f"mean of 2 classes  (AP {mean} %)",
+        f"mean of 2 classes  (mAP {mean} %)",
     ]
-    assert axes.get_legend().get_title().get_text() == f"AP by rule {rule!r}"
+    title = {"coco": "AP as in COCO", "voc": "AP as in Pascal VOC", "yolov5": "AP as in YOLOv5"}[rule]
+    assert axes.get_legend().get_title().get_text() == title
     assert 100 * float(results.summary()["map"]) == pytest.approx(mean, abs=0.05)
     for line, of_coco in zip(axes.lines, plot_detection_precision_recall(TWO)[1].lines, strict=True):
         assert list(line.get_ydata()) == pytest.approx(list(of_coco.get_ydata()))  # what is drawn does not depend on it
     _, axes = plot_detection_precision_recall({"before": results, "after": results})
-    assert legend(axes) == [f"before  (AP {mean} %)", f"after  (AP {mean} %)"]
+    assert legend(axes) == [f"before  (mAP {mean} %)", f"after  (mAP {mean} %)"]
 
 
 def test_the_mean_over_thresholds_is_that_of_the_interpolation():
@@ -126,7 +127,7 @@ def test_average_precisions_by_different_rules_are_not_drawn_together():
 def test_several_evaluations_are_drawn_by_their_means():
     one = evaluated([[True]], [1])
     _, axes = plot_detection_precision_recall({"before": TWO, "after": one}, iou_threshold=0.75)
-    assert legend(axes) == ["before  (AP 33.7 %)", "after  (AP 100.0 %)"]
+    assert legend(axes) == ["before  (mAP 33.7 %)", "after  (mAP 100.0 %)"]
     assert list(axes.lines[1].get_ydata()) == pytest.approx([100] * 101)
     assert axes.get_title() == "Precision and recall, IoU 0.75"
 
@@ -152,7 +153,7 @@ def test_of_more_than_ten_classes_only_the_mean_has_a_name(num_classes, num_name
     _, axes = plot_detection_precision_recall(evaluated([[True]] * num_classes, [2] * num_classes))
     assert len(axes.lines) == num_classes + 1
     assert len(legend(axes)) == num_named
-    assert legend(axes)[-1] == f"mean of {num_classes} classes  (AP 50.5 %)"
+    assert legend(axes)[-1] == f"mean of {num_classes} classes  (mAP 50.5 %)"
 
 
 def test_a_long_legend_stands_beside_the_curves_of_a_figure_of_our_own():

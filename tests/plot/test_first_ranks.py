@@ -40,14 +40,23 @@ def test_the_share_of_the_valid_queries_in_each_bin_is_drawn_in_percent():
     figure, axes = plot_first_ranks(results_of([1, 1, 2, 3, 5, 6, 10, 11, NAN, NAN], 20))
     assert bins(axes) == ["1", "2", "3-5", "6-10", "11-20"]
     assert heights(axes) == [[25, 12.5, 25, 25, 12.5]]
-    assert legend(axes) == ["2 of 10"]
-    assert axes.get_legend().get_title().get_text() == "queries without a right answer"
+    assert legend(axes) == ["8 of 10"]
+    assert axes.get_legend().get_title().get_text() == "queries with a right answer"
     assert figure is axes.figure
 
 
 @pytest.mark.parametrize(
     ("num_candidates", "last"),
-    [(0, "1"), (1, "1"), (2, "2"), (3, "3-5"), (1000, "501-1000"), (1001, "> 1000"), (10**6, "> 1000")],
+    [
+        (0, "1"),
+        (1, "1"),
+        (2, "2"),
+        (3, "3-5"),
+        (200, "101-\n200"),
+        (1000, "501-\n1000"),
+        (1001, "> 1000"),
+        (10**6, "> 1000"),
+    ],
 )
 def test_bins_go_up_to_the_last_candidate(num_candidates, last):
     assert bins(plot_first_ranks(results_of([1], num_candidates))[1])[-1] == last
@@ -69,7 +78,7 @@ def test_queries_count_with_their_weights():
 def test_several_results_are_side_by_side_under_their_names():
     _, axes = plot_first_ranks({"before": results_of([2, 2], 4), "after": results_of([1, NAN], 2)})
     assert heights(axes) == [[0, 100, 0], [100, 0, 0]]
-    assert legend(axes) == ["before  (0 of 2)", "after  (1 of 2)"]
+    assert legend(axes) == ["before  (2 of 2)", "after  (1 of 2)"]
     before, after = (bars[0] for bars in axes.containers)
     assert before.get_x() + before.get_width() == pytest.approx(after.get_x())
     assert not axes.texts
@@ -80,14 +89,15 @@ def test_bars_of_a_single_result_have_their_numbers():
     assert [text.get_text() for text in axes.texts] == ["66.7", "33.3"]
 
 
-def test_the_axis_is_the_same_in_every_epoch_and_its_ticks_end_at_100_percent():
-    for ranks in ([1.0], [3.0], [NAN]):
-        _, axes = plot_first_ranks(results_of(ranks, 4))
-        assert axes.get_ylim() == (0, 108)
-        assert axes.get_yticks().tolist() == [0, 20, 40, 60, 80, 100]
+@pytest.mark.parametrize(
+    ("ranks", "top"), [([1.0], 100), ([1, 2], 60), ([1, 1, 1, 2, 3], 60), ([1, 2, 3, 6, 11], 20), ([NAN], 20)]
+)
+def test_the_axis_ends_at_the_multiple_of_20_percent_above_the_highest_bar(ranks, top):
+    _, axes = plot_first_ranks(results_of(ranks, 20))
+    assert axes.get_ylim() == pytest.approx((0, 1.08 * top))  # with room for the number on the bar
 
 
-def test_the_legend_says_that_nothing_is_defined():
+def test_the_legend_says_that_nothing_is_right():
     _, axes = plot_first_ranks({"all": results_of([NAN, NAN], 4), "none": results_of([], 4)})
-    assert legend(axes) == ["all  (undefined: all 2)", "none  (undefined: no query was evaluated)"]
+    assert legend(axes) == ["all  (0 of 2)", "none  (undefined: no query was evaluated)"]
     assert heights(axes) == [[0, 0, 0]] * 2

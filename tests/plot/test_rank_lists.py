@@ -10,6 +10,7 @@ import torch
 
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists
 from reid_torchmetrics.plot import draw_rank_lists
+from reid_torchmetrics.plot.canvas import Lettering
 
 WHITE, GREEN, RED, DARK, PALE = (255,) * 3, (26, 152, 80), (215, 48, 39), (64,) * 3, (240,) * 3
 
@@ -17,6 +18,9 @@ WHITE, GREEN, RED, DARK, PALE = (255,) * 3, (26, 152, 80), (215, 48, 39), (64,) 
 # of 2; gaps of 4. A picture is in the middle of its cell.
 HEIGHT, WIDTH, FRAME, GAP = 80, 50, 2, 4
 STEP = WIDTH + 2 * FRAME + GAP
+LINE = Lettering(10).height
+TOP = GAP + LINE
+"""below the heads of the columns"""
 QUERY = GAP
 FIRST = QUERY + STEP + 2 * GAP
 
@@ -50,12 +54,12 @@ def draw(drawn: RankLists, **options) -> np.ndarray:
     return draw_rank_lists(drawn, gray, height=HEIGHT, **options)
 
 
-def center(image: np.ndarray, left: int, top: int = GAP) -> tuple[int, ...]:
+def center(image: np.ndarray, left: int, top: int = TOP) -> tuple[int, ...]:
     """The pixel in the middle of the cell that begins at a corner."""
     return tuple(image[top + FRAME + HEIGHT // 2, left + FRAME + WIDTH // 2].tolist())
 
 
-def frame(image: np.ndarray, left: int, top: int = GAP) -> set[tuple[int, ...]]:
+def frame(image: np.ndarray, left: int, top: int = TOP) -> set[tuple[int, ...]]:
     """The colors in the frame of a cell."""
     cell = image[top : top + HEIGHT + 2 * FRAME, left : left + WIDTH + 2 * FRAME].copy()
     cell[FRAME:-FRAME, FRAME:-FRAME] = cell[0, 0]
@@ -67,7 +71,7 @@ def test_the_query_is_apart_from_its_candidates_in_the_order_of_the_list():
     assert image.dtype == np.uint8
     assert image.shape[1:] == (FIRST + 2 * STEP, 3)
     assert [center(image, left)[0] for left in (QUERY, FIRST, FIRST + STEP)] == [7, 20, 21]
-    assert (image[:, FIRST - 3 * GAP : FIRST] == 255).all()
+    assert (image[TOP:, FIRST - 3 * GAP : FIRST] == 255).all()
     assert (image[:GAP] == 255).all()
     assert (image[:, :GAP] == 255).all()
     assert (image[:, -GAP:] == 255).all()
@@ -78,7 +82,7 @@ def test_frames_say_what_is_right_and_marks_do_without_color():
     assert frame(image, QUERY) == {DARK}
     assert frame(image, FIRST) == {RED}
     assert frame(image, FIRST + STEP) == {GREEN}
-    corners = [image[GAP + FRAME + 1 :, left + WIDTH + FRAME - 11 :][:10, :10] for left in (FIRST, FIRST + STEP)]
+    corners = [image[TOP + FRAME + 1 :, left + WIDTH + FRAME - 11 :][:10, :10] for left in (FIRST, FIRST + STEP)]
     is_white = [(corner == 255).all(2) for corner in corners]
     assert (is_white[0] != is_white[1]).any()
     assert is_white[0][1:-1, 1:-1].tolist() == is_white[0][1:-1, 1:-1][:, ::-1].tolist()  # a cross is symmetric
@@ -91,7 +95,7 @@ def test_the_first_right_answer_behind_the_list_comes_last(written):
     assert image.shape[1] == last + STEP
     assert center(image, last)[0] == 30
     assert frame(image, last) == {GREEN}
-    assert written[-3:] == ["rank 57", "-0.125", "cam 6"]
+    assert written[-2:] == ["#57  -0.125", "id 2  cam 6"]
 
 
 def test_a_place_without_a_candidate_is_pale():
@@ -108,26 +112,40 @@ def test_a_query_without_a_right_answer_says_so(written):
 
 def test_rows_are_below_each_other():
     image = draw(lists())
-    step = (len(image) - GAP) // 2
-    assert [center(image, QUERY, GAP + row * step)[0] for row in (0, 1)] == [7, 9]
+    step = (len(image) - TOP) // 2
+    assert [center(image, QUERY, TOP + row * step)[0] for row in (0, 1)] == [7, 9]
     alone = draw(lists().select(torch.tensor([0])))
-    pictures = slice(GAP + HEIGHT + 2 * FRAME)
+    pictures = slice(TOP, TOP + HEIGHT + 2 * FRAME)
     assert image[pictures, : alone.shape[1]].tolist() == alone[pictures].tolist()
-    assert (image[pictures, alone.shape[1] :] == 255).all()
+    assert frame(image, FIRST + 2 * STEP + 2 * GAP) == {WHITE}
 
 
 def test_captions_say_rank_score_identity_and_camera(written):
     draw_rank_lists(lists(), gray, height=200)
     assert written == [
-        *("query 7", "id 1  cam 3", "#1  0.750", "id 5  cam 3", "#2  0.500", "id 1  cam 4"),
-        *("query 9", "id 2  cam 3", "#1  0.250", "id 5  cam 4", "rank 57  -0.125", "cam 6"),
+        *("query", "candidates", "first right"),
+        *("query 7", "id 1  cam 3", "#1  0.750", "id 5  cam 3", "#2  0.500", "id 1  cam 4", "it is", "#2"),
+        *("query 9", "id 2  cam 3", "#1  0.250", "id 5  cam 4", "#57  -0.125", "id 2  cam 6"),
     ]
+
+
+def test_where_no_first_right_answer_is_behind_the_list_there_is_no_column_for_it(written):
+    draw_rank_lists(lists().select(torch.tensor([0])), gray, height=200)
+    assert written[:2] == ["query", "candidates"]
+    assert not {"first right", "it is"} & {*written}
+
+
+def test_the_average_precision_is_below_the_query(written):
+    of_results = torch.tensor([0.1, 0.25, 0.3254])
+    draw_rank_lists(lists(query=torch.tensor([2, 0])), gray, height=200, average_precision=of_results)
+    assert written[3:6] == ["query 7", "id 1  cam 3", "AP 32.5 %"]
+    assert "AP 10.0 %" in written
 
 
 def test_parts_of_a_line_that_is_too_wide_have_lines_of_their_own(written):
     draw(lists(identities=torch.tensor([[5, 100_000], [5, -1]])).select(torch.tensor([0])))
-    assert written[:2] == ["query 7", "id 1  cam 3"]
-    assert written[2:] == ["#1  0.750", "id 5", "cam 3", "#2  0.500", "id 100000", "cam 4"]
+    assert written[2:5] == ["query 7", "id 1", "cam 3"]  # captions are even
+    assert written[5:] == ["#1  0.750", "id 5", "cam 3", "#2  0.500", "id 100000", "cam 4"]
 
 
 def test_large_scores_have_two_decimals(written):
@@ -137,8 +155,8 @@ def test_large_scores_have_two_decimals(written):
 
 def test_identities_have_names_that_are_cut_where_they_are_too_long(written):
     draw_rank_lists(lists().select(torch.tensor([0])), gray, names={1: "Ada", 5: "Bartholomew\nFeatherstonehaugh"})
-    assert written[1] == "Ada  cam 3"
-    assert written[-2:] == ["Ada", "cam 4"]  # in a line of its own, as all names of candidates
+    assert written[3:5] == ["Ada", "cam 3"]  # in a line of its own, as all names
+    assert written[-2:] == ["Ada", "cam 4"]
     (cut,) = [text for text in written if text.startswith("Barth")]
     assert cut.endswith("\N{HORIZONTAL ELLIPSIS}")
 
@@ -150,14 +168,15 @@ def test_names_must_be_strings():
 
 def test_names_may_have_accents_and_lines(written):
     draw_rank_lists(lists().select(torch.tensor([0])), gray, names={1: "Zoé", 5: "Renée\nÉlodie"})
-    assert "Zoé  cam 3" in written
+    assert "Zoé" in written
     assert any(text.startswith("Renée") for text in written)
 
 
 def test_what_is_not_known_is_not_shown(written):
     labels = ("query_identities", "query_cameras", "identities", "cameras", "first_positive_camera")
     draw_rank_lists(lists(**dict.fromkeys(labels)), gray, height=200)
-    assert written == ["query 7", "#1  0.750", "#2  0.500", "query 9", "#1  0.250", "rank 57  -0.125"]
+    shown = ["query 7", "#1  0.750", "#2  0.500", "it is", "#2", "query 9", "#1  0.250", "#57  -0.125"]
+    assert written[3:] == shown
 
 
 def test_a_title_is_above_and_cut_where_it_is_too_long(written):

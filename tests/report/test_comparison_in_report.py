@@ -26,7 +26,7 @@ def test_the_differences_are_those_of_the_comparison(models, tmp_path):
     page = read(write_report(b, tmp_path / "r.html", comparison=comparison))
     shown = section(page, "comparison")
     rows = {row["measure"]: row for row in shown.rows("Numbers of a and b, and their differences")}
-    precision, first = rows["map (%)"], rows["mean_rank"]
+    precision, first = rows["mAP (%)"], rows["Mean rank"]
     # (7/12 + 5/6) / 2 = 17/24 = 70.83 %, and 17/24 - 2/3 = 1/24
     assert [precision[key] for key in ("a", "b", "b - a")] == ["66.67", "70.83", "+4.17"]
     assert [precision[key] for key in ("queries better", "worse", "equal")] == ["1", "1", "0"]

@@ -9,6 +9,7 @@ import torch
 
 from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
 from reid_torchmetrics.functional.detection import EVALUATORS, Detections, GroundTruths, evaluate_images, voc_evaluate
+from reid_torchmetrics.functional.detection.evaluation import title_of
 from reid_torchmetrics.plot import judged_like
 from reid_torchmetrics.plot.judged_boxes import Judgment
 from reid_torchmetrics.report import detection_page, write_report
@@ -51,10 +52,11 @@ def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(ev
     results = results_of(evaluator, across_classes=True)
     page = read(write_report(results, tmp_path / "page.html"))
     title = EVALUATORS[evaluator].title
-    assert page.one("h1").text == f"Detection by {title}"
-    numbers = {row["measure"]: row["value (%)"] for row in section(page, "numbers").rows(f"Numbers by {title}")}
+    assert page.one("h1").text == f"Detection results, {title}"
+    numbers = {row["measure"]: row["value"] for row in section(page, "numbers").rows(f"Numbers by {title}")}
     assert numbers == {
-        name: f"{100 * float(value):.2f}" if value >= 0 else "undefined" for name, value in results.summary().items()
+        f"{title_of(name)} (%)": f"{100 * float(value):.2f}" if value >= 0 else "undefined"
+        for name, value in results.summary().items()
     }
     assert [*data(page)["classes"]] == ["cat"]
     (columns,) = section(page, "classes").all("thead")
@@ -63,7 +65,7 @@ def test_the_page_has_the_numbers_the_classes_and_the_errors_of_the_evaluator(ev
     assert len(section(page, "curves").all("figure")) == 2
     # The confusion of classes has a meaning for all, kinds of errors where detections take what is left.
     errors, is_greedy = section(page, "errors"), EVALUATORS[evaluator].has_breakdown
-    assert len(errors.all("figure")) == 1 + is_greedy
+    assert len(errors.all("figure")) == 2 + is_greedy
     assert ("Not shown: kinds of errors are defined where" in errors.text) == (not is_greedy)
 
 
@@ -87,7 +89,7 @@ def test_results_of_a_function_have_a_page_too(tmp_path):
     number = torch.zeros(1, dtype=torch.int64)
     results = voc_evaluate(Detections(boxes, torch.ones(1), number, number), GroundTruths(boxes, number, number))
     page = read(write_report(results, tmp_path / "page.html"))
-    assert next(row["value (%)"] for row in section(page, "numbers").rows("Numbers by Pascal VOC")) == "100.00"
+    assert next(row["value"] for row in section(page, "numbers").rows("Numbers by Pascal VOC")) == "100.00"
 
 
 @pytest.mark.parametrize("evaluator", METRICS)

@@ -136,7 +136,8 @@ def test_padding_is_not_shown(report):
 def test_a_rank_list_is_on_the_page_once_and_led_to(report, with_lists):
     page = report(with_lists, pictures=problems.picture)
     mistakes = section(page, "mistakes")
-    assert mistakes.all("img") == []
+    assert mistakes.all("img") == mistakes.all("ul") == []
+    assert mistakes.all("p")[1].text == "Shown above: query 1."
     assert mistakes.one("a").attributes["href"] == "#query-1"
 
 

@@ -13,10 +13,16 @@ from tests.report.pages import data, read, section
 
 def test_the_numbers_are_those_of_the_results_with_their_conventions_in_words(report):
     results = problems.retrieval()
-    rows = section(report(results), "numbers").rows("Means over queries")
-    assert [row["measure"] for row in rows] == ["map (%)", "rank_1 (%)"]
+    page = report(results)
+    rows = section(page, "numbers").rows("Means over queries")
+    assert [row["measure"] for row in rows] == ["mAP (%)", "Rank-1 (%)"]
     assert [row["value"] for row in rows] == ["66.67", "50.00"]
-    assert [row["convention"] for row in rows] == [*results.conventions.values()]
+    said = [each.text for each in section(page, "numbers").one("ul").all("li")]
+    assert said == [
+        "Unless noted: same camera: same_identity; junk identities: -1; queries without a positive: skip.",
+        "mAP: average precision, rule rectangle, over all ranks.",
+        "Rank-1: CMC, first_match, at rank 1.",
+    ]
 
 
 def test_the_intervals_are_those_of_the_seed_0_or_of_a_given_generator(report):
@@ -31,7 +37,7 @@ def test_the_intervals_are_those_of_the_seed_0_or_of_a_given_generator(report):
 
 def test_a_rank_is_not_a_percentage(report):
     rows = section(report(problems.retrieval(reports=("mean_rank",))), "numbers").rows("Means over queries")
-    assert (rows[0]["measure"], rows[0]["value"]) == ("mean_rank", "1.50")
+    assert (rows[0]["measure"], rows[0]["value"]) == ("Mean rank", "1.50")
 
 
 def test_queries_are_counted_with_the_reasons_why_some_have_no_value(report):
@@ -80,7 +86,7 @@ def test_pairs_of_cameras_are_drawn_and_listed(report):
     # Of camera 1 query 0 finds its item first, of camera 2, too; query 1 finds its item second in both.
     pairs = section(report(), "camera-pairs")
     assert len(pairs.all("figure")) == 1
-    rows = pairs.rows("map (%)")
+    rows = pairs.rows("mAP (%)")
     assert rows == [
         {"query camera": "0", "gallery camera 1": "75.00", "gallery camera 2": "75.00"},
         {"query camera": "5", "gallery camera 1": "undefined", "gallery camera 2": "undefined"},
@@ -97,18 +103,18 @@ def test_without_cameras_there_are_neither_cameras_nor_pairs_and_the_page_says_w
 def test_cameras_and_identities_have_the_means_of_their_queries(report):
     page = report()
     assert section(page, "cameras").rows("Means over the queries of each camera") == [
-        {"camera": "0", "queries": "2", "with a value": "2", "map (%)": "66.67", "rank_1 (%)": "50.00"},
-        {"camera": "5", "queries": "1", "with a value": "0", "map (%)": "undefined", "rank_1 (%)": "undefined"},
+        {"camera": "0", "queries": "2", "with a value": "2", "mAP (%)": "66.67", "Rank-1 (%)": "50.00"},
+        {"camera": "5", "queries": "1", "with a value": "0", "mAP (%)": "undefined", "Rank-1 (%)": "undefined"},
     ]
     rows = section(page, "identities").rows("Means over the queries of each identity")
-    assert [(row["identity"], row["map (%)"]) for row in rows] == [("2", "50.00"), ("1", "83.33"), ("3", "undefined")]
+    assert [(row["identity"], row["mAP (%)"]) for row in rows] == [("2", "50.00"), ("1", "83.33"), ("3", "undefined")]
 
 
 def test_identities_are_ordered_with_the_worst_first_where_the_number_is_a_rank(report):
     identities = section(report(problems.retrieval(reports=("mean_rank", "map"))), "identities")
     rows = identities.rows("Means over the queries of each identity")
-    assert [(row["identity"], row["mean_rank"]) for row in rows] == [("2", "2"), ("1", "1"), ("3", "undefined")]
-    assert identities.one("summary").text == "All 3 identities, by falling mean_rank"
+    assert [(row["identity"], row["Mean rank"]) for row in rows] == [("2", "2"), ("1", "1"), ("3", "undefined")]
+    assert identities.one("summary").text == "All 3 identities, by falling Mean rank"
 
 
 def test_identities_have_names_that_are_escaped(report, with_lists):
@@ -150,7 +156,7 @@ def test_all_pairs_of_cameras_that_are_held_are_drawn(report):
     object.__setattr__(results, "by_camera_pair", held.__getitem__)
     shown = section(report(results), "camera-pairs")
     assert len(shown.all("figure")) == 2
-    assert [shown.rows(name)[0]["gallery camera 1"] for name in ("map (%)", "rank_1 (%)", "mean_rank")] == [
+    assert [shown.rows(name)[0]["gallery camera 1"] for name in ("mAP (%)", "Rank-1 (%)", "Mean rank")] == [
         "50.00",
         "25.00",
         "3",
@@ -166,7 +172,7 @@ def test_of_many_cameras_those_with_the_most_queries_are_in_tables(report):
     results = problems.of_metric(camera_pairs=pairs)
     object.__setattr__(results, "by_camera_pair", pairs.__getitem__)
     shown = section(report(results), "camera-pairs")
-    rows = shown.rows("map (%)")
+    rows = shown.rows("mAP (%)")
     assert [row["query camera"] for row in rows] == [str(camera) for camera in range(20, 60)]
     assert [*rows[0]][1:] == [f"gallery camera {camera}" for camera in range(100, 140)]
     assert shown.one("summary").text == "As tables, of 40 cameras at most, those with the most queries"
@@ -180,4 +186,4 @@ def test_of_many_identities_the_worst_are_listed(report):
     )
     rows = identities_section.rows("Means over the queries of each identity")
     assert [row["identity"] for row in rows] == ["1050", *map(str, range(999))]
-    assert identities_section.one("summary").text == "The worst 1,000 of 1,100 identities, by rising map"
+    assert identities_section.one("summary").text == "The worst 1,000 of 1,100 identities, by rising mAP"

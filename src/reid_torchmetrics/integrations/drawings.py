@@ -175,7 +175,7 @@ def _hardest_queries(metric: EmbeddingMetric, results: RetrievalResults, options
 def _rank_list_table(
     lists: RankLists, pictures: Pictures, options: DrawingOptions, average_precision: Tensor
 ) -> PictureTable:
-    """A row for each query, in which pictures have their captions: rank, score, identity and camera."""
+    """A row for each query, its pictures with captions: rank, score, identity and camera."""
     names, length = options.names or {}, lists.index.shape[1]
 
     def cell(listed: ListedPicture) -> tuple[Image, str]:

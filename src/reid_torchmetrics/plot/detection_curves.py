@@ -228,7 +228,7 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes |
     recall, precision, envelope = (
         (100 * values[counts]).cpu().tolist() for values in (curve.recall, curve.precision, curve.envelope)
     )
-    area = f"AP {100 * curve.average_precision(rule):.2f} % as in {_RULES.get(rule, rule.title())}"
+    area = f"AP {100 * curve.average_precision(rule):.2f} % by rule {rule!r}"
     has_curve = bool(recall and curve.num_positives)
     if has_curve:
         marker = "." if len(recall) <= _MOST_MARKED else None

@@ -149,7 +149,7 @@ def plot_cmc(curves: Tensor | Mapping[str, Tensor], *, ax: Axes | None = None) -
 
 
 def _last_rise(curve: Tensor) -> int:
-    """The last rank at which a curve is not what it is at the rank before; 0 if it has one value throughout."""
+    """The rank of the last rise of a curve; 0 if it has one value throughout."""
     rises = (curve.reshape(-1).diff() > 0).nonzero()
     return 2 + int(rises[-1]) if len(rises) else 0
 
