@@ -197,6 +197,6 @@ confident_mistakes = draw_rank_lists(mistakes, queries, gallery_pictures=gallery
 # the same.
 
 pairs = results.by_camera_pair("rank_1")
-figure, _ = plot_camera_pairs(pairs, name="rank-1")
+figure, _ = plot_camera_pairs(pairs, name="Rank-1")
 
 # sphinx_gallery_thumbnail_number = 5

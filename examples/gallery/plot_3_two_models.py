@@ -143,7 +143,7 @@ figure, _ = plot_comparison(comparison)
 # p-value below 0.05.
 
 of = comparison.differences["rank_1"]
-print(f"rank-1: {of.num_better} better, {of.num_worse} worse, {of.num_equal} equal")
+print(f"Rank-1: {of.num_better} better, {of.num_worse} worse, {of.num_equal} equal")
 
 # %%
 # Which queries changed

@@ -56,7 +56,7 @@ def rank_1_of_draws(num_draws, generator):
 
 
 by_hand = 100 * rank_1_of_draws(10, generator)
-print("rank-1 of ten draws:", " ".join(f"{each:.1f}" for each in by_hand))
+print("Rank-1 of ten draws:", " ".join(f"{each:.1f}" for each in by_hand))
 print(f"their mean: {by_hand.mean():.2f} %")
 
 # %%
@@ -107,7 +107,7 @@ ax.hist(
 )
 ax.axvline(exact, color="black", label=f"exact expectation, {exact:.2f} %")
 ax.plot([by_hand.mean()], [0.3], "^", color="tab:red", label="ten draws by hand")
-ax.set(xlabel="rank-1 (%)", ylabel="seeds", title="CUHK03, single gallery shot")
+ax.set(xlabel="Rank-1 (%)", ylabel="seeds", title="CUHK03, single gallery shot")
 legend = ax.legend(fontsize="small")
 
 # %%

@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.retrieval import (
     verify,
 )
 from reid_torchmetrics.integrations.drawings import DrawingOptions, drawings_of
+from reid_torchmetrics.integrations.pictures import PictureTable
 from reid_torchmetrics.plot import (
     draw_box_grid,
     draw_boxes,
@@ -112,7 +113,10 @@ def content(figure) -> bytes:
 
 
 def test_rank_lists_are_drawn_as_on_the_cpu(device):
-    drawn = [draw_rank_lists(retrieval(where).nearest(3), gray) for where in (device, "cpu")]
+    drawn = [
+        draw_rank_lists(retrieval(where).nearest(3), gray, average_precision=retrieval(where).average_precision)
+        for where in (device, "cpu")
+    ]
     assert np.array_equal(*drawn)
 
 
@@ -146,6 +150,17 @@ def test_what_a_callback_logs_is_drawn_as_on_the_cpu(device, is_detection):
     for where in (device, "cpu"):
         metric = boxes(where) if is_detection else fed(ReIDMetrics().to(where), moved(batches(), where))["map"]
         made = {name: draw() for name, draw in drawings_of(metric, shown).items()}
+        tables = [made.pop(name) for name in [*made] if isinstance(made[name], PictureTable)]
         drawn.append({name: each if isinstance(each, np.ndarray) else content(each) for name, each in made.items()})
+        drawn[-1] |= (
+            {
+                "cells": [
+                    [[each[1] if isinstance(each, tuple) else each for each in row] for row in table.rows]
+                    for table in tables
+                ]
+            }
+            if tables
+            else {}
+        )
     assert drawn[0].keys() == drawn[1].keys()
     assert all(np.array_equal(drawn[0][name], drawn[1][name]) for name in drawn[1])

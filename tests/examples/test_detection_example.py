@@ -73,7 +73,7 @@ def numbers_of(printed: str, name: str) -> list[float]:
 
 def test_the_script_learns_and_logs_and_writes_only_where_it_was_told(tmp_path):
     printed = run_script(tmp_path, *SMALL)
-    assert re.search(r"^per cent +mAP +AP50 +AP75 +small +medium +recall$", printed, re.MULTILINE)
+    assert re.search(r"^per cent +mAP +mAP50 +mAP75 +small +medium +recall$", printed, re.MULTILINE)
     before, after = numbers_of(printed, "before training"), numbers_of(printed, "after training")
     assert max(before) < 1
     assert after[1] > 3  # in so few steps; about 80 in the whole example
@@ -89,5 +89,6 @@ def test_the_script_learns_and_logs_and_writes_only_where_it_was_told(tmp_path):
     logged = {tag for tag_lists in tags for tag in tag_lists["scalars"]}
     assert {"val/map", *(f"val/{name}" for name in example.LOGGED)} <= logged
     pictures = {tag for tag_lists in tags for tag in tag_lists["images"]}
-    curves = {"val/precision_recall", "val/confidence", "val/confusion_matrix", "val/kinds_of_errors"}
+    curves = {f"val/{name}" for name in ("precision_recall", "confidence", "kinds_of_errors")}
+    curves |= {"val/confusion_matrix", "val/confusion_counts"}
     assert pictures == curves | {"val/worst_images"}

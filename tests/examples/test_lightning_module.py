@@ -40,7 +40,7 @@ def line_of(printed: str, name: str) -> str:
 
 def check_table(printed: str) -> None:
     """Look for the results, before and after training, in per cent."""
-    assert re.search(r"^per cent +mAP +mINP +rank-1 +rank-5 +rank-10$", printed, re.MULTILINE)
+    assert re.search(r"^per cent +mAP +mINP +Rank-1 +Rank-5 +Rank-10$", printed, re.MULTILINE)
     for name in ("before training", "after training"):
         line = re.search(rf"^{name}((?: +\d+\.\d){{5}})$", printed, re.MULTILINE)
         assert line, printed
@@ -67,6 +67,8 @@ def check_events(folder: Path) -> None:
     tags = [log.Reload().Tags() for log in logs]
     assert LOGGED.issubset(tag for tag_lists in tags for tag in tag_lists["scalars"])
     assert {tag for tag_lists in tags for tag in tag_lists["images"]} == PICTURES
+    (settings,) = folder.glob("written/tensorboard/*/hparams.yaml")
+    assert "epochs: 1\n" in settings.read_text(encoding="utf-8")
 
 
 def test_the_script_runs_on_drawn_pedestrians_and_wandb_gets_numbers_and_pictures_without_an_account(

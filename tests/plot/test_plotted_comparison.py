@@ -44,7 +44,7 @@ def test_differences_are_drawn_in_percentage_points_with_their_intervals_the_fir
     assert list(first_point.get_xdata()) == pytest.approx([2])
     assert list(second.get_xdata()) == pytest.approx([1, 6])
     assert list(second_point.get_xdata()) == pytest.approx([3])
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["map", "rank_1"]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["mAP", "Rank-1"]
     assert list(first.get_ydata()) == [0, 0]
     bottom, top = axes.get_ylim()
     assert bottom > top
@@ -78,7 +78,7 @@ def test_the_title_says_of_how_many_queries_and_what_was_drawn():
     [(UNDEFINED, "undefined"), (difference(-3.0, -1.5, 0.5, 0.5, is_rank=True), "-1.50 ranks  p = 0.5000")],
 )
 def test_what_is_undefined_or_no_share_is_written_and_not_drawn(number, words):
-    _, axes = plot_comparison(comparison_of({"some": number}))
+    _, axes = plot_comparison(comparison_of({"mrr": number}))
     assert len(axes.lines) == 1
     assert written(axes) == [words]
     assert axes.get_xlim() == (-1, 1)

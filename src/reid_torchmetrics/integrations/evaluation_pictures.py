@@ -45,12 +45,13 @@ class EvaluationPictures(Callback):
     Of embeddings they are the CMC, precision over recall, the ranks of the first right answers and the hardest queries
     with their first candidates: "val/cmc", "val/precision_recall", "val/first_ranks", "val/hardest_queries". Of
     detections, by any evaluator, they are precision over recall, precision and recall over the confidence, the
-    confusion matrix, the cost of each kind of error where a detection matches the best ground truth that is left, and
-    the images with the most errors: "val/precision_recall", "val/confidence", "val/confusion_matrix",
-    "val/kinds_of_errors", "val/worst_images". After a test they are "test/cmc" and so on.
-    With several metrics the attribute's name is put between, as in "val/val_market/cmc". The step is that of the
-    numbers of the same evaluation. Weights & Biases gets all of it in one row with the numbers, and the hardest queries
-    as a table, too: "val/hardest_queries_table". Loggers that take no pictures get files; see `log_picture`.
+    confusion matrix in shares and in counts, the cost of each kind of error where a detection matches the best ground
+    truth that is left, and the images with the most errors: "val/precision_recall", "val/confidence",
+    "val/confusion_matrix", "val/confusion_counts", "val/kinds_of_errors", "val/worst_images".
+    After a test they are "test/cmc" and so on. With several metrics the attribute's name is put between, as in
+    "val/val_market/cmc". The step is that of the numbers of the same evaluation. Weights & Biases gets all of it in one
+    row with the numbers, and the hardest queries as a table, too: "val/hardest_queries_table". Loggers that take no
+    pictures get files; see `log_picture`.
 
     The metrics must still hold their samples when callbacks are called at the end of the epoch. They do unless the user
     resets them before, and whether the module logs them in `validation_step` or in `on_validation_epoch_end`. They are
@@ -180,8 +181,7 @@ class EvaluationPictures(Callback):
         for logger in trainer.loggers or files:
             what = "written to files" if logger is None else f"logged to {type(logger).__name__}"
             with self._warning_instead(f"pictures of '{stage}'", what):
-                options = {"default_root_dir": trainer.default_root_dir, "is_row_open": True}
-                log_pictures(logger, pictures, step, **options)
+                log_pictures(logger, pictures, step, default_root_dir=trainer.default_root_dir, is_row_open=True)
 
     @contextmanager
     def _warning_instead(self, name: str, what: str) -> Iterator[None]:

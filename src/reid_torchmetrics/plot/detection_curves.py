@@ -237,7 +237,7 @@ def plot_detection_curve(curve: DetectionCurve, *, rule: str = "voc", ax: Axes |
         shade = area if rule == "voc" else None
         ax.step(*steps, where="pre", color="tab:red", linewidth=1, label="envelope")
         ax.fill_between(*steps, step="pre", color="tab:red", alpha=0.12, linewidth=0, label=shade)
-    num_recalls = AP_RULES.get(rule, rule.title()).num_recalls
+    num_recalls = AP_RULES[rule].num_recalls
     if rule in ("voc07", "coco") and num_recalls and curve.num_positives:
         points = [(100 * values).tolist() for values in curve.at_recalls(num_recalls)]
         ax.plot(*points, "o", color="black", markersize=5 if rule == "voc07" else 2, label=area, clip_on=False)

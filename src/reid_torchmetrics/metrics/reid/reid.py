@@ -110,7 +110,7 @@ class ReIDMINP(_MeanOfMeasure):
 class ReIDCMC(_MeanOfMeasure):
     """Cumulative matching characteristic (CMC) at rank `top_k`: the share of queries with a positive that early.
 
-    By default this is the first-match CMC of the Market-1501 protocol, "rank-1" at `top_k=1`. It is one number, so
+    By default this is the first-match CMC of the Market-1501 protocol, Rank-1 at `top_k=1`. It is one number, so
     that `self.log` takes it; `ReIDCMCCurve` is the curve.
 
     Args:
