@@ -320,7 +320,7 @@ def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypat
     first, _ = table["data"]
     assert first[:3] == [1, 50, 2]
     captions = [each and each["caption"] for each in first[3:]]
-    assert captions == ["id 3", "✗ #1  0.994  id 7", "✓ #2  0.351  id 3", "✗ #3  0.110  id 7", None]
+    assert captions == ["query 1  id 3", "✗  #1  0.994  id 7", "✓  #2  0.351  id 3", "✗  #3  0.110  id 7", None]
     assert summary["val/map"] == pytest.approx(MAP)
     assert (summary["val/cmc"]["count"], summary["val/cmc"]["width"], summary["val/cmc"]["height"]) == (1, 640, 420)
 

@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from torch import Tensor
 from torch.nn import Module, ModuleDict
@@ -19,19 +19,15 @@ from reid_torchmetrics.metrics.detection import BoxMetric
 from reid_torchmetrics.metrics.reid import EmbeddingMetric
 from reid_torchmetrics.plot import (
     FIGURES,
-    ListedPicture,
     Pictures,
+    captioned_pictures,
     draw_box_grid,
     draw_rank_lists,
     judged_like,
-    listed_pictures,
     picture_at,
 )
 
 from .pictures import PictureTable
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 EvaluatedMetric: TypeAlias = EmbeddingMetric | BoxMetric
 Drawings: TypeAlias = dict[str, Callable[[], Any]]
@@ -40,8 +36,6 @@ Drawings: TypeAlias = dict[str, Callable[[], Any]]
 TABLE = "hardest_queries_table"
 SAMPLE_PICTURES = frozenset({"hardest_queries", "worst_images", TABLE})
 """drawings of single samples, found by their numbers or names"""
-_TABLE_HEIGHT = 160  # pixels, of pictures in a table
-_MARKS = {"right": "\N{CHECK MARK} ", "first": "\N{CHECK MARK} ", "wrong": "\N{BALLOT X} "}
 
 
 def evaluated_metrics(argument: str, module: Module, attributes: Sequence[str]) -> dict[str, EvaluatedMetric]:
@@ -176,25 +170,13 @@ def _rank_list_table(
     lists: RankLists, pictures: Pictures, options: DrawingOptions, average_precision: Tensor
 ) -> PictureTable:
     """A row for each query, its pictures with captions: rank, score, identity and camera."""
-    names, length = options.names or {}, lists.index.shape[1]
-
-    def cell(listed: ListedPicture) -> tuple[Image, str]:
-        image = listed.picture()
-        image.thumbnail((2 * _TABLE_HEIGHT, _TABLE_HEIGHT))
-        said = [] if listed.kind == "query" else [f"#{listed.rank}", f"{listed.score:.3f}"]
-        said += [] if listed.identity is None else [names.get(listed.identity, f"id {listed.identity}")]
-        said += [] if listed.camera is None else [f"cam {listed.camera}"]
-        return image, f"{_MARKS.get(listed.kind, '')}{'  '.join(said)}"
-
-    rows = []
-    for row, precision in enumerate(average_precision[lists.query].tolist()):
-        query, *others = listed_pictures(lists, row, pictures, options.gallery_pictures)
-        first = [cell(others.pop())] if others[-1:] and others[-1].kind == "first" else [None]
-        cells = [*map(cell, others), *[None] * (length - len(others)), *first]
-        rank = int(lists.first_positive_rank[row])
-        rows.append([query.number, 100 * precision, rank, cell(query), *cells])
-    columns = ["query", "AP (%)", "first right rank", "picture", *(f"#{rank + 1}" for rank in range(length))]
-    return PictureTable([*columns, "first right answer"], rows)
+    numbers = [lists.query_index, 100 * average_precision[lists.query], lists.first_positive_rank]
+    rows = [
+        [*values, *captioned_pictures(lists, row, pictures, options.gallery_pictures, options.names or {})]
+        for row, values in enumerate(zip(*(each.tolist() for each in numbers), strict=True))
+    ]
+    ranks = [f"#{rank + 1}" for rank in range(lists.index.shape[1])]
+    return PictureTable(["query", "AP (%)", "first right rank", "picture", *ranks, "first right answer"], rows)
 
 
 def _worst_images(metric: BoxMetric, results: DetectionResults, options: DrawingOptions) -> Drawings:

@@ -23,6 +23,7 @@ from .pictures import check_pictures as check_pictures
 from .pictures import picture_at as picture_at
 from .pictures import without_normalization as without_normalization
 from .rank_lists import ListedPicture as ListedPicture
+from .rank_lists import captioned_pictures as captioned_pictures
 from .rank_lists import draw_rank_lists
 from .rank_lists import listed_pictures as listed_pictures
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall

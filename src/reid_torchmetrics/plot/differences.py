@@ -44,9 +44,8 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
             _draw_interval(ax, row, difference, is_filled=(_p_values(difference)[-1] <= 1 - comparison.level))
         ax.text(1.02, row, _in_words(difference), transform=ax.get_yaxis_transform(), va="center", fontsize="small")
     # The first on top.
-    ax.set(
-        yticks=range(len(differences)), yticklabels=[*map(title_of, differences)], ylim=(len(differences) - 0.5, -0.5)
-    )
+    names = [*map(title_of, differences)]
+    ax.set(yticks=range(len(differences)), yticklabels=names, ylim=(len(differences) - 0.5, -0.5))
     if not any(each.low or each.high for each in differences.values() if _has_interval(each)):
         ax.set_xlim(-1, 1)  # nothing differs
     (a, b), identities = comparison.names, ", identities drawn" if comparison.per_identity else ""

@@ -29,6 +29,8 @@ _SPACE = "  "
 _NO_ROWS = "no queries"
 _HEADS = ("query", "candidates", "first right")
 """above the groups of columns"""
+_SIGNS = {"check": "\N{CHECK MARK}", "cross": "\N{BALLOT X}", None: ""}
+"""in captions that are text"""
 
 
 def draw_rank_lists(
@@ -76,15 +78,9 @@ def draw_rank_lists(
     _checks.positive_int("height", height, least=_LEAST_HEIGHT)
     _checks.names_of_labels("names", names)
     listed = (listed_pictures(lists, row, pictures, gallery_pictures) for row in range(len(lists)))
-    rows = [_row(lists, row, each, names or {}) for row, each in enumerate(listed)]
+    rows = [_row(lists, row, each, names or {}, average_precision) for row, each in enumerate(listed)]
     if any(first for _, _, first in rows):  # where another row has a picture, a place says why there is none
         rows = [_with_remark(lists, row, cells) for row, cells in enumerate(rows)]
-    if average_precision is not None:
-        said = [f"AP {100 * value:.1f} %" for value in average_precision[lists.query].tolist()]
-        rows = [
-            ([query._replace(caption=(*query.caption, (words,)))], *others)
-            for ((query,), *others), words in zip(rows, said, strict=True)
-        ]
     return _draw_rows(rows, height, title or "")
 
 
@@ -151,9 +147,29 @@ def _with_remark(lists: RankLists, row: int, cells: _Row) -> _Row:
     return query, others, first or [_Cell(remark=("it is", f"#{int(lists.first_positive_rank[row])}"))]
 
 
-def _row(lists: RankLists, row: int, listed: Sequence[ListedPicture], names: Mapping[int, str]) -> _Row:
+def captioned_pictures(
+    lists: RankLists, row: int, pictures: Pictures, gallery_pictures: Pictures | None, names: Mapping[int, str]
+) -> list[tuple[Image, str] | None]:
+    """The query, its candidates and the first right answer behind them, with captions; None where there is none."""
+    query, others, first = _row(lists, row, listed_pictures(lists, row, pictures, gallery_pictures), names)
+    return [
+        None if cell.image is None else (cell.image, _SPACE.join([_SIGNS[cell.mark], *sum(cell.caption, ())]).strip())
+        for cell in (*query, *others, *(first or [_Cell()]))
+    ]
+
+
+def _row(
+    lists: RankLists,
+    row: int,
+    listed: Sequence[ListedPicture],
+    names: Mapping[int, str],
+    average_precision: Tensor | None = None,
+) -> _Row:
     """The cells of a list: pale ones stand for candidates that are lacking."""
     query, *others = (_cell(each, names) for each in listed)
+    if average_precision is not None:
+        said = f"AP {100 * float(average_precision[lists.query[row]]):.1f} %"
+        query = query._replace(caption=(*query.caption, (said,)))
     others, first = (others[:-1], others[-1:]) if listed[-1].kind == "first" else (others, [])
     if lists.first_positive_rank[row] < 1:
         first = [_Cell(remark=("no right", "answer"))]

@@ -72,11 +72,8 @@ def table(
     heads = (element("th", column, scope="col", class_=kind) for column, kind in zip(columns, kinds, strict=True))
     body = join((_row(row, kinds) for row in rows), between="\n")
     # A caption stays in view where the table is wider than the window, and is scrolled.
-    parts = (
-        element("caption", element("span", caption)),
-        element("thead", element("tr", *heads)),
-        element("tbody", body),
-    )
+    said = element("caption", element("span", caption))
+    parts = said, element("thead", element("tr", *heads)), element("tbody", body)
     box = element("div", element("table", *parts), class_="scroll", role="region", aria_label=caption, tabindex="0")
     if filter_by is None:
         return box

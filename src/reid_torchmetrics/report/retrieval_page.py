@@ -9,16 +9,11 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.evaluation import Breakdown, CameraPairs, Comparison, RetrievalResults
-from reid_torchmetrics.functional.retrieval.measures import (
-    EMPTY_TARGET_ACTIONS,
-    median_over_queries,
-    parse_report,
-    title_of,
-)
+from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, median_over_queries, parse_report
 from reid_torchmetrics.plot import Pictures, plot_camera_pairs
 
 from .comparison_section import comparison_section
-from .elements import Html, details, element, figure, heading, note, of_measure, rank, table
+from .elements import Html, details, element, figure, heading, note, of_measure, rank, table, title_of
 from .page import Page, Section, conventions_note, figures_section, provenance_section, shown_or_why, versions
 from .rank_list_sections import ReportedQueries, hardest_section, mistakes_section
 
