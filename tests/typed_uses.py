@@ -87,6 +87,5 @@ def wrong(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]]) -
     ReIDMetrics().update(embeddings)  # type: ignore[call-arg]
     ReIDMetrics().update(embeddings, labels, is_querry=True)  # type: ignore[call-arg]
     ReIDMetrics().update(embeddings, labels, labels, True)  # type: ignore[call-arg]
-    ReIDMetrics().forward(embeddings, labels, index=5)  # type: ignore[arg-type]
     ReIDMINP().update(embeddings, labels, cams=labels)  # type: ignore[call-arg]
     DetectionMetrics().update(images)  # type: ignore[call-arg]

@@ -78,13 +78,12 @@ def _contents(value: Any) -> str:
     return f"Value: ``{value!r}``."
 
 
-def _sign(  # noqa: PLR0917 - of Sphinx
-    app: Sphinx, what: str, name: str, thing: Any, options: Any, signature: str | None, returned: str | None
-) -> tuple[str, str | None] | None:
+def _sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *signature: Any) -> tuple[str, Any] | None:
     """Leave out how a class is made that users are given, whose fields are listed, and names that fill many lines."""
     if name in only_returned():
         return "", None
-    return None if signature is None else (_MANY_NAMES.sub("str", signature), returned)
+    arguments, returned = signature
+    return None if arguments is None else (_MANY_NAMES.sub("str", arguments), returned)
 
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:

@@ -67,9 +67,8 @@ def spelled_out(
             given = {name: _plain(value) for name, value in kwargs.items() if value is not None}
             init(self, *map(_plain, args), **given)
 
-        shown = {**inspect.signature(init, eval_str=True).parameters}
-        *_, last = shown
-        del shown[last]  # `**options`
+        *own, _ = inspect.signature(init, eval_str=True).parameters.values()  # the last is `**options`
+        shown = {each.name: each for each in own}
         for name in sorted(kinds, key=_OF_ALL_METRICS.__contains__):  # the options of all metrics come last
             each = Parameter(name, Parameter.KEYWORD_ONLY, default=by_default.get(name), annotation=kinds[name])
             shown.setdefault(name, each)

@@ -18,7 +18,7 @@ from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import rank_zero_warn
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.batches import (
     INVALID,
@@ -49,8 +49,9 @@ from reid_torchmetrics.functional.detection.inputs import (
     checked_iou_type,
     shape_types,
 )
+from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import Settings
-from reid_torchmetrics.metrics.base import GrowingStates, MetricOptions, python_bool
+from reid_torchmetrics.metrics import base
 
 from .coco_files import CocoFiles
 
@@ -60,7 +61,18 @@ _NOT_DECISIVE = {"backend", "max_bytes"}  # arguments that do not change what `c
 Result = TypeVar("Result")
 
 
-class BoxMetric(GrowingStates, CocoFiles):
+class BoxOptions(base.MetricOptions, total=False):
+    """Options of all metrics of boxes."""
+
+    class_names: Mapping[int, str] | Sequence[str] | None
+    invalid: _names.InvalidAction
+    max_bytes: int
+
+
+spelled_out = base.spelled_out(BoxOptions, {"invalid": "count", "max_bytes": DEFAULT_MAX_BYTES})
+
+
+class BoxMetric(base.GrowingStates, CocoFiles):
     """Base of the metrics of detected boxes: `update` only checks a batch of images and stores it.
 
     On several processes each keeps and matches the images that it was given, and tells the others which of its
@@ -100,9 +112,9 @@ class BoxMetric(GrowingStates, CocoFiles):
         max_detection_thresholds: Iterable[int] | None,
         *,
         class_metrics: bool,
-        class_names: Mapping[int, str] | Sequence[str] | None,
-        invalid: str,
-        max_bytes: int,
+        class_names: Mapping[int, str] | Sequence[str] | None = None,
+        invalid: str = "count",
+        max_bytes: int = DEFAULT_MAX_BYTES,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -112,7 +124,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         _checks.one_of("invalid", invalid, INVALID)
         self.box_format, self.invalid, self.max_bytes = box_format, invalid, max_bytes
         self.num_dropped, self.num_invalid, self._has_warned = 0, 0, False
-        self.class_metrics = python_bool("class_metrics", class_metrics)
+        self.class_metrics = base.python_bool("class_metrics", class_metrics)
         self.class_names = named_classes(class_names)
         self.iou_type: tuple[str, ...] = ("bbox",)
         self.rule = ""
@@ -343,7 +355,7 @@ class BoxMetric(GrowingStates, CocoFiles):
         # Of the class of the package: a user's subclass may take other arguments.
         kinds = [kind for kind in cls.__mro__ if "__init__" in vars(kind) and kind.__module__.startswith(__package__)]
         parameters = inspect.signature(kinds[0]).parameters.items()
-        return {name: each.default for name, each in parameters if name not in MetricOptions.__annotations__}
+        return {name: each.default for name, each in parameters if name not in base.MetricOptions.__annotations__}
 
     def _rounded(self, values: Tensor) -> Tensor:
         return values.to(self.device, torch.float32)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from torchmetrics import Metric, MetricCollection
 from typing_extensions import Unpack
 
@@ -102,11 +101,7 @@ class DetectionMetrics(MetricCollection):
         """Check and store images; see `DetectionMAP.update`."""
         super().update(*args, **kwargs)
 
-    @torch.jit.unused
-    @base.spelled_as(DetectionMAP.update)
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Store images, as `update`, and give the numbers of these images alone, by name."""
-        return super().forward(*args, **kwargs)
+    forward = base.spelled_as(DetectionMAP.update)(MetricCollection.forward)
 
     def results(
         self, iou_type: str | None = None, *, across_classes: bool = False, boxes: bool = False

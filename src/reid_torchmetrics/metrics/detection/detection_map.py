@@ -32,7 +32,7 @@ from reid_torchmetrics.functional.detection.inputs import (
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics import base
 
-from .box_metric import BoxMetric
+from .box_metric import BoxMetric, BoxOptions, spelled_out
 from .coco_files import BACKENDS
 
 AVERAGES = ("macro", "micro")
@@ -49,7 +49,7 @@ _DEFAULTS = {
 }  # attributes that the `repr` shows where they are others
 
 
-class DetectionOptions(base.MetricOptions, total=False):
+class DetectionOptions(BoxOptions, total=False):
     """The options of `DetectionMAP` but for `metric` and `confidence`."""
 
     box_format: _names.BoxFormat
@@ -63,10 +63,7 @@ class DetectionOptions(base.MetricOptions, total=False):
     backend: _names.Backend
     area_ranges: Mapping[str, AreaRange] | None
     rule: _names.DetectionRule
-    class_names: Mapping[int, str] | Sequence[str] | None
-    invalid: _names.InvalidAction
     sigmas: Sequence[float] | None
-    max_bytes: int
 
 
 class DetectionMAP(BoxMetric):
@@ -126,7 +123,7 @@ class DetectionMAP(BoxMetric):
             truths and those with such scores and areas, too; `num_dropped` counts them. "raise", they are an error.
         sigmas: of keypoints, one for each; by default COCO's 17, see `object_keypoint_similarity`.
         max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
-        kwargs: see `torchmetrics.Metric`.
+        options: see `torchmetrics.Metric`.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -145,7 +142,7 @@ class DetectionMAP(BoxMetric):
     """
 
     @renamed(interpolation="rule")
-    @base.spelled_out(base.MetricOptions)
+    @spelled_out
     def __init__(  # noqa: PLR0917 - the order of TorchMetrics
         self,
         box_format: _names.BoxFormat = "xyxy",
@@ -160,26 +157,15 @@ class DetectionMAP(BoxMetric):
         *,
         area_ranges: Mapping[str, AreaRange] | None = None,
         rule: _names.DetectionRule = "coco",
-        class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
         confidence: float | None = None,
-        invalid: _names.InvalidAction = "count",
         sigmas: Sequence[float] | None = None,
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        **kwargs: Unpack[base.MetricOptions],
+        **options: Unpack[BoxOptions],
     ) -> None:
         # Keypoints have other limits and area ranges by default.
         default_limits, default_ranges = defaults_of(iou_type)
         limits = default_limits if max_detection_thresholds is None else max_detection_thresholds
-        super().__init__(
-            box_format,
-            limits,
-            class_metrics=class_metrics,
-            class_names=class_names,
-            invalid=invalid,
-            max_bytes=max_bytes,
-            **kwargs,
-        )
+        super().__init__(box_format, limits, class_metrics=class_metrics, **options)
         # Types of overlaps decide the states, thresholds and ranges the names of the values.
         self._set_iou_type(iou_type, sigmas)
         _checks.one_of("average", average, AVERAGES)

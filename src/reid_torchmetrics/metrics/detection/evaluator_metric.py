@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from torch import Tensor
@@ -18,10 +18,9 @@ from reid_torchmetrics.functional.detection.evaluation import (
 )
 from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import COCO_IOU_THRESHOLDS
-from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
 from reid_torchmetrics.metrics import base
 
-from .box_metric import BoxMetric
+from .box_metric import BoxMetric, BoxOptions, spelled_out
 
 _SELDOM = ("class_names", "invalid", "max_bytes")  # in the `repr` only if they are not the default
 
@@ -122,7 +121,7 @@ class VocMAP(EvaluatorMetric):
         invalid: how to treat detected boxes that are not finite or of negative size, see `DetectionMAP`; without
             area ranges, "count" makes them false positives.
         max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
-        kwargs: see `torchmetrics.Metric`.
+        options: see `torchmetrics.Metric`.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -142,7 +141,7 @@ class VocMAP(EvaluatorMetric):
     VALUES = ("map", "map_50", "map_75")
     _flags = ("difficult",)
 
-    @base.spelled_out(base.MetricOptions)
+    @spelled_out
     def __init__(
         self,
         box_format: _names.BoxFormat = "xyxy",
@@ -151,11 +150,8 @@ class VocMAP(EvaluatorMetric):
         rule: _names.VocRule = "voc",
         whole_pixels: bool = True,
         class_metrics: bool = False,
-        class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
-        invalid: _names.InvalidAction = "count",
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        **kwargs: Unpack[base.MetricOptions],
+        **options: Unpack[BoxOptions],
     ) -> None:
         super().__init__(
             box_format,
@@ -165,10 +161,7 @@ class VocMAP(EvaluatorMetric):
             confidence=None,
             metric=metric,
             class_metrics=class_metrics,
-            class_names=class_names,
-            invalid=invalid,
-            max_bytes=max_bytes,
-            **kwargs,
+            **options,
         )
         _checks.boolean("whole_pixels", whole_pixels)
         self.whole_pixels = bool(whole_pixels)
@@ -202,7 +195,7 @@ class YoloMAP(EvaluatorMetric):
         invalid: how to treat detected boxes that are not finite or of negative size, see `DetectionMAP`; without
             area ranges, "count" makes them false positives.
         max_bytes: bound on the memory of `compute` for pairs of boxes, except for pairs that overlap.
-        kwargs: see `torchmetrics.Metric`.
+        options: see `torchmetrics.Metric`.
 
     Raises:
         TypeError: an option of the wrong type.
@@ -221,7 +214,7 @@ class YoloMAP(EvaluatorMetric):
 
     VALUES = ("map", "map_50", "map_75", "precision", "recall", "f1")
 
-    @base.spelled_out(base.MetricOptions)
+    @spelled_out
     def __init__(
         self,
         box_format: _names.BoxFormat = "xyxy",
@@ -231,11 +224,8 @@ class YoloMAP(EvaluatorMetric):
         rule: _names.YoloRule | None = None,
         confidence: float | None = None,
         class_metrics: bool = False,
-        class_names: Mapping[int, str] | Sequence[str] | None = None,
         metric: str | None = None,
-        invalid: _names.InvalidAction = "count",
-        max_bytes: int = DEFAULT_MAX_BYTES,
-        **kwargs: Unpack[base.MetricOptions],
+        **options: Unpack[BoxOptions],
     ) -> None:
         _checks.one_of("matching", matching, YOLO_MATCHINGS)
         super().__init__(
@@ -246,9 +236,6 @@ class YoloMAP(EvaluatorMetric):
             confidence=confidence,
             metric=metric,
             class_metrics=class_metrics,
-            class_names=class_names,
-            invalid=invalid,
-            max_bytes=max_bytes,
-            **kwargs,
+            **options,
         )
         self.matching = matching

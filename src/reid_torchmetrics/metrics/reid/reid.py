@@ -285,11 +285,7 @@ class ReIDMetrics(MetricCollection):
         """Check and store a batch; see `EmbeddingMetric.update`."""
         super().update(*args, **kwargs)
 
-    @torch.jit.unused
-    @base.spelled_as(EmbeddingMetric.update)
-    def forward(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Store a batch, as `update`, and give the numbers of this batch alone, by name."""
-        return super().forward(*args, **kwargs)
+    forward = base.spelled_as(EmbeddingMetric.update)(MetricCollection.forward)
 
     def compute(self) -> dict[str, Any]:
         """All numbers, by name; NaN and one warning where no sample was given."""
