@@ -72,11 +72,11 @@ def test_models_go_by_their_names_and_each_of_several_has_a_table(models, tmp_pa
     assert "sign flips of queries; seed 0" in shown.text
     for name in ("wider", "same"):
         rows = {row["measure"]: row for row in shown.rows(f"Numbers of baseline and {name}, and their differences")}
-        columns = [*rows["map (%)"]]
+        columns = [*rows["mAP (%)"]]
         assert columns[1:4] == ["baseline", name, f"{name} - baseline"]
         assert columns[5:] == ["p", "p by Holm", "queries better", "worse", "equal"]
         of = comparison.by_name[name].differences["map"]
-        assert rows["map (%)"]["p by Holm"] == f"{of.p_holm:.4f}"
+        assert rows["mAP (%)"]["p by Holm"] == f"{of.p_holm:.4f}"
     assert len(shown.all("figure")) == 2
     assert "Queries whose first candidate is right in wider alone: 1" in shown.text
 
@@ -91,8 +91,8 @@ def test_detectors_are_compared_on_the_page_of_one(tmp_path):
     shown = section(page, "comparison")
     rows = {row["measure"]: row for row in shown.rows("Numbers of old and new, and their differences")}
     # With equal scores the right box comes first as well, as its image does: 51/101 and 1 in both.
-    assert rows["map (%)"]["old"] == rows["map (%)"]["new"] == f"{100 * (51 / 101 + 1) / 2:.2f}"
-    assert [rows["map (%)"][name] for name in ("new - old", "p", "classes better", "equal")] == [
+    assert rows["mAP (%)"]["old"] == rows["mAP (%)"]["new"] == f"{100 * (51 / 101 + 1) / 2:.2f}"
+    assert [rows["mAP (%)"][name] for name in ("new - old", "p", "classes better", "equal")] == [
         "0.00",
         "1.0000",
         "0",

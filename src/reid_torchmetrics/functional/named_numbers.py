@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -102,9 +103,10 @@ class NamedNumbers(ABC):
 
 
 def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], str]:
-    """The words of each number alone, and the words that all numbers share, so that these are said once."""
+    """The words of each number alone, and words of the first that half of the numbers share, to be said once."""
     parts = {name: words.split("; ") for name, words in conventions.items()}
-    first = next(iter(parts.values()), [])
-    shared = [part for part in first if all(part in others for others in parts.values())]
+    counts = Counter(part for each in parts.values() for part in each)
+    least = max(2, len(parts) / 2)
+    shared = [part for part in next(iter(parts.values()), []) if counts[part] >= least]
     alone = {name: "; ".join(part for part in of_name if part not in shared) for name, of_name in parts.items()}
     return alone, "; ".join(shared)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 import warnings
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from reid_torchmetrics._version import __version__
+from reid_torchmetrics.functional.named_numbers import split_conventions
 from reid_torchmetrics.plot import FIGURES, ResultFigure
 
 from .elements import Html, as_json, details, element, embedded, figure, join, note, table
@@ -48,12 +48,8 @@ def figures_section(results: object, section: str) -> Html:
 
 def conventions_note(conventions: Mapping[str, str]) -> Html:
     """How numbers were computed, by their titles: what the first one shares with half of them is said once."""
-    parts = {title: convention.split("; ") for title, convention in conventions.items()}
-    counts = Counter(part for each in parts.values() for part in each)
-    least = max(2, len(parts) / 2)
-    shared = [part for part in next(iter(parts.values()), []) if counts[part] >= least]
-    own = {title: "; ".join(part for part in each if part not in shared) for title, each in parts.items()}
-    lines = [f"Unless noted: {'; '.join(shared)}."] if shared else []
+    own, shared = split_conventions(conventions)
+    lines = [f"Unless noted: {shared}."] if shared else []
     lines += [f"{title}: {said}." for title, said in own.items() if said]
     return element("ul", *(element("li", line) for line in lines), class_="conventions")
 

@@ -326,8 +326,7 @@ class DetectionResults(NamedNumbers, SavedResults):
     ) -> curves.ImageErrors:
         """Up to `n` images with the most false positives and misses, the worst first: see `image_errors`.
 
-        Of images with as many errors, more misses come first, then the lower number. Images without errors are left
-        out.
+        Of images with as many errors, more misses come first, then the lower number. None is without errors.
 
         Raises:
             TypeError: an argument of the wrong type.

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
+from reid_torchmetrics.functional.named_numbers import split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
@@ -139,8 +140,10 @@ class Comparison(SavedResults):
         lines.append(f"  {self.chance}")
         # The tables, and the conventions.
         lines += [line for each in pairs.values() for line in each._table()]  # noqa: SLF001 - of the same class
-        width = max(map(len, self.conventions))
-        return "\n".join([*lines, *(f"  {name.ljust(width)}  {said}" for name, said in self.conventions.items())])
+        alone, shared = split_conventions(self.conventions)
+        width = max(map(len, alone))
+        lines += [f"  {name.ljust(width)}  {said}" for name, said in alone.items() if said]
+        return "\n".join([*lines, *([f"  unless noted: {shared}"] if shared else [])])
 
     def _table(self) -> list[str]:
         """One row per number, columns to the right but for the name, and who moved."""

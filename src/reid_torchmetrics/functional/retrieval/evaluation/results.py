@@ -259,7 +259,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         )
         alone, shared = split_conventions(self.conventions)
         lines = [f"  {name:<12} {mean:.4f}  {alone[name]}".rstrip() for name, mean in self.means.items()]
-        return "\n".join([head, *lines, f"  {self.setup}; {shared}"])
+        return "\n".join([head, *lines, f"  {'; '.join(filter(None, (str(self.setup), shared)))}"])
 
     def _columns(self) -> dict[str, Any]:
         columns = {name: getattr(self, name) for name in _OF_QUERIES} | dict(self.values)
