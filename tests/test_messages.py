@@ -273,7 +273,7 @@ def test_a_call_of_update_that_does_not_fit_names_the_class_that_a_user_made(met
 
 
 def test_a_misspelled_argument_of_a_collection_is_not_taken_for_that_of_another_metric():
-    message = "ReIDMetrics.update() got an unexpected keyword argument 'is_querry', which may be `is_query`."
+    message = "ReIDMetrics.update() got an unexpected argument 'is_querry', which may be `is_query`."
     with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
         ReIDMetrics().update(X, ID, is_querry=True)
     metrics, same = ReIDMetrics(), ReIDMetrics()

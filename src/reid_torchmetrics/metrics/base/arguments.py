@@ -22,7 +22,7 @@ Arguments = ParamSpec("Arguments")
 Returned = TypeVar("Returned")
 Constructor = TypeVar("Constructor", bound=Callable[..., None])
 
-_ABOUT_UPDATE = re.compile(r"^\w+\.update\(\)")  # how Python's errors about its arguments begin
+_ABOUT_UPDATE = re.compile(r"^\w*\.update\(\)")  # how Python's errors about its arguments begin
 
 
 class MetricOptions(TypedDict, total=False):
@@ -87,26 +87,32 @@ def spelled_as(
 ) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
     """Show in the signature of a collection's method what its members take, and name the collection in their errors."""
     signature = inspect.signature(method)
+    names = frozenset(signature.parameters)
 
     def decorate(of_all: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
         @functools.wraps(of_all)
         def call(owner: Any, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
-            here = f"{type(owner).__name__}.{of_all.__name__}()"
-            for name in kwargs.keys() - signature.parameters.keys():  # others may be for metrics beside these
-                if likely := get_close_matches(name, signature.parameters, n=1):
-                    raise TypeError(f"{here} got an unexpected keyword argument {name!r}, which may be `{likely[0]}`.")
             try:
+                if not names.issuperset(kwargs):
+                    _refuse_misspelled(kwargs.keys() - names, names)
                 return of_all(owner, *args, **kwargs)
             except TypeError as error:
                 if not _ABOUT_UPDATE.match(str(error)):
                     raise
+                here = f"{type(owner).__name__}.{of_all.__name__}()"
                 raise TypeError(_ABOUT_UPDATE.sub(here, str(error))) from None
 
-        given_back = inspect.signature(of_all).return_annotation
-        vars(call)["__signature__"] = signature.replace(return_annotation=given_back)
+        vars(call)["__signature__"] = signature.replace(return_annotation=inspect.signature(of_all).return_annotation)
         return call
 
     return decorate
+
+
+def _refuse_misspelled(given: Collection[str], names: Collection[str]) -> None:
+    """Raise if an argument resembles one of `names`; others may be for metrics beside these."""
+    for name in given:
+        if likely := get_close_matches(name, names, n=1):
+            raise TypeError(f".update() got an unexpected argument {name!r}, which may be `{likely[0]}`.")
 
 
 def naming_arguments(
