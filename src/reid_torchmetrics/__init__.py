@@ -1,5 +1,6 @@
 """Evaluation of re-identification, image retrieval and detection next to TorchMetrics and Lightning."""
 
+from ._progress import progress
 from ._version import __version__ as __version__
 from .data import UnpaddedDistributedSampler
 from .functional.retrieval.draws import GalleryDraw
@@ -38,5 +39,6 @@ __all__ = [
     "compare",
     "evaluate",
     "evaluate_scores",
+    "progress",
     "write_report",
 ]

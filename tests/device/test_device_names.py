@@ -10,7 +10,7 @@ import reid_torchmetrics
 from reid_torchmetrics import plot
 from reid_torchmetrics.functional import detection, retrieval
 
-ABOUT_NAMES = ("find_protocol", "picture_at")  # they see no tensor
+ABOUT_NAMES = ("find_protocol", "picture_at", "progress")  # they see no tensor
 
 
 @pytest.mark.parametrize("module", [reid_torchmetrics, retrieval, detection, plot])

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional.detection import BOX_FORMATS
 from reid_torchmetrics.functional.detection.errors import ERROR_KINDS
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults, name_of, title_of
@@ -168,7 +168,8 @@ def _worst_images(
     if draw is None:
         return [said, listed]
     items = [
-        element("li", element("p", f"image {image}"), picture_or_why(partial(draw, image))) for image in worst.image_ids
+        element("li", element("p", f"image {image}"), picture_or_why(partial(draw, image)))
+        for image in _progress.steps(worst.image_ids, "Pictures")
     ]
     first, others = items[:_NUM_OPEN], items[_NUM_OPEN:]
     shown = [said, element("ul", *first, class_="lists grid")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from reid_torchmetrics import _progress
 from reid_torchmetrics.functional.retrieval.evaluation import RankLists, RetrievalResults
 from reid_torchmetrics.plot import ListedPicture, Pictures, listed_pictures
 
@@ -60,7 +61,7 @@ class ReportedQueries:
     def _shown(self, queries: Sequence[int], caption: str) -> Html:
         if self.pictures is None or self.lists is None:
             return self._table(queries, caption)
-        items = [self._item(query, self.lists, self.pictures) for query in queries]
+        items = [self._item(query, self.lists, self.pictures) for query in _progress.steps(queries, "Pictures")]
         return element("ul", *items, class_="lists", aria_label=caption)
 
     def _table(self, queries: Sequence[int], caption: str) -> Html:

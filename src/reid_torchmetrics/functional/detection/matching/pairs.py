@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.detection.inputs import (
     Detections,
@@ -128,7 +128,7 @@ def overlapping_pairs(
 
     # Blocks are overlapped in parallel, a few at a time, so that memory is bounded.
     grown, is_in_order, blocks = _GrowingPairs(), True, _candidate_blocks(search)
-    while some := [*islice(blocks, at_a_time)]:
+    for some in _progress.steps(iter(lambda: [*islice(blocks, at_a_time)], []), "Overlaps"):
         for block_pairs, is_block_in_order in workers.share(overlap, some):
             grown.add(*block_pairs)
             is_in_order &= is_block_in_order

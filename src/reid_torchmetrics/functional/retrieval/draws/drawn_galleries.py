@@ -142,7 +142,7 @@ class _Expectation:
         def expect(walk: Walk, rows: slice) -> TileExpectation:
             return TileExpectation(AheadTile(walk, self.gallery, self.strata, rows), self, curves.most_ahead)
 
-        for rows, expected in cut_in_tiles(self.gallery, self.strata).share(expect):
+        for rows, expected in cut_in_tiles(self.gallery, self.strata).share(expect, "Drawn galleries"):
             num_positives[rows] = expected.num_positives
             if self.with_precision:
                 precision[rows], penalty[rows] = expected.average_precision, expected.inverse_negative_penalty

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.retrieval.scores import Scores, check_fit
 from reid_torchmetrics.functional.world import ALONE, World
@@ -91,7 +91,7 @@ def nearest(
     listing = Listing.agree(world, part, k, len(ascending))
     # Queries are listed in ascending order, each once.
     done = 0
-    for rows in _ranges(ascending.tolist(), listing.num_rows):
+    for rows in _progress.steps([*_ranges(ascending.tolist(), listing.num_rows)], "Rank lists"):
         # A range may hold a few queries that are not wanted: scoring them costs less than cutting the tile.
         inside = ascending[(ascending >= rows.start) & (ascending < rows.stop)] - rows.start
         listing.list(rows, inside, slice(done, done + len(inside)))

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics import _arrays, _checks, _progress
 from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, find_relevance
 from reid_torchmetrics.functional.retrieval.scores import (
@@ -132,7 +132,7 @@ def count_ranks(scores: Scores, relevance: Relevance, *, ties: str) -> PositiveR
 
 def _rank_tiles(part: GalleryPart) -> PositiveRanks:
     tiles, table = Tiles(part), RankTable(part.ties, part.relevance.run_length)
-    for rows in tiles.rows:
+    for rows in _progress.steps(tiles.rows, "Ranking"):
         entries, table.num_positives[rows], table.num_candidates[rows] = tiles.rank(rows)
         table.add(entries)
     return table.ranks()

@@ -22,6 +22,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Scores
@@ -64,7 +65,7 @@ def count_sharded_ranks(
     _, table = world.guarded_all_gather(lambda: (None, [fitting, relevance.num_kept]))
     num_rows, num_gallery = min(rows for rows, _ in table), sum(kept for _, kept in table)
     counting = world.guarded(lambda: _Counting(world, part, slots, num_rows, num_gallery))
-    for rows in counting.tiles.rows:
+    for rows in _progress.steps(counting.tiles.rows, "Ranking"):
         counting.rank(rows)
     return counting.results()
 

@@ -34,7 +34,8 @@ def find_neighbors(scores: Scores, k: int, *, of_items: bool = False) -> Neighbo
     tiles = SharedWalk(scores, *cut_in_panels(scores, bytes_of_sort(scores)))
     none = torch.empty(0, dtype=scores.dtype, device=scores.device)
     parts = [Neighbors(none.long().view(0, k), none.view(0, k), none, none)]
-    parts += [part for _, part in tiles.share(lambda walk, rows: _nearest_of(walk, rows, k, of_items=of_items))]
+    shared = tiles.share(lambda walk, rows: _nearest_of(walk, rows, k, of_items=of_items), "Neighbors")
+    parts += [part for _, part in shared]
     neighbors = Neighbors(*map(torch.cat, zip(*parts, strict=True)))
     _checks.no_nan(scores.argument, neighbors.lowest)
     return neighbors

@@ -18,6 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
 
 from .products import BLOCK
@@ -85,10 +86,13 @@ class SharedWalk:
         walk = self._new_walk()
         self._scores, self._rows, self._free = scores, walk.rows, deque([walk])
 
-    def share(self, work: Callable[[Walk, slice], Result]) -> Iterator[tuple[slice, Result]]:
-        """The rows of each tile and the result of the work on it, in order; each piece of work has its own walk."""
+    def share(self, work: Callable[[Walk, slice], Result], what: str) -> Iterator[tuple[slice, Result]]:
+        """The rows of each tile and the result of the work on it, in order; each piece of work has its own walk.
+
+        `what` names the work where its progress is shown.
+        """
         at_a_time = max(1, 2 * self._scores.num_tiles)
-        for first in range(0, len(self._rows), at_a_time):
+        for first in _progress.steps(range(0, len(self._rows), at_a_time), what):
             some = self._rows[first : first + at_a_time]
             yield from zip(some, self._shared(functools.partial(self._do, work), some), strict=True)
 

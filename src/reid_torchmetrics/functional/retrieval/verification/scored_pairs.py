@@ -137,7 +137,7 @@ class ScoredPairs:
         """What comes of looking at the tiles of some queries; several threads do so."""
         keeps_thread = self._relevance.junk_pairs is not None
         walk = SharedWalk(self._scores, self._num_rows, self._width, comparable=True, keeps_thread=keeps_thread)
-        for _, result in walk.share(lambda walk, rows: look(self._tiles(walk, rows))):
+        for _, result in walk.share(lambda walk, rows: look(self._tiles(walk, rows)), "Pairs"):
             yield result
 
     def _tiles(self, walk: Walk, rows: slice) -> Iterator[PairTile]:
