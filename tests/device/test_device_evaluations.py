@@ -46,6 +46,7 @@ def test_a_protocol_gives_the_values_of_the_cpu(device, deterministic, name):
     ],
     ids=str,
 )
+@pytest.mark.filterwarnings("ignore:`multi_query=True` pooled nothing")
 def test_an_option_gives_the_values_of_the_cpu(device, deterministic, options):
     given = problem()
     assert_as_on_the_cpu(device, lambda where: evaluate(*moved(given, where), **options))

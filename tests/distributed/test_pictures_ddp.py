@@ -37,7 +37,10 @@ def test_pictures_are_logged_once_and_what_fails_in_one_process_leaves_none_wait
     assert first["drawn"] == sorted([0, 1, 2, 3, 4, 2, 3, 4, 0, 1])
     assert second["drawn"] == []
     retrieval = [f"{folder}/{name}" for folder in ("val", "val/val_map", "val/other.here") for name in CURVES]
-    detection = ["val/confidence", "val/confusion_matrix", "val/kinds_of_errors", "val/worst_images"]
+    detection = [
+        *("val/confidence", "val/confusion_counts", "val/confusion_matrix", "val/kinds_of_errors"),
+        "val/worst_images",
+    ]
     assert files(tmp_path) == named([*retrieval, *detection, "val/hardest_queries"], 0)
     assert finished.stderr.count("OSError: the picture is gone") == 2  # of two metrics, in one process
     assert finished.stderr.count("No picture of `unused` was logged") == 1

@@ -68,6 +68,9 @@ def test_the_convention_that_all_numbers_share_is_printed_once():
 def test_words_that_only_some_numbers_share_stay_with_these():
     alone, shared = split_conventions({"a": "one; x; y", "b": "two; x; y", "c": "two; y"})
     assert (alone, shared) == ({"a": "one; x", "b": "two; x", "c": "two"}, "y")
+    # Unless others say something else in their place.
+    alone, shared = split_conventions({"a": "one; x; y", "b": "two; x; y", "c": "two; z; y"})
+    assert (alone, shared) == ({"a": "one", "b": "two", "c": "two; z"}, "x; y")
     assert split_conventions({}) == ({}, "")
 
 
@@ -125,7 +128,7 @@ def test_results_draw_what_their_field_looks_at_first():
     from matplotlib.figure import Figure  # noqa: PLC0415 - as the package does
 
     _, ax = problems.retrieval().plot()
-    assert ax.get_xlabel() == "rank"
+    assert ax.get_xlabel() == "rank (no change from 10 to 50)"
     own = Figure().subplots()
     figure, ax = problems.detection().plot(ax=own)
     assert (figure, ax) == (own.figure, own)

@@ -206,7 +206,6 @@ def test_precision_goes_from_boxes_to_areas(name):
 
 
 BAD = [
-    ({"is_true_positive": [[True]]}, TypeError, "`is_true_positive` must be a bool tensor; got list."),
     ({"is_true_positive": torch.ones(3, 1)}, TypeError, "`is_true_positive` must be a bool tensor; got torch.float32."),
     (
         {"is_true_positive": EXAMPLE[0][:, 0]},
