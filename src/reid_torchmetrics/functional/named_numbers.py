@@ -107,7 +107,7 @@ def split_conventions(conventions: Mapping[str, str]) -> tuple[dict[str, str], s
     parts = {name: words.split("; ") for name, words in conventions.items()}
     counts = Counter(part for each in parts.values() for part in each)
     # A number without a shared part must have another in its place: as many parts as all others.
-    least = len(parts) / 2 if len({*map(len, parts.values())}) == 1 and len(parts) > 1 else len(parts)
+    least = max(2, len(parts) / 2) if len({*map(len, parts.values())}) == 1 < len(parts) else len(parts)
     shared = [part for part in next(iter(parts.values()), []) if counts[part] >= least]
     alone = {name: "; ".join(part for part in of_name if part not in shared) for name, of_name in parts.items()}
     return alone, "; ".join(shared)
