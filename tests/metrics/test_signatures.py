@@ -176,7 +176,8 @@ def test_a_metric_is_made_from_the_yaml_of_lightning_with_nothing_null_or_chosen
     made = []
     for number, given in enumerate((str(needed(name)), f"{{{nulls}}}", CHOSEN.get(name, "{}"))):
         file = tmp_path / f"{number}.yaml"
-        file.write_text(f"model: {{metric: {{class_path: reid_torchmetrics.{name}, init_args: {given}}}}}\n")
+        metric = f"{{class_path: reid_torchmetrics.{name}, init_args: {given}}}"
+        file.write_text(f"model: {{metric: {metric}}}\n", encoding="utf-8")
         monkeypatch.setattr(sys, "argv", ["train.py", "--config", str(file)])
         parsed = cli.LightningCLI(Trained, run=False, save_config_callback=None, seed_everything_default=False)
         made.append(parsed.model.metric)

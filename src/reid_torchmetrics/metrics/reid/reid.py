@@ -267,7 +267,7 @@ class ReIDMetrics(MetricCollection):
         **options: Unpack[ProtocolOptions],
     ) -> None:
         given: dict[str, Any] = {**DEFAULTS, **options}
-        fixed = {name: given.pop(name) for name in set(given) & set(evaluation.PROTOCOL_FIELDS)}
+        fixed = {name: given.pop(name) for name in evaluation.PROTOCOL_FIELDS if name in given}
         protocol = evaluation.find_protocol(given.pop("protocol")).changed(fixed)
         reports = protocol.reports
         if ranks is not None:
