@@ -149,6 +149,6 @@ def benchmarks(session: nox.Session) -> None:
     for script in (
         *("ranking_speed", "shared_machine", "peak_memory", "step_cost", "device_waits", "distributed_cost"),
         *("detection_speed", "detection_shapes", "detection_masks", "detection_memory", "detection_scaling"),
-        "detection_collectives",
+        *("detection_collectives", "progress_cost"),
     ):
         session.run("python", f"benchmarks/{script}.py")

@@ -118,6 +118,8 @@ RULES = [
     (f"{PACKAGE}._checks", f"{PACKAGE}.plot"),
     (f"{PACKAGE}._checks", f"{PACKAGE}.report"),
     (f"{PACKAGE}._checks", f"{PACKAGE}.integrations"),
+    (f"{PACKAGE}._progress", FUNCTIONAL),
+    (f"{PACKAGE}._progress", "torchmetrics"),
 ]
 
 

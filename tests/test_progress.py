@@ -53,6 +53,7 @@ def with_standard_error(monkeypatch, stream):
 
 @pytest.fixture
 def terminal(monkeypatch):
+    monkeypatch.setitem(_progress._settings, "is_on", True)
     monkeypatch.delenv(_progress.VARIABLE, raising=False)
     monkeypatch.delenv("RANK", raising=False)
     return with_standard_error(monkeypatch, Terminal())
@@ -156,13 +157,12 @@ def without_tqdm(monkeypatch):
     "happens", [switched_off, by_the_variable, no_terminal, on_process_1, on_process_1_of_torchrun, without_tqdm]
 )
 def test_nothing_is_shown(happens, clock, terminal, monkeypatch):
-    with progress(True):  # restores the setting afterwards
-        happens(monkeypatch)
-        seconds(clock, range(20))
-        assert _progress.sys.stderr.getvalue() == ""
+    happens(monkeypatch)
+    seconds(clock, range(20))
+    assert _progress.sys.stderr.getvalue() == ""
 
 
-def test_nothing_is_shown_without_standard_error(clock, monkeypatch):
+def test_nothing_is_shown_without_standard_error(clock, terminal, monkeypatch):
     for stream in (None, Terminal()):
         with_standard_error(monkeypatch, stream)
         if stream is not None:

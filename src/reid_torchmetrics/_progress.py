@@ -57,7 +57,7 @@ def steps(items: Iterable[Step], what: str) -> Iterator[Step]:
             if bar is not None:
                 bar.update(num_done - bar.n)
             elif monotonic() >= next_look:
-                next_look += DELAY  # a loop around this one may have none by then
+                next_look += DELAY  # another loop may have the bar now, and not then
                 bar = _open_bar(desc=what, total=total, initial=num_done)
             yield item
     finally:
