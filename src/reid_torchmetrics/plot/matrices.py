@@ -134,7 +134,7 @@ def plot_confusion_matrix(
     _name_classes(ax, matrix.classes.tolist(), names or {})
     for line in (ax.axhline, ax.axvline):  # before background
         line(size - 1.5, color="grey", linewidth=0.8)
-    title = f"Confusion of classes, IoU {matrix.iou_threshold:g}, rule {matrix.rule!r}"
+    title = f"Confusion matrix, IoU {matrix.iou_threshold:g} ({matrix.rule} matching)"
     if matrix.num_left_out:
         title += f"\n{matrix.num_left_out:,} classes that are confused less are left out"
     ax.set(xlabel="detected as", ylabel="ground truth", title=title)
