@@ -194,6 +194,7 @@ def parts(value: Any) -> Any:
     return [*map(parts, value)] if isinstance(value, (tuple, list)) else repr(value)
 
 
+@pytest.mark.filterwarnings("ignore:`multi_query=True` pooled nothing")
 @pytest.mark.usefixtures("unannotated")
 @pytest.mark.parametrize("form", ["array", "list"])
 @pytest.mark.parametrize("door", DOORS)
@@ -206,6 +207,7 @@ def test_arrays_and_lists_give_what_tensors_give(door: str, form: str) -> None:
 DATACLASSES = ("PositiveRanks", "Detections")  # their fields are tensors, also where they are made of arrays
 
 
+@pytest.mark.filterwarnings("ignore:`multi_query=True` pooled nothing")
 @pytest.mark.parametrize("door", [door for door in DOORS if door not in DATACLASSES])
 def test_the_signatures_take_arrays(door: str) -> None:
     function, given = DOORS[door]

@@ -312,7 +312,7 @@ def test_pictures_and_numbers_are_in_an_offline_run_of_wandb(tmp_path, monkeypat
         assert row["trainer/global_step"] == step
         assert row["val/map"] == pytest.approx(MAP)
     (path, *_) = sorted(tmp_path.glob("wandb/offline-run-*/files/media/table/val/hardest_queries_table_*.json"))
-    table = json.loads(path.read_text())
+    table = json.loads(path.read_text(encoding="utf-8"))
     assert table["columns"] == [
         *("query", "AP (%)", "first right rank", "picture"),
         *("#1", "#2", "#3", "first right answer"),
