@@ -23,6 +23,7 @@ SHOWN_BY = {
     "README.md": "index.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
+    "DECISIONS.md": "decisions.md",
     "benchmarks/RESULTS.md": "numbers/benchmarks.md",
     "tests/golden/README.md": "numbers/recorded_outputs.md",
 }

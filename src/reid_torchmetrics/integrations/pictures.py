@@ -1,7 +1,7 @@
 """A picture goes to a logger by the logger's own call, and into a file where a logger takes no pictures.
 
 Loggers are known by the names of their classes, so that none is imported. A figure is drawn here, once and for all of
-them: their own calls for figures change the figure, or show a part of it (docs/decisions.md).
+them: their own calls for figures change the figure, or show a part of it (DECISIONS.md).
 """
 
 from __future__ import annotations
