@@ -24,15 +24,16 @@ from tests.test_docs import tables
 FOLDER = Path(__file__).parents[2] / "docs" / "coming_from"
 PAGES = {path.stem: path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.md"))}
 COLUMNS = ["what differs", "theirs", "ours", "option that gives theirs"]  # and where the problem is, or that it is run
+SAME = ["the same", "number"]  # what does not differ, and where the problem is
 NONE = "none"
 """stands where no option gives theirs"""
-WORDS = {"nothing to set": "", "no `image_id`": "image_id=None"}
+WORDS = {"": "", "no `image_id`": "image_id=None"}
 """words in the place of an option: ours is theirs already, or a key is to be left out of the targets"""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A difference that a page states."""
+    """A difference that a page states, or a number that is the same."""
 
     page: str
     what: str
@@ -56,9 +57,10 @@ class Row:
 
 
 def rows(page: str) -> list[Row]:
-    """The differences of a page."""
-    (table,) = (table for table in tables(PAGES[page]) if table.header[:-1] == COLUMNS)
-    return [Row(page, *row.values()) for row in table.rows]
+    """The differences of a page, and what is the same."""
+    found = {tuple(table.header[:-1]): [[*row.values()] for row in table.rows] for table in tables(PAGES[page])}
+    same = [Row(page, what, number, number, "", key) for what, number, key in found[tuple(SAME)]]
+    return [Row(page, *row) for row in found[tuple(COLUMNS)]] + same
 
 
 def names_of(row: Row) -> str:
