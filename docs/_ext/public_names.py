@@ -27,7 +27,15 @@ if TYPE_CHECKING:
 _COLON = "\ue000"
 KEPT = {"update", "compute", "plot"}
 """methods that are listed though every metric has them"""
-_MANY_NAMES = re.compile(r"~?(typing\.)?Literal\[[^]]{200,}\]")  # such as those of the protocols
+_IN_WORDS = {
+    r"~?(numpy\.)?ndarray\[tuple\[[^]]*\], ~?(numpy\.)?dtype\[[^]]*\]\]": "ndarray",
+    r"~?([\w.]+\.)?Sequence\[~?([\w.]+\.)?SupportsIndex\]": "Sequence[int]",
+    r"_checks\.Array": "ndarray",
+    r"_checks\.Integers": "ndarray | Sequence[int]",
+    r"_checks\.Numbers": "ndarray | Sequence[float]",
+    r"~?(typing\.)?Literal\[[^]]{200,}\]": "str",  # such as the names of the protocols
+}
+"""types in signatures by their pattern, as they are read"""
 _CODE = re.compile(r"(?<![`:\w])(``.+?``|`[^`<>]+?`)(?![`\w_])")
 
 
@@ -83,7 +91,11 @@ def _sign(app: Sphinx, what: str, name: str, thing: Any, options: Any, *signatur
     if name in only_returned():
         return "", None
     arguments, returned = signature
-    return None if arguments is None else (_MANY_NAMES.sub("str", arguments), returned)
+    if arguments is None:
+        return None
+    for long, short in _IN_WORDS.items():
+        arguments = re.sub(long, short, arguments)
+    return arguments, returned
 
 
 def _skip(app: Sphinx, what: str, name: str, thing: Any, skip: bool, options: Any) -> bool | None:
