@@ -324,6 +324,10 @@ def _are_strings(value: object) -> bool:
 
 
 def _kind(value: object) -> str:
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
+        return f"{type(value).__name__} of tensors, to be joined by `torch.{'cat' if value[0].ndim > 1 else 'stack'}`"
+    if hasattr(value, "to_numpy"):
+        return f"{type(value).__name__}, so write `.to_numpy()`"
     return f"an array of {value.dtype}" if isinstance(value, np.ndarray) else type(value).__name__
 
 

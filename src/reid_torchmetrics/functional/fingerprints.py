@@ -5,11 +5,13 @@ Equal values have equal hashes, other values nearly never.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from jaxtyping import Int
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from .world import World, warn_once
 
@@ -18,6 +20,7 @@ _FACTORS = (-0x40A7B892E31B1A47, -0x6B2FB644ECCEEE15)
 _STEP = -0x61C8864680B583EB
 LEAST_GATHERED = 8
 """items of a process: fewer may be alike in the data set itself"""
+_evaluated: WeakIdKeyDictionary = WeakIdKeyDictionary()  # the last batch of each evaluation, by its first labels
 
 
 def mixed(values: Int[Tensor, "*shape"], further: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
@@ -63,3 +66,20 @@ class SameItems:
             " use `UnpaddedDistributedSampler`.",
             is_so,
         )
+
+
+def warn_of_forgotten_reset(items: str, labels: Sequence[Sequence[Tensor]]) -> None:
+    """Warn if the batches since the last evaluation have all the labels of the batches before.
+
+    The first labels are the metric's own, and have a row for each item.
+    """
+    own, *_ = labels
+    new = next((place for place, batch in enumerate(reversed(own)) if batch in _evaluated), 0)
+    _evaluated.update((batch, True) for batch in own[-1:])
+    number = sum(map(len, own[-new:]))
+    pairs = (pair for each in labels for pair in zip(each[-2 * new : -new], each[-new:], strict=True))
+    if 0 < 2 * new <= len(own) and number >= LEAST_GATHERED and all(old.equal(late) for old, late in pairs):
+        said = (
+            f"The last {number} {items} have the labels of the {number} before, and all count. Was `reset` forgotten?"
+        )
+        warnings.warn(said, stacklevel=2)

@@ -50,8 +50,9 @@ class NamedNumbers(ABC):
 
         def __getattr__(self, name: str) -> Any:
             # Without fields, as while it is unpickled, there are no numbers yet.
-            is_number = not name.startswith("_") and vars(self) and name in self.keys()
-            hint = f": write `results[{name!r}]`" if is_number else ""
+            keys = self.keys() if vars(self) and not name.startswith("_") else ()
+            meant = (key for key in keys if key.replace("_", "") == name.lower().replace("_", ""))  # mAP, rank1
+            hint = next((f": write `results[{key!r}]`" for key in meant), "")
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     def to_frame(self, per: str = "number") -> Any:

@@ -50,6 +50,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     shape_types,
 )
 from reid_torchmetrics.functional.detection.matching import DEFAULT_MAX_BYTES
+from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.functional.world import Settings
 from reid_torchmetrics.metrics import base
 
@@ -271,6 +272,9 @@ class BoxMetric(base.GrowingStates, CocoFiles):
         # Units are checked once, on one process, and not for every batch of `forward`.
         if self._world.process == 0 and self._states_before_forward is None:
             self._units.look(matches, sharded.states, self._images, reported=self.metric)
+            if not (held := self._held())["image_ids"]:
+                names = ("counts", "labels", "areas", "boxes")
+                warn_of_forgotten_reset("images", [held[f"ground_truth_{name}"] for name in names])
         return matches
 
     def _sharded(self) -> ShardedImages:

@@ -26,6 +26,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics.utilities import rank_zero_warn
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.functional.result_cache import ResultCache, drawn_number, number_of_all, version_of
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
@@ -116,6 +117,8 @@ class SampleStates(GrowingStates):
         if self._world.size > 1:  # on one process `update` has raised it
             self._raise_deferred_error()
         check_not_written(self.embeddings)
+        if self._world.process == 0 and self._states_before_forward is None and not self.index:
+            warn_of_forgotten_reset("samples", [self.roles, self.identities, self.cameras])
         return self._samples(), last_update_time(self.roles)
 
     def _samples(self) -> Samples:
@@ -177,7 +180,9 @@ def warn_of_mixed_roles(before: set[str], is_query: bool | Tensor | None) -> Non
 
 def record_update(embeddings: Tensor, roles: Tensor, *, is_array: bool) -> None:
     """Remember that a batch came now, and how it was, whichever metrics hold it."""
-    rows = _some(embeddings, _NUM_ROWS).clone() if is_array else None  # NumPy counts no versions
+    # NumPy counts no versions, nor do tensors of `inference_mode`, whose buffers differ in their first row.
+    number = _NUM_ROWS if is_array else int(embeddings.is_inference())
+    rows = _some(embeddings, number).clone() if number else None
     _times[roles], _versions[embeddings] = next(_clock), (version_of(embeddings), rows)
 
 
@@ -203,7 +208,8 @@ def check_not_written(batches: Sequence[Tensor]) -> None:
 
 def _is_written(block: Tensor) -> bool:
     version, rows = _versions.get(block, (version_of(block), None))
-    is_changed = rows is not None and not torch.equal(rows.nan_to_num(), _some(block, _NUM_ROWS).nan_to_num())
+    now = _some(block, _NUM_ROWS)[: 0 if rows is None else len(rows)]  # the first row of an inference tensor
+    is_changed = rows is not None and not torch.equal(rows.nan_to_num(), now.nan_to_num())
     return is_changed or version != version_of(block)
 
 
