@@ -68,18 +68,15 @@ class SameItems:
         )
 
 
-def warn_of_forgotten_reset(items: str, labels: Sequence[Sequence[Tensor]]) -> None:
+def warn_of_forgotten_reset(items: str, own: Sequence[Tensor], *others: Sequence[Tensor]) -> None:
     """Warn if the batches since the last evaluation have all the labels of the batches before.
 
-    The first labels are the metric's own, and have a row for each item.
+    Labels that are the metric's `own` have a row for each item.
     """
-    own, *_ = labels
     new = next((place for place, batch in enumerate(reversed(own)) if batch in _evaluated), 0)
     _evaluated.update((batch, True) for batch in own[-1:])
     number = sum(map(len, own[-new:]))
-    pairs = (pair for each in labels for pair in zip(each[-2 * new : -new], each[-new:], strict=True))
+    pairs = (pair for each in (own, *others) for pair in zip(each[-2 * new : -new], each[-new:], strict=True))
     if 0 < 2 * new <= len(own) and number >= LEAST_GATHERED and all(old.equal(late) for old, late in pairs):
-        said = (
-            f"The last {number} {items} have the labels of the {number} before, and all count. Was `reset` forgotten?"
-        )
+        said = f"The last {number} {items} have the labels of the {number} before; all count. Was `reset` forgotten?"
         warnings.warn(said, stacklevel=2)

@@ -274,7 +274,7 @@ class BoxMetric(base.GrowingStates, CocoFiles):
             self._units.look(matches, sharded.states, self._images, reported=self.metric)
             if not (held := self._held())["image_ids"]:
                 names = ("counts", "labels", "areas", "boxes")
-                warn_of_forgotten_reset("images", [held[f"ground_truth_{name}"] for name in names])
+                warn_of_forgotten_reset("images", *(held[f"ground_truth_{name}"] for name in names))
         return matches
 
     def _sharded(self) -> ShardedImages:

@@ -37,7 +37,7 @@ from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
 _PROBED = (64, 256)  # queries and gallery items: all their pairs are scored to tell whether a function has learned
 _NUM_ROWS = 8  # of an array, which differ if it is a buffer that was filled anew
 _PROBED_WITH_ALL = 4  # queries that are scored with every gallery item, and gallery items with every query
-_clock = itertools.count()
+_clock = map(int, itertools.count())  # `torch.compile` compiles anew for each number of a count alone
 _times: WeakIdKeyDictionary = WeakIdKeyDictionary()  # when a batch came, by its roles, which belong to it alone
 _versions: WeakIdKeyDictionary = WeakIdKeyDictionary()  # its embeddings then: how often written to, some rows
 rankings: ResultCache[KeptRanking] = ResultCache("embeddings")  # of all metrics
@@ -118,7 +118,7 @@ class SampleStates(GrowingStates):
             self._raise_deferred_error()
         check_not_written(self.embeddings)
         if self._world.process == 0 and self._states_before_forward is None and not self.index:
-            warn_of_forgotten_reset("samples", [self.roles, self.identities, self.cameras])
+            warn_of_forgotten_reset("samples", self.roles, self.identities, self.cameras)
         return self._samples(), last_update_time(self.roles)
 
     def _samples(self) -> Samples:

@@ -1,0 +1,203 @@
+"""What new users write without reading: it works, or the message says what to do.
+
+Most habits have their tests where the subject is; these are the others.
+"""
+
+import logging
+import warnings
+
+import numpy as np
+import pytest
+import torch
+from torchmetrics import MetricCollection, MetricTracker
+
+from reid_torchmetrics import DetectionMAP, DetectionMetrics, ReIDMeanAP, ReIDMetrics, VocMAP, YoloMAP, evaluate
+
+IDENTITIES, CAMERAS, IS_QUERY = torch.arange(40) % 8, torch.arange(40) % 3, torch.arange(40) < 8
+LABELS = (IDENTITIES, CAMERAS)
+
+
+def embedded(noise: float = 1.0) -> torch.Tensor:
+    """Embeddings of a model; more noise, a worse one."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(8, 6, generator=generator)[IDENTITIES] + noise * torch.randn(40, 6, generator=generator)
+
+
+def halves(embeddings: torch.Tensor):
+    """Two batches of an epoch."""
+    for part in (slice(0, 20), slice(20, 40)):
+        yield embeddings[part].clone(), IDENTITIES[part], CAMERAS[part], IS_QUERY[part]
+
+
+def fed(metric, embeddings: torch.Tensor, **options):
+    """The metric after an epoch."""
+    for batch, identities, cameras, is_query in halves(embeddings):
+        metric.update(batch, identities, cameras, is_query=is_query, **options)
+    return metric
+
+
+FORGOTTEN = "^The last {0} {1} have the labels of the {0} before; all count. Was `reset` forgotten\\?$"
+
+
+@pytest.mark.parametrize("kind", [ReIDMeanAP, ReIDMetrics])
+def test_a_reset_that_was_forgotten_is_said_without_an_index(kind):
+    metric = fed(kind(), embedded(3.0))
+    metric.update(*(values[:4] for values in (embedded(), *LABELS)), is_query=False)  # the sanity check was shorter
+    metric.compute()
+    fed(metric, embedded(2.0))
+    metric.compute()
+    metric.compute()
+    fed(metric, embedded())
+    with pytest.warns(UserWarning, match=FORGOTTEN.format(40, "samples")) as said:
+        metric.compute()
+    assert len(said) == 1
+    metric.reset()
+    assert fed(metric, embedded()).compute() == fed(kind(), embedded()).compute()
+
+
+@pytest.mark.parametrize(
+    "change", [{"is_query": False}, {"identities": IDENTITIES[:20] + 1}, {"cameras": CAMERAS[1:21]}]
+)
+def test_samples_of_other_labels_after_compute_are_no_epoch(change):
+    first, _ = halves(embedded())
+    batch = dict(zip(("embeddings", "identities", "cameras", "is_query"), first, strict=True))
+    metric = ReIDMeanAP()
+    metric.update(**batch)
+    metric.compute()
+    metric.update(**(batch | change))
+    metric.compute()
+
+
+def test_steps_and_few_samples_are_no_epoch():
+    metric = ReIDMetrics()
+    for _ in range(2):
+        for batch, identities, _, is_query in halves(embedded()):
+            metric(batch, identities, is_query=is_query)
+    metric.compute()
+    few = ReIDMeanAP()
+    for _ in range(3):
+        few.update(torch.eye(4), torch.tensor([1, 1, 2, 2]))
+        few.compute()
+
+
+def images(offset: float = 0.0, number: int = 9):
+    """Detections and ground truths of some images, one object in each."""
+    boxes = [torch.tensor([[place, 0.0, place + 20, 20.0]]) for place in range(number)]
+    labels = torch.tensor([1])
+    found = [{"boxes": each + offset, "scores": torch.tensor([0.9]), "labels": labels} for each in boxes]
+    return found, [{"boxes": each, "labels": labels} for each in boxes]
+
+
+@pytest.mark.parametrize("kind", [DetectionMAP, VocMAP, YoloMAP, DetectionMetrics])
+def test_a_reset_that_was_forgotten_is_said_without_image_ids(kind):
+    metric = kind()
+    metric.update(*images(9.0))
+    metric.compute()
+    metric.update(*images())
+    with pytest.warns(UserWarning, match=FORGOTTEN.format(9, "images")):
+        metric.compute()
+    metric.reset()
+    metric.update(*images())
+    metric.compute()
+    found, others = images(1.0)
+    metric.update(found, [{**each, "boxes": each["boxes"] + 1} for each in others])
+    metric.compute()
+
+
+@pytest.mark.parametrize("write", [lambda buffer, values: buffer.copy_(values), lambda buffer, _: buffer.zero_()])
+def test_a_buffer_that_is_filled_anew_in_inference_mode_is_an_error(write):
+    with torch.inference_mode():
+        metric, buffer = ReIDMetrics(), torch.empty(20, 6)
+        for batch, identities, _, is_query in halves(embedded()):
+            metric.update(buffer.copy_(batch), identities, is_query=is_query)
+        write(buffer, embedded()[20:] + 1)
+        with pytest.raises(ValueError, match=r"got 2 of 2 batches .* Pass `embeddings.clone\(\)`"):
+            metric.compute()
+
+
+def test_embeddings_that_stay_as_they_are_in_inference_mode_are_ranked():
+    with torch.inference_mode():
+        metric = fed(ReIDMeanAP(), embedded())
+        metric.update(
+            torch.empty(0, 6), torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64), is_query=False
+        )
+        metric.update(torch.full((1, 6), torch.nan), torch.tensor([-1]), torch.tensor([0]), is_query=False)
+        with pytest.warns(UserWarning, match="finite"):
+            metric.compute()
+    assert fed(ReIDMeanAP(), embedded()).compute() > 0
+
+
+REFUSED = [
+    (lambda: [*embedded()], "list of tensors, to be joined by `torch.stack`"),
+    (lambda: [*embedded().split(16)], "list of tensors, to be joined by `torch.cat`"),
+    (lambda: (each for each in embedded()), "generator"),
+]
+
+
+@pytest.mark.parametrize(("make", "came"), REFUSED)
+def test_batches_that_were_not_joined_are_refused_with_what_joins_them(make, came):
+    message = f"must be a tensor, an array or a list of numbers; got {came}.$"
+    with pytest.raises(TypeError, match=f"^`embeddings` {message}"):
+        ReIDMeanAP().update(make(), IDENTITIES)
+
+
+def test_a_column_of_pandas_is_refused_with_what_makes_an_array_of_it():
+    class Series:
+        def to_numpy(self) -> np.ndarray:
+            return IDENTITIES.numpy()
+
+    with pytest.raises(TypeError, match=r"^`identities` must be .*; got Series, so write `\.to_numpy\(\)`\.$"):
+        ReIDMeanAP().update(embedded(), Series())
+    ReIDMeanAP().update(embedded(), Series().to_numpy())
+
+
+@pytest.mark.parametrize(("written", "name"), [("mAP", "map"), ("rank1", "rank_1"), ("mINP", "minp")])
+def test_a_number_as_others_spell_it_is_pointed_out(written, name):
+    results = evaluate(embedded()[:8], embedded()[8:], IDENTITIES[:8], IDENTITIES[8:])
+    with pytest.raises(AttributeError, match=rf"no attribute '{written}': write `results\['{name}'\]`$"):
+        getattr(results, written)
+
+
+def test_a_rank_beyond_the_gallery_is_that_of_the_last_item():
+    values = fed(ReIDMetrics((32, 500)), embedded()).compute()
+    assert values["rank_32"] == values["rank_500"] == 1
+
+
+def test_a_collection_in_a_collection_has_the_names_of_both():
+    outer = MetricCollection({"a": ReIDMetrics((1,), postfix="_p"), "b": ReIDMeanAP()}, prefix="val/")
+    values = fed(outer.clone(prefix="test/"), embedded()).compute()
+    assert [*values] == ["test/a_map_p", "test/a_minp_p", "test/a_rank_1_p", "test/b"]
+    assert values["test/a_map_p"] == values["test/b"]
+
+
+def test_a_tracker_of_a_collection_finds_the_best_epoch_unasked():
+    tracker = MetricTracker(ReIDMetrics((1,)))
+    for noise in (3.0, 0.5, 2.0):
+        tracker.increment()
+        fed(tracker, embedded(noise))
+    best, steps = tracker.best_metric(return_step=True)
+    assert set(steps.values()) == {1}
+    assert best == {name: float(values[1]) for name, values in tracker.compute_all().items()}
+
+
+def test_a_collection_is_drawn_as_one_figure_for_each_number():
+    figures = fed(ReIDMetrics((1,)), embedded()).plot()
+    assert [type(figure).__name__ for figure, _ in figures] == ["Figure"] * 3
+
+
+def test_a_compiled_step_that_updates_a_metric_is_not_compiled_anew_for_each_batch(caplog):
+    network, metric = torch.nn.Linear(6, 4), ReIDMeanAP()
+
+    @torch.compile(backend="eager")
+    def step(images, identities, is_query):
+        metric.update(network(images), identities, is_query=is_query)
+
+    inputs = embedded(), IDENTITIES, IS_QUERY
+    with caplog.at_level(logging.WARNING), warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # torch's own
+        for batch in zip(*(values.split(2) for values in inputs), strict=True):
+            step(*(values.clone() for values in batch))
+    assert "recompile" not in caplog.text
+    once = ReIDMeanAP()
+    once.update(network(inputs[0]), IDENTITIES, is_query=IS_QUERY)
+    assert metric.compute() == pytest.approx(float(once.compute()), abs=1e-6)
