@@ -97,7 +97,10 @@ DOORS: dict[str, tuple[Callable[..., Any], dict[str, Tensor]]] = {
         retrieval.evaluate,
         EMBEDDINGS | SIDES | {"query_sequences": CAMERAS[:8] % 2, "gallery_sequences": IDS[8:] % 2},
     ),
-    "multi_query": (lambda **given: retrieval.evaluate(**given, multi_query=True), EMBEDDINGS | SIDES),
+    "multi_query": (
+        lambda **given: retrieval.evaluate(**given, multi_query=True),
+        EMBEDDINGS | SIDES | {"query_identities": IDS[:8] // 2, "query_cameras": CAMERAS[:8] // 8},
+    ),
     "leave_one_out": (
         lambda query, ids: retrieval.evaluate(query, query_identities=ids, protocol="cub200").nearest(2, [1, 0]),
         {"query": X, "ids": IDS},
