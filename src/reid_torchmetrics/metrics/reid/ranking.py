@@ -208,9 +208,8 @@ def check_not_written(batches: Sequence[Tensor]) -> None:
 
 def _is_written(block: Tensor) -> bool:
     version, rows = _versions.get(block, (version_of(block), None))
-    now = _some(block, _NUM_ROWS)[: 0 if rows is None else len(rows)]  # the first row of an inference tensor
-    is_changed = rows is not None and not torch.equal(rows.nan_to_num(), now.nan_to_num())
-    return is_changed or version != version_of(block)
+    is_same = rows is None or torch.equal(rows.nan_to_num(), _some(block, _NUM_ROWS)[: len(rows)].nan_to_num())
+    return not is_same or version != version_of(block)
 
 
 class RankedSamples(NamedTuple):
