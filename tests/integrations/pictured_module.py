@@ -116,3 +116,7 @@ CURVES = ["cmc", "first_ranks", "precision_recall"]
 
 def tags(stage: str, *more: str) -> list[str]:
     return [f"{stage}/{name}" for name in (*CURVES, *more)]
+
+
+def pixels() -> np.ndarray:
+    return np.zeros((2, 2, 3), np.uint8)

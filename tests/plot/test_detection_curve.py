@@ -14,7 +14,7 @@ def curve_of(verdicts: str, num_positives: int) -> DetectionCurve:
     """Of detections that are right (1), wrong (0) or ignored (-)."""
     is_right, is_ignored = (torch.tensor([each == kind for each in verdicts], dtype=torch.bool) for kind in "1-")
     rows = torch.arange(len(verdicts))
-    return DetectionCurve(num_positives, rows, None, 1 - rows / 100, is_right, is_ignored)
+    return DetectionCurve(num_positives, rows, rows, 1 - rows / 100, is_right, is_ignored)
 
 
 def labels(axes) -> list[str]:

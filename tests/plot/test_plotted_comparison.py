@@ -13,6 +13,7 @@ mpl.use("Agg")
 from matplotlib.figure import Figure
 
 from reid_torchmetrics.functional.retrieval import Comparison, Difference, compare, evaluate_scores
+from reid_torchmetrics.functional.retrieval.measures import title_of
 from reid_torchmetrics.plot import plot_comparison
 
 NAN = math.nan
@@ -26,7 +27,8 @@ def difference(low: float, middle: float, high: float, p_value: float, *, is_ran
 def comparison_of(differences: dict[str, Difference], **changes: object) -> Comparison:
     results = evaluate_scores(torch.tensor([[0.5, 0.4]]), torch.tensor([1]), torch.tensor([1, 2]))
     found = compare(results, results, generator=torch.Generator().manual_seed(0), repeats=1, permutations=1)
-    return replace(found, differences=differences, **changes)
+    titled = {name: replace(each, title=title_of(name)) for name, each in differences.items()}
+    return replace(found, differences=titled, **changes)
 
 
 TWO = comparison_of({"map": difference(-0.01, 0.02, 0.05, 0.25), "rank_1": difference(0.01, 0.03, 0.06, 0.0101)})

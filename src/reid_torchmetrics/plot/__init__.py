@@ -9,7 +9,6 @@ from .boxes import draw_box_grid, draw_boxes
 from .boxes import judged_like as judged_like
 from .detection_curves import plot_detection_confidence, plot_detection_curve, plot_detection_precision_recall
 from .differences import plot_comparison, plot_error_breakdown
-from .differences import titles_of as titles_of
 from .figures import COUNTED as COUNTED
 from .figures import FIGURES as FIGURES
 from .figures import ResultFigure as ResultFigure

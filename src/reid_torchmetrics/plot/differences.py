@@ -6,9 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from reid_torchmetrics.functional.detection.errors import ErrorBreakdown
-from reid_torchmetrics.functional.detection.evaluation import title_of as title_of_detection
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
-from reid_torchmetrics.functional.retrieval.measures import title_of
 
 from .axes import USUAL_SIZE, Plotted, new_axes
 
@@ -45,7 +43,7 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
             _draw_interval(ax, row, difference, is_filled=(_p_values(difference)[-1] <= 1 - comparison.level))
         ax.text(1.02, row, _in_words(difference), transform=ax.get_yaxis_transform(), va="center", fontsize="small")
     # The first on top.
-    names = titles_of(comparison)
+    names = [each.title for each in differences.values()]
     ax.set(yticks=range(len(differences)), yticklabels=names, ylim=(len(differences) - 0.5, -0.5))
     if not any(each.low or each.high for each in differences.values() if _has_interval(each)):
         ax.set_xlim(-1, 1)  # nothing differs
@@ -57,11 +55,6 @@ def plot_comparison(comparison: Comparison, *, ax: Axes | None = None) -> Plotte
     ax.set(xlabel=f"{b} - {a} (percentage points); {b} is better to the right of 0", title=title)
     ax.grid(alpha=0.3, axis="x")
     return ax.figure, ax
-
-
-def titles_of(comparison: Comparison) -> list[str]:
-    """Its numbers as tables and legends write them."""
-    return [*map(title_of_detection if comparison.protocol is None else title_of, comparison.differences)]
 
 
 def _p_values(difference: Difference) -> list[float]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval.evaluation import Comparison, Difference
-from reid_torchmetrics.plot import plot_comparison, titles_of
+from reid_torchmetrics.plot import plot_comparison
 
 from .elements import UNDEFINED, Html, details, element, figure, note, percent, rank, table
 from .page import Section
@@ -50,8 +50,7 @@ def _pair(pair: Comparison, place: int) -> list[Html]:
     holm = ["p by Holm"] if has_holm else []
     interval, unit = f"{100 * pair.level:g} % interval", "queries" if pair.protocol else "classes"
     columns = ["measure", a, b, f"{b} - {a}", interval, "p", *holm, f"{unit} better", "worse", "equal"]
-    differences = zip(titles_of(pair), pair.differences.values(), strict=True)
-    rows = [_row(title, difference, has_holm=has_holm) for title, difference in differences]
+    rows = [_row(difference, has_holm=has_holm) for difference in pair.differences.values()]
     shown = [
         table(f"Numbers of {a} and {b}, and their differences", columns, rows),
         figure(plot_comparison(pair)[0], f"comparison-{place}", "Differences with their intervals."),
@@ -64,7 +63,7 @@ def _pair(pair: Comparison, place: int) -> list[Html]:
     return [note(f"{a}: {pair.setup_a}. {b}: {pair.setup_b}."), *shown, gained, lost]
 
 
-def _row(title: str, difference: Difference, *, has_holm: bool) -> list[str]:
+def _row(difference: Difference, *, has_holm: bool) -> list[str]:
     written = rank if difference.is_rank else percent
     means = [written(mean) for mean in (difference.mean_a, difference.mean_b)]
     changes = difference.difference, difference.low, difference.high
@@ -72,7 +71,7 @@ def _row(title: str, difference: Difference, *, has_holm: bool) -> list[str]:
     p_values = [difference.p_value, difference.p_holm][: 1 + has_holm]
     chance = [UNDEFINED if math.isnan(p_value) else f"{p_value:.4f}" for p_value in p_values]
     counts = [f"{number:,}" for number in (difference.num_better, difference.num_worse, difference.num_equal)]
-    heading = title if difference.is_rank else f"{title} (%)"
+    heading = difference.title if difference.is_rank else f"{difference.title} (%)"
     return [heading, *means, gain, f"{low} to {high}", *chance, *counts]
 
 

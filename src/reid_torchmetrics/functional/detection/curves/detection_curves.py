@@ -18,7 +18,7 @@ from torch.nn import functional
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._renamed import renamed
-from reid_torchmetrics.functional.detection.inputs import name_images, nearest_threshold
+from reid_torchmetrics.functional.detection.inputs import ImageRows, nearest_threshold
 from reid_torchmetrics.functional.detection.matching import Matches
 
 from .average_precision import AP_RULES
@@ -115,14 +115,14 @@ _AREAS: dict[str, Callable[[Values, Values], Tensor]] = {
 
 
 @dataclass(frozen=True)
-class DetectionCurve:
+class DetectionCurve(ImageRows):
     """The detections of a class, best first, with precision and recall after each."""
 
     num_positives: int
     """ground truths that count"""
     row: Int[Tensor, " detections"]
     """as in `RankedDetections`"""
-    image: Int[Tensor, " detections"] | None
+    image: Int[Tensor, " detections"]
     score: Float[Tensor, " detections"]
     is_true_positive: Bool[Tensor, " detections"]
     is_ignored: Bool[Tensor, " detections"]
@@ -132,11 +132,6 @@ class DetectionCurve:
     def __len__(self) -> int:
         """Number of detections."""
         return len(self.score)
-
-    @property
-    def image_ids(self) -> list[int | str] | None:
-        """`image`, as names if images have names."""
-        return None if self.image is None else name_images(self.image, self.image_names)
 
     @property
     def num_true_positives(self) -> Int[Tensor, " detections"]:
@@ -186,7 +181,7 @@ class DetectionCurve:
     def __str__(self) -> str:
         """A table to follow by hand, with a line for each detection."""
         columns = (self.score, self.num_true_positives, self.num_false_positives, self.precision, self.recall)
-        images = ["-"] * len(self) if self.image_ids is None else self.image_ids
+        images = self.image_ids
         width = max([_IMAGE_WIDTH, *(len(str(image)) for image in images)])
         head = f"  rank  {'image':>{width}}   score  is    TP    FP  precision  recall"
         lines = [f"{self.num_positives} ground truths", head]
@@ -200,7 +195,7 @@ class DetectionCurve:
 
 
 @dataclass(frozen=True)
-class RankedDetections:
+class RankedDetections(ImageRows):
     """All matched and unmatched detections, by class and descending score."""
 
     classes: Int[Tensor, " classes"]
@@ -210,8 +205,8 @@ class RankedDetections:
     class_index: Int[Tensor, " detections"]
     row: Int[Tensor, " detections"]
     """among all detections or, in results of a metric, among the detections of the image"""
-    image: Int[Tensor, " detections"] | None
-    """its number or, if a metric was given ints, its `image_id`; None if images are unknown"""
+    image: Int[Tensor, " detections"]
+    """its number or, if a metric was given ints, its `image_id`"""
     score: Float[Tensor, " detections"]
     is_true_positive: Bool[Tensor, "thresholds detections"]
     is_ignored: Bool[Tensor, "thresholds detections"]
@@ -224,11 +219,6 @@ class RankedDetections:
     def __len__(self) -> int:
         """Number of detections."""
         return len(self.score)
-
-    @property
-    def image_ids(self) -> list[int | str] | None:
-        """`image`, as names if images have names."""
-        return None if self.image is None else name_images(self.image, self.image_names)
 
     def of_class(self, label: int, *, iou_threshold: float | None = None) -> DetectionCurve:
         """The detections of a class at an IoU threshold, the first if None is given.
@@ -246,7 +236,7 @@ class RankedDetections:
         return DetectionCurve(
             num_positives=int(self.num_positives[number[0]]),
             row=self.row[places],
-            image=None if self.image is None else self.image[places],
+            image=self.image[places],
             score=self.score[places],
             is_true_positive=self.is_true_positive[threshold, places],
             is_ignored=self.is_ignored[threshold, places],

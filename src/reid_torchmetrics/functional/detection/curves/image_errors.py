@@ -9,12 +9,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
-from reid_torchmetrics.functional.detection.inputs import name_images
+from reid_torchmetrics.functional.detection.inputs import ImageRows
 from reid_torchmetrics.functional.detection.matching import Matches
 
 
 @dataclass(frozen=True)
-class ImageErrors:
+class ImageErrors(ImageRows):
     """True positives, false positives and misses of each image, among detections at or above a confidence."""
 
     image: Int[Tensor, " images"]
@@ -29,11 +29,6 @@ class ImageErrors:
     def __len__(self) -> int:
         """Number of images."""
         return len(self.image)
-
-    @property
-    def image_ids(self) -> list[int | str]:
-        """`image`, as names if images have names."""
-        return name_images(self.image, self.image_names)
 
     @property
     def num_errors(self) -> Int[Tensor, " images"]:

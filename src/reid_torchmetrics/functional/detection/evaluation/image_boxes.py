@@ -15,7 +15,7 @@ from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.detection.batches import Images
-from reid_torchmetrics.functional.detection.inputs import name_images
+from reid_torchmetrics.functional.detection.inputs import ImageRows
 from reid_torchmetrics.functional.detection.matching import Matches
 
 Asked: TypeAlias = Tensor | _checks.Integers | Sequence[str]
@@ -121,7 +121,7 @@ def choose_boxes(image: Asked, boxes: Mapping[int, ImageBoxes], names: Sequence[
 
 
 @dataclass(frozen=True)
-class MatchedDetections:
+class MatchedDetections(ImageRows):
     """Every detection with its ground truth at each threshold, by image and place in the image.
 
     Detections beyond the largest limit of an image and class were not matched and are not here.
@@ -151,11 +151,6 @@ class MatchedDetections:
     def __len__(self) -> int:
         """Number of detections."""
         return len(self.index)
-
-    @property
-    def image_ids(self) -> list[int | str]:
-        """`image`, as names where images have names."""
-        return name_images(self.image, self.image_names)
 
 
 def list_matches(

@@ -15,7 +15,7 @@ from reid_torchmetrics.functional import workers
 from reid_torchmetrics.functional.detection.evaluators import ClassAverages, Evaluator
 from reid_torchmetrics.functional.detection.matching import Matches, merge_matches
 
-from .result_text import convention_of
+from .result_text import convention_of, title_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +49,11 @@ class PairedDetections:
     def conventions(self) -> dict[str, str]:
         """How each number was computed, in words."""
         return {name: convention_of(name, self.averages[0]) for name in self.averages[0].value_names}
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Each number as tables and legends write it."""
+        return {name: title_of(name) for name in self.averages[0].value_names}
 
     @property
     def means(self) -> Float[Tensor, "models numbers"]:

@@ -177,7 +177,6 @@ class DetectionResults(NamedNumbers, SavedResults):
     def ranked(self) -> curves.RankedDetections:
         """Every detection by class and descending score; `ranked.of_class(label)` is the curve of a class."""
         ranked = curves.ranked_detections(self.matches)
-        assert ranked.image is not None  # noqa: S101 - matches know their images
         image, thresholds = self.images.to(ranked.image.device)[ranked.image], tuple(self.averages.grid.iou_thresholds)
         return replace(ranked, image=image, image_names=self.image_names, iou_thresholds=thresholds)
 

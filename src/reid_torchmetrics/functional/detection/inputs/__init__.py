@@ -15,6 +15,7 @@ from .grid import (
 from .image_names import (
     NAME_BYTES,
     NAME_LENGTHS,
+    ImageRows,
     as_words,
     check_kind,
     check_same_ids,

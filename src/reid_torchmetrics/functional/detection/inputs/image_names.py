@@ -28,6 +28,18 @@ def name_images(image: Int[Tensor, " images"], names: Sequence[str] | None) -> l
     return numbers if names is None else [names[number] for number in numbers]
 
 
+class ImageRows:
+    """Rows of which each is of an image."""
+
+    image: Int[Tensor, " rows"]
+    image_names: tuple[str, ...] | None
+
+    @property
+    def image_ids(self) -> list[int | str]:
+        """`image`, as names if images have names."""
+        return name_images(self.image, self.image_names)
+
+
 def pack_names(names: Sequence[str]) -> tuple[Tensor, Tensor]:
     """The bytes of all names, uint8, and the number of bytes of each, int64.
 

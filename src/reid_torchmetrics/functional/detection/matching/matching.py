@@ -32,6 +32,7 @@ from reid_torchmetrics.functional.detection.inputs import (
     Detections,
     GroundTruths,
     OrderedDetections,
+    OrderedGroundTruths,
     distinct_labels,
     order_boxes,
 )
@@ -120,8 +121,7 @@ def _match(
 
     # Ground truths that each area range ignores: crowds, and those outside the range.
     ranges = _AreaRanges.of(tuple(map(tuple, grid.area_ranges.values())), classes.device)
-    areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
-    ignored = true_ordered.is_crowd | ranges.exclude(areas.index_select(0, true_ordered.rows))
+    ignored = ranges.ignored(ground_truths, true_ordered)
     num_positives = classes.new_zeros((len(ignored), len(classes)))
     num_positives.index_add_(1, true_ordered.class_index, (~ignored).long())
 
@@ -169,6 +169,11 @@ class _AreaRanges(NamedTuple):
         dtype = torch.uint8 if len(ranges) <= _BITS_OF_UINT8 else torch.int64
         weights = (1 << torch.arange(len(ranges), device=device)).to(dtype)
         return _AreaRanges(ends[:, :1], ends[:, 1:], weights[:, None])
+
+    def ignored(self, ground_truths: GroundTruths, ordered: OrderedGroundTruths) -> Bool[Tensor, "areas ordered"]:
+        """Whether each range ignores ground truths in their order: crowds, and those outside the range."""
+        areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
+        return ordered.is_crowd | self.exclude(areas.index_select(0, ordered.rows))
 
     def exclude(self, areas: Float[Tensor, " boxes"]) -> Bool[Tensor, "areas boxes"]:
         """Whether boxes are outside each range; an area that is NaN is outside none, as in pycocotools."""

@@ -21,7 +21,7 @@ from reid_torchmetrics._renamed import renamed
 from reid_torchmetrics.functional.named_numbers import split_conventions
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report
+from reid_torchmetrics.functional.retrieval.measures import EMPTY_TARGET_ACTIONS, parse_report, title_of
 
 from .paired_queries import PairedResults, pair
 from .protocol import Protocol
@@ -55,6 +55,8 @@ class Difference:
     """whether it is a rank, so that lower is better, and not a share of 1"""
     p_holm: float = math.nan
     """the p-value with Holm's correction for the number of models, where more than two are compared"""
+    title: str = ""
+    """the number as tables and legends write it, such as "mAP" """
 
 
 _no_queries = partial(torch.empty, 0, dtype=torch.int64, device="cpu")
@@ -278,8 +280,10 @@ def _compare_images(paired: Any, resampling: Resampling) -> dict[str, Any]:
     means, by_class = paired.means, paired.class_differences
     counts = ((by_class > ROUNDING).sum(0), (by_class < -ROUNDING).sum(0), (by_class.abs() <= ROUNDING).sum(0))
     columns = means.T.tolist(), chances_of_draws(paired, resampling), torch.stack(counts, 1).tolist()
-    rows: Any = zip(paired.conventions, *columns, strict=True)
-    differences = {name: Difference(*of, *chance, *classes) for name, of, chance, classes in rows}
+    rows: Any = zip(paired.titles.items(), *columns, strict=True)
+    differences: dict[str, Difference] = {}
+    for (name, title), of, chance, classes in rows:
+        differences[name] = replace(Difference(*of, *chance, *classes), title=title)
     numbers = dict.fromkeys(("num_queries", "num_valid"), paired.num_images)
     return {"differences": differences, "conventions": paired.conventions, **numbers}
 
@@ -340,6 +344,7 @@ def _difference(name: str, means: tuple[float, float], differences: Tensor, chan
     return Difference(
         mean_a=means[0],
         mean_b=means[1],
+        title=title_of(name),
         **chance._asdict(),
         num_better=less if is_rank else more,
         num_worse=more if is_rank else less,

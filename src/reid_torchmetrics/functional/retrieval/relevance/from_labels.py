@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 import torch
-from jaxtyping import Integer
+from jaxtyping import Bool, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
@@ -74,8 +74,7 @@ def find_relevance(
     # The kept gallery: without junk identities, and without cameras that are not searched.
     query_identities, gallery_identities = query_identities.long(), gallery_identities.long()
     junk = torch.tensor(sorted(junk_identities), dtype=torch.int64, device=gallery_identities.device)
-    is_dropped = torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras)
-    kept = (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
+    kept = _kept(torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras))
     num_gallery = len(gallery_identities)
     gallery_identities = _take(gallery_identities, kept)
     # Sorted by identity, the items with a query's identity are one run, shared by all queries of the identity.
@@ -103,6 +102,11 @@ def find_relevance(
         query_cameras=query_cameras,
         gallery_cameras=gallery_cameras,
     )
+
+
+def _kept(is_dropped: Bool[Tensor, " gallery"]) -> Int[Tensor, " kept"] | None:
+    """Where the kept gallery items are; None for all of them."""
+    return (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
 
 
 def find_listed_relevance(

@@ -1,0 +1,128 @@
+"""The pictures of detectors that the callback logs: curves, errors and the worst images, by every evaluator."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from reid_torchmetrics import DetectionMAP, VocMAP, YoloMAP
+from reid_torchmetrics.functional.detection import EVALUATORS
+from reid_torchmetrics.integrations import EvaluationPictures, drawings
+from reid_torchmetrics.plot import figures
+from tests.integrations.pictured_module import (
+    DetectingModule,
+    files,
+    fit,
+    image,
+    loader,
+    named,
+    picture,
+    pixels,
+    trainer,
+)
+
+pytestmark = pytest.mark.usefixtures("quiet_folder")
+
+OF_DETECTION = (
+    "confidence",
+    "confusion_counts",
+    "confusion_matrix",
+    "kinds_of_errors",
+    "precision_recall",
+    "worst_images",
+)
+
+
+def test_a_detector_has_curves_and_its_worst_images(monkeypatch):
+    seen = []
+    monkeypatch.setattr(drawings, "draw_box_grid", lambda *args, **options: seen.append((args, options)) or pixels())
+    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), names={1: "cat"})
+    fit(callback, module=DetectingModule(), max_epochs=1)
+    assert files() == named([f"val/{name}" for name in OF_DETECTION], 1)
+    (((pictures, found, true), options),) = seen
+    assert [np.asarray(each)[0, 0, 0] for each in pictures] == [0, 50]  # of the images 0 and 10
+    assert [len(each["boxes"]) for each in found] == [0, 1]
+    assert [int(each["image_id"]) for each in true] == [0, 10]
+    assert true[1]["boxes"].tolist() == [[0, 0, 4, 4], [10, 10, 14, 16]]
+    assert options["min_score"] == pytest.approx({1: 0.9, 2: 0.9})
+    assert (options["box_format"], options["class_agnostic"], options["names"]) == ("xyxy", False, {1: "cat"})
+
+
+class NamingModule(DetectingModule):
+    """Its images have names: "0", "10" and "20"."""
+
+    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+        for number in range(3):
+            found, true = image(number)
+            self.val_boxes.update([found], [true | {"image_id": str(true["image_id"])}])
+
+
+def test_images_with_names_are_asked_for_by_them(monkeypatch):
+    seen, asked = [], []
+    monkeypatch.setattr(drawings, "draw_box_grid", lambda *args, **options: seen.append(args) or pixels())
+    callback = EvaluationPictures("val_boxes", pictures=lambda name: asked.append(name) or picture(0))
+    trainer(callback, False).validate(NamingModule(), loader(), verbose=False)
+    ((_, found, true),) = seen
+    assert asked == ["0", "10"]
+    assert [each["image_id"] for each in true] == ["0", "10"]
+    assert [len(each["boxes"]) for each in found] == [0, 1]
+
+
+EVALUATOR_METRICS = {
+    "coco": DetectionMAP,
+    "voc": VocMAP,
+    **{name: partial(YoloMAP, matching=name) for name in ("ultralytics", "scaled_yolov4", "yolov4")},
+}
+
+
+@pytest.mark.parametrize("evaluator", EVALUATORS)
+def test_metrics_of_every_evaluator_have_figures_and_the_worst_images(evaluator, monkeypatch):
+    seen, draw = [], drawings.draw_box_grid
+    monkeypatch.setattr(drawings, "draw_box_grid", lambda *a, **k: seen.append(k["evaluator"]) or draw(*a, **k))
+    module = DetectingModule()
+    module.val_boxes = EVALUATOR_METRICS[evaluator](metric="map")
+    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10))
+    trainer(callback, False).validate(module, loader(), verbose=False)
+    names = ["confidence", "confusion_counts", "confusion_matrix", "precision_recall", "worst_images"]
+    # Repairs are defined where a detection takes the best ground truth that is left.
+    names += ["kinds_of_errors"] * EVALUATORS[evaluator].has_breakdown
+    assert files() == named([f"val/{name}" for name in names], 0)
+    assert seen == [EVALUATORS[evaluator]]
+
+
+def test_the_worst_images_are_drawn():
+    callback = EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10), num_images=1)
+    trainer(callback, False).validate(DetectingModule(), loader(), verbose=False)
+    with Image.open("pictures/val/worst_images_step_000000.png") as drawn:
+        assert min(drawn.size) > 100
+
+
+def test_classes_have_the_names_of_the_metric(monkeypatch):
+    seen, plot = [], figures.plot_confusion_matrix
+    monkeypatch.setattr(figures, "plot_confusion_matrix", lambda *a, **k: seen.append(k["names"]) or plot(*a, **k))
+    for names in (None, {1: "dog"}):
+        module = DetectingModule()
+        module.val_boxes = DetectionMAP(metric="map", class_names={1: "cat"})
+        trainer(EvaluationPictures("val_boxes", names=names), False).validate(module, loader(), verbose=False)
+    assert seen == [{1: "cat"}] * 2 + [{1: "dog"}] * 2  # shares and counts
+
+
+def test_below_an_overlap_of_a_tenth_there_is_no_confusion():
+    module = DetectingModule()
+    module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.05])
+    trainer(EvaluationPictures("val_boxes"), False).validate(module, loader(), verbose=False)
+    assert files() == named(["val/confidence", "val/precision_recall"], 0)
+
+
+def test_a_detector_without_the_usual_overlap_is_drawn_at_the_nearest(monkeypatch):
+    seen, plot = [], figures.plot_detection_confidence
+    monkeypatch.setattr(
+        figures, "plot_detection_confidence", lambda *a, **k: seen.append(k["iou_threshold"]) or plot(*a, **k)
+    )
+    module = DetectingModule()
+    module.val_boxes = DetectionMAP(metric="map", iou_thresholds=[0.3, 0.6])
+    trainer(EvaluationPictures("val_boxes", pictures=lambda n: picture(n // 10)), False).validate(
+        module, loader(), verbose=False
+    )
+    assert seen == [0.6]
