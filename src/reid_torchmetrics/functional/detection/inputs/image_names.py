@@ -29,7 +29,7 @@ def name_images(image: Int[Tensor, " images"], names: Sequence[str] | None) -> l
 
 
 class ImageRows:
-    """Rows of which each is of an image."""
+    """Rows that each belong to an image."""
 
     image: Int[Tensor, " rows"]
     image_names: tuple[str, ...] | None

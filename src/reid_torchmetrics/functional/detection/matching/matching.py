@@ -171,7 +171,7 @@ class _AreaRanges(NamedTuple):
         return _AreaRanges(ends[:, :1], ends[:, 1:], weights[:, None])
 
     def ignored(self, ground_truths: GroundTruths, ordered: OrderedGroundTruths) -> Bool[Tensor, "areas ordered"]:
-        """Whether each range ignores ground truths in their order: crowds, and those outside the range."""
+        """Whether each range ignores ground truths in their order: crowds, and ground truths outside it."""
         areas = ground_truths.shapes.areas() if ground_truths.areas is None else ground_truths.areas.double()
         return ordered.is_crowd | self.exclude(areas.index_select(0, ordered.rows))
 
