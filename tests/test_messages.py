@@ -93,8 +93,8 @@ FUNCTIONAL = [
     (lambda: rank_positives(X, X, ID, ID, max_bytes=0), ValueError, "`max_bytes` must be at least 1; got 0."),
     (lambda: rank_positives(X, X, ID, ID, max_bytes=1e9), TypeError, "`max_bytes` must be an int; got float."),
     (lambda: rank_positives(X, X, ID, ID, self_index=torch.tensor([0, 1, 3])), ValueError, "`self_index` must lie in [-1, 3); got values from 0 to 3."),
-    (lambda: rank_positives(X, X, ID, ID, self_index=torch.tensor([1, 1, 2])), ValueError, "`self_index` must point at gallery items with the query's identity and camera; got item 1 for query 0."),
-    (lambda: rank_positives(X, X, ID, ID, CAM, CAM, self_index=torch.tensor([2, 1, 2])), ValueError, "`self_index` must point at gallery items with the query's identity and camera; got item 2 for query 0."),
+    (lambda: rank_positives(X, X, ID, ID, self_index=torch.tensor([1, 1, 2])), ValueError, "`self_index` must point at gallery items with the labels of the query; got item 1 for query 0, of another identity."),
+    (lambda: rank_positives(X, X, ID, ID, CAM, CAM, self_index=torch.tensor([2, 1, 2])), ValueError, "`self_index` must point at gallery items with the labels of the query; got item 2 for query 0, of another camera."),
     (lambda: rank_positives_from_scores(X * NAN, ID, ID), ValueError, "`scores` must give scores that can be ordered; got NaN."),
     (lambda: rank_positives_from_scores(X * NAN, ID, ID, ties="stable"), ValueError, "`scores` must give scores that can be ordered; got NaN."),
     (lambda: rank_positives_from_scores(X, ID, ID[:2]), ValueError, "`gallery_identities` must have shape [3]; got [2]."),
@@ -169,14 +169,14 @@ METRICS = [
     (lambda: ReIDMetrics(ranks=()), ValueError, "`ranks` must hold at least one int and none twice; got ()."),
     (lambda: ReIDMetrics(ranks=(1, 1)), ValueError, "`ranks` must hold at least one int and none twice; got (1, 1)."),
     (lambda: ReIDMetrics(ranks=5), TypeError, "`ranks` must be a tuple or list of ints; got int."),
-    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`, which may be `ties`; `ReIDMeanAP` takes rule, k, normalizer, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMeanAP(metric="cosine"), ValueError, "Unexpected keyword arguments: `metric`, which may be `similarity`; `ReIDMeanAP` takes rule, k, normalizer, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMINP(dist_metric="l2"), ValueError, "Unexpected keyword arguments: `dist_metric`, which may be `similarity`; `ReIDMINP` takes protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMC(rule="trapezoid"), ValueError, "Unexpected keyword arguments: `rule`, which is a field of `Protocol`; `ReIDCMC` takes top_k, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMC(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMC(k=5), ValueError, "Unexpected keyword arguments: `k`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMCCurve(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `max_rank`; `ReIDCMCCurve` takes max_rank, mode, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMeasure("mrr", color=5), ValueError, "Unexpected keyword arguments: `color`; `ReIDMeasure` takes name, protocol, similarity, same_camera, camera_map, search_cameras, junk_identities, draw, ties, empty_target_action, rerank, max_bytes, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`, which may be `ties`; `ReIDMeanAP` takes rule, k, normalizer, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(metric="cosine"), ValueError, "Unexpected keyword arguments: `metric`, which may be `similarity`; `ReIDMeanAP` takes rule, k, normalizer, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMINP(dist_metric="l2"), ValueError, "Unexpected keyword arguments: `dist_metric`, which may be `similarity`; `ReIDMINP` takes protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(rule="trapezoid"), ValueError, "Unexpected keyword arguments: `rule`, which is a field of `Protocol`; `ReIDCMC` takes top_k, mode, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(k=5), ValueError, "Unexpected keyword arguments: `k`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMCCurve(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `max_rank`; `ReIDCMCCurve` takes max_rank, mode, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeasure("mrr", color=5), ValueError, "Unexpected keyword arguments: `color`; `ReIDMeasure` takes name, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
     (lambda: ReIDMeanAP(compute_on_cpu=1), ValueError, "Expected keyword argument `compute_on_cpu` to be an `bool` but got 1"),
     (lambda: ReIDCMC(top_k=2**63), ValueError, "`top_k` must fit int64; got 9223372036854775808."),
     (lambda: ReIDMeanAP(k=2**63), ValueError, "`k` must fit int64; got 9223372036854775808."),
@@ -204,6 +204,12 @@ UPDATES = [
     ({"identities": ID.to("meta")}, ValueError, "`identities` must be on the device of its companions, cpu; got meta."),
     ({"cameras": CAM[:1]}, ValueError, "`cameras` must have shape [3]; got [1]."),
     ({"cameras": None}, ValueError, "`cameras` must be given in every batch or in none; got a batch without it after batches with it."),
+    ({"positions": X * NAN}, ValueError, "`positions` must be finite; got 3 rows with NaN or infinity, first [0, 1, 2]."),
+    ({"positions": torch.ones(3, 4)}, ValueError, "`positions` must have shape [3] or [3, 1 to 3]; got [3, 4]."),
+    ({"positions": ID == 1}, TypeError, "`positions` must hold numbers; got torch.bool."),
+    ({"clothes": X[0]}, TypeError, "`clothes` must have an integer dtype; got torch.float32."),
+    ({"identities": None}, ValueError, "`identities` must be given unless relevance is by `radius` or by lists; got none."),
+    ({"cams": CAM}, TypeError, "update() got an unexpected keyword argument 'cams', which may be `cameras`."),
     ({"index": ID}, ValueError, "`index` must be given in every batch or in none; got a batch with it after batches without."),
     ({"is_query": ID}, TypeError, "`is_query` must be True, False, None or a bool tensor; got torch.int64."),
     ({"is_query": 1}, TypeError, "`is_query` must be True, False, None or a bool tensor; got int."),
@@ -256,7 +262,7 @@ def test_a_call_that_does_not_fit_is_told_what_goes_by_name(metric):
         (lambda: metric().results(k=3), "`results` takes by name only `nearest=`, `camera_pairs=`; got `k=`."),
         (
             lambda: metric().update(X, ID, CAM, True),
-            f"{metric.__name__}.update() takes from 3 to 4 positional arguments but 5 were given",
+            f"{metric.__name__}.update() takes from 2 to 4 positional arguments but 5 were given",
         ),
     ):
         with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
@@ -267,7 +273,7 @@ def test_a_call_that_does_not_fit_is_told_what_goes_by_name(metric):
 def test_a_call_of_update_that_does_not_fit_names_the_class_that_a_user_made(metric):
     for call in (metric().update, metric().clone().update, metric(), pickle.loads(pickle.dumps(metric())).update):
         with pytest.raises(
-            TypeError, match=rf"^{metric.__name__}\.(update|forward)\(\) missing 2 required positional "
+            TypeError, match=rf"^{metric.__name__}\.(update|forward)\(\) missing [12] required positional "
         ):
             call()
 
@@ -299,7 +305,7 @@ def test_a_bad_batch_is_refused_and_nothing_of_it_is_stored(method, change, kind
     before = metric.compute()
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         getattr(metric, method)(**(batch | change))
-    assert [len(getattr(metric, name)) for name in metric._defaults] == [1, 1, 1, 1, 0]
+    assert [len(getattr(metric, name)) for name in metric._defaults] == [1, 1, 1, 1, *[0] * 4]
     metric.update(**batch)
     assert len(metric.embeddings) == 2
     metric.reset()

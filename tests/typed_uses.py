@@ -58,6 +58,8 @@ def right(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]], p
     metrics = ReIDMetrics()
     metrics.update(embeddings, labels, labels, is_query=True, index=labels)
     metrics.update(embeddings, labels, is_query=labels > 0)
+    metrics.update(embeddings, positions=embeddings, clothes=labels, sequences=[1, 2])
+    ReIDMetrics(radius=25.0, clothes="drop_same")
     numbers: dict[str, Any] = metrics.forward(embeddings, labels)
     ReIDMINP().update(embeddings, labels, is_query=None)
     DetectionMAP("xywh", ("bbox", "segm"), np.linspace(0.5, 0.95, 10), average="micro", invalid="drop")
@@ -84,8 +86,8 @@ def wrong(embeddings: Tensor, labels: Tensor, images: list[dict[str, Tensor]]) -
     DetectionMetrics(metric="map")  # type: ignore[call-arg]
     VocMAP(rule="coco")  # type: ignore[arg-type]
     YoloMAP(matching="yolo")  # type: ignore[arg-type]
-    ReIDMetrics().update(embeddings)  # type: ignore[call-arg]
     ReIDMetrics().update(embeddings, labels, is_querry=True)  # type: ignore[call-arg]
     ReIDMetrics().update(embeddings, labels, labels, True)  # type: ignore[call-arg]
     ReIDMINP().update(embeddings, labels, cams=labels)  # type: ignore[call-arg]
+    ReIDMetrics(clothes="drop")  # type: ignore[arg-type]
     DetectionMetrics().update(images)  # type: ignore[call-arg]

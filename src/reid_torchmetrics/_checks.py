@@ -205,6 +205,21 @@ def integer_labels(argument: str, value: object, length: int | None = None, devi
     return _vector(argument, value, length, device)
 
 
+def positions(argument: str, value: object, length: int | None = None, device: _Device = None) -> Tensor:
+    """Raise unless `value` holds finite coordinates [N] or [N, 1 to 3], and return them as float64 [N, 1 to 3]."""
+    value = _tensor(argument, value, device)
+    if value.dtype not in (*_FLOATING_DTYPES, *_INTEGER_DTYPES):
+        raise TypeError(f"`{argument}` must hold numbers; got {value.dtype}.")
+    columns = value[:, None] if value.ndim == 1 else value
+    if columns.ndim != 2 or not 1 <= columns.shape[1] <= 3 or length not in (None, len(value)):
+        size = "N" if length is None else length
+        raise ValueError(f"`{argument}` must have shape [{size}] or [{size}, 1 to 3]; got {_shape(value)}.")
+    if device not in (None, value.device):
+        raise ValueError(f"`{argument}` must be on the device of its companions, {device}; got {value.device}.")
+    finite(argument, (~columns.isfinite().all(1)).nonzero()[:, 0])
+    return columns.double() + 0.0  # -0 is 0
+
+
 def boolean_tensor(argument: str, value: object, rule: str = "be a bool tensor") -> None:
     """Raise unless `value` is a bool tensor of any shape; `rule` is the wording of the message."""
     if not isinstance(value, Tensor) or value.dtype != torch.bool:

@@ -11,6 +11,7 @@ from typing import Literal
 SimilarityName = Literal["cosine", "euclidean", "dot"]
 TieName = Literal["pessimistic", "optimistic", "stable", "grouped", "expected"]
 CameraRule = Literal["same_identity", "all", "keep"]
+ClothesRule = Literal["keep", "drop_same", "drop_other"]
 RetrievalRule = Literal["rectangle", "trapezoid", "interpolated_11", "interpolated_101"]
 Normalizer = Literal["positives", "attainable", "hits"]
 PrecisionDivisor = Literal["k", "attainable", "last_positive"]

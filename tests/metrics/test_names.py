@@ -18,6 +18,7 @@ from reid_torchmetrics import (
     VocMAP,
     YoloMAP,
 )
+from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
 
 class Plain(Metric):
@@ -36,7 +37,7 @@ class Own(EmbeddingMetric):
 
 
 OPTIONS = {"protocol", "similarity", "ties", "rerank", "max_bytes", "empty_target_action"}
-STATES = {"embeddings", "identities", "cameras", "roles", "index"}
+STATES = {"embeddings", "roles", *LABELS}
 OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {
     *("box_format", "iou_type", "iou_thresholds", "rec_thresholds", "max_detection_thresholds", "class_metrics"),

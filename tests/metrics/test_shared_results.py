@@ -67,6 +67,8 @@ RANKED = {
     "camera_map": [{1: 2}],
     "search_cameras": [(0, 1)],
     "junk_identities": [(), (0,)],
+    "clothes": ["drop_same", "drop_other"],
+    "radius": [1.0, 2.0],
     "draw": [GalleryDraw(2)],
     "ties": ["optimistic", "stable", "grouped"],
     "empty_target_action": ["neg", "pos"],
@@ -159,6 +161,14 @@ def test_every_metric_class_is_in_the_table():
     }
 
 
+def labeled(given: list[dict]) -> list[dict]:
+    """Batches with all labels that some rule reads."""
+    for batch in given:
+        batch["clothes"] = torch.arange(len(batch["embeddings"])) % 2
+        batch["positions"] = batch["embeddings"][:, :2].double()
+    return given
+
+
 def boxes_and_keypoints() -> list[dict]:
     """Images whose dicts have both; keypoints lie around the centers of the boxes."""
     preds, target = images(5, 4)
@@ -181,7 +191,7 @@ def bits(value: object) -> object:
 @pytest.mark.filterwarnings("ignore:Encountered more than")
 def test_behind_any_other_metric_of_the_same_samples_a_value_is_its_own(of_embeddings):
     kinds = [kind for kind in OPTIONS if kind.__name__.startswith(("ReID", "Emb")) == of_embeddings]
-    given, make = batches(6, 20) if of_embeddings else boxes_and_keypoints(), makers(kinds)
+    given, make = labeled(batches(6, 20)) if of_embeddings else boxes_and_keypoints(), makers(kinds)
 
     metrics, expected = {name: make[name]() for name in make}, {}
     for name, metric in metrics.items():

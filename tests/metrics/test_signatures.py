@@ -23,12 +23,12 @@ from reid_torchmetrics.functional.detection.evaluators import EVALUATORS
 from reid_torchmetrics.functional.detection.inputs import BOX_FORMATS
 from reid_torchmetrics.functional.detection.inputs.shape_types import SHAPE_TYPES
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
-from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES
+from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES, SAME_CAMERA_RULES
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionOptions
 from reid_torchmetrics.metrics.reid.embedding_metric import ReIDOptions
-from reid_torchmetrics.metrics.reid.reid import ProtocolOptions
+from reid_torchmetrics.metrics.reid.reid import CollectionOptions
 
 USES = Path(__file__).parents[1] / "typed_uses.py"
 CLASSES = {
@@ -41,6 +41,7 @@ TABLES = {
     "SimilarityName": SIMILARITIES,
     "TieName": TIE_POLICIES,
     "CameraRule": SAME_CAMERA_RULES,
+    "ClothesRule": CLOTHES_RULES,
     "RetrievalRule": retrieval.AP_RULES,
     "Normalizer": retrieval.AP_NORMALIZERS,
     "PrecisionDivisor": retrieval.PRECISION_DIVISORS,
@@ -85,7 +86,7 @@ def test_a_signature_has_every_option_with_its_type_and_none_besides(name):
 
 @pytest.mark.parametrize(
     ("name", "typed"),
-    [("ReIDMetrics", ProtocolOptions), ("ReIDMINP", ReIDOptions), ("DetectionMetrics", DetectionOptions)],
+    [("ReIDMetrics", CollectionOptions), ("ReIDMINP", ReIDOptions), ("DetectionMetrics", DetectionOptions)],
 )
 def test_type_checkers_are_told_the_options_that_the_signature_has(name, typed):
     own = {"ranks", "prefix", "postfix", "values", "classes", "class_values", "confidence"}

@@ -7,7 +7,6 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
-from inspect import Parameter
 from typing import Any, Concatenate, ParamSpec, TypedDict, TypeVar, cast, get_type_hints
 
 import numpy as np
@@ -16,6 +15,7 @@ from torchmetrics import Metric
 from torchmetrics.metric import jit_distributed_available
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._signatures import with_options
 
 Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
@@ -67,11 +67,9 @@ def spelled_out(
             given = {name: _plain(value) for name, value in kwargs.items() if value is not None}
             init(self, *map(_plain, args), **given)
 
-        *own, _ = inspect.signature(init, eval_str=True).parameters.values()  # the last is `**options`
-        shown = {each.name: each for each in own}
-        for name in sorted(kinds, key=_OF_ALL_METRICS.__contains__):  # the options of all metrics come last
-            each = Parameter(name, Parameter.KEYWORD_ONLY, default=by_default.get(name), annotation=kinds[name])
-            shown.setdefault(name, each)
+        order = sorted(kinds, key=_OF_ALL_METRICS.__contains__)  # the options of all metrics come last
+        own = inspect.signature(init, eval_str=True)
+        shown = dict(with_options(own, {name: kinds[name] for name in order}, by_default).parameters)
         for name, each in shown.items():
             if each.default is not each.empty:
                 shown[name] = each.replace(annotation=each.annotation | None)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
 import torch
 from torch import Tensor
@@ -13,9 +13,10 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.retrieval import evaluation
-from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES, GalleryDraw
+from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
+from reid_torchmetrics.functional.retrieval.relevance import check_needed
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
@@ -28,20 +29,18 @@ _NEUTRAL = {"max_bytes", "training", "compute_on_cpu", "dist_sync_on_step", "syn
 """attributes of a metric that do not decide its value"""
 
 
-class ReIDOptions(base.MetricOptions, total=False):
-    """The options of `EmbeddingMetric`."""
+class ScoreOptions(TypedDict, total=False):
+    """The protocol, and how samples are scored and ranked."""
 
     protocol: _names.ProtocolName | evaluation.Protocol
     similarity: _names.SimilarityName | CustomSimilarity
-    same_camera: _names.CameraRule | None
-    camera_map: Mapping[int, int] | None
-    search_cameras: Iterable[int] | None
-    junk_identities: Iterable[int] | None
-    draw: GalleryDraw | None
     ties: _names.TieName
-    empty_target_action: _names.EmptyTargetAction | None
     rerank: Rerank | None
     max_bytes: int
+
+
+class ReIDOptions(ScoreOptions, evaluation.RelevanceOptions, base.MetricOptions, total=False):
+    """The options of `EmbeddingMetric`."""
 
 
 DEFAULTS = {"protocol": "market1501", "similarity": "cosine", "ties": "pessimistic", "max_bytes": DEFAULT_MAX_BYTES}
@@ -70,6 +69,9 @@ class EmbeddingMetric(SampleStates):
         camera_map: cameras that the camera rule takes for another one: {3: 2} says that 2 and 3 see the same place.
         search_cameras: gallery items of other cameras are dropped for every query.
         junk_identities: gallery items of these identities are dropped for every query.
+        clothes: "drop_same" drops the gallery items with the query's identity and clothes, "drop_other" those with
+            its identity and other clothes, "keep" drops nothing.
+        radius: positives are the items within this distance of the query's position, and identities are not needed.
         draw: a `GalleryDraw`: the value is the exact expectation over galleries that are drawn so.
         ties: who goes first among equal scores: "pessimistic" the negative, "optimistic" the positive, "stable" the
             item that comes first by `index`, or that came first, process by process, where there is no `index`;
@@ -137,6 +139,9 @@ class EmbeddingMetric(SampleStates):
         """What a query without positives counts in a mean."""
         return self.protocol.empty_target_action
 
+    def _check_needed(self, labels: Mapping[str, object]) -> None:
+        check_needed(self.protocol, labels)
+
     @abstractmethod
     def summarize(self, ranks: PositiveRanks) -> Tensor:
         """The metric's value, given the ranks of the positives of all queries; at least one query has some."""
@@ -192,7 +197,7 @@ class EmbeddingMetric(SampleStates):
             _checks.positive_int("nearest", nearest, least=0)
             _checks.boolean("camera_pairs", camera_pairs)
             protocol = replace(self.protocol, reports=tuple(dict.fromkeys((*self.protocol.reports, *self._reported))))
-            setup = self._ranks_by(of_cmc=False).setup(cameras=ranking.query_cameras is not None)
+            setup = self._ranks_by(of_cmc=False).setup(ranking.labels)
             results = evaluation.summarize(ranking, of_cmc, protocol, setup, max_rank=max(50, self._longest))
             lists = self._rank_lists(nearest, None) if nearest else None
             pairs = self._camera_pairs(protocol) if camera_pairs else None

@@ -17,6 +17,7 @@ from __future__ import annotations
 import itertools
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -24,11 +25,14 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 from torchmetrics.utilities import rank_zero_warn
+from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.functional.result_cache import ResultCache, drawn_number, number_of_all, version_of
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
+from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, BatchLabels, LabelValues, width_of
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.functional.world import Settings, World, meet
@@ -48,27 +52,26 @@ class SampleStates(GrowingStates):
 
     if TYPE_CHECKING:  # `torch.jit` does not know these types
         embeddings: list[Tensor]
-        identities: list[Tensor]
         roles: list[Tensor]
-        cameras: list[Tensor]
-        index: list[Tensor]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self._add_growing_state("embeddings", torch.empty((0, 0), device="cpu"))
         self._add_growing_state("roles", torch.empty(0, dtype=torch.int8, device="cpu"))
-        for name in ("identities", "cameras", "index"):
-            self._add_growing_state(name, torch.empty(0, dtype=torch.int64, device="cpu"))
+        for label in LABELS.values():
+            self._add_growing_state(label.name, label.empty(device=torch.device("cpu")))
         self._roles_given: set[str] = set()
 
+    @takes(BatchLabels)
     def update(
         self,
         embeddings: Tensor | _checks.Array,
-        identities: Tensor | _checks.Integers,
+        identities: Tensor | _checks.Integers | None = None,
         cameras: Tensor | _checks.Integers | None = None,
         *,
         is_query: bool | Tensor | _checks.Integers | None = None,
         index: Tensor | _checks.Integers | None = None,
+        **labels: Unpack[BatchLabels],
     ) -> None:
         """Check and store a batch.
 
@@ -80,14 +83,16 @@ class SampleStates(GrowingStates):
 
         Args:
             embeddings: float [N, D].
-            identities: int [N].
-            cameras: int [N], in every batch or in none.
+            identities: int [N]; they may be left out where relevance is by `radius`.
+            cameras: int [N], in every batch or in none, like every label.
             is_query: True for a batch of queries, False for a batch of gallery items, a bool mask [N] for a mixed
                 batch; None (leave-one-out): every sample is a query and, for all others, a gallery item.
             index: int [N], the sample's number in its data set, in every batch or in none. Of samples with the same
                 number the first counts, among queries and among gallery items of all processes, so that repetitions by
-                a distributed sampler do not. `compute` raises a ValueError if their identities or cameras differ, and
-                warns once if a process was given one again with another embedding.
+                a distributed sampler do not. `compute` raises a ValueError if their labels differ, and warns once if a
+                process was given one again with another embedding.
+            labels: `sequences`, int [N], whose items are dropped for queries of the same one; `clothes`, int [N], and
+                `positions`, coordinates [N] or [N, 1 to 3], kept as float64, for the protocol's `clothes` and `radius`.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
@@ -95,11 +100,12 @@ class SampleStates(GrowingStates):
         """
         with self._deferring_errors():
             is_array = not isinstance(embeddings, Tensor)
-            embeddings, is_query, labels = check_batch(embeddings, identities, cameras, is_query, index)
-            check_against_earlier(self._held(), embeddings, cameras, index)
+            named = {"identities": identities, "cameras": cameras, "index": index, **labels}
+            self._check_needed(named)
+            embeddings, is_query, given = check_batch(embeddings, is_query, named)
+            check_against_earlier(self._held(), embeddings, given)
             # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
-            given = {name: values.detach() for name, values in labels.items()}
-            batch = {name: values.to(torch.int64, copy=True) for name, values in given.items()}
+            batch = {name: values.detach().to(LABELS[name].dtype, copy=True) for name, values in given.items()}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
             batch["embeddings"] = shared_copy(embeddings)
             warn_of_mixed_roles(self._roles_given, is_query)
@@ -113,12 +119,15 @@ class SampleStates(GrowingStates):
             self._roles_given = set()
         super().reset()
 
+    def _check_needed(self, labels: Mapping[str, object]) -> None:
+        """Raise unless a batch has all labels that it must have."""
+
     def _accepted_samples(self) -> tuple[Samples, int]:
         if self._world.size > 1:  # on one process `update` has raised it
             self._raise_deferred_error()
         check_not_written(self.embeddings)
         if self._world.process == 0 and self._states_before_forward is None and not self.index:
-            warn_of_forgotten_reset("samples", self.roles, self.identities, self.cameras)
+            warn_of_forgotten_reset("samples", self.roles, *(getattr(self, name) for name in DECIDING))
         return self._samples(), last_update_time(self.roles)
 
     def _samples(self) -> Samples:
@@ -129,30 +138,33 @@ class SampleStates(GrowingStates):
 
 
 def check_batch(
-    embeddings: object, identities: object, cameras: object, is_query: Any, index: object
+    embeddings: object, is_query: Any, labels: Mapping[str, object]
 ) -> tuple[Tensor, bool | Tensor | None, dict[str, Tensor]]:
     """The embeddings, roles and labels of `update` as tensors; raise unless they fit each other."""
     embeddings = _checks.embeddings("embeddings", embeddings)
     length, device = len(embeddings), embeddings.device
-    labels = {"identities": _checks.integer_labels("identities", identities, length, device)}
-    if cameras is not None:
-        labels["cameras"] = _checks.integer_labels("cameras", cameras, length, device)
+    given = {name: value for name, value in labels.items() if value is not None}
+    for name in given.keys() - LABELS.keys():
+        likely = get_close_matches(name, LABELS, n=1, cutoff=0.5)
+        hint = f", which may be `{likely[0]}`" if likely else ""
+        raise TypeError(f"update() got an unexpected keyword argument {name!r}{hint}.")
     if is_query is not None and not isinstance(is_query, (bool, np.bool_)):
         is_query = _checks.mask("is_query", is_query, length, device, "be True, False, None or a bool tensor")
-    if index is not None:
-        labels["index"] = _checks.integer_labels("index", index, length, device)
-    return embeddings, is_query, labels
+    checked = {name: LABELS[name].check(name, value, length, device) for name, value in given.items()}
+    return embeddings, is_query, checked
 
 
-def check_against_earlier(
-    earlier: Mapping[str, list[Tensor]], embeddings: Tensor, cameras: object, index: object
-) -> None:
+def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tensor, labels: LabelValues) -> None:
     """Raise unless a batch has the dimension and the labels of the `earlier` batches, the states of a metric."""
     if earlier["embeddings"]:
         before = earlier["embeddings"][-1].shape[1]
         _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
-        _checks.given_throughout("cameras", given=cameras is not None, given_before=bool(earlier["cameras"]))
-        _checks.given_throughout("index", given=index is not None, given_before=bool(earlier["index"]))
+        for name in LABELS:
+            _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
+        for name, values in labels.items():
+            if values.shape[1:] != earlier[name][-1].shape[1:]:
+                came = f"{width_of(values)} after {width_of(earlier[name][-1])}"
+                raise ValueError(f"`{name}` must have as many coordinates as in earlier batches; got {came}.")
 
 
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:
@@ -231,9 +243,8 @@ class RankedSamples(NamedTuple):
     def states(self) -> dict[str, list[Tensor]]:
         """The samples as tensors."""
         samples = self.samples
-        labels = {name: getattr(samples, name) for name in ("identities", "roles", "cameras", "index")}
-        listed = {name: [] if values is None else [values] for name, values in labels.items()}
-        return {"embeddings": samples.embeddings, **listed}
+        listed = {name: [samples.labels[name]] if name in samples.labels else [] for name in LABELS}
+        return {"embeddings": samples.embeddings, "roles": [samples.roles], **listed}
 
 
 class KeptRanking:

@@ -21,19 +21,8 @@ from reid_torchmetrics.plot import plot_cmc
 from .embedding_metric import DEFAULTS, EmbeddingMetric, ReIDOptions, spelled_out
 
 
-class ProtocolOptions(ReIDOptions, total=False):
+class CollectionOptions(ReIDOptions, evaluation.ProtocolOptions, total=False):
     """The options of `ReIDMetrics`: also fields of `Protocol` that are not options of `EmbeddingMetric`."""
-
-    cmc_same_camera: _names.CameraRule | None
-    leave_one_out: bool | None
-    rule: _names.RetrievalRule | None
-    k: int | None
-    normalizer: _names.Normalizer | None
-    precision_divisor: _names.PrecisionDivisor | None
-    mode: _names.CmcMode | None
-    draws_precision: bool | None
-    queries_in_draw: bool | None
-    reports: Sequence[str] | None
 
 
 class _MeanOfMeasure(EmbeddingMetric):
@@ -257,14 +246,14 @@ class ReIDMetrics(MetricCollection):
         {'map': tensor(0.6667), 'minp': tensor(0.5833), 'rank_1': tensor(0.5000), 'rank_2': tensor(1.)}
     """
 
-    @base.spelled_out(ProtocolOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
+    @base.spelled_out(CollectionOptions, DEFAULTS, elsewhere=evaluation.PROTOCOL_FIELDS)
     def __init__(
         self,
         ranks: Iterable[int] | None = None,
         *,
         prefix: str | None = None,
         postfix: str | None = None,
-        **options: Unpack[ProtocolOptions],
+        **options: Unpack[CollectionOptions],
     ) -> None:
         given: dict[str, Any] = {**DEFAULTS, **options}
         fixed = {name: given.pop(name) for name in evaluation.PROTOCOL_FIELDS if name in given}

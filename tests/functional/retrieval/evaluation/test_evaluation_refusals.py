@@ -51,11 +51,11 @@ BAD = [
     ),
     (
         lambda: evaluate(QUERY, GALLERY),
-        "`query_identities` and `gallery_identities` must be given, or `ground_truth`; got none of them.",
+        "`gallery_identities` must be given unless relevance is by `radius` or by lists; got none.",
     ),
     (
         lambda: evaluate(QUERY, GALLERY, QUERY_ID),
-        "`query_identities` and `gallery_identities` must be given, or `ground_truth`; got only `query_identities`.",
+        "must be given unless relevance is by `radius` or by lists; got only `query_identities`.",
     ),
     (
         lambda: evaluate(QUERY, GALLERY, QUERY_ID, ground_truth=LISTS),
@@ -95,11 +95,11 @@ BAD = [
     ),
     (
         lambda: evaluate(QUERY, None, QUERY_ID, multi_query=True),
-        "and neither sequences nor `self_index`; got no `gallery`.",
+        "no labels but identities and cameras, and no `self_index`; got no `gallery`.",
     ),
     (
         lambda: evaluate(QUERY, GALLERY, query_sequences=QUERY_ID, gallery_sequences=GALLERY_ID, multi_query=True),
-        "and neither sequences nor `self_index`; got no `query_identities` and `query_sequences`.",
+        "no labels but identities and cameras, and no `self_index`; got no `query_identities` and `query_sequences`.",
     ),
     (lambda: evaluate(QUERY, GALLERY, *LABELS).by_camera("mrr"), "`name` must be one of 'map', 'minp', 'rank_1',"),
     (

@@ -108,11 +108,11 @@ def test_nothing_is_said_of_queries_of_their_own(seed):
         ({"gallery": None, "self_index": torch.arange(60)}, "`self_index` must come with `gallery`; got it without."),
         (
             {"self_index": torch.arange(60), "multi_query": True},
-            "`multi_query` needs `query_identities` and a `gallery`, and neither sequences nor `self_index`",
+            "`multi_query` needs `query_identities` and a `gallery`, no labels but identities and cameras, and no",
         ),
         (
             {"self_index": torch.arange(60).roll(1)},
-            "`self_index` must point at gallery items with the query's identity",
+            "`self_index` must point at gallery items with the labels of the query",
         ),
     ],
 )

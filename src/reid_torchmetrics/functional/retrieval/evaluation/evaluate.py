@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
+from typing_extensions import Unpack
 
-from reid_torchmetrics import _arrays, _checks
-from reid_torchmetrics.functional.retrieval.relevance import JunkPairs
+from reid_torchmetrics import _checks
+from reid_torchmetrics._signatures import takes
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, JunkPairs, SideLabels
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
-from .problem import LABELS, Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
-from .protocol import LABEL_FIELDS, PROTOCOL_FIELDS, Protocol, find_protocol
+from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
+from .protocol import LABEL_FIELDS, PROTOCOL_FIELDS, Protocol, ProtocolOptions, find_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
 from .ranking_options import Setup
 from .results import RetrievalResults, summarize
 
 
+class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
+    """Further labels of both sides, and fields of the protocol to change."""
+
+
+@takes(EvaluateOptions)
 @torch.no_grad()
 def evaluate(
     query: Float[Tensor, "queries dim"] | _checks.Array,
@@ -36,8 +43,6 @@ def evaluate(
     *,
     protocol: str | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
-    query_sequences: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_sequences: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     similarity: str | CustomSimilarity = "cosine",
@@ -46,7 +51,7 @@ def evaluate(
     ties: str = "pessimistic",
     max_rank: int = 50,
     max_bytes: int = DEFAULT_MAX_BYTES,
-    **options: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> RetrievalResults:
     """Evaluate embeddings under a protocol.
 
@@ -63,8 +68,6 @@ def evaluate(
         protocol: a name in `PROTOCOLS` or a `Protocol`.
         ground_truth: instead of labels, for every query its lists of gallery positions by name ("easy", "hard",
             "junk"; "good", "ok", "junk"); the protocol says which are positives and which junk, and knows no other.
-        query_sequences: sequence of every query; see `find_relevance`.
-        gallery_sequences: sequence of every gallery item.
         junk_pairs: a function of positions of queries and of gallery items that masks pairs to drop.
         self_index: for every query its own position in the gallery, or -1: it is left out there. Without, a warning
             says once if most queries seem to be in the gallery.
@@ -76,23 +79,25 @@ def evaluate(
         ties: who goes first among equal scores; see `rank_positives`.
         max_rank: length of the CMC curve.
         max_bytes: bound on the scores that are held at a time.
-        options: fields of the protocol to change, such as `rule="trapezoid"` or `same_camera="keep"`.
+        options: further labels of both sides, see `find_relevance`: `query_sequences`, `query_clothes`,
+            `query_positions` and those of the gallery; and fields of the protocol to change, such as
+            `rule="trapezoid"` or `same_camera="keep"`.
 
     Raises:
         TypeError: an argument of the wrong type or dtype.
         ValueError: shapes, devices or options that do not fit, embeddings that are not finite.
     """
-    protocol = _chosen(evaluate, protocol, options, ground_truth)
+    further, protocol = _chosen(evaluate, protocol, options, ground_truth)
     _checks.boolean("multi_query", multi_query)
     if protocol.leave_one_out and gallery is not None:
         raise ValueError(
             f"`gallery` must be left out under protocol {protocol.name!r}, which searches every query among the others,"
             " so that all samples are given once, as `query`; got a gallery."
         )
-    sides = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
     query = _checks.embeddings("query", query)
-    given = dict(zip((*LABELS, "self_index"), _arrays.as_tensors(*sides, self_index, device=query.device), strict=True))
-    labels = Labels(**given, junk_pairs=junk_pairs, ground_truth=ground_truth)
+    named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
+    others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
+    labels = Labels.of_sides(named, self_index, query.device, **others)
     # The images of a query become one, before anything is compared.
     if multi_query:
         query, labels = _pooled(query, labels, gallery)
@@ -107,6 +112,7 @@ def evaluate(
     return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
 
 
+@takes(EvaluateOptions)
 @torch.no_grad()
 def evaluate_scores(
     scores: Float[Tensor, "queries gallery"] | _checks.Array,
@@ -117,27 +123,23 @@ def evaluate_scores(
     *,
     protocol: str | Protocol = "market1501",
     ground_truth: GroundTruth | None = None,
-    query_sequences: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_sequences: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     ties: str = "pessimistic",
     max_rank: int = 50,
     max_bytes: int = DEFAULT_MAX_BYTES,
-    **options: Any,
+    **options: Unpack[EvaluateOptions],
 ) -> RetrievalResults:
     """Evaluate given scores, higher is closer; a distance matrix enters as `-distances`.
 
     The other arguments, the results and the errors are as in `evaluate`.
     """
     scores = _checks.floating_matrix("scores", scores, "G")
-    sides = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
-    given = dict(
-        zip((*LABELS, "self_index"), _arrays.as_tensors(*sides, self_index, device=scores.device), strict=True)
-    )
-    labels = Labels(**given, junk_pairs=junk_pairs, ground_truth=ground_truth)
+    further, chosen = _chosen(evaluate_scores, protocol, options, ground_truth)
+    named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
+    others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
+    labels = Labels.of_sides(named, self_index, scores.device, **others)
     problem = RetrievalProblem(Matrix(scores, max_bytes), labels)
-    chosen = _chosen(evaluate_scores, protocol, options, ground_truth)
     # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:
         _check_own_places(chosen, labels.self_index, len(scores))
@@ -168,22 +170,28 @@ def _check_own_places(protocol: Protocol, self_index: Tensor | None, num_queries
         )
 
 
+def _named(*labels: Any) -> dict[str, Any]:
+    names = (f"{side}_{name}" for name in ("identities", "cameras") for side in SIDES)
+    return dict(zip(names, labels, strict=True))
+
+
 def _chosen(
-    function: Callable[..., Any], protocol: str | Protocol, options: dict[str, Any], ground_truth: GroundTruth | None
-) -> Protocol:
-    """The protocol with its options; options about labels are refused where relevance comes as lists."""
-    if not options.keys() <= {*PROTOCOL_FIELDS}:
-        arguments = [name for name in inspect.signature(function).parameters if name != "options"]
-        _checks.known_arguments(function.__name__, options, [*arguments, *PROTOCOL_FIELDS])
+    function: Callable[..., Any], protocol: str | Protocol, options: Mapping[str, Any], ground_truth: GroundTruth | None
+) -> tuple[dict[str, Any], Protocol]:
+    """Labels among the options, and the protocol with the others; these fit labels, or lists."""
+    arguments = [name for name in inspect.signature(function).parameters if name != "options"]
+    _checks.known_arguments(function.__name__, options, arguments)
+    labels = {name: value for name, value in options.items() if name not in PROTOCOL_FIELDS}
+    fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
     # An option about labels would be ignored where relevance comes as lists.
-    about_labels = [name for name in options if name in ("cmc_same_camera", *LABEL_FIELDS)]
+    about_labels = [name for name in fields if name in ("cmc_same_camera", *LABEL_FIELDS)]
     if ground_truth is not None and about_labels:
         name = about_labels[0]
         raise ValueError(f"`{name}` must come with labels; got `ground_truth`, lists, which it cannot act on.")
-    chosen = find_protocol(protocol).changed(options)
+    chosen = find_protocol(protocol).changed(fields)
     if ground_truth is None:
         chosen.check_takes_labels()
-    return chosen
+    return labels, chosen
 
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:
@@ -197,7 +205,7 @@ def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, ma
     of_cmc = rank(of_cmc=True)
     ranking = of_cmc if protocol.for_cmc is protocol else rank(of_cmc=False)
     if not ranking.counts.valid:
-        _warn_of_search_cameras(problem.labels.gallery_cameras, protocol.search_cameras)
+        _warn_of_search_cameras(problem.labels.gallery.get("cameras"), protocol.search_cameras)
     return replace(summarize(ranking, of_cmc, protocol, setup, max_rank=max_rank), problem=problem)
 
 
@@ -214,26 +222,27 @@ def _warn_of_search_cameras(cameras: Tensor | None, searched: tuple[int, ...] | 
 
 def _pooled(query: Tensor, labels: Labels, gallery: object) -> tuple[Tensor, Labels]:
     """The mean query of every identity and camera."""
-    # Images that are pooled need one label each; they may differ in sequence and in their place in the gallery.
-    identities = labels.query_identities
+    # Images that are pooled need one identity and camera each; they may differ in all other labels.
+    identities = labels.query.get("identities")
     came = ["no `query_identities`"] if identities is None else []
     came += ["no `gallery`"] if gallery is None else []
-    came += [f"`{name}`" for name in ("query_sequences", "self_index") if getattr(labels, name) is not None]
+    came += [f"`query_{name}`" for name in labels.query if name not in ("identities", "cameras")]
+    came += ["`self_index`"] if labels.self_index is not None else []
     if identities is None or came:
         raise ValueError(
-            "`multi_query` needs `query_identities` and a `gallery`, and neither sequences nor `self_index`; got"
-            f" {' and '.join(came)}."
+            "`multi_query` needs `query_identities` and a `gallery`, no labels but identities and cameras, and no"
+            f" `self_index`; got {' and '.join(came)}."
         )
-    pooled = pool_queries(query, identities, labels.query_cameras)
+    pooled = pool_queries(query, identities, labels.query.get("cameras"))
     if len(query) and len(pooled.identities) == len(query):
         warn_once(ALONE, "multi_query", NOTHING_POOLED)
-    return pooled.embeddings, replace(labels, query_identities=pooled.identities, query_cameras=pooled.cameras)
+    of_pooled = {"identities": pooled.identities} | ({} if pooled.cameras is None else {"cameras": pooled.cameras})
+    return pooled.embeddings, replace(labels, query=of_pooled)
 
 
 def _leave_one_out(labels: Labels, num_queries: int, device: torch.device) -> Labels:
     """The queries' labels on both sides, and every query at its own place."""
-    for name in ("gallery_identities", "gallery_cameras", "gallery_sequences", "self_index"):
-        if getattr(labels, name) is not None:
-            raise ValueError(f"`{name}` must come with `gallery`; got it without.")
-    gallery = {f"gallery_{what}": getattr(labels, f"query_{what}") for what in ("identities", "cameras", "sequences")}
-    return replace(labels, **gallery, self_index=torch.arange(num_queries, device=device))
+    given = [f"gallery_{name}" for name in labels.gallery] + ["self_index"] * (labels.self_index is not None)
+    if given:
+        raise ValueError(f"`{given[0]}` must come with `gallery`; got it without.")
+    return replace(labels, gallery=labels.query, self_index=torch.arange(num_queries, device=device))

@@ -13,9 +13,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.retrieval.relevance import (
+    DECIDING,
+    SIDES,
     JunkPairs,
+    LabelValues,
     Relevance,
     check_listed_once,
     find_listed_relevance,
@@ -26,14 +29,12 @@ from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .protocol import Protocol
-from .ranking_options import RankingOptions, Setup, similarity_name
+from .ranking_options import RankingOptions, Setup
 
 GroundTruth = Sequence[Mapping[str, Any]]
 """For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
 _BESIDE_LISTS = ("bbx", "query")
 """what the files of benchmarks hold beside lists: the box of the query (revisitop, Oxford), its image (Oxford)"""
-
-LABELS = [f"{side}_{what}" for what in ("identities", "cameras", "sequences") for side in ("query", "gallery")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,31 +102,34 @@ class Matrix:
 class Labels:
     """What decides relevance: labels of both sides, or the lists that come with each query."""
 
-    query_identities: Tensor | None
-    gallery_identities: Tensor | None
-    query_cameras: Tensor | None = None
-    gallery_cameras: Tensor | None = None
-    query_sequences: Tensor | None = None
-    gallery_sequences: Tensor | None = None
+    query: LabelValues
+    gallery: LabelValues
     junk_pairs: JunkPairs | None = None
     self_index: Tensor | None = None
     ground_truth: GroundTruth | None = None
 
-    def check(self) -> None:
-        """Raise unless there are identities of both sides, or lists and no labels.
+    @classmethod
+    def of_sides(cls, given: Mapping[str, Any], self_index: Any, device: torch.device, **others: Any) -> Labels:
+        """Take apart labels that are named `query_...` and `gallery_...`; arrays and lists become tensors.
 
         Raises:
-            ValueError: labels are missing, or come beside lists.
+            TypeError: a name that is none of these.
         """
-        given = [name for name in LABELS if getattr(self, name) is not None]
-        if self.ground_truth is not None:
-            if given:
-                raise ValueError(f"`ground_truth` must come without labels; got `{given[0]}` too.")
-        elif self.query_identities is None or self.gallery_identities is None:
-            came = "only " + " and ".join(f"`{name}`" for name in given) if given else "none of them"
-            raise ValueError(
-                f"`query_identities` and `gallery_identities` must be given, or `ground_truth`; got {came}."
-            )
+        self_index, *values = _arrays.as_tensors(self_index, *given.values(), device=device)
+        labels = {name: value for name, value in zip(given, values, strict=True) if value is not None}
+        sides = [{name: labels[f"{side}_{name}"] for name in DECIDING if f"{side}_{name}" in labels} for side in SIDES]
+        return cls(sides[0], sides[1], self_index=self_index, **others)
+
+    @property
+    def by_side(self) -> dict[str, Any]:
+        """All labels that are given, by names such as `query_cameras`."""
+        sides = zip(SIDES, (self.query, self.gallery), strict=True)
+        return {f"{side}_{name}": values for side, labels in sides for name, values in labels.items()}
+
+    def check_no_lists(self) -> None:
+        """Raise if labels come beside lists."""
+        if self.ground_truth is not None and self.by_side:
+            raise ValueError(f"`ground_truth` must come without labels; got `{next(iter(self.by_side))}` too.")
 
     def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
@@ -135,8 +139,8 @@ class Labels:
             positives, junk = _find_lists(self.ground_truth, protocol, num_queries, num_gallery)
             listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
             return replace(listed.to(source.device), junk_pairs=self.junk_pairs)
-        labels = {name: values for name, values in vars(self).items() if name != "ground_truth"}
-        return find_relevance(**labels, **protocol.relevance_options)
+        options = {"junk_pairs": self.junk_pairs, "self_index": self.self_index, **protocol.relevance_options}
+        return find_relevance(**self.by_side, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +156,7 @@ class RetrievalProblem:
     """numbers of the queries in the data set, where they are known"""
 
     def __post_init__(self) -> None:
-        self.labels.check()
+        self.labels.check_no_lists()
 
     @property
     def numbers_of_queries(self) -> Int[Tensor, " queries"]:
@@ -184,17 +188,9 @@ class RetrievalProblem:
 
     def setup(self, *, ties: str, multi_query: bool = False) -> Setup:
         """What decides the numbers besides the protocol."""
-        labels = self.labels
-        return Setup(
-            ties,
-            similarity_name(self.source.similarity),
-            None if self.source.rerank is None else repr(self.source.rerank),
-            cameras=labels.query_cameras is not None,
-            lists=labels.ground_truth is not None,
-            sequences=labels.query_sequences is not None,
-            junk_pairs=labels.junk_pairs is not None,
-            multi_query=multi_query,
-        )
+        labels, source = self.labels, self.source
+        others = {"lists": labels.ground_truth is not None, "junk_pairs": labels.junk_pairs is not None}
+        return Setup.of(ties, source.similarity, source.rerank, labels.query, multi_query=multi_query, **others)
 
 
 def _find_lists(

@@ -5,25 +5,56 @@ Each benchmark ships its split into query and gallery; a protocol says how that 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.relevance import SAME_CAMERA_RULES, check_camera_map
+from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES, SAME_CAMERA_RULES, check_camera_map
 
 _TABLES: dict[str, Collection[str]] = {
     "same_camera": SAME_CAMERA_RULES,
+    "clothes": CLOTHES_RULES,
     "rule": measures.AP_RULES,
     "normalizer": measures.AP_NORMALIZERS,
     "precision_divisor": measures.PRECISION_DIVISORS,
     "mode": measures.CMC_MODES,
     "empty_target_action": measures.EMPTY_TARGET_ACTIONS,
 }
+
+
+class RelevanceOptions(TypedDict, total=False):
+    """Fields of `Protocol` that decide who is relevant, and what a query without positives counts."""
+
+    same_camera: _names.CameraRule | None
+    camera_map: Mapping[int, int] | None
+    search_cameras: Iterable[int] | None
+    junk_identities: Iterable[int] | None
+    clothes: _names.ClothesRule | None
+    radius: float | None
+    draw: GalleryDraw | None
+    empty_target_action: _names.EmptyTargetAction | None
+
+
+class ProtocolOptions(RelevanceOptions, total=False):
+    """Fields of `Protocol` that may be changed where it is used."""
+
+    cmc_same_camera: _names.CameraRule | None
+    positive_lists: Sequence[str] | None
+    junk_lists: Sequence[str] | None
+    leave_one_out: bool | None
+    rule: _names.RetrievalRule | None
+    k: int | None
+    normalizer: _names.Normalizer | None
+    precision_divisor: _names.PrecisionDivisor | None
+    mode: _names.CmcMode | None
+    draws_precision: bool | None
+    queries_in_draw: bool | None
+    reports: Sequence[str] | None
 
 
 @dataclass(frozen=True)
@@ -49,6 +80,10 @@ class Protocol:
     search_cameras: tuple[int, ...] | None = None
     """cameras of the gallery; None for all"""
     junk_identities: tuple[int, ...] = (-1,)
+    clothes: str = "keep"
+    """whether gallery items with the query's identity are dropped for the same clothes, or for other ones"""
+    radius: float | None = None
+    """the largest distance of a positive from the query's position; None where relevance is by identity"""
     needs_lists: bool = False
     """whether the benchmark names positives and junk of each query; its relevance cannot be told from labels"""
     positive_lists: tuple[str, ...] = ("ok",)
@@ -86,6 +121,8 @@ class Protocol:
         self._check_expectations()
         if self.queries_in_draw and self.draw is None:
             raise ValueError("`queries_in_draw` needs a drawn gallery; got no `draw`.")
+        if self.draw is not None and self.radius is not None:
+            raise ValueError(f"`draw` needs relevance by identity; got `radius` {self.radius}.")
 
     def _check_fields(self) -> None:
         for name, table in _TABLES.items():
@@ -100,6 +137,8 @@ class Protocol:
         if self.search_cameras is not None:
             _checks.integers("search_cameras", self.search_cameras)
         _checks.instance("draw", self.draw, (GalleryDraw,))
+        if self.radius is not None:
+            _checks.nonnegative("radius", self.radius)
         _check_camera_pairs(self.camera_map)
         _checks.integers("junk_identities", self.junk_identities)
 
@@ -167,7 +206,7 @@ class Protocol:
 
 
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
-LABEL_FIELDS = ("same_camera", "camera_map", "search_cameras", "junk_identities")
+LABEL_FIELDS = ("same_camera", "camera_map", "search_cameras", "junk_identities", "clothes", "radius")
 """fields that only labels can follow, and lists cannot"""
 
 

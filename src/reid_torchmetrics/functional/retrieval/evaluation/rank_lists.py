@@ -122,13 +122,17 @@ def find_rank_lists(
     listed = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
     numbers, labels = problem.numbers_of_queries, problem.labels
     query = torch.arange(len(numbers), device=numbers.device) if queries is None else queries.long()
-    identities, _ = _labels_of_listed(world, labels.gallery_identities, listed)
-    cameras, first_cameras = _labels_of_listed(world, labels.gallery_cameras, listed)
+    identities, _ = _labels_of_listed(world, labels.gallery.get("identities"), listed)
+    cameras, first_cameras = _labels_of_listed(world, labels.gallery.get("cameras"), listed)
+
+    def of_queries(name: str) -> Tensor | None:
+        return labels.query[name].long()[query] if name in labels.query else None
+
     return RankLists(
         query=query,
         query_index=numbers[query],
-        query_identities=None if labels.query_identities is None else labels.query_identities.long()[query],
-        query_cameras=None if labels.query_cameras is None else labels.query_cameras.long()[query],
+        query_identities=of_queries("identities"),
+        query_cameras=of_queries("cameras"),
         index=listed.places.masked_fill(listed.scores.isnan(), -1),
         identities=identities,
         cameras=cameras,

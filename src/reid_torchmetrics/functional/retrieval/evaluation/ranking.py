@@ -26,7 +26,7 @@ from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, at, deciding
 from reid_torchmetrics.functional.retrieval.scores import Scores
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
@@ -50,6 +50,8 @@ class Ranking:
     query_cameras: Int[Tensor, " queries"] | None = None
     drawn: DrawnResults | None = None
     """expectations over drawn galleries, where the protocol draws them"""
+    labels: tuple[str, ...] = ()
+    """names of the labels that were given"""
     undefined: str | None = None
     """why there is nothing to average, if so"""
 
@@ -63,9 +65,10 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     """
     # The stages above, one by one; places break ties by position across the parts of the gallery.
     scores, relevance = problem.prepare(options.protocol, world)
-    places, labels = problem.kept_places(relevance), (relevance.query_identities, relevance.query_cameras)
+    places, given = problem.kept_places(relevance), tuple(problem.labels.query)
+    labels = relevance.query_identities, relevance.query_cameras
     ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=places)
-    return Ranking(ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options))
+    return Ranking(ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options), given)
 
 
 def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:
@@ -173,13 +176,11 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
         if in_order:
             positions = torch.arange(first, first + len(gallery), device=gallery.device)
             places = positions if samples.index is None else samples.index[gallery]
-        identities = queries.identities, samples.identities[gallery]
-        cameras = None if samples.cameras is None else samples.cameras[gallery]
         return RetrievalProblem(
             Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
-            Labels(*identities, queries.cameras, cameras, self_index=queries.self_index),
+            Labels(deciding(queries.labels), deciding(at(samples.labels, gallery)), self_index=queries.self_index),
             places,
-            queries.numbers,
+            queries.labels.get("index"),
         )
 
     return _Shared(queries, num_gallery, world, world.guarded(build))
@@ -195,12 +196,13 @@ def _unranked(shared: _Shared) -> Ranking:
     """A ranking without any positive, so that every measure is NaN."""
     # The queries are known even where their embeddings are not finite, and none of them is ranked.
     queries = shared.queries
-    nothing = torch.zeros_like(queries.identities)
-    num_queries = len(nothing)
-    index = torch.arange(num_queries, device=nothing.device) if queries.numbers is None else queries.numbers
+    num_queries, labels = queries.embeddings.size, queries.labels
+    nothing = torch.zeros(num_queries, dtype=torch.int64, device=queries.embeddings.device)
+    index = labels.get("index", torch.arange(num_queries, device=nothing.device))
     counts = QueryCounts(num_queries, valid=0, junk=0, not_in_gallery=0, same_camera_only=0, not_ranked=num_queries)
     ranks = PositiveRanks(nothing[:0], nothing, nothing)
-    return Ranking(ranks, counts, index, queries.identities, queries.cameras, undefined=shared.undefined)
+    identities, cameras, given = labels.get("identities"), labels.get("cameras"), tuple(deciding(labels))
+    return Ranking(ranks, counts, index, identities, cameras, labels=given, undefined=shared.undefined)
 
 
 def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:
@@ -246,7 +248,7 @@ def mean_by_camera_pair(
         DistributedMetricError: an error on some process.
         ValueError: no cameras, a protocol that draws galleries, or what cannot be measured.
     """
-    query_cameras, gallery_cameras = problem.labels.query_cameras, problem.labels.gallery_cameras
+    query_cameras, gallery_cameras = (side.get("cameras") for side in (problem.labels.query, problem.labels.gallery))
     if query_cameras is None or gallery_cameras is None:
         raise ValueError("`by_camera_pair` must come with cameras; got no `gallery_cameras`.")
     if protocol.draw is not None:

@@ -8,6 +8,7 @@ describe            the convention of a reported number: the measure, the galler
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -35,6 +36,12 @@ class Setup:
     sequences: bool = False
     junk_pairs: bool = False
     multi_query: bool = False
+
+    @classmethod
+    def of(cls, ties: str, similarity: Any, rerank: Any, labels: Collection[str], **others: bool) -> Setup:
+        """Say what was chosen, given the names of labels."""
+        given = {name: name in labels for name in ("cameras", "sequences")}
+        return cls(ties, similarity_name(similarity), None if rerank is None else repr(rerank), **given, **others)
 
     def __str__(self) -> str:
         """In words; what was not used is left out."""
@@ -79,10 +86,9 @@ class RankingOptions:
         """Whether a ranking cannot be put together from rankings of parts of the gallery."""
         return self.rerank is not None or self.protocol.draw is not None
 
-    def setup(self, *, cameras: bool) -> Setup:
-        """What decides the numbers besides the protocol."""
-        rerank = None if self.rerank is None else repr(self.rerank)
-        return Setup(self.ties, similarity_name(self.similarity), rerank, cameras=cameras)
+    def setup(self, labels: Collection[str]) -> Setup:
+        """What decides the numbers besides the protocol, given the names of labels."""
+        return Setup.of(self.ties, self.similarity, self.rerank, labels)
 
     def describe(self) -> dict[str, str]:
         """Texts that are the same in every process."""
@@ -126,9 +132,11 @@ def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:
         lists = (" and ".join(names) for names in (protocol.positive_lists, protocol.junk_lists))
         return ["positives: {}; junk: {}".format(*lists)]
     # Without cameras no rule about them applies.
-    words = [f"same camera: {protocol.same_camera}" if setup.cameras else "no cameras"]
+    words = [] if protocol.radius is None else [f"positives within {protocol.radius:g}"]
+    words += [f"same camera: {protocol.same_camera}" if setup.cameras else "no cameras"]
     if setup.cameras and protocol.camera_map:
         words.append("cameras taken for others: " + ", ".join(f"{one} for {two}" for one, two in protocol.camera_map))
     if protocol.search_cameras is not None:
         words.append("cameras searched: " + ", ".join(map(str, protocol.search_cameras)))
+    words += [] if protocol.clothes == "keep" else [f"clothes: {protocol.clothes}"]
     return [*words, "junk identities: " + (", ".join(map(str, protocol.junk_identities)) or "none")]

@@ -1,4 +1,20 @@
 """Relevance: the positives, negatives and junk of each query."""
 
-from .from_labels import SAME_CAMERA_RULES, check_camera_map, check_listed_once, find_listed_relevance, find_relevance
+from .from_labels import CLOTHES_RULES, SAME_CAMERA_RULES, check_camera_map, find_relevance
+from .from_lists import check_listed_once, find_listed_relevance
+from .labels import (
+    DECIDING,
+    LABELS,
+    SIDES,
+    BatchLabels,
+    LabelValues,
+    SideLabels,
+    at,
+    check_needed,
+    deciding,
+    length_of,
+    packed,
+    unpacked,
+    width_of,
+)
 from .relevance import JunkPairs, QueryCounts, Relevance, TileRelevance

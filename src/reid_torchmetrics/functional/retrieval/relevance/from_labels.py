@@ -1,16 +1,21 @@
-"""Relevance from labels, or from lists of positives and junk."""
+"""Relevance from labels: from identities, or from positions within a radius; with the rules of cameras and clothes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from types import SimpleNamespace
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Int, Integer
+from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
+from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 
+from .labels import DECIDING, LABELS, SIDES, LabelValues, SideLabels, at, check_needed, length_of, packed
 from .relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
@@ -18,11 +23,19 @@ SAME_CAMERA_RULES = {
     "all": "drop every gallery item of the query's camera (open-reid's CUHK03)",
     "keep": "drop nothing",
 }
+CLOTHES_RULES = {
+    "keep": "drop nothing",
+    "drop_same": "drop the gallery items with the query's identity and clothes (changed clothes)",
+    "drop_other": "drop the gallery items with the query's identity and other clothes (same clothes)",
+}
+_PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
+_ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
 
 
+@takes(SideLabels)
 def find_relevance(
-    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
-    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers,
+    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
     gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     *,
@@ -30,17 +43,20 @@ def find_relevance(
     camera_map: Mapping[int, int] | None = None,
     search_cameras: Collection[int] | None = None,
     junk_identities: Collection[int] = (-1,),
-    query_sequences: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-    gallery_sequences: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    clothes: str = "keep",
+    radius: float | None = None,
     junk_pairs: JunkPairs | None = None,
     self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    **labels: Unpack[SideLabels],
 ) -> Relevance:
     """Prepare labels for ranking: find the positives, negatives and junk of every query.
 
-    A positive has the query's identity. Identity 0 is an ordinary identity (a distractor).
+    A positive has the query's identity; identity 0 is an ordinary identity (a distractor). With a `radius` a positive
+    is an item within that distance of the query's position: |p - q| <= radius in float64, by differences and not by
+    the expanded square, which is wrong for coordinates of maps.
 
     Args:
-        query_identities: identities of the queries.
+        query_identities: identities of the queries; with a `radius` they decide nothing but what is junk.
         gallery_identities: identities of the gallery.
         query_cameras: cameras of the queries; None together with `gallery_cameras` means that no camera rule applies.
         gallery_cameras: cameras of the gallery.
@@ -50,57 +66,73 @@ def find_relevance(
             show the same place (SYSU-MM01).
         search_cameras: cameras to search; gallery items of other cameras are dropped for every query. None keeps all.
         junk_identities: gallery items of these identities are dropped for every query.
-        query_sequences: sequence, or track, of every query; its gallery items of any identity are dropped
-            (open-metric-learning). Given together with `gallery_sequences`.
-        gallery_sequences: sequence of every gallery item.
+        clothes: "drop_same" drops the gallery items with the query's identity and clothes (changed clothes),
+            "drop_other" those with its identity and other clothes (same clothes), "keep" drops nothing.
+        radius: the largest distance of a positive, in the unit of the positions.
         junk_pairs: a function of positions of queries [q] and of gallery items [g] that returns a bool mask [q, g] of
             the pairs to drop. It is called for blocks of pairs, more than once for a pair.
         self_index: for every query its own position in the gallery, or -1: leave-one-out drops it by position.
+        labels: for both sides `query_sequences` and `gallery_sequences`, int, the sequence or track, whose gallery
+            items of any identity are dropped for its queries (open-metric-learning); `..._clothes`, int;
+            `..._positions`, coordinates [N] or [N, 1 to 3].
 
     Raises:
-        TypeError: a label tensor is not an integer tensor, `junk_identities` does not hold ints.
-        ValueError: lengths, devices or options that do not fit, or cameras on one side only.
+        TypeError: a label of another dtype, `junk_identities` does not hold ints.
+        ValueError: lengths, devices or options that do not fit, labels on one side only, or a label is missing that a
+            rule needs.
     """
-    given = query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences
-    self_index, *labels = _arrays.as_tensors(self_index, *given)
-    query_identities, gallery_identities, query_cameras, gallery_cameras, query_sequences, gallery_sequences = labels
-    sides = (query_cameras, gallery_cameras), (query_sequences, gallery_sequences)
-    check_labels((query_identities, gallery_identities), self_index, cameras=sides[0], sequences=sides[1])
+    named = {
+        "query_identities": query_identities,
+        "gallery_identities": gallery_identities,
+        "query_cameras": query_cameras,
+        "gallery_cameras": gallery_cameras,
+        **labels,
+    }
+    self_index, *tensors = _arrays.as_tensors(self_index, *named.values())
+    named = dict(zip(named, tensors, strict=True))
+    check_needed(SimpleNamespace(clothes=clothes, radius=radius), named, "query_", "gallery_")
+    query, gallery = check_labels(named, self_index)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
+    _checks.one_of("clothes", clothes, CLOTHES_RULES)
     _checks.integers("junk_identities", junk_identities)
     check_camera_map(camera_map)
     if junk_pairs is not None and not callable(junk_pairs):
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
     # The kept gallery: without junk identities, and without cameras that are not searched.
-    query_identities, gallery_identities = query_identities.long(), gallery_identities.long()
-    junk = torch.tensor(sorted(junk_identities), dtype=torch.int64, device=gallery_identities.device)
-    kept = _kept(torch.isin(gallery_identities, junk) | _elsewhere(gallery_cameras, search_cameras))
-    num_gallery = len(gallery_identities)
-    gallery_identities = _take(gallery_identities, kept)
-    # Sorted by identity, the items with a query's identity are one run, shared by all queries of the identity.
-    run_start, run_length, order = _runs(query_identities, gallery_identities)
+    num_gallery = length_of(gallery)
+    is_junk, is_dropped = (_of_identities(side, junk_identities) for side in (query, gallery))
+    kept = _kept(is_dropped | _elsewhere(gallery, search_cameras))
+    gallery = gallery if kept is None else at(gallery, kept)
+    # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
+    run_start, run_length, order = (
+        _runs(query["identities"], gallery["identities"])
+        if radius is None
+        else find_near(query["positions"], gallery["positions"], radius)
+    )
     # Sequences are dropped like the cameras of "all": for any identity.
-    query_cameras, gallery_cameras = _long(query_cameras), _long(gallery_cameras, kept)
+    sides = {name: (query.get(name), gallery.get(name)) for name in ("cameras", "sequences", "clothes")}
+    query_cameras, gallery_cameras = (_mapped(each, camera_map) for each in sides["cameras"])
     rules = [
-        _rule(_mapped(query_cameras, camera_map), _mapped(gallery_cameras, camera_map), same_camera),
-        _rule(_long(query_sequences), _long(gallery_sequences, kept), "all"),
+        _rule(query_cameras, gallery_cameras, same_camera),
+        _rule(*sides["sequences"], "all"),
+        _rule(*sides["clothes"], clothes),
     ]
     return Relevance(
         num_gallery=num_gallery,
         kept=kept,
-        num_kept=len(order),
+        num_kept=length_of(gallery),
         order=order,
         run_start=run_start,
         run_length=run_length,
-        is_junk=torch.isin(query_identities, junk),
-        self_index=_long(self_index),
+        is_junk=is_junk,
+        self_index=None if self_index is None else self_index.long(),
         own_column=_own_column(self_index, kept, num_gallery),
         rules=tuple(rule for rule in rules if rule is not None),
         junk_pairs=junk_pairs,
-        query_identities=query_identities,
-        gallery_identities=gallery_identities,
-        query_cameras=query_cameras,
-        gallery_cameras=gallery_cameras,
+        query_identities=query.get("identities"),
+        gallery_identities=gallery.get("identities"),
+        query_cameras=query.get("cameras"),
+        gallery_cameras=gallery.get("cameras"),
     )
 
 
@@ -109,77 +141,40 @@ def _kept(is_dropped: Bool[Tensor, " gallery"]) -> Int[Tensor, " kept"] | None:
     return (~is_dropped).nonzero()[:, 0] if bool(is_dropped.any()) else None
 
 
-def find_listed_relevance(
-    positives: Sequence[Integer[Tensor, " _"] | _checks.Integers],
-    junk: Sequence[Integer[Tensor, " _"] | _checks.Integers] | None = None,
-    *,
-    num_gallery: int,
-    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
-) -> Relevance:
-    """Prepare lists for ranking: gallery positions of every query's positives and junk.
-
-    Oxford, Paris and their revisited versions define relevance by such lists; all other items are negatives. Lists are
-    checked and sorted on the CPU; the relevance is on their device, and moves by its method `to`.
-
-    Args:
-        positives: for every query gallery positions, possibly none.
-        junk: the same for gallery items that are dropped for the query; None for none.
-        num_gallery: number of gallery items.
-        self_index: for every query its own position in the gallery, or -1: it is dropped, listed or not.
-
-    Raises:
-        TypeError: lists that are not sequences of integer tensors.
-        ValueError: lists of different lengths, positions outside the gallery or listed twice for a query.
-    """
-    _checks.positive_int("num_gallery", num_gallery, least=0)
-    listed = positions_on_cpu("positives", positives, num_gallery)
-    junk = [part[:0] for part in listed] if junk is None else junk
-    dropped = positions_on_cpu("junk", junk, num_gallery, len(listed))
-    if self_index is not None:
-        self_index = _checks.integer_labels("self_index", self_index, len(listed)).cpu()
-        _checks.in_range("self_index", self_index, -1, num_gallery)
-        listed, dropped = _without_self(listed, dropped, self_index)
-    relevance = _by_runs(listed, dropped, self_index, num_gallery)
-    return relevance.to(getattr(positives[0], "device", "cpu")) if len(positives) else relevance
-
-
-def check_labels(
-    identities: tuple[Tensor, Tensor], self_index: Tensor | None, **optional: tuple[Tensor | None, Tensor | None]
-) -> None:
-    """Raise unless the labels of queries and gallery fit, and the item at `self_index` has its query's labels."""
-    query_identities, gallery_identities = identities
-    _checks.integer_labels("query_identities", query_identities)
-    _checks.integer_labels("gallery_identities", gallery_identities)
-    num_queries, num_gallery, device = len(query_identities), len(gallery_identities), gallery_identities.device
-    _checks.same_device("query_identities", query_identities, "gallery_identities", gallery_identities)
-    for what, (query_labels, gallery_labels) in optional.items():
-        if query_labels is not None and gallery_labels is not None:
-            _checks.integer_labels(f"query_{what}", query_labels, num_queries, device)
-            _checks.integer_labels(f"gallery_{what}", gallery_labels, num_gallery, device)
-        elif query_labels is not gallery_labels:
-            given, missing = ("gallery", "query") if query_labels is None else ("query", "gallery")
-            raise ValueError(
-                f"`query_{what}` and `gallery_{what}` must be given together; got `{given}_{what}` without"
-                f" `{missing}_{what}`."
-            )
-    if self_index is not None:
-        _checks.integer_labels("self_index", self_index, num_queries, device)
-        _checks.in_range("self_index", self_index, -1, num_gallery)
-        for labels in (identities, optional["cameras"]):
-            _check_self(*labels, self_index)
-
-
-def _check_self(query_labels: Tensor | None, gallery_labels: Tensor | None, self_index: Tensor) -> None:
-    """Raise if the item at `self_index` has another label than its query."""
-    if query_labels is None or gallery_labels is None:
-        return
-    inside = self_index >= 0
-    queries, items = query_labels[inside], gallery_labels[self_index[inside].long()]
-    if bool((queries != items).any()):
-        wrong = int(inside.nonzero()[(queries != items).nonzero()[0, 0], 0])
+def check_labels(given: Mapping[str, Any], self_index: Tensor | None) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The labels of queries and of gallery items, in the dtypes of the table; raise unless they fit."""
+    device = next(value.device for name, value in given.items() if isinstance(value, Tensor))
+    sides: dict[str, dict[str, Tensor]] = {side: {} for side in SIDES}
+    lengths: dict[str, int] = {}
+    for name in DECIDING:
+        values = {side: given.get(f"{side}_{name}") for side in SIDES}
+        for side, value in values.items():
+            if value is not None:
+                label = LABELS[name].check(f"{side}_{name}", value, lengths.get(side), device)
+                lengths[side], sides[side][name] = len(label), label.to(LABELS[name].dtype)
+    query, gallery = sides.values()
+    for name in query.keys() ^ gallery.keys():
+        has, lacks = sorted(SIDES, key=lambda side: name not in sides[side])
         raise ValueError(
-            "`self_index` must point at gallery items with the query's identity and camera; got item"
-            f" {int(self_index[wrong])} for query {wrong}."
+            f"`query_{name}` and `gallery_{name}` must be given together; got `{has}_{name}` without `{lacks}_{name}`."
+        )
+    if self_index is not None:
+        _checks.integer_labels("self_index", self_index, lengths["query"], device)
+        _checks.in_range("self_index", self_index, -1, lengths["gallery"])
+        for name in query:
+            _check_self(LABELS[name].singular, query[name], gallery[name], self_index.long())
+    return query, gallery
+
+
+def _check_self(label: str, query_labels: Tensor, gallery_labels: Tensor, self_index: Tensor) -> None:
+    """Raise if the item at `self_index` has another label than its query."""
+    inside = (self_index >= 0).nonzero()[:, 0]
+    items = self_index[inside]
+    wrong = (packed({label: query_labels}, inside) != packed({label: gallery_labels}, items)).any(1).nonzero()[:, 0]
+    if len(wrong):
+        raise ValueError(
+            "`self_index` must point at gallery items with the labels of the query; got item"
+            f" {int(items[wrong[0]])} for query {int(inside[wrong[0]])}, of another {label}."
         )
 
 
@@ -195,74 +190,12 @@ def check_camera_map(value: object) -> None:
         raise ValueError(f"`camera_map` must map to cameras that are not mapped themselves; got {both} on both sides.")
 
 
-def positions_on_cpu(argument: str, values: object, size: int, length: int | None = None) -> list[Tensor]:
-    """The positions listed for each query, on the CPU.
-
-    Raises:
-        TypeError: no sequence of integer tensors.
-        ValueError: other than `length` tensors if it is given, tensors that are not 1-D and on one device, or positions
-            not below `size`.
-    """
-    if isinstance(values, (str, bytes, Tensor)) or not isinstance(values, Sequence):
-        raise TypeError(f"`{argument}` must be a sequence of tensors, one per query; got {type(values).__name__}.")
-    if length not in (None, len(values)):
-        raise ValueError(f"`{argument}` must hold one tensor for each of {length} queries; got {len(values)}.")
-    values = _arrays.as_tensors(*values)
-    for query, value in enumerate(values):
-        _checks.integer_labels(f"{argument}[{query}]", value, device=values[0].device if query else None)
-    # All at once: a copy of each list would wait for a GPU.
-    lists = [*torch.cat([*values]).cpu().split([len(value) for value in values])] if values else []
-    for query, positions in enumerate(lists):
-        _checks.in_range(f"{argument}[{query}]", positions, 0, size)
-    return lists
-
-
-def check_listed_once(argument: str, positives: Sequence[Tensor], junk: Sequence[Tensor]) -> None:
-    """Raise if a query lists a position twice, in one list or in both."""
-    for query, both in enumerate(zip(positives, junk, strict=True)):
-        items = torch.cat(both).sort().values
-        repeated = items[1:][items[1:] == items[:-1]]
-        if len(repeated):
-            came = f"item {int(repeated[0])} twice for query {query}"
-            raise ValueError(f"`{argument}` must list a gallery item once for a query; got {came}.")
-
-
-def _by_runs(positives: list[Tensor], junk: list[Tensor], self_index: Tensor | None, num_gallery: int) -> Relevance:
-    """Relevance by lists of valid positions on the CPU."""
-    check_listed_once("positives` and `junk", positives, junk)
-    # A run of its own for each query: its positives and its junk in ascending order, with a mark on the junk.
-    parts = [torch.cat([part.long() for part in pair]) for pair in zip(positives, junk, strict=True)]
-    sorted_parts = [part.sort() for part in parts]
-    none = torch.empty(0, dtype=torch.int64, device="cpu")
-    run_length = torch.tensor([len(part) for part in parts], dtype=torch.int64, device="cpu")
-    is_junk = [part.indices >= len(listed) for part, listed in zip(sorted_parts, positives, strict=True)]
-    return Relevance(
-        num_gallery=num_gallery,
-        kept=None,
-        num_kept=num_gallery,
-        order=torch.cat([none, *(part.values for part in sorted_parts)]),
-        run_start=segments.starts(run_length),
-        run_length=run_length,
-        is_junk=torch.zeros(len(parts), dtype=torch.bool, device="cpu"),
-        listed_junk=torch.cat([none.bool(), *is_junk]),
-        self_index=_long(self_index),
-    )
-
-
-def _without_self(positives: list[Tensor], junk: list[Tensor], self_index: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """Make each query's own position junk."""
-    items = self_index.long().split(1)  # -1 is in no list
-    positives = [part[part != item] for part, item in zip(positives, items, strict=True)]
-    junk = [torch.cat([part[part != item].long(), item[item >= 0]]) for part, item in zip(junk, items, strict=True)]
-    return positives, junk
-
-
-def _rule(query_labels: Tensor | None, gallery_labels: Tensor | None, same_label: str) -> LabelRule | None:
-    """The rule of `SAME_CAMERA_RULES` for gallery items with the query's label."""
-    if query_labels is None or gallery_labels is None or same_label == "keep":
+def _rule(query_labels: Tensor | None, gallery_labels: Tensor | None, rule: str) -> LabelRule | None:
+    """The rule of `SAME_CAMERA_RULES` or `CLOTHES_RULES` for gallery items with the query's label."""
+    if query_labels is None or gallery_labels is None or rule == "keep":
         return None
-    num_same = _runs(query_labels, gallery_labels)[1] if same_label == "all" else None
-    return LabelRule(query_labels, gallery_labels, num_same)
+    num_same = _runs(query_labels, gallery_labels)[1] if rule == "all" else None
+    return LabelRule(query_labels, gallery_labels, num_same, drops_different=rule == "drop_other")
 
 
 def _mapped(labels: Tensor | None, mapping: Mapping[int, int] | None) -> Tensor | None:
@@ -274,10 +207,6 @@ def _mapped(labels: Tensor | None, mapping: Mapping[int, int] | None) -> Tensor 
     return mapped
 
 
-def _long(labels: Tensor | None, positions: Tensor | None = None) -> Tensor | None:
-    return None if labels is None else _take(labels.long(), positions)
-
-
 def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The start of every query's label in the sorted gallery, its number of items, and the sorting order."""
     query_labels = query_labels.contiguous()  # searchsorted warns otherwise
@@ -286,19 +215,61 @@ def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor,
     return start, torch.searchsorted(ordered, query_labels, right=True) - start, order
 
 
-def _elsewhere(gallery_cameras: Tensor | None, search_cameras: Collection[int] | None) -> Tensor | bool:
+def find_near(
+    query_positions: Float[Tensor, "queries axes"], gallery_positions: Float[Tensor, "gallery axes"], radius: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Items within a radius: the start of every query's run of them, its length, and the items, ascending in a run.
+
+    Sorted by one axis, only items of a band around the query are looked at, some millions of pairs at a time.
+    """
+    _checks.nonnegative("radius", radius)
+    if query_positions.shape[1] != gallery_positions.shape[1]:
+        raise ValueError(
+            "`query_positions` and `gallery_positions` must have as many coordinates; got"
+            f" {query_positions.shape[1]} and {gallery_positions.shape[1]}."
+        )
+    # The axis along which items are spread most has the fewest in a band; rounding must not narrow the band.
+    spread = gallery_positions.std(0, correction=0).nan_to_num()
+    axis = int(spread.argmax())
+    along, order = gallery_positions[:, axis].sort()
+    center = query_positions[:, axis].contiguous()
+    reach = radius + _ROUNDING * (center.abs() + radius)
+    first = torch.searchsorted(along, center - reach)
+    num_band = torch.searchsorted(along, center + reach, right=True) - first
+    queries, items = [first[:0]], [first[:0]]
+    for part in segments.ranges_within(num_band, _PAIRS_AT_A_TIME):
+        query, place = segments.runs(first[part], num_band[part])
+        query, item = query + part.start, order[place]
+        distance = (query_positions[query] - gallery_positions[item]).square_().sum(1).sqrt_()
+        is_near = distance <= radius
+        queries.append(query[is_near])
+        items.append(item[is_near])
+    query, item = torch.cat(queries), torch.cat(items)
+    ascending = item.argsort()
+    ascending = ascending[query[ascending].argsort(stable=True)]
+    run_length = torch.bincount(query, minlength=len(query_positions))
+    return segments.starts(run_length), run_length, item[ascending]
+
+
+def _elsewhere(gallery: LabelValues, search_cameras: Collection[int] | None) -> Tensor | bool:
     """Mark the gallery items of cameras that are not searched."""
     if search_cameras is None:
         return False
     _checks.integers("search_cameras", search_cameras)
-    if gallery_cameras is None:
+    if "cameras" not in gallery:
         raise ValueError("`search_cameras` must come with cameras; got no `gallery_cameras`.")
-    searched = torch.tensor(sorted(search_cameras), dtype=torch.int64, device=gallery_cameras.device)
-    return ~torch.isin(gallery_cameras.long(), searched)
+    return ~_is_one_of(gallery["cameras"], search_cameras)
 
 
-def _take(values: Tensor, positions: Tensor | None) -> Tensor:
-    return values if positions is None else values[positions]
+def _of_identities(labels: LabelValues, chosen: Collection[int]) -> Bool[Tensor, " samples"]:
+    """Mark the samples of some identities; none where there are no identities."""
+    if "identities" in labels:
+        return _is_one_of(labels["identities"], chosen)
+    return torch.zeros_like(next(iter(labels.values()))[:, 0], dtype=torch.bool)
+
+
+def _is_one_of(labels: Int[Tensor, " samples"], chosen: Collection[int]) -> Bool[Tensor, " samples"]:
+    return torch.isin(labels, torch.tensor(sorted(chosen), dtype=torch.int64, device=labels.device))
 
 
 def _own_column(self_index: Tensor | None, kept: Tensor | None, num_gallery: int) -> Tensor | None:

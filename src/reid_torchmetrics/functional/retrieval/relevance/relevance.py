@@ -49,17 +49,19 @@ class QueryCounts:
 
 @dataclass(frozen=True)
 class LabelRule:
-    """Drops the gallery items with a label of the query: its camera, or its sequence."""
+    """Drops the gallery items with a label of the query: its camera, clothes or sequence; or items with another."""
 
     query: Int[Tensor, " queries"]
     gallery: Int[Tensor, " kept"]
     num_same: Int[Tensor, " queries"] | None
     """kept items with the query's label; None if the rule drops listed items only"""
+    drops_different: bool = False
+    """whether the rule drops listed items with another label"""
 
     def to(self, device: torch.device) -> LabelRule:
         """The same on a device."""
         num_same = None if self.num_same is None else self.num_same.to(device)
-        return LabelRule(self.query.to(device), self.gallery.to(device), num_same)
+        return LabelRule(self.query.to(device), self.gallery.to(device), num_same, self.drops_different)
 
     @property
     def drops_others(self) -> bool:
@@ -68,7 +70,8 @@ class LabelRule:
 
     def at(self, rows: slice, columns: Tensor) -> Bool[Tensor, "queries padded"]:
         """Whether the rule drops each query's own `columns`."""
-        return self.gallery[columns] == self.query[rows, None]
+        is_same = self.gallery[columns] == self.query[rows, None]
+        return ~is_same if self.drops_different else is_same
 
     def between(self, rows: slice, columns: slice) -> Bool[Tensor, "queries columns"]:
         """Whether queries and gallery items share the label."""

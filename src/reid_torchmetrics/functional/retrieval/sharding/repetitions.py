@@ -22,6 +22,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, deciding, packed, unpacked, width_of
 from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES
 from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
 
@@ -60,7 +61,7 @@ class Numbered(NamedTuple):
         if len(counted) == len(positions):  # nearly always
             return cls(positions, none, none)
         repeated, first = ordered[~is_first], counted[is_first.cumsum(0) - 1][~is_first]
-        _check_same(_labels(samples, first), _labels(samples, repeated))
+        _check_same(samples, _labels(samples, first), _labels(samples, repeated))
         return cls(counted.sort().values, repeated, first)
 
 
@@ -135,23 +136,22 @@ def check_dropped(world: World, samples: Samples, counted: Tensor, dropped: Tens
         places = torch.searchsorted(labels[:, 0].contiguous(), others[:, 0].contiguous()).clamp(max=len(labels) - 1)
         if len(labels):
             is_pair = labels[places, 0] == others[:, 0]
-            _check_same(labels[places][is_pair], others[is_pair])
+            _check_same(samples, labels[places][is_pair], others[is_pair])
 
-    columns = 2 if samples.cameras is None else 3
+    columns = sum(map(width_of, samples.labels.values()))
     (listed,) = exchange_rows(world, sizes, SentRows(lambda: [_labels(samples, dropped)], (columns,)))
     world.guarded(compare)
 
 
 def _labels(samples: Samples, positions: Int[Tensor, " chosen"]) -> Int[Tensor, "chosen labels"]:
-    """Number, identity and, where there is one, camera."""
-    columns = [samples.index, samples.identities, samples.cameras]
-    return torch.stack([column[positions] for column in columns if column is not None], dim=1)
+    """The number of a sample, then the labels that decide relevance."""
+    return packed({"index": samples.labels["index"]} | deciding(samples.labels), positions)
 
 
-def _check_same(first: Tensor, again: Tensor) -> None:
+def _check_same(samples: Samples, first: Tensor, again: Tensor) -> None:
     rows = (first != again).any(1).nonzero()[:, 0]
     if len(rows):
-        came = " and for ".join(_described(labels[rows[0]].tolist()) for labels in (first, again))
+        came = " and for ".join(_described(samples, labels[rows[:1], 1:]) for labels in (first, again))
         more = len(first[rows, 0].unique()) - 1
         raise ValueError(
             f"`index` must be the number of a sample in its data set, the same only for repetitions of the sample; got"
@@ -159,6 +159,6 @@ def _check_same(first: Tensor, again: Tensor) -> None:
         )
 
 
-def _described(labels: Sequence[int]) -> str:
-    _, identity, *camera = labels
-    return f"identity {identity}" + (f" at camera {camera[0]}" if camera else "")
+def _described(samples: Samples, labels: Int[Tensor, "1 labels"]) -> str:
+    values = unpacked(labels, deciding(samples.labels))
+    return " at ".join(f"{LABELS[name].singular} {value[0].tolist()}" for name, value in values.items())

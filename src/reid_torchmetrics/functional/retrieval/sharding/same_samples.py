@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from jaxtyping import Float32, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional.fingerprints import LEAST_GATHERED, SameItems, mixed
+from reid_torchmetrics.functional.retrieval.relevance import deciding, packed
 from reid_torchmetrics.functional.world import World
 
 from .samples import GALLERY, QUERY, Samples
@@ -44,7 +46,7 @@ class _Arrivals:
     """The samples of a role on this process, in the order of their batches."""
 
     labels: Int[Tensor, " samples"]
-    """a number for each identity and camera"""
+    """a number for all labels of a sample"""
     features: Float32[Tensor, "samples 8"]
     """some entries of the embedding"""
 
@@ -95,11 +97,11 @@ class SameSamples:
         step = max(1, samples.dimension // _NUM_FEATURES)
         entries = torch.cat([block[:, ::step][:, :_NUM_FEATURES].float() for block in samples.blocks])
         features = torch.nn.functional.pad(entries, (0, _NUM_FEATURES - entries.shape[1]))
-        cameras = torch.zeros_like(samples.identities) if samples.cameras is None else samples.cameras
-        labels = mixed(samples.identities, cameras)
+        columns = packed(deciding(samples.labels), slice(None)).unbind(1)
+        labels = reduce(mixed, columns, torch.zeros_like(columns[0]))
         queries, gallery = (samples.roles & role > 0 for role in (QUERY, GALLERY))
         arrivals = _Arrivals(labels[queries], features[queries]), _Arrivals(labels[gallery], features[gallery])
-        return cls(len(samples), arrivals, _tell_apart(samples.identities[:_MOST_COMPARED], entries[:_MOST_COMPARED]))
+        return cls(len(samples), arrivals, _tell_apart(columns[0][:_MOST_COMPARED], entries[:_MOST_COMPARED]))
 
     def signs(self) -> list[int]:
         """Numbers for the other processes."""

@@ -13,6 +13,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, LabelValues
 from reid_torchmetrics.functional.retrieval.scores import Rows, non_finite_rows
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
@@ -29,14 +30,12 @@ class Samples:
     """
 
     embeddings: list[Tensor]
-    identities: Tensor
     roles: Tensor
-    cameras: Tensor | None
-    index: Tensor | None
+    labels: LabelValues
 
     @classmethod
     def joined(cls, states: Mapping[str, list[Tensor]], device: torch.device) -> Samples:
-        """Join the batches of each field; `cameras` and `index` are None if no batch has them.
+        """Join the batches of each field; labels that no batch has are left out.
 
         Raises:
             ValueError: batches of merged metrics that do not fit each other.
@@ -45,14 +44,17 @@ class Samples:
         for block in embeddings:
             _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", embeddings[0].shape[1])
         total = sum(map(len, embeddings))
-        identities, roles = (_joined(name, states[name], total, device) for name in ("identities", "roles"))
-        cameras, index = (
-            _joined(name, states[name], total, device) if any(map(len, states[name])) else None
-            for name in ("cameras", "index")
-        )
-        if not total:  # no sample lacks a camera
-            cameras = torch.empty(0, dtype=torch.int64, device=device)
-        return cls(embeddings, identities, roles, cameras, index)
+        given = [name for name in LABELS if any(map(len, states[name]))]
+        labels = {name: _joined(name, states[name], total, device) for name in given}
+        if not total:  # no sample lacks a label
+            nothing = {name: LABELS[name].empty(device=device) for name in DECIDING}
+            return cls(embeddings, torch.empty(0, dtype=torch.int8, device=device), nothing)
+        return cls(embeddings, _joined("roles", states["roles"], total, device), labels)
+
+    @property
+    def index(self) -> Tensor | None:
+        """The number of each sample in its data set, where it is given."""
+        return self.labels.get("index")
 
     def __len__(self) -> int:
         """Number of samples."""
@@ -103,7 +105,7 @@ class Samples:
     def column_of(self, gallery: Tensor, query: Tensor) -> Tensor:
         """Column of each sample of `query` in `gallery`, both lists of positions; -1 for none."""
         # A table over all samples: one scatter, one gather.
-        columns = torch.full_like(self.identities, -1)
+        columns = torch.full_like(self.roles, -1, dtype=torch.int64)
         columns[gallery] = torch.arange(len(gallery), device=self.device)
         return columns[query]
 
@@ -112,8 +114,7 @@ class Samples:
 
 
 def _joined(argument: str, batches: Sequence[Tensor], total: int, device: torch.device) -> Tensor:
-    none = torch.empty(0, dtype=torch.int64, device=device)
-    joined = torch.cat([none, *(batch.to(device) for batch in batches)])
+    joined = torch.cat([batch.to(device) for batch in batches])
     _checks.given_for_all(argument, len(joined), total)
     return joined
 

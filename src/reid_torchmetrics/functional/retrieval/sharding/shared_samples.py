@@ -19,6 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, LabelValues, at, packed, unpacked, width_of
 from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
@@ -26,7 +27,7 @@ from .repetitions import Numbered, changed, check_dropped, lowest_of_each
 from .same_samples import NUM_SIGNS, SameSamples
 from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
 
-_LABELS = ("identities", "cameras", "index", "roles")
+_NUM_STATUS = 3 + len(LABELS)  # numbers of a `_ShardStatus`
 _NUM_SIZES = 5  # numbers of `count_samples` in front of `NonFinite.numbers`
 _CHANGED = (
     "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
@@ -42,18 +43,30 @@ class _ShardStatus(NamedTuple):
     dimension: int
     """0 for a process that never saw a batch"""
     dtype: int
-    has_cameras: int
-    has_index: int
+    widths: tuple[int, ...]
+    """number of columns of each of `LABELS`; 0 for one that is not given"""
 
     @classmethod
     def of(cls, samples: Samples) -> _ShardStatus:
         dtype = DTYPES.index(promoted([block.dtype for block in samples.embeddings]))
         dimension = samples.embeddings[0].shape[1] if samples.embeddings else 0
-        return cls(len(samples), dimension, dtype, int(samples.cameras is not None), int(samples.index is not None))
+        given = samples.labels
+        widths = tuple(width_of(given[name]) if name in given else 0 for name in LABELS)
+        return cls(len(samples), dimension, dtype, widths)
 
-    def use(self, field: str) -> str:
-        """Whether `has_cameras` or `has_index`, in words."""
-        return "no samples" if not self.num_samples else "given" if getattr(self, field) else "not given"
+    @classmethod
+    def read(cls, row: Sequence[int]) -> _ShardStatus:
+        return cls(row[0], row[1], row[2], tuple(row[3:_NUM_STATUS]))
+
+    @property
+    def numbers(self) -> list[int]:
+        return [*self[:3], *self.widths]
+
+    def use(self, label: int) -> str:
+        """Whether a label is given, in words."""
+        width = self.widths[label]
+        given = f"{width} columns" if width > 1 else "given"
+        return "no samples" if not self.num_samples else given if width else "not given"
 
 
 @dataclass(frozen=True)
@@ -89,13 +102,12 @@ def examine_samples(world: World, samples: Samples, *, leave_one_out: bool) -> S
         same = SameSamples.of(samples) if world.size > 1 and samples.index is None else None
         numbered = Numbered.of(samples, QUERY), Numbered.of(samples, GALLERY)
         signs = [0] * NUM_SIGNS if same is None else same.signs()
-        return (numbered, same), [*_ShardStatus.of(samples), *signs]
+        return (numbered, same), [*_ShardStatus.of(samples).numbers, *signs]
 
     # First message: what is given, and signs of samples that several processes hold.
     (numbered, same), table = world.guarded_all_gather(look)
-    num_fields = len(_ShardStatus._fields)
-    samples, dtype = _agree(samples, [_ShardStatus._make(row[:num_fields]) for row in table])
-    signs = [row[num_fields:] for row in table]
+    samples, dtype = _agree(samples, [*map(_ShardStatus.read, table)])
+    signs = [row[_NUM_STATUS:] for row in table]
     same = same if samples.index is None else None  # an empty shard has learned now that others have an index
     split = (lowest_of_each(world, samples, each.counted) for each in numbered)
     (query, dropped_queries), (gallery, dropped_gallery) = split
@@ -127,10 +139,9 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
     if len({status.dimension for status in shaped}) > 1:
         raise differing("embedding dimension", [status.dimension or "no samples" for status in states])
     filled = [status for status in states if status.num_samples] or states
-    for field in ("has_cameras", "has_index"):
-        if len({getattr(status, field) for status in filled}) > 1:
-            argument = field.removeprefix("has_")
-            raise differing(f"use of `{argument}`", [status.use(field) for status in states])
+    for place, name in enumerate(LABELS):
+        if len({status.widths[place] for status in filled}) > 1:
+            raise differing(f"use of `{name}`", [status.use(place) for status in states])
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
     if len(samples):
         return samples, dtype
@@ -140,14 +151,10 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
 def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like: _ShardStatus) -> Samples:
     """No samples, with all that the samples of the other processes have."""
     # Empty labels stand for "given": all processes then take the same way.
-    none = torch.empty(0, dtype=torch.int64, device=samples.device)
     nothing = torch.empty((0, dimension), dtype=dtype, device=samples.device)
-    return replace(
-        samples,
-        embeddings=samples.embeddings or [nothing],
-        cameras=none if like.has_cameras else None,
-        index=none if like.has_index else None,
-    )
+    widths = zip(LABELS.values(), like.widths, strict=True)
+    labels = {label.name: label.empty(width, device=samples.device) for label, width in widths if width}
+    return replace(samples, embeddings=samples.embeddings or [nothing], labels=labels)
 
 
 @dataclass(frozen=True)
@@ -155,16 +162,16 @@ class SharedSamples:
     """Some samples of all processes, in the order of the processes."""
 
     embeddings: Float[Tensor, "samples dim"]
-    labels: Int[Tensor, "samples 4"]
-    """a column for each of `_LABELS`; zeros for labels that are not given"""
+    labels: Int[Tensor, "samples columns"]
+    """the role, then all labels that are given, as `packed`"""
     local: slice
     """rows of this process"""
 
     def to_samples(self, like: Samples) -> Samples:
         """As the samples of one process, with the labels and the device of `like`."""
-        columns = zip(_LABELS, self.labels.to(like.device).unbind(1), strict=True)
-        labels = {name: column for name, column in columns if getattr(like, name) is not None}
-        return replace(like, embeddings=[self.embeddings.to(like.device)], **labels)
+        columns = self.labels.to(like.device)
+        labels = unpacked(columns[:, 1:], like.labels)
+        return Samples([self.embeddings.to(like.device)], columns[:, 0].to(like.roles.dtype), labels)
 
 
 def share_samples(world: World, shard: Shard, positions: Int[Tensor, " local"], sizes: Sequence[int]) -> SharedSamples:
@@ -172,12 +179,11 @@ def share_samples(world: World, shard: Shard, positions: Int[Tensor, " local"], 
     samples = shard.samples
 
     def labels() -> list[Tensor]:
-        columns = [getattr(samples, name) for name in _LABELS]  # given on all processes or on none
-        none = torch.zeros_like(positions)
-        return [torch.stack([none if column is None else column[positions].long() for column in columns], 1)]
+        return [packed({"roles": samples.roles.long(), **samples.labels}, positions)]
 
+    width = 1 + sum(map(width_of, samples.labels.values()))  # the same labels are given on all processes
     sent = SentRows(lambda: samples.rows(positions).walk(shard.dtype), (samples.dimension,), shard.dtype)
-    embeddings, of_samples = exchange_rows(world, sizes, sent, SentRows(labels, (len(_LABELS),)))
+    embeddings, of_samples = exchange_rows(world, sizes, sent, SentRows(labels, (width,)))
     first = sum(sizes[: world.process])
     return SharedSamples(embeddings, of_samples, slice(first, first + len(positions)))
 
@@ -200,12 +206,9 @@ class Queries(NamedTuple):
     """The queries of all processes, in the order of `index`, or of the processes where there is none."""
 
     embeddings: Rows
-    identities: Int[Tensor, " queries"]
-    cameras: Int[Tensor, " queries"] | None
+    labels: LabelValues
     self_index: Int[Tensor, " queries"] | None
     """their positions in this process's gallery, -1 for queries of other processes; None if all are -1"""
-    numbers: Int[Tensor, " queries"] | None
-    """their `index` in the data set, where it was given"""
 
 
 def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) -> Queries:
@@ -219,7 +222,7 @@ def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) 
     def put_in_order() -> Queries:
         everyone = shared.to_samples(samples)
         # Only one process holds a query as a gallery item, too: its own, where it is left out.
-        self_index = torch.full_like(everyone.identities, -1)
+        self_index = torch.full_like(everyone.roles, -1, dtype=torch.int64)
         self_index[shared.local] = samples.column_of(gallery, query)
         # In the order of the data set results do not depend on how samples are sharded.
         order = None if everyone.index is None else everyone.index.argsort()
@@ -230,10 +233,4 @@ def share_queries(world: World, shard: Shard, gallery: Int[Tensor, " gallery"]) 
 
 
 def _queries_at(place: Tensor | slice, samples: Samples, embeddings: Rows, self_index: Tensor) -> Queries:
-    return Queries(
-        embeddings,
-        samples.identities[place],
-        None if samples.cameras is None else samples.cameras[place],
-        self_index if bool((self_index >= 0).any()) else None,
-        None if samples.index is None else samples.index[place],
-    )
+    return Queries(embeddings, at(samples.labels, place), self_index if bool((self_index >= 0).any()) else None)

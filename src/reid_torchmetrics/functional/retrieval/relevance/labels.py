@@ -1,0 +1,132 @@
+"""The labels of samples, as one table: states, checks, joins, gathering, caches and arguments read it.
+
+A label is a row of `LABELS`, its names in `BatchLabels` and `SideLabels`, and the rule of `find_relevance` that reads
+it. Identities and cameras, which have places of their own in signatures, are rows like the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypedDict
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from reid_torchmetrics import _arrays, _checks
+
+Integers: TypeAlias = Tensor | _arrays.Integers
+Numbers: TypeAlias = Tensor | _arrays.Numbers
+LabelValues: TypeAlias = Mapping[str, Tensor]
+"""the labels of some samples that are given, by their names in `LABELS`"""
+
+
+class BatchLabels(TypedDict, total=False):
+    """The labels of a batch besides identities and cameras."""
+
+    sequences: Integers | None
+    clothes: Integers | None
+    positions: Numbers | None
+
+
+class SideLabels(TypedDict, total=False):
+    """The labels of queries and of gallery items besides identities and cameras."""
+
+    query_sequences: Integers | None
+    gallery_sequences: Integers | None
+    query_clothes: Integers | None
+    gallery_clothes: Integers | None
+    query_positions: Numbers | None
+    gallery_positions: Numbers | None
+
+
+@dataclass(frozen=True)
+class Label:
+    """What samples may be given besides embeddings."""
+
+    name: str
+    singular: str
+    """the name of one sample's label, in messages"""
+    dtype: torch.dtype = torch.int64
+    """of what is kept; positions are columns of float64, other labels one number"""
+    needed: Callable[[Any], str | None] = lambda _: None
+    """why options, with the fields `clothes` and `radius`, cannot do without it; None where they can"""
+    decides: bool = True
+    """whether relevance depends on it, so that samples with one `index` must agree in it"""
+
+    def check(self, argument: str, value: object, length: int | None = None, device: Any = None) -> Tensor:
+        """Raise unless `value` is such a label, of `length` samples and on `device` where they are given."""
+        if self.dtype.is_floating_point:
+            return _checks.positions(argument, value, length, device)
+        return _checks.integer_labels(argument, value, length, device)
+
+    def empty(self, width: int = 1, *, device: torch.device) -> Tensor:
+        """Of no samples."""
+        shape = (0, width) if self.dtype.is_floating_point else (0,)
+        return torch.empty(shape, dtype=self.dtype, device=device)
+
+
+_UNLESS = "unless relevance is by `radius` or by lists"
+_ROWS = (
+    Label("identities", "identity", needed=lambda by: _UNLESS if by.radius is None else None),
+    Label("cameras", "camera"),
+    Label("sequences", "sequence"),
+    Label("clothes", "clothes", needed=lambda by: None if by.clothes == "keep" else f"for `clothes` {by.clothes!r}"),
+    Label(
+        "positions", "position", torch.float64, lambda by: None if by.radius is None else f"for `radius` {by.radius}"
+    ),
+    Label("index", "index", decides=False),
+)
+LABELS = {label.name: label for label in _ROWS}
+"""the labels by name; `index`, the sample's number in its data set, is one of samples only"""
+DECIDING = tuple(label.name for label in _ROWS if label.decides)
+SIDES = ("query", "gallery")
+
+
+def check_needed(options: Any, given: Mapping[str, object], *prefixes: str) -> None:
+    """Raise unless all labels are given that some options need; names of `given` begin with `prefixes`.
+
+    Raises:
+        ValueError: one is missing.
+    """
+    for label in LABELS.values():
+        names = [f"{prefix}{label.name}" for prefix in prefixes or ("",)]
+        reason = label.needed(options)
+        if reason and any(given.get(name) is None for name in names):
+            listed = [f"`{name}`" for name in names if given.get(name) is not None]
+            came = f"only {listed[0]}" if listed else "none"
+            raise ValueError(f"{' and '.join(f'`{name}`' for name in names)} must be given {reason}; got {came}.")
+
+
+def packed(labels: LabelValues, positions: Tensor | slice) -> Int[Tensor, "chosen columns"]:
+    """The labels at some positions side by side; positions as their bits."""
+    columns = [values[positions].contiguous() for values in labels.values()]
+    return torch.cat([values.view(torch.int64).view(len(values), width_of(values)) for values in columns], dim=1)
+
+
+def unpacked(columns: Int[Tensor, "samples columns"], like: LabelValues) -> dict[str, Tensor]:
+    """The labels that `packed` has put side by side; `like` has labels of the same names and widths."""
+    widths = [width_of(values) for values in like.values()]
+    parts = zip(like.items(), columns.split(widths, dim=1), strict=True)
+    return {name: part.contiguous().view(each.dtype).view(len(part), *each.shape[1:]) for (name, each), part in parts}
+
+
+def width_of(values: Tensor) -> int:
+    """The number of columns of a label."""
+    return values.shape[1] if values.ndim > 1 else 1
+
+
+def at(labels: LabelValues, positions: Tensor | slice) -> dict[str, Tensor]:
+    """The labels of some samples."""
+    return {name: values[positions] for name, values in labels.items()}
+
+
+def deciding(labels: LabelValues) -> dict[str, Tensor]:
+    """The labels that decide relevance."""
+    return {name: labels[name] for name in DECIDING if name in labels}
+
+
+def length_of(labels: LabelValues) -> int:
+    """The number of samples that have these labels."""
+    return len(next(iter(labels.values())))
