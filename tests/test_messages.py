@@ -151,8 +151,8 @@ MISTAKEN = [
     (lambda: evaluate(X, X, ID, ID, topk=5), "`topk`, which may be `max_rank`; `evaluate` takes query, gallery, "),
     (lambda: evaluate(X, X, q_pids=ID, g_pids=ID), "`q_pids`, which may be `query_identities`; `evaluate` takes query, gallery, "),
     (lambda: evaluate_scores(X, ID, ID, tie="stable"), "`tie`, which may be `ties`; `evaluate_scores` takes scores, query_identities, "),
-    (lambda: ReIDMetrics(topk=5), "`topk`, which may be `ranks`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, similarity, "),
-    (lambda: ReIDMetrics(metric="cosine"), "`metric`, which may be `similarity`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, similarity, "),
+    (lambda: ReIDMetrics(topk=5), "`topk`, which may be `ranks`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, ground_truth, "),
+    (lambda: ReIDMetrics(metric="cosine"), "`metric`, which may be `similarity`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, ground_truth, "),
 ]  # fmt: skip
 
 METRICS = [
@@ -169,14 +169,14 @@ METRICS = [
     (lambda: ReIDMetrics(ranks=()), ValueError, "`ranks` must hold at least one int and none twice; got ()."),
     (lambda: ReIDMetrics(ranks=(1, 1)), ValueError, "`ranks` must hold at least one int and none twice; got (1, 1)."),
     (lambda: ReIDMetrics(ranks=5), TypeError, "`ranks` must be a tuple or list of ints; got int."),
-    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`, which may be `ties`; `ReIDMeanAP` takes rule, k, normalizer, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMeanAP(metric="cosine"), ValueError, "Unexpected keyword arguments: `metric`, which may be `similarity`; `ReIDMeanAP` takes rule, k, normalizer, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMINP(dist_metric="l2"), ValueError, "Unexpected keyword arguments: `dist_metric`, which may be `similarity`; `ReIDMINP` takes protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMC(rule="trapezoid"), ValueError, "Unexpected keyword arguments: `rule`, which is a field of `Protocol`; `ReIDCMC` takes top_k, mode, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMC(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMC(k=5), ValueError, "Unexpected keyword arguments: `k`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDCMCCurve(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `max_rank`; `ReIDCMCCurve` takes max_rank, mode, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
-    (lambda: ReIDMeasure("mrr", color=5), ValueError, "Unexpected keyword arguments: `color`; `ReIDMeasure` takes name, protocol, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(tie="x"), ValueError, "Unexpected keyword arguments: `tie`, which may be `ties`; `ReIDMeanAP` takes rule, k, normalizer, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeanAP(metric="cosine"), ValueError, "Unexpected keyword arguments: `metric`, which may be `similarity`; `ReIDMeanAP` takes rule, k, normalizer, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMINP(dist_metric="l2"), ValueError, "Unexpected keyword arguments: `dist_metric`, which may be `similarity`; `ReIDMINP` takes protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(rule="trapezoid"), ValueError, "Unexpected keyword arguments: `rule`, which is a field of `Protocol`; `ReIDCMC` takes top_k, mode, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMC(k=5), ValueError, "Unexpected keyword arguments: `k`, which may be `top_k`; `ReIDCMC` takes top_k, mode, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDCMCCurve(topk=5), ValueError, "Unexpected keyword arguments: `topk`, which may be `max_rank`; `ReIDCMCCurve` takes max_rank, mode, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
+    (lambda: ReIDMeasure("mrr", color=5), ValueError, "Unexpected keyword arguments: `color`; `ReIDMeasure` takes name, protocol, ground_truth, similarity, ties, rerank, max_bytes, same_camera, camera_map, search_cameras, junk_identities, clothes, radius, draw, empty_target_action, compute_on_cpu, dist_sync_on_step, process_group, dist_sync_fn, distributed_available_fn, sync_on_compute, compute_with_cache."),
     (lambda: ReIDMeanAP(compute_on_cpu=1), ValueError, "Expected keyword argument `compute_on_cpu` to be an `bool` but got 1"),
     (lambda: ReIDCMC(top_k=2**63), ValueError, "`top_k` must fit int64; got 9223372036854775808."),
     (lambda: ReIDMeanAP(k=2**63), ValueError, "`k` must fit int64; got 9223372036854775808."),
@@ -240,7 +240,7 @@ def test_every_argument_that_a_collection_names_can_be_given():
         ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"), False
     )
     given = of_torchmetrics | dict.fromkeys(
-        ("process_group", "dist_sync_fn", "distributed_available_fn", "rerank", "ranks", "rule")
+        ("process_group", "dist_sync_fn", "distributed_available_fn", "rerank", "ranks", "rule", "ground_truth")
     )
     given |= {"protocol": "regdb", "prefix": "a", "postfix": "b", "similarity": "dot", "ties": "stable", "max_bytes": 5}
     given |= {
@@ -248,6 +248,7 @@ def test_every_argument_that_a_collection_names_can_be_given():
         for name in listed
         if hasattr(PROTOCOLS["regdb"], name) and name not in given
     }
+    given["ground_truth"] = None
     assert sorted(given) == sorted(listed)
     assert list(ReIDMetrics(**given)) == ["amapb", "aminpb", "arank_1b", "arank_5b", "arank_10b"]
 

@@ -36,7 +36,7 @@ class Own(EmbeddingMetric):
         return ranks.rank.double().mean()
 
 
-OPTIONS = {"protocol", "similarity", "ties", "rerank", "max_bytes", "empty_target_action"}
+OPTIONS = {"protocol", "ground_truth", "similarity", "ties", "rerank", "max_bytes", "empty_target_action"}
 STATES = {"embeddings", "roles", *LABELS}
 OF_EMBEDDINGS = OPTIONS | STATES | {"nearest", "results", "summarize", "summarize_drawn"}
 OF_BOXES = {

@@ -33,6 +33,7 @@ class ScoreOptions(TypedDict, total=False):
     """The protocol, and how samples are scored and ranked."""
 
     protocol: _names.ProtocolName | evaluation.Protocol
+    ground_truth: Mapping[int, Any] | Sequence[Any] | None
     similarity: _names.SimilarityName | CustomSimilarity
     ties: _names.TieName
     rerank: Rerank | None
@@ -61,7 +62,10 @@ class EmbeddingMetric(SampleStates):
 
     Args:
         protocol: the benchmark, by its name in `PROTOCOLS` or as a `Protocol`; the default is Market-1501 as today's
-            code bases compute it. A protocol with relevance as lists needs `functional.retrieval.evaluate`.
+            code bases compute it.
+        ground_truth: where relevance is by lists, for every query, by its `index`, its positives, or its lists by name
+            ("ok", "junk"), as numbers of gallery items by `index`: a mapping, or a sequence. Identities are not needed,
+            and no rule about labels applies. A warning says if items are not in the gallery.
         similarity: "cosine", "euclidean", "dot" or a function of a block of queries [q, D] and a block of gallery
             items [g, D] that returns scores [q, g], higher is closer.
         same_camera: "same_identity" drops the gallery items with the query's identity and camera (Market-1501),
@@ -113,8 +117,8 @@ class EmbeddingMetric(SampleStates):
     def __init__(self, **options: Unpack[ReIDOptions]) -> None:
         chosen: dict[str, Any] = {**DEFAULTS, **options}
         changed = {name: chosen.pop(name) for name in evaluation.PROTOCOL_FIELDS if name in chosen}
-        names = ("protocol", "similarity", "ties", "rerank", "max_bytes")
-        protocol, similarity, ties, rerank, max_bytes = (chosen.pop(name, None) for name in names)
+        names = ("protocol", "ground_truth", "similarity", "ties", "rerank", "max_bytes")
+        protocol, lists, similarity, ties, rerank, max_bytes = (chosen.pop(name, None) for name in names)
         super().__init__(**chosen)
         check_similarity(similarity)
         _checks.one_of("ties", ties, TIE_POLICIES)
@@ -122,7 +126,8 @@ class EmbeddingMetric(SampleStates):
         check_rerank(rerank, similarity)
         self.similarity, self.ties, self.rerank, self.max_bytes = similarity, ties, rerank, max_bytes
         self.protocol = evaluation.find_protocol(protocol)
-        self.protocol.check_takes_labels()
+        self.protocol.check_relevance(changed, lists=lists is not None)
+        self.ground_truth = evaluation.ListedTruth.of(lists, self.protocol)
         self._change(**changed)
 
     def _change(self, **options: Any) -> None:
@@ -140,7 +145,10 @@ class EmbeddingMetric(SampleStates):
         return self.protocol.empty_target_action
 
     def _check_needed(self, labels: Mapping[str, object]) -> None:
-        check_needed(self.protocol, labels)
+        if self.ground_truth is None:
+            check_needed(self.protocol, labels)
+        elif labels["index"] is None:
+            raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
 
     @abstractmethod
     def summarize(self, ranks: PositiveRanks) -> Tensor:
@@ -250,7 +258,7 @@ class EmbeddingMetric(SampleStates):
         return mean_over_queries(values, empty_target_action=self.empty_target_action, weight=weight)
 
     def _ranks_by(self, *, of_cmc: bool) -> evaluation.RankingOptions:
-        chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank}
+        chosen = {name: getattr(self, name) for name in ("similarity", "ties", "rerank")} | {"lists": self.ground_truth}
         return evaluation.RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
     def _ranking(self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None) -> evaluation.Ranking:
@@ -283,4 +291,4 @@ class EmbeddingMetric(SampleStates):
         """The options that decide the value, and others that were chosen; the protocol's are in its name."""
         shown: dict[str, Any] = {name: getattr(self, name) for name in self._shown}
         shown |= {"protocol": self.protocol.name, "similarity": self.similarity, "ties": self.ties}
-        return base.show_arguments(self, shown, {"rerank": None, "max_bytes": DEFAULT_MAX_BYTES})
+        return base.show_arguments(self, shown, {"ground_truth": None, "rerank": None, "max_bytes": DEFAULT_MAX_BYTES})

@@ -257,12 +257,15 @@ class ReIDMetrics(MetricCollection):
     ) -> None:
         given: dict[str, Any] = {**DEFAULTS, **options}
         fixed = {name: given.pop(name) for name in evaluation.PROTOCOL_FIELDS if name in given}
-        protocol = evaluation.find_protocol(given.pop("protocol")).changed(fixed)
+        protocol = evaluation.find_protocol(given.pop("protocol"))
+        protocol.check_relevance(fixed, lists=given.get("ground_truth") is not None)
+        protocol = protocol.changed(fixed)
         reports = protocol.reports
         if ranks is not None:
             _checks.positive_ints("ranks", ranks)
             reports = (*(name for name in reports if not parse_report(name)[0].is_cmc), *map("rank_{}".format, ranks))
         protocol = protocol.changed({"reports": reports})
+        given["ground_truth"] = evaluation.ListedTruth.of(given.get("ground_truth"), protocol)  # once for all members
         members: dict[str, Metric | MetricCollection]
         members = {name: _member(name, protocol=protocol, **given) for name in reports}
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])

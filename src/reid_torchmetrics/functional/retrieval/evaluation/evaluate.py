@@ -20,7 +20,7 @@ from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, Cus
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
-from .protocol import LABEL_FIELDS, PROTOCOL_FIELDS, Protocol, ProtocolOptions, find_protocol
+from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions, find_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
 from .ranking_options import Setup
@@ -183,15 +183,9 @@ def _chosen(
     _checks.known_arguments(function.__name__, options, arguments)
     labels = {name: value for name, value in options.items() if name not in PROTOCOL_FIELDS}
     fields = {name: value for name, value in options.items() if name in PROTOCOL_FIELDS}
-    # An option about labels would be ignored where relevance comes as lists.
-    about_labels = [name for name in fields if name in ("cmc_same_camera", *LABEL_FIELDS)]
-    if ground_truth is not None and about_labels:
-        name = about_labels[0]
-        raise ValueError(f"`{name}` must come with labels; got `ground_truth`, lists, which it cannot act on.")
-    chosen = find_protocol(protocol).changed(fields)
-    if ground_truth is None:
-        chosen.check_takes_labels()
-    return labels, chosen
+    found = find_protocol(protocol)
+    found.check_relevance(fields, lists=ground_truth is not None)
+    return labels, found.changed(fields)
 
 
 def _evaluate(problem: RetrievalProblem, protocol: Protocol, setup: Setup, *, max_rank: int) -> RetrievalResults:

@@ -5,7 +5,7 @@ Lists come with every query of a benchmark, by name; the protocol says which are
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     JunkPairs,
     LabelValues,
     Relevance,
-    check_listed_once,
     find_listed_relevance,
     find_relevance,
 )
@@ -28,13 +27,9 @@ from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_reran
 from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, Scores, given_scores, score_rows
 from reid_torchmetrics.functional.world import ALONE, World
 
+from .ground_truth import GroundTruth, find_lists
 from .protocol import Protocol
 from .ranking_options import RankingOptions, Setup
-
-GroundTruth = Sequence[Mapping[str, Any]]
-"""For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
-_BESIDE_LISTS = ("bbx", "query")
-"""what the files of benchmarks hold beside lists: the box of the query (revisitop, Oxford), its image (Oxford)"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,11 +108,13 @@ class Labels:
         """Take apart labels that are named `query_...` and `gallery_...`; arrays and lists become tensors.
 
         Raises:
-            TypeError: a name that is none of these.
+            ValueError: labels beside lists.
         """
         self_index, *values = _arrays.as_tensors(self_index, *given.values(), device=device)
         labels = {name: value for name, value in zip(given, values, strict=True) if value is not None}
         sides = [{name: labels[f"{side}_{name}"] for name in DECIDING if f"{side}_{name}" in labels} for side in SIDES]
+        if labels and others["ground_truth"] is not None:
+            raise ValueError(f"`ground_truth` must come without labels; got `{next(iter(labels))}` too.")
         return cls(sides[0], sides[1], self_index=self_index, **others)
 
     @property
@@ -126,19 +123,15 @@ class Labels:
         sides = zip(SIDES, (self.query, self.gallery), strict=True)
         return {f"{side}_{name}": values for side, labels in sides for name, values in labels.items()}
 
-    def check_no_lists(self) -> None:
-        """Raise if labels come beside lists."""
-        if self.ground_truth is not None and self.by_side:
-            raise ValueError(f"`ground_truth` must come without labels; got `{next(iter(self.by_side))}` too.")
-
     def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
         if self.ground_truth is not None:
             # Lists come from files, so they are put together on the CPU.
             num_queries, num_gallery = source.shape
-            positives, junk = _find_lists(self.ground_truth, protocol, num_queries, num_gallery)
+            positives, junk = find_lists(self.ground_truth, protocol, num_queries, num_gallery)
             listed = find_listed_relevance(positives, junk, num_gallery=num_gallery, self_index=self.self_index)
-            return replace(listed.to(source.device), junk_pairs=self.junk_pairs)
+            shown: Any = {f"query_{name}": self.query[name] for name in ("identities", "cameras") if name in self.query}
+            return replace(listed.to(source.device), junk_pairs=self.junk_pairs, **shown)
         options = {"junk_pairs": self.junk_pairs, "self_index": self.self_index, **protocol.relevance_options}
         return find_relevance(**self.by_side, **options)
 
@@ -154,9 +147,6 @@ class RetrievalProblem:
     if they are the whole gallery, or if nothing asks for places"""
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set, where they are known"""
-
-    def __post_init__(self) -> None:
-        self.labels.check_no_lists()
 
     @property
     def numbers_of_queries(self) -> Int[Tensor, " queries"]:
@@ -191,71 +181,3 @@ class RetrievalProblem:
         labels, source = self.labels, self.source
         others = {"lists": labels.ground_truth is not None, "junk_pairs": labels.junk_pairs is not None}
         return Setup.of(ties, source.similarity, source.rerank, labels.query, multi_query=multi_query, **others)
-
-
-def _find_lists(
-    ground_truth: GroundTruth, protocol: Protocol, num_queries: int, num_gallery: int
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Positives and junk of every query, by the lists that a protocol names.
-
-    Raises:
-        TypeError: no sequence of mappings of names to positions.
-        ValueError: lists that the protocol does not name, positions outside the gallery or listed twice for a query.
-    """
-    _check_mappings(ground_truth, num_queries)
-    _check_list_names(ground_truth, protocol)
-    sides = (protocol.positive_lists, protocol.junk_lists)
-    positives, junk = (_joined(ground_truth, names, num_gallery) for names in sides)
-    check_listed_once("ground_truth", positives, junk)
-    return positives, junk
-
-
-def _check_mappings(values: object, num_queries: int) -> None:
-    """Raise unless there is a mapping for each query."""
-    # A single mapping, or a string, can be iterated as well.
-    if isinstance(values, (str, bytes, Tensor, Mapping)) or not isinstance(values, Sequence):
-        raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(values).__name__}.")
-    for lists in values:
-        if not isinstance(lists, Mapping):
-            came = type(lists).__name__
-            raise TypeError(f"`ground_truth` must hold mappings of names to gallery positions; got {came}.")
-    if len(values) != num_queries:
-        raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(values)}.")
-
-
-def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
-    """Raise unless the protocol names the lists of every query, one of them as positives at least.
-
-    Another list would be one of negatives, which is hardly meant.
-    """
-    positive, known = protocol.positive_lists, dict.fromkeys((*protocol.positive_lists, *protocol.junk_lists))
-    for query, lists in enumerate(ground_truth):
-        # Without any list of positives a query would silently count as one without a positive.
-        if not set(positive) & set(lists):
-            names = ", ".join(map(repr, positive))
-            raise ValueError(f"`ground_truth` must name one of {names} for every query; got {list(lists)} for {query}.")
-        unknown = [name for name in lists if name not in {*known, *_BESIDE_LISTS}]
-        if unknown:
-            raise ValueError(
-                "`ground_truth` must hold lists that `positive_lists` or `junk_lists` of the protocol name,"
-                f" {', '.join(map(repr, known))}; got {unknown[0]!r} for query {query}."
-            )
-
-
-def _joined(ground_truth: GroundTruth, names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
-    """The named lists of every query, one after the other, on the CPU; a list that a query lacks is empty."""
-    # One tensor per query: the positions of all its lists of this kind.
-    none = torch.empty(0, dtype=torch.int64, device="cpu")
-    joined = []
-    for query, lists in enumerate(ground_truth):
-        parts = [none]
-        for name in names:
-            argument, positions = f"ground_truth[{query}][{name!r}]", lists.get(name, none)
-            _checks.array_like(argument, positions)
-            positions = torch.as_tensor(positions, device="cpu")
-            if positions.numel():  # an empty list is a tensor of floats
-                _checks.integer_labels(argument, positions)
-                _checks.in_range(argument, positions, 0, num_gallery)
-                parts.append(positions)
-        joined.append(torch.cat(parts))
-    return joined

@@ -169,13 +169,18 @@ class Protocol:
         """The options of `find_relevance`."""
         return {name: getattr(self, name) for name in LABEL_FIELDS} | {"camera_map": dict(self.camera_map) or None}
 
-    def check_takes_labels(self) -> None:
-        """Raise if the benchmark names positives and junk of each query, so that labels are not enough.
+    def check_relevance(self, options: Collection[str], *, lists: bool) -> None:
+        """Raise unless relevance can come as it does, from lists or from labels, with the options that were given.
 
         Raises:
-            ValueError: it does.
+            ValueError: lists and an option about labels, or labels for a benchmark that has lists for each query.
         """
-        if self.needs_lists:
+        about_labels = [name for name in options if name in ("cmc_same_camera", *LABEL_FIELDS)]
+        if lists and about_labels:
+            raise ValueError(
+                f"`{about_labels[0]}` must come with labels; got `ground_truth`, lists, which it cannot act on."
+            )
+        if self.needs_lists and not lists:
             raise ValueError(f"`protocol` {self.name!r} needs `ground_truth`, lists for every query; got labels.")
 
     def changed(self, options: Mapping[str, Any]) -> Protocol:

@@ -170,6 +170,12 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
     if shard.non_finite.num_bad:
         return _Shared(queries, num_gallery, world, None, shard.non_finite.reason())
 
+    lists = None
+    if options.lists is not None:
+        none = samples.roles[:0].long()  # where there is no sample
+        numbers = queries.labels.get("index", none), samples.labels.get("index", none)[gallery]
+        lists = options.lists.at(*numbers, world)
+
     def build() -> RetrievalProblem:
         # Places of gallery items in the whole gallery: their `index`, else their positions, process by process.
         first, places = sum(shard.num_gallery[: world.process]), None
@@ -178,7 +184,12 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
             places = positions if samples.index is None else samples.index[gallery]
         return RetrievalProblem(
             Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
-            Labels(deciding(queries.labels), deciding(at(samples.labels, gallery)), self_index=queries.self_index),
+            Labels(
+                deciding(queries.labels),
+                deciding(at(samples.labels, gallery)),
+                self_index=queries.self_index,
+                ground_truth=lists,
+            ),
             places,
             queries.labels.get("index"),
         )

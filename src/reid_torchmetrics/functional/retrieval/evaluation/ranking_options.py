@@ -14,6 +14,7 @@ from typing import Any
 
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 
+from .ground_truth import ListedTruth
 from .protocol import LABEL_FIELDS, Protocol
 
 _OF_RELEVANCE = (*LABEL_FIELDS, "leave_one_out", "positive_lists", "junk_lists")
@@ -69,6 +70,8 @@ class RankingOptions:
     similarity: Any
     ties: str
     rerank: Any = None
+    lists: ListedTruth | None = None
+    """the positives and junk of each query, where relevance is by lists"""
     max_rank: int = 0
     """length of the CMC over drawn galleries"""
 
@@ -88,7 +91,7 @@ class RankingOptions:
 
     def setup(self, labels: Collection[str]) -> Setup:
         """What decides the numbers besides the protocol, given the names of labels."""
-        return Setup.of(self.ties, self.similarity, self.rerank, labels)
+        return Setup.of(self.ties, self.similarity, self.rerank, labels, lists=self.lists is not None)
 
     def describe(self) -> dict[str, str]:
         """Texts that are the same in every process."""

@@ -1,0 +1,195 @@
+"""Lists of positives and junk of every query, by position, or by the numbers of samples in their data set.
+
+The lists of `evaluate` hold positions. A metric holds samples by `index`, each process some of them: the lists of the
+queries are found by number, and each process keeps the items of its own part of the gallery.
+
+    lists            {7: {"ok": [40, 41], "junk": [2]}}     by number of the query, then of gallery items
+    gallery here     index 2 41 5                           on this process; 40 is on another
+    lists here       {"ok": [1], "junk": [0]}               of the query 7, as positions
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics.functional.retrieval.relevance import check_listed_once
+from reid_torchmetrics.functional.world import World, all_reduce_values, warn_once
+
+from .protocol import Protocol
+
+GroundTruth = Sequence[Mapping[str, Any]]
+"""For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
+BESIDE_LISTS = ("bbx", "query")
+"""what the files of benchmarks hold beside lists: the box of the query (revisitop, Oxford), its image (Oxford)"""
+_FORMS = "a mapping of numbers of queries, or a sequence by number, of lists or of mappings of names to lists"
+
+
+def find_lists(
+    ground_truth: GroundTruth, protocol: Protocol, num_queries: int, num_gallery: int
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Positives and junk of every query, by the lists that a protocol names.
+
+    Raises:
+        TypeError: no sequence of mappings of names to positions.
+        ValueError: lists that the protocol does not name, positions outside the gallery or listed twice for a query.
+    """
+    _check_mappings(ground_truth, num_queries)
+    check_list_names(ground_truth, protocol)
+    sides = (protocol.positive_lists, protocol.junk_lists)
+    positives, junk = (_joined(ground_truth, names, num_gallery) for names in sides)
+    check_listed_once("ground_truth", positives, junk)
+    return positives, junk
+
+
+def _check_mappings(values: object, num_queries: int) -> None:
+    """Raise unless there is a mapping for each query."""
+    # A single mapping, or a string, can be iterated as well.
+    if isinstance(values, (str, bytes, Tensor, Mapping)) or not isinstance(values, Sequence):
+        raise TypeError(f"`ground_truth` must be a sequence of mappings, one per query; got {type(values).__name__}.")
+    for lists in values:
+        if not isinstance(lists, Mapping):
+            came = type(lists).__name__
+            raise TypeError(f"`ground_truth` must hold mappings of names to gallery positions; got {came}.")
+    if len(values) != num_queries:
+        raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(values)}.")
+
+
+def check_list_names(ground_truth: GroundTruth, protocol: Protocol, argument: str = "ground_truth") -> None:
+    """Raise unless the protocol names the lists of every query, one of them as positives at least.
+
+    Another list would be one of negatives, which is hardly meant.
+    """
+    positive, known = protocol.positive_lists, dict.fromkeys((*protocol.positive_lists, *protocol.junk_lists))
+    for query, lists in enumerate(ground_truth):
+        # Without any list of positives a query would silently count as one without a positive.
+        if not set(positive) & set(lists):
+            names = ", ".join(map(repr, positive))
+            raise ValueError(f"`{argument}` must name one of {names} for every query; got {list(lists)} for {query}.")
+        unknown = [name for name in lists if name not in {*known, *BESIDE_LISTS}]
+        if unknown:
+            raise ValueError(
+                f"`{argument}` must hold lists that `positive_lists` or `junk_lists` of the protocol name,"
+                f" {', '.join(map(repr, known))}; got {unknown[0]!r} for query {query}."
+            )
+
+
+def _joined(ground_truth: GroundTruth, names: tuple[str, ...], num_gallery: int) -> list[Tensor]:
+    """The named lists of every query, one after the other, on the CPU; a list that a query lacks is empty."""
+    # One tensor per query: the positions of all its lists of this kind.
+    none = torch.empty(0, dtype=torch.int64, device="cpu")
+    joined = []
+    for query, lists in enumerate(ground_truth):
+        parts = [none]
+        for name in names:
+            argument, positions = f"ground_truth[{query}][{name!r}]", lists.get(name, none)
+            _checks.array_like(argument, positions)
+            positions = torch.as_tensor(positions, device="cpu")
+            if positions.numel():  # an empty list is a tensor of floats
+                _checks.integer_labels(argument, positions)
+                _checks.in_range(argument, positions, 0, num_gallery)
+                parts.append(positions)
+        joined.append(torch.cat(parts))
+    return joined
+
+
+@dataclass(frozen=True)
+class ListedTruth:
+    """The lists of all queries of a data set; equal if they hold the same."""
+
+    digest: str
+    """of all that they hold; it is the same on all processes"""
+    lists: Mapping[int, Mapping[str, Tensor]] = field(compare=False, repr=False)
+    """by the number of the query"""
+
+    @classmethod
+    def of(cls, given: object, protocol: Protocol) -> ListedTruth | None:
+        """Read lists that a user gives; a plain list is of positives, and None stands for no lists.
+
+        Raises:
+            TypeError: no mapping or sequence, or lists that do not hold integers.
+            ValueError: lists that the protocol does not name, or numbers below 0 or listed twice for a query.
+        """
+        if given is None or isinstance(given, ListedTruth):
+            return given
+        lists = {number: _named(number, each, protocol) for number, each in _pairs(given)}
+        check_list_names([*lists.values()], protocol)
+        every = [torch.cat([*each.values()]) for each in lists.values()]
+        check_listed_once("ground_truth", every, [each[:0] for each in every])
+        digest = hashlib.sha256()
+        for number in sorted(lists):
+            digest.update(repr((number, [(name, each.tolist()) for name, each in lists[number].items()])).encode())
+        return cls(digest.hexdigest()[:16], lists)
+
+    def at(self, queries: Int[Tensor, " queries"], gallery: Int[Tensor, " gallery"], world: World) -> GroundTruth:
+        """The lists of some queries, with the positions of the items of this process, given the numbers of both.
+
+        One warning says that listed items are on no process, as in an evaluation of a part of the gallery.
+
+        Raises:
+            ValueError: a query without lists.
+        """
+
+        def find() -> tuple[GroundTruth, GroundTruth]:
+            unlisted = [number for number in queries.tolist() if number not in self.lists]
+            if unlisted:
+                came = f"none for the query with `index` {unlisted[0]}"
+                raise ValueError(f"`ground_truth` must have lists for every query; got {came}.")
+            asked = [self.lists[number] for number in queries.tolist()]
+            numbers, order = gallery.cpu().sort()
+            found = [{name: _places(each, numbers, order) for name, each in lists.items()} for lists in asked]
+            return asked, found
+
+        asked, found = world.guarded(find)
+        num_listed, num_here = (sum(len(each) for lists in side for each in lists.values()) for side in (asked, found))
+        num_found = int(all_reduce_values(world, lambda: torch.tensor([num_here], device=queries.device)))
+        if num_found < num_listed:
+            warn_once(
+                world,
+                "items that are not in the gallery",
+                f"`ground_truth` lists items that no sample of the gallery has as `index`: {num_listed - num_found} of"
+                f" {num_listed} entries for {len(queries)} queries. They do not count, which is right for a part of the"
+                " gallery only.",
+            )
+        return found
+
+    def __len__(self) -> int:
+        """Number of queries with lists."""
+        return len(self.lists)
+
+
+def _pairs(given: object) -> Iterable[tuple[Any, Any]]:
+    if isinstance(given, Mapping):
+        return given.items()
+    if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
+        return enumerate(given)
+    raise TypeError(f"`ground_truth` must be {_FORMS}; got {type(given).__name__}.")
+
+
+def _named(number: object, given: object, protocol: Protocol) -> dict[str, Tensor]:
+    """The lists of a query by name, on the CPU, with the boxes and images beside them left out."""
+    _checks.integer("ground_truth", number)  # type: ignore[arg-type]
+    named = given if isinstance(given, Mapping) else {protocol.positive_lists[0]: given}
+    lists = {}
+    for name, values in named.items():
+        argument = f"ground_truth[{number}][{name!r}]"
+        if name in BESIDE_LISTS:
+            continue
+        _checks.array_like(argument, values)
+        (items,) = _arrays.as_tensors(values)
+        lists[name] = _checks.integer_labels(argument, items).long().cpu()
+        _checks.in_range(argument, lists[name], 0, 2**63 - 1)
+    return lists
+
+
+def _places(items: Int[Tensor, " items"], numbers: Int[Tensor, " gallery"], order: Int[Tensor, " gallery"]) -> Tensor:
+    """Positions of the items that are here, given the ascending `numbers` of the gallery and their `order`."""
+    place = torch.searchsorted(numbers, items).clamp_(max=max(len(numbers) - 1, 0))
+    return order[place[numbers[place] == items]] if len(numbers) else items[:0]

@@ -1,0 +1,156 @@
+"""Relevance by lists in metrics: by `index`, in any order of samples, on any number of processes."""
+
+import re
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics import Protocol, ReIDMeanAP, ReIDMetrics
+from reid_torchmetrics.functional.retrieval import evaluate
+
+NUM_QUERIES, NUM_GALLERY = 5, 20
+OXFORD = Protocol("lists", "as Oxford", same_camera="keep", needs_lists=True, empty_target_action="neg")
+
+
+def problem(seed: int) -> tuple[torch.Tensor, torch.Tensor, dict[int, dict[str, list[int]]]]:
+    """Embeddings of queries, numbered from 100, and of gallery items, numbered from 0, and the lists of each query."""
+    generator = torch.Generator().manual_seed(seed)
+    query, gallery = (torch.randn(size, 4, generator=generator) for size in (NUM_QUERIES, NUM_GALLERY))
+    lists = {}
+    for number in range(100, 100 + NUM_QUERIES):
+        order = torch.randperm(NUM_GALLERY, generator=generator).tolist()
+        size = int(torch.randint(0, 5, (1,), generator=generator))
+        lists[number] = {"ok": order[:size], "junk": order[size : size + 2]}
+    return query, gallery, lists
+
+
+def expected(query: torch.Tensor, gallery: torch.Tensor, lists: dict[int, dict[str, list[int]]]) -> dict[str, float]:
+    return evaluate(query, gallery, ground_truth=[*lists.values()], protocol=OXFORD).means
+
+
+def feed(metric, query: torch.Tensor, gallery: torch.Tensor, order: list[int], part: slice = slice(None)):
+    """Give the samples of a process in an order, queries and gallery items mixed, three at a time."""
+    embeddings = torch.cat([query, gallery])
+    index = torch.cat([torch.arange(100, 100 + NUM_QUERIES), torch.arange(NUM_GALLERY)])
+    for chosen in torch.tensor(order)[part].split(3):
+        metric.update(embeddings[chosen], is_query=chosen < NUM_QUERIES, index=index[chosen])
+    return metric
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 9), st.permutations(range(NUM_QUERIES + NUM_GALLERY)))
+@pytest.mark.usefixtures("without_shapes")
+def test_values_are_those_of_one_call_in_any_order_of_samples(seed, order):
+    query, gallery, lists = problem(seed)
+    found = feed(ReIDMetrics(protocol=OXFORD, ground_truth=lists), query, gallery, order).compute()
+    assert {name: float(value) for name, value in found.items()} == pytest.approx(
+        expected(query, gallery, lists), abs=1e-6
+    )
+
+
+def on_a_process(process: int, size: int, seed: int) -> tuple[dict[str, float], list[int], list[list[int]]]:
+    query, gallery, lists = problem(seed)
+    metrics = ReIDMetrics(protocol=OXFORD, ground_truth=lists)
+    feed(metrics, query, gallery, [*range(NUM_QUERIES + NUM_GALLERY)], slice(process, None, size))
+    values = {name: float(value) for name, value in metrics.compute().items()}
+    return values, metrics.results().num_positives.tolist(), metrics.nearest(3).index.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_the_number_of_processes_changes_nothing(processes, size):
+    query, gallery, lists = problem(3)
+    whole = evaluate(query, gallery, ground_truth=[*lists.values()], protocol=OXFORD)
+    nearest = whole.nearest(3).index.tolist()
+    for values, num_positives, listed in processes.run(size, on_a_process, 3):
+        assert values == pytest.approx(whole.means, abs=1e-6)
+        assert num_positives == whole.num_positives.tolist()
+        assert listed == nearest
+
+
+def test_a_plain_list_is_of_positives_and_a_sequence_is_numbered_from_0():
+    query, gallery, _ = problem(0)
+    values = []
+    for truth in ([[3, 4], [5]], {0: {"ok": [4, 3]}, 1: torch.tensor([5])}, ({"ok": [3, 4]}, {"ok": [5]})):
+        metric = ReIDMeanAP(protocol=OXFORD, ground_truth=truth)
+        metric.update(query[:2], is_query=True, index=[0, 1])
+        metric.update(gallery, is_query=False, index=[*range(NUM_GALLERY)])
+        values.append(float(metric.compute()))
+    assert values == [values[0]] * 3
+
+
+def test_items_that_are_not_in_the_gallery_are_said_once_and_do_not_count():
+    query, gallery, _ = problem(0)
+    metric = ReIDMeanAP(protocol=OXFORD, ground_truth=[[3, 77]])
+    metric.update(query[:1], is_query=True, index=[0])
+    metric.update(gallery, is_query=False, index=[*range(NUM_GALLERY)])
+    with pytest.warns(UserWarning, match="1 of 2 entries for 1 queries"):
+        value = metric.compute()
+    assert float(value) == pytest.approx(
+        evaluate(query[:1], gallery, ground_truth=[{"ok": [3]}], protocol=OXFORD).means["map"]
+    )
+
+
+def test_metrics_with_other_lists_do_not_share_a_ranking():
+    query, gallery, lists = problem(1)
+    others = {number: {"ok": [number - 100]} for number in lists}
+    order = [*range(NUM_QUERIES + NUM_GALLERY)]
+    metrics = [feed(ReIDMeanAP(protocol=OXFORD, ground_truth=each), query, gallery, order) for each in (lists, others)]
+    values = [float(metric.compute()) for metric in metrics]
+    assert values == pytest.approx([expected(query, gallery, each)["map"] for each in (lists, others)], abs=1e-6)
+
+
+QUERY, GALLERY = torch.eye(3), torch.eye(3)
+BAD = [
+    (
+        lambda: ReIDMeanAP(protocol="oxford5k"),
+        ValueError,
+        "`protocol` 'oxford5k' needs `ground_truth`, lists for every",
+    ),
+    (
+        lambda: ReIDMeanAP(ground_truth=7),
+        TypeError,
+        "`ground_truth` must be a mapping of numbers of queries, or a sequ",
+    ),
+    (lambda: ReIDMeanAP(ground_truth={"a": [1]}), TypeError, "`ground_truth` must be an int; got str."),
+    (lambda: ReIDMeanAP(ground_truth=[["a"]]), TypeError, "`ground_truth[0]['ok']` must hold integers; got strings"),
+    (lambda: ReIDMeanAP(ground_truth=[[-1]]), ValueError, "`ground_truth[0]['ok']` must lie in [0, "),
+    (lambda: ReIDMeanAP(ground_truth=[[1, 1]]), ValueError, "`ground_truth` must list a gallery item once"),
+    (
+        lambda: ReIDMeanAP(ground_truth=[{"easy": [1]}]),
+        ValueError,
+        "`ground_truth` must name one of 'ok' for every quer",
+    ),
+    (lambda: ReIDMeanAP(ground_truth=[[1]], same_camera="all"), ValueError, "`same_camera` must come with labels; got"),
+    (
+        lambda: ReIDMetrics(ground_truth=[[1]], radius=2.0),
+        ValueError,
+        "`radius` must come with labels; got `ground_trut",
+    ),
+    (
+        lambda: ReIDMeanAP(ground_truth=[[1]]).update(QUERY),
+        ValueError,
+        "`index` must be given with `ground_truth`, whic",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), BAD)
+def test_a_bad_argument_is_named(call, kind, message):
+    with pytest.raises(kind, match=f"^{re.escape(message)}"):
+        call()
+
+
+def lacks_lists(process: int, size: int) -> str:
+    metric = ReIDMeanAP(ground_truth=[[0]])
+    metric.update(QUERY[process : process + 1], is_query=True, index=[process])
+    metric.update(GALLERY[process : process + 1], is_query=False, index=[process])
+    with pytest.raises(ValueError, match="`") as raised:
+        metric.compute()
+    return str(raised.value)
+
+
+def test_a_query_without_lists_is_an_error_on_all_processes(processes):
+    for said in processes.run(2, lacks_lists):
+        assert "`ground_truth` must have lists for every query; got none for the query with `index` 1." in said
