@@ -31,8 +31,8 @@ def rounded(share: torch.Tensor) -> torch.Tensor:
 
 def ours(case: FieldCase) -> dict[tuple[str, str], Any]:
     found = {}
-    for kind in SINGLE_VIEW:
-        pairs = evaluated(case, SINGLE_VIEW[kind], GALLERIES[0]).by_camera_pair("rank_1")
+    for kind, probes in SINGLE_VIEW.items():
+        pairs = evaluated(case, probes, GALLERIES[0]).by_camera_pair("rank_1")
         found["single_view", f"{kind}@R1"] = replace(pairs, mean=rounded(pairs.mean)).mean_without_diagonal
         results = evaluated(case, CROSS_VIEW[kind], GALLERIES[1])
         for theirs, name in (("Rank@1", "rank_1"), ("mAP", "map")):

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
-import torch
 
 from reid_torchmetrics.functional.retrieval import evaluate, evaluate_scores
 from tests.fields.comparisons import assert_equal, check_left_out
