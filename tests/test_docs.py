@@ -160,8 +160,8 @@ def test_the_table_of_defaults_lists_every_value_and_marks_the_default(option):
 
 
 CAMERA_RULES = {"same_identity": ["its identity in its camera"], "all": ["its camera"], "keep": []}
-NORMALIZERS = {"positives": "n", "attainable": "min(n, {k})"}
-DIVISORS = {"k": "k", "last_positive": "min(k, rank of the last positive)"}
+NORMALIZERS = {"positives": "n", "attainable": "min(n, {k})", "hits": "its hits"}
+DIVISORS = {"k": "k", "last_positive": "min(k, rank of the last positive)", "calibrated": "min(n, k), of as many"}
 
 
 def in_words(protocol: Protocol) -> dict[str, str]:

@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.retrieval import (
     EMPTY_TARGET_ACTIONS,
     PRECISION_DIVISORS,
     TIE_POLICIES,
+    VOTES,
     PositiveRanks,
     average_precision,
     average_precision_at_r,
@@ -22,6 +23,7 @@ from reid_torchmetrics.functional.retrieval import (
     global_average_precision,
     hit_rate_at,
     inverse_negative_penalty,
+    knn_accuracy,
     mean_by,
     mean_over_identities,
     mean_over_queries,
@@ -34,6 +36,7 @@ from reid_torchmetrics.functional.retrieval import (
     rank_positives,
     recall_at,
     reciprocal_rank,
+    retrieval_rank,
 )
 from tests.device.problems import assert_as_on_the_cpu, moved, problem
 
@@ -46,6 +49,7 @@ MEASURES = [
     *(partial(measure, k=5) for measure in (hit_rate_at, recall_at, reciprocal_rank, normalized_dcg)),
     *(inverse_negative_penalty, first_rank, r_precision, average_precision_at_r, normalized_dcg),
     *(mean_precision_recall_curve, partial(precision_recall_curve, query=3)),
+    *(partial(retrieval_rank, variant=variant) for variant in ("mpeg7", "shrec22")),
     lambda ranks: median_over_queries(first_rank(ranks)),
 ]
 
@@ -75,6 +79,18 @@ def test_what_lists_do_not_hold_is_counted_there(device):
         return [*ranks, *(average_precision(each) for each in ranks), median_over_queries(nothing)]
 
     assert_as_on_the_cpu(device, values)
+
+
+def test_votes_are_those_of_the_cpu(device, deterministic):
+    lists = (
+        torch.tensor([[4, 3, 3, 4], [3, 9, 4, -1]]),
+        torch.tensor([[0.9, 0.8, 0.7, 0.1], [0.5, 0.4, 0.3, torch.nan]]),
+    )
+
+    def right(where):
+        return [knn_accuracy(*moved([*lists, LABELS[1:3]], where), vote=vote, top=2) for vote in VOTES]
+
+    assert_as_on_the_cpu(device, right)
 
 
 VALUES = torch.tensor([0.5, torch.nan, 1, 0.25, 0.75], dtype=torch.float64)

@@ -68,7 +68,7 @@ def average_precision(
         points = interpolated_precision(groups, int(rule.removeprefix("interpolated_")), k)
         return sum(points) / len(points)
     n = count(groups)
-    divisor = {"positives": n, "attainable": smaller(n, k), "hits": hits(groups, k)}[normalizer]
+    divisor = {"positives": n, "attainable": smaller(n, k), "hits": hits(groups, k), "k": k}[normalizer]
     area = sum(step.num_positives * _height(step, rule) for step in within(groups, k))
     return area / divisor if divisor else Fraction(0)
 
@@ -93,7 +93,9 @@ def average_precision_at_r(groups: Groups, k: int | None = None) -> Fraction:
 
 
 def precision_at(groups: Groups, k: int, divisor: str = "k") -> Fraction:
-    """Return the hits among the first k items, over one of the divisors."""
+    """Return the hits among the first k items, or "calibrated" the first min(k, n), over one of the divisors."""
+    if divisor == "calibrated":
+        return r_precision(groups, k)
     last = list(walk(groups))[-1].read
     return Fraction(
         hits(groups, k), {"k": k, "attainable": min(k, count(groups)), "last_positive": min(k, last)}[divisor]
@@ -132,6 +134,24 @@ def normalized_dcg(groups: Groups, k: int | None = None) -> float:
     return gain / math.fsum(1 / math.log2(rank + 1) for rank in range(1, smaller(count(groups), k) + 1))
 
 
+def retrieval_rank(groups: Groups, most_positives: int, variant: str = "mpeg7") -> Fraction:
+    """Return NMRR, item by item: a positive that is not seen early counts a fixed rank."""
+    n = count(groups)
+    reach = min(4 * n, 2 * most_positives)
+    last, late = {"mpeg7": (reach, Fraction(5, 4) * reach), "shrec22": (n, Fraction(reach + 1))}[variant]
+    counted = [step.read if step.read <= last else late for step in walk(groups) for _ in range(step.num_positives)]
+    average = Fraction(sum(counted)) / n
+    best = Fraction(n + 1, 2)
+    return (average - best) / (late - best)
+
+
+def median(values: Sequence[float], rule: str = "mean") -> float:
+    """Return the middle value of a sorted list, or of the two middle ones what the rule says."""
+    ordered = sorted(values)
+    low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return {"mean": (low + high) / 2, "lower": low, "floor": (low + high) // 2}[rule]
+
+
 def hit_rate_at(groups: Groups, k: int) -> Fraction:
     """Return 1 if the best positive is among the first k items."""
     return Fraction(first_rank(groups) <= k)
@@ -141,3 +161,12 @@ def all_shots_at(groups: Groups, k: int) -> Fraction:
     """Return the share of positives among the first k items once the better positives are taken out."""
     matched = sum(step.num_positives for step in walk(groups) if step.read - (step.found - 1) <= k)
     return Fraction(matched, count(groups))
+
+
+def place_by_votes(items: Sequence[tuple[int, float]], own: int, vote: str, temperature: float = 0.07) -> float:
+    """Return the place of a label among those that the items (label, score), the nearest first, vote for."""
+    votes: dict[int, float] = {}
+    for label, score in items:  # a dictionary keeps the order in which labels came
+        votes[label] = votes.get(label, 0) + (math.exp(score / temperature) if vote == "weighted" else 1)
+    places = {label: place for place, label in enumerate(sorted(votes, key=lambda label: -votes[label]), start=1)}
+    return places.get(own, math.inf)

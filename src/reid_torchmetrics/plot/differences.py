@@ -62,7 +62,7 @@ def _p_values(difference: Difference) -> list[float]:
 
 
 def _has_interval(difference: Difference) -> bool:
-    return not (difference.is_rank or math.isnan(difference.difference))
+    return not (difference.is_rank or difference.lower_is_better or math.isnan(difference.difference))
 
 
 def _draw_interval(ax: Axes, row: int, difference: Difference, *, is_filled: bool) -> None:

@@ -122,17 +122,17 @@ def _median(counts: Tensor, valid: Tensor) -> str:
 
 def _cameras(results: RetrievalResults) -> Html:
     """The reported numbers of each query camera."""
-    parts = {name: results.by_camera(name) for name in results.values}
+    parts = {name: results.by_camera(name) for name in results.averaged}
     return table("Means over the queries of each camera", *_columns("camera", parts, {}))
 
 
 def _identities(results: RetrievalResults, names: Mapping[int, str]) -> Html:
     """The reported numbers of each identity, the hardest first."""
-    parts = {name: results.by_identity(name) for name in results.values}
+    parts = {name: results.by_identity(name) for name in results.averaged}
     columns, rows = _columns("identity", parts, names)
     shown = table("Means over the queries of each identity", columns, rows, filter_by="identity beginning with")
     first = next(iter(parts))
-    order = "falling" if parse_report(first)[0].is_rank else "rising"
+    order = "falling" if parse_report(first)[0].lower_is_better else "rising"
     number = len(parts[first].labels)
     some = f"All {number}" if number <= _MOST_ROWS else f"The worst {_MOST_ROWS:,} of {number:,}"
     return details(f"{some} identities, by {order} {title_of(first)}", shown)
@@ -145,7 +145,7 @@ def _columns(
     name, first = next(iter(parts.items()))
     order = torch.arange(len(first.mean), device=first.mean.device)
     if label == "identity":  # NaN is last
-        rising = -first.mean if parse_report(name)[0].is_rank else first.mean
+        rising = -first.mean if parse_report(name)[0].lower_is_better else first.mean
         order = rising.argsort(stable=True)[:_MOST_ROWS]
     labels = [str(names.get(each, each)) for each in first.labels[order, 0].tolist()]
     columns = [labels, *([str(each) for each in part[order].tolist()] for part in (first.num_queries, first.num_valid))]
@@ -157,7 +157,7 @@ def _camera_pairs(results: RetrievalResults) -> list[Html]:
     """The first reported number between each two cameras, or all that the results hold."""
     if results.camera_pairs is None and results.problem is None:
         return [note(f"Not shown: {_HOW}")]
-    names = [next(iter(results.values))] if results.camera_pairs is None else [*results.camera_pairs]
+    names = [next(iter(results.averaged))] if results.camera_pairs is None else [*results.camera_pairs]
     pairs = {name: results.by_camera_pair(name) for name in names}
     said = "Queries of a camera against the gallery of one camera alone, by {}."
     figures = [

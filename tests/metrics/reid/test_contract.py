@@ -216,4 +216,5 @@ def test_a_module_that_holds_a_metric_is_scripted_before_and_after_it_was_used(n
 
 def test_a_rank_is_better_if_it_is_lower():
     assert not ReIDMeasure("mean_rank").higher_is_better
+    assert not ReIDMeasure("anmrr").higher_is_better
     assert ReIDMeasure("precision_10").higher_is_better

@@ -79,10 +79,28 @@ def mean_penalty(results) -> float:
     return float(results.inverse_negative_penalty.nanmean())
 
 
-@pytest.mark.parametrize("name", ["precision_5", "recall_5", "hit_rate_5", "map_at_r", "r_precision", "mrr", "ndcg_5"])
+OTHERS = ["precision_5", "recall_5", "hit_rate_5", "map_at_r", "r_precision", "mrr", "ndcg_5"]
+OTHERS += ["median_rank", "median_rank_lower", "anmrr"]
+
+
+@pytest.mark.parametrize("name", OTHERS)
 def test_any_reported_number_is_a_metric(name):
     value = fed(ReIDMeasure(name), GIVEN).compute()
     assert float(value) == pytest.approx(evaluated(GIVEN, reports=(name,)).means[name], abs=1e-6)
+
+
+def test_a_median_of_nothing_is_nan_also_where_empty_queries_count_0():
+    metric = ReIDMeasure("median_rank", empty_target_action="neg")
+    metric.update(torch.eye(2), torch.tensor([1, 2]))
+    with pytest.warns(UserWarning, match="No query can be evaluated"):
+        assert metric.compute().isnan()
+
+
+def test_pairs_of_cameras_are_of_means_and_not_of_medians():
+    results = fed(ReIDMeasure("median_rank"), GIVEN).results(camera_pairs=True)
+    assert [*results.camera_pairs] == [*PROTOCOLS["market1501"].reports]
+    with pytest.raises(ValueError, match="`reports` must hold a mean over queries here; got median_rank"):
+        fed(ReIDMetrics(reports=("median_rank",)), GIVEN).results(camera_pairs=True)
 
 
 def test_all_shots_and_cutoffs_are_options_of_the_classes():

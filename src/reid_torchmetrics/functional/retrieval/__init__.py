@@ -26,6 +26,7 @@ from .measures import (
     EMPTY_TARGET_ACTIONS,
     MEASURES,
     PRECISION_DIVISORS,
+    VOTES,
     average_precision,
     average_precision_at_r,
     cmc_at,
@@ -33,6 +34,7 @@ from .measures import (
     first_rank,
     hit_rate_at,
     inverse_negative_penalty,
+    knn_accuracy,
     mean_over_identities,
     mean_over_queries,
     mean_precision_recall_curve,
@@ -43,6 +45,7 @@ from .measures import (
     r_precision,
     recall_at,
     reciprocal_rank,
+    retrieval_rank,
 )
 from .ranking import TIE_POLICIES, PositiveRanks, rank_positives, rank_positives_from_scores
 from .relevance import SAME_CAMERA_RULES, Relevance, find_listed_relevance, find_relevance
@@ -63,6 +66,7 @@ __all__ = [
     "SAME_CAMERA_RULES",
     "SIMILARITIES",
     "TIE_POLICIES",
+    "VOTES",
     "Breakdown",
     "CameraPairs",
     "Comparison",
@@ -97,6 +101,7 @@ __all__ = [
     "global_average_precision",
     "hit_rate_at",
     "inverse_negative_penalty",
+    "knn_accuracy",
     "mean_by",
     "mean_over_identities",
     "mean_over_queries",
@@ -112,6 +117,7 @@ __all__ = [
     "recall_at",
     "reciprocal_rank",
     "rerank_k_reciprocal",
+    "retrieval_rank",
     "score_embeddings",
     "score_histogram",
     "verify",

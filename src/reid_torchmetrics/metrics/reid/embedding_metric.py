@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 from reid_torchmetrics import _arrays, _checks, _names
 from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
-from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, parse_report
+from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, means_among, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
 from reid_torchmetrics.functional.retrieval.relevance import check_needed
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
@@ -245,7 +245,8 @@ class EmbeddingMetric(SampleStates):
         return evaluation.list_samples(samples, options, self._world, k=k, queries=queries, max_bytes=self.max_bytes)
 
     def _camera_pairs(self, protocol: evaluation.Protocol) -> dict[str, evaluation.CameraPairs]:
-        names = {name: self._ranks_by(of_cmc=parse_report(name)[0].is_cmc) for name in protocol.reports}
+        reported = means_among(protocol.reports)
+        names = {name: self._ranks_by(of_cmc=parse_report(name)[0].is_cmc) for name in reported}
         samples, _ = self._world.guarded(self._accepted_samples)
         return evaluation.find_camera_pairs(samples, names, protocol, self._world, max_bytes=self.max_bytes)
 
@@ -255,7 +256,10 @@ class EmbeddingMetric(SampleStates):
 
     def _mean(self, values: Tensor, drawn: DrawnResults | None = None) -> Tensor:
         weight = drawn.weight if drawn is not None and self.protocol.queries_in_draw else None
-        return mean_over_queries(values, empty_target_action=self.empty_target_action, weight=weight)
+        return self._average(values, empty_target_action=self.empty_target_action, weight=weight)
+
+    def _average(self, values: Tensor, **options: Any) -> Tensor:
+        return mean_over_queries(values, **options)
 
     def _ranks_by(self, *, of_cmc: bool) -> evaluation.RankingOptions:
         chosen = {name: getattr(self, name) for name in ("similarity", "ties", "rerank")} | {"lists": self.ground_truth}

@@ -26,7 +26,7 @@ class CollectionOptions(ReIDOptions, evaluation.ProtocolOptions, total=False):
 
 
 class _MeanOfMeasure(EmbeddingMetric):
-    """The mean over queries of one row of `MEASURES`."""
+    """The mean, or median, over queries of one row of `MEASURES`."""
 
     _number = "map"
     """the name of the row, with its k"""
@@ -39,6 +39,9 @@ class _MeanOfMeasure(EmbeddingMetric):
         """Mean over queries of its expectation over drawn galleries."""
         return self._mean(measure_drawn(self._number, drawn), drawn)
 
+    def _average(self, values: Tensor, **options: Any) -> Tensor:
+        return parse_report(self._number)[0].average(values, **options)
+
 
 class ReIDMeanAP(_MeanOfMeasure):
     """Mean average precision (mAP): the mean over queries of the area under the precision-recall curve.
@@ -49,7 +52,7 @@ class ReIDMeanAP(_MeanOfMeasure):
         rule: how the area is taken: "rectangle" (torchreid, fast-reid, TransReID, scikit-learn), "trapezoid" (the
             official Market-1501 script, Oxford, revisited Oxford and Paris), "interpolated_11", "interpolated_101".
         k: number of candidates that are looked at; all by default.
-        normalizer: what the sum over the first `k` is divided by: "positives", "attainable" or "hits".
+        normalizer: what the sum over the first `k` is divided by: "positives", "attainable", "hits" or "k".
         options: see `EmbeddingMetric`.
 
     Example:
@@ -220,8 +223,8 @@ class ReIDMeasure(_MeanOfMeasure):
 
     @property
     def higher_is_better(self) -> bool:  # type: ignore[override]
-        """Whether it is no rank."""
-        return not parse_report(self.name)[0].is_rank
+        """Whether it is neither a rank nor ANMRR."""
+        return not parse_report(self.name)[0].lower_is_better
 
 
 class ReIDMetrics(MetricCollection):

@@ -89,6 +89,17 @@ def test_of_ranks_the_lower_is_better():
     assert not compared(A, B).differences["map"].is_rank
 
 
+def test_anmrr_is_better_where_it_is_lower_and_a_median_is_not_compared():
+    reports = ("anmrr", "median_rank")
+    found = compared(*(ranked(*ranks, reports=reports) for ranks in ((5, 2, 3), (1, 4, 2))))
+    assert [*found.differences] == ["anmrr"]
+    difference = found.differences["anmrr"]
+    assert (difference.num_better, difference.num_worse, difference.lower_is_better) == (2, 1, True)
+    medians = [ranked(*ranks, reports=reports[1:]) for ranks in ((5, 2, 3), (1, 4, 2))]
+    with pytest.raises(ValueError, match="`reports` must hold a mean over queries here; got median_rank"):
+        compared(*medians)
+
+
 @pytest.mark.parametrize("protocol", [name for name, each in PROTOCOLS.items() if not each.needs_lists])
 def test_under_every_protocol_the_difference_is_that_of_the_reported_means(protocol):
     a, b = evaluated(1, protocol), evaluated(2, protocol)
@@ -97,7 +108,7 @@ def test_under_every_protocol_the_difference_is_that_of_the_reported_means(proto
         assert (difference.mean_a, difference.mean_b) == (a.means[name], b.means[name])
         assert difference.difference == pytest.approx(b.means[name] - a.means[name], abs=1e-12)
         assert difference.low <= difference.difference <= difference.high
-    assert found.conventions == a.conventions
+    assert found.conventions == {name: a.conventions[name] for name in a.averaged}
 
 
 def _without(values: Mapping[str, Tensor], queries: Tensor) -> dict[str, Tensor]:

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import (
+    CameraPairs,
     Protocol,
     RetrievalResults,
     average_precision,
@@ -120,6 +121,34 @@ def test_results_between_pairs_of_cameras_are_those_of_each_pair_alone():
             expected = mean_over_queries(average_precision(ranks))
             assert float(table.mean[row, column]) == pytest.approx(float(expected), nan_ok=True)
             assert int(table.num_valid[row, column]) == int((ranks.num_positives > 0).sum())
+
+
+def test_the_mean_without_the_diagonal_leaves_out_the_pairs_of_one_camera_and_of_no_query():
+    nan = float("nan")
+    mean = torch.tensor([[0.1, 0.5, 0.7], [0.4, 0.2, nan], [nan, nan, 0.9]], dtype=torch.float64)
+    # Camera 9 is no query's, and camera 3 no gallery item's.
+    pairs = CameraPairs(torch.tensor([1, 2, 3]), torch.tensor([1, 2, 9]), mean, torch.zeros(3, 3, dtype=torch.int64))
+    assert float(pairs.mean_without_diagonal) == pytest.approx(((0.5 + 0.7) / 2 + 0.4 + 0.9) / 3)
+
+
+def test_a_median_is_over_the_queries_with_a_positive_and_has_no_mean_of_a_group():
+    identities = torch.tensor([1, 2, 2, 2, 3, 4])
+    scores = torch.tensor([[6.0, 5, 4, 3, 2, 1]]).repeat(5, 1)
+    reports = ("median_rank", "median_rank_lower", "median_rank_floor", "rank_1")
+    labels = torch.tensor([1, 2, 3, 4, 7]), identities, torch.arange(5) % 2, torch.full((6,), 5)
+    results = evaluate_scores(scores, *labels, reports=reports, empty_target_action="neg")
+    assert results["median_rank"] == 3.5  # of 1, 2, 5 and 6
+    assert (results["median_rank_lower"], results["median_rank_floor"]) == (2, 3)
+    assert results["rank_1"] == 1 / 5
+    assert results.conventions["median_rank"].endswith("without a positive: skip")
+    assert results.conventions["rank_1"].endswith("without a positive: neg")
+    assert [*results.averaged] == [*results.mean_over_identities()] == ["rank_1"]
+    assert results.hardest(1, by="median_rank").tolist() == [3]
+    asked = [results.by_camera, results.by_identity, results.by_camera_pair]
+    asked.append(lambda name: results.interval(name, generator=torch.Generator()))
+    for ask in asked:
+        with pytest.raises(ValueError, match="`name` must be one of 'rank_1'; got 'median_rank'"):
+            ask("median_rank")
 
 
 def test_cameras_of_a_pair_may_be_any_int64():

@@ -44,7 +44,7 @@ def compared(a: RetrievalResults, b: RetrievalResults, *, seed: int = 0, **optio
 
 
 def numbers_of(difference: Difference) -> list[float]:
-    return list(asdict(difference).values())[:-2]  # but for the correction for several models, and the title
+    return list(asdict(difference).values())[:-3]  # but for Holm's correction, the title and the direction
 
 
 def samples(seed: int, *, noise: float = 1.0) -> dict[str, torch.Tensor]:

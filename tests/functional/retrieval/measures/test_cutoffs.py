@@ -15,6 +15,7 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     precision_at,
     r_precision,
     recall_at,
+    retrieval_rank,
 )
 from reid_torchmetrics.functional.retrieval.ranking.positive_ranks import PositiveRanks
 from reid_torchmetrics.functional.retrieval.ranking.ranks import rank_positives_from_scores
@@ -53,6 +54,7 @@ def exactly(values, expected):
         ("k", [Fraction(1, 10), Fraction(2, 10)]),
         ("attainable", [1, Fraction(2, 3)]),
         ("last_positive", [1, Fraction(2, 10)]),
+        ("calibrated", [1, Fraction(1, 3)]),
     ],
 )
 def test_a_divisor_says_how_precise_all_of_few_positives_are(divisor, expected):
@@ -91,6 +93,21 @@ def test_all_shots_match_each_positive_in_a_list_without_the_better_ones():
     assert exactly(cmc_curve(ranks, 4, mode="all_shots"), [Fraction(1, 3), Fraction(1, 3), 1, 1])
 
 
+def test_the_retrieval_rank_is_0_for_perfect_lists_and_1_where_nothing_comes_early():
+    # The most positives of a query are 3: K is 4 of the first query and 6 of the second.
+    ranks = ranks_of((1,), (2, 4, 7), (50,))
+    assert exactly(retrieval_rank(ranks), [0, ((2 + 4 + 7.5) / 3 - 2) / (7.5 - 2), 1])
+    assert exactly(retrieval_rank(ranks, variant="shrec22"), [0, ((2 + 7 + 7) / 3 - 2) / (7 - 2), 1])
+    assert exactly(retrieval_rank(ranks_of((1, 2, 3))), [0])
+    with pytest.raises(ValueError, match="`variant` must be one of 'mpeg7', 'shrec22'; got 'shrec'"):
+        retrieval_rank(ranks, variant="shrec")
+
+
+def test_positives_that_were_not_retrieved_count_the_penalty():
+    cut = PositiveRanks.from_hits([[1, 0, 0]], num_positives=[2])  # K is 4, the penalty 5
+    assert exactly(retrieval_rank(cut), [Fraction(3 - Fraction(3, 2)) / (5 - Fraction(3, 2))])
+
+
 @settings(max_examples=60)
 @given(problems(), st.sampled_from([1, 2, 5, 50]))
 def test_measures_of_the_first_candidates_are_those_of_the_slow_reference(problem, k):
@@ -102,6 +119,10 @@ def test_measures_of_the_first_candidates_are_those_of_the_slow_reference(proble
         for cutoff in (k, None) if name in WITHOUT_CUTOFF else (k,):
             expected = [math.nan if group is None else theirs(group, cutoff) for group in groups]
             assert exactly(ours(ranks, cutoff), expected)
+    most = max(map(len, evaluation.ranks), default=0)
+    for variant in ("mpeg7", "shrec22"):
+        expected = [math.nan if group is None else reference.retrieval_rank(group, most, variant) for group in groups]
+        assert exactly(retrieval_rank(ranks, variant=variant), expected)
 
 
 @settings(max_examples=40)
@@ -135,7 +156,9 @@ def test_a_cutoff_is_a_number_of_candidates(name):
 
 
 def test_a_divisor_is_one_of_a_table():
-    with pytest.raises(ValueError, match="`divisor` must be one of 'k', 'attainable', 'last_positive'; got 'n'"):
+    with pytest.raises(
+        ValueError, match="`divisor` must be one of 'k', 'attainable', 'last_positive', 'calibrated'; got 'n'"
+    ):
         precision_at(ranks_of((1,)), 5, divisor="n")
 
 

@@ -233,6 +233,23 @@ def test_the_median_is_that_of_the_queries_with_a_value(values, expected):
     assert exactly(median_over_queries(values_of(*values)).reshape(1), [expected])
 
 
+@pytest.mark.parametrize("rule", ["mean", "lower", "floor"])
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=9))
+def test_a_median_is_the_middle_value_and_a_weight_a_number_of_queries(rule, values):
+    whole = values_of(*values)
+    expected = reference.median(values, rule)
+    assert exactly(median_over_queries(whole, rule=rule).reshape(1), [expected])
+    times = torch.arange(len(values)) % 3 + (torch.tensor(len(values)) == 1)
+    repeated = whole.repeat_interleave(times)
+    weighted = median_over_queries(whole, rule=rule, weight=times.double())
+    assert exactly(weighted.reshape(1), [float(median_over_queries(repeated, rule=rule))])
+
+
+def test_the_rule_of_a_median_is_one_of_a_table():
+    with pytest.raises(ValueError, match="`rule` must be one of 'mean', 'lower', 'floor'; got 'upper'"):
+        median_over_queries(values_of(1), rule="upper")
+
+
 def expected_values(measure, problem) -> list[float]:
     """The reference of each query, NaN without positives."""
     evaluation = problem.reference()
@@ -244,7 +261,8 @@ def expected_values(measure, problem) -> list[float]:
 @given(problems(), st.sampled_from(sorted(AP_RULES)), st.sampled_from([None, 1, 2, 5, 50]))
 def test_average_precision_is_that_of_the_slow_reference(problem, rule, k):
     ranks = rank_positives_from_scores(problem.scores, *problem.labels, **problem.options)
-    for normalizer in ["positives"] if isinstance(AP_RULES[rule], int) else AP_NORMALIZERS:
+    normalizers = ["positives"] if isinstance(AP_RULES[rule], int) else [*AP_NORMALIZERS]
+    for normalizer in normalizers if k else normalizers[:-1]:
         expected = expected_values(
             lambda groups, by=normalizer: reference.average_precision(groups, rule, k, by), problem
         )
@@ -289,8 +307,9 @@ def test_measures_do_not_depend_on_the_blocks_that_they_are_computed_in(monkeypa
     ("options", "message"),
     [
         ({"rule": "rect"}, "`rule` must be one of 'rectangle', 'trapezoid', 'interpolated_11', 'interpolated_101'"),
-        ({"normalizer": "all"}, "`normalizer` must be one of 'positives', 'attainable', 'hits'; got 'all'."),
+        ({"normalizer": "all"}, "`normalizer` must be one of 'positives', 'attainable', 'hits', 'k'; got 'all'."),
         ({"k": 0}, "`k` must be at least 1; got 0."),
+        ({"normalizer": "k"}, "`normalizer` 'k' must come with a cutoff `k`; got None."),
         (
             {"rule": "interpolated_11", "normalizer": "hits", "k": 5},
             "`normalizer` must be 'positives' with rule 'interpolated_11'; got 'hits'.",

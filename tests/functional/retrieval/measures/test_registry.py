@@ -31,6 +31,11 @@ NUMBERS = {
     "mrr": 1 / 2,
     "ndcg_1": 0,
     "mean_rank": 2,
+    "median_rank": 2,
+    "median_rank_lower": 2,
+    "median_rank_floor": 2,
+    "anmrr": ((2 + 4) / 2 - 1.5) / (5 - 1.5),
+    "anmrr_shrec22": ((2 + 5) / 2 - 1.5) / (5 - 1.5),
 }
 DRAWN = DrawnResults(
     cmc=torch.tensor([[0.25, 0.75]], dtype=torch.float64),

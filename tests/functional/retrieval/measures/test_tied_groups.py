@@ -34,6 +34,7 @@ from reid_torchmetrics.functional.retrieval.measures.cutoffs import (
     precision_at,
     r_precision,
     recall_at,
+    retrieval_rank,
 )
 from reid_torchmetrics.functional.retrieval.measures.means import mean_over_queries
 from reid_torchmetrics.functional.retrieval.measures.tied_groups import (
@@ -90,6 +91,7 @@ for k in (None, *CUTOFFS):
         f"{rule} at {k} over {normalizer}": area(rule, k, normalizer)
         for rule in AREA_RULES
         for normalizer in AP_NORMALIZERS
+        if (k, normalizer) != (None, "k")
     }
     MEASURES[f"MAP@R at {k}"] = at(average_precision_at_r, reference.average_precision_at_r, k)
     MEASURES[f"R-precision at {k}"] = at(r_precision, reference.r_precision, k)
@@ -136,6 +138,18 @@ def test_an_expected_value_is_the_mean_over_all_orders_of_the_tied(problem):
     ranks = ranks_of(*problem, policy="expected")
     for ours, theirs in MEASURES.values():
         assert_close(ours(ranks), expected_values(lambda groups, theirs=theirs: expectation(theirs, groups), problem))
+
+
+@settings(max_examples=30)
+@given(queries, st.sampled_from(["grouped", "expected"]), st.sampled_from(["mpeg7", "shrec22"]))
+def test_the_retrieval_rank_of_the_tied_looks_at_the_query_with_the_most_positives(problem, policy, variant):
+    most = max(map(reference.count, problem), default=0)
+
+    def theirs(groups):
+        return reference.retrieval_rank(groups, most, variant)
+
+    of_query = theirs if policy == "grouped" else lambda groups: expectation(theirs, groups)
+    assert_close(retrieval_rank(ranks_of(*problem, policy=policy), variant=variant), expected_values(of_query, problem))
 
 
 @settings(max_examples=20)

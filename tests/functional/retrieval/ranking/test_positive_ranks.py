@@ -129,9 +129,10 @@ def test_a_positive_that_was_not_retrieved_adds_nothing_and_counts_in_the_diviso
     assert average_precision(ranks, rule="trapezoid").tolist() == pytest.approx([(1 + 1 + 1 / 2 + 2 / 3) / 6, 0])
     assert cmc_curve(ranks, 50).tolist() == [1 / 2] * 50
     assert cmc_curve(ranks, 3, mode="all_shots").tolist() == pytest.approx([1 / 6, 1 / 3, 1 / 3])
-    for divisor, value in {"k": 2 / 10, "attainable": 2 / 3, "last_positive": 2 / 10}.items():
+    by_divisor = {"k": 2 / 10, "attainable": 2 / 3, "last_positive": 2 / 10, "calibrated": 2 / 3}
+    for divisor, value in by_divisor.items():
         assert precision_at(ranks, 10, divisor=divisor).tolist() == pytest.approx([value, 0])
-    assert set(PRECISION_DIVISORS) == {"k", "attainable", "last_positive"}
+    assert by_divisor.keys() == PRECISION_DIVISORS.keys()
     precision, recall = precision_recall_curve(ranks, 0)
     assert (precision.tolist(), recall.tolist()) == (pytest.approx([1, 2 / 3, 0]), pytest.approx([1 / 3, 2 / 3, 1]))
     assert mean_precision_recall_curve(ranks, 2).tolist() == [1 / 2, 0]

@@ -3,7 +3,8 @@
 from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores
 from .ground_truth import ListedTruth
-from .protocol import PROTOCOL_FIELDS, PROTOCOLS, Protocol, ProtocolOptions, RelevanceOptions, find_protocol
+from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions, RelevanceOptions
+from .protocols import PROTOCOLS, find_protocol
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists

@@ -48,7 +48,7 @@ class Difference:
     p_value: float
     """of the hypothesis that the models are interchangeable; two-sided"""
     num_better: int
-    """queries, or classes of detections, that b does better: with a higher value, or a lower one where `is_rank`"""
+    """queries, or classes of detections, that b does better: with a higher value, or where `lower_is_better` a lower"""
     num_worse: int
     num_equal: int
     is_rank: bool = False
@@ -57,6 +57,8 @@ class Difference:
     """the p-value with Holm's correction for the number of models, where more than two are compared"""
     title: str = ""
     """the number as tables and legends write it, such as "mAP" """
+    lower_is_better: bool = False
+    """as of a rank, and of ANMRR"""
 
 
 _no_queries = partial(torch.empty, 0, dtype=torch.int64, device="cpu")
@@ -182,7 +184,7 @@ def compare(
 
         compare({"baseline": a, "ours": b})
 
-    Every number that both report has the mean difference b - a over queries with two statements about chance:
+    Every mean that both report has the mean difference b - a over queries with two statements about chance:
 
     - Its percentile bootstrap interval, as in `bootstrap_interval`: queries are resampled `repeats` times, the same
       ones for both models. So it is much narrower than the intervals of the two means suggest.
@@ -338,18 +340,18 @@ def _without_rounding(ours: Float[Tensor, " queries"], theirs: Float[Tensor, " q
 
 
 def _difference(name: str, means: tuple[float, float], differences: Tensor, chance: Chance) -> Difference:
-    # More is better for a share, less for a rank.
-    is_rank = parse_report(name)[0].is_rank
+    measure, _ = parse_report(name)
     more, less = int((differences > 0).sum()), int((differences < 0).sum())
     return Difference(
         mean_a=means[0],
         mean_b=means[1],
         title=title_of(name),
         **chance._asdict(),
-        num_better=less if is_rank else more,
-        num_worse=more if is_rank else less,
+        num_better=less if measure.lower_is_better else more,
+        num_worse=more if measure.lower_is_better else less,
         num_equal=int((differences == 0).sum()),
-        is_rank=is_rank,
+        is_rank=measure.is_rank,
+        lower_is_better=measure.lower_is_better,
     )
 
 

@@ -20,7 +20,8 @@ from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, Cus
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
-from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions, find_protocol
+from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions
+from .protocols import find_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, count_as_right, find_copies, pool_queries
 from .ranking import Ranking, rank_problem
 from .ranking_options import Setup

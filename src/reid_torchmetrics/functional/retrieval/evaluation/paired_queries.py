@@ -35,7 +35,7 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> Pa
         ValueError: other queries, another gallery, other conventions, or no number that both report.
     """
     _check_conventions(a, b, names)
-    reported = [name for name in a.values if name in b.values]
+    reported = [name for name in a.averaged if name in b.values]
     if not reported:
         ours, theirs = (", ".join(map(repr, results.values)) for results in (a, b))
         raise ValueError(f"`{names[1]}` must report one of the numbers of `{names[0]}`, {ours}; got {theirs}.")

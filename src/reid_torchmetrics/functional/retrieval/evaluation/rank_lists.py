@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.measures import knn_accuracy
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
 from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 
@@ -98,6 +100,16 @@ class RankLists:
         # Rank 0 stands for no right answer, rank 1 for a list that begins with one.
         wrong = (self.first_positive_rank > 1).nonzero()[:, 0]
         return wrong[self.margins()[wrong].argsort(descending=True, stable=True)[:n]]
+
+    def knn_accuracy(self, **options: Any) -> Float[Tensor, " queries"]:
+        """Whether the vote of the listed candidates names the query's identity, 1 or 0; see `knn_accuracy`.
+
+        Raises:
+            ValueError: relevance came as lists, so that no identity is known, or as `knn_accuracy`.
+        """
+        if self.identities is None or self.query_identities is None:
+            raise ValueError("`identities` must have been given to the evaluation; got lists without them.")
+        return knn_accuracy(self.identities, self.scores, self.query_identities, **options)
 
     def _map(self, function: Callable[[Tensor], Tensor]) -> RankLists:
         given = ((name, values) for name, values in vars(self).items() if values is not None)

@@ -244,6 +244,15 @@ class CameraPairs:
     """NaN where no query has a positive in the gallery camera"""
     num_valid: Int[Tensor, "query_cameras gallery_cameras"]
 
+    @property
+    def mean_without_diagonal(self) -> Float[Tensor, ""]:
+        """Mean over the query cameras of the mean over the other gallery cameras; NaN of none.
+
+        It is OpenGait's number for CASIA-B, whose views are the cameras. A pair without a valid query does not count.
+        """
+        same = self.query_cameras[:, None] == self.gallery_cameras
+        return self.mean.masked_fill(same, torch.nan).nanmean(1).nanmean()
+
 
 def mean_by_camera_pair(
     problem: RetrievalProblem, names: Mapping[str, RankingOptions], protocol: Protocol, *, world: World = ALONE

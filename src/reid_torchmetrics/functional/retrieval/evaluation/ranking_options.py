@@ -121,7 +121,8 @@ def describe(name: str, protocol: Protocol, setup: Setup) -> str:
     words = measure.describe(protocol, k, is_drawn=is_drawn)
     parts = [words, *_draw_in_words(protocol)] if is_drawn else [words]
     parts += _relevance_in_words(protocol.for_cmc if measure.is_cmc else protocol, setup)
-    return "; ".join([*parts, f"queries without a positive: {protocol.empty_target_action}"])
+    action = protocol.empty_target_action if measure.is_mean else "skip"
+    return "; ".join([*parts, f"queries without a positive: {action}"])
 
 
 def _draw_in_words(protocol: Protocol) -> list[str]:

@@ -77,8 +77,19 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     @property
     def means(self) -> dict[str, float]:
-        """The reported numbers: means over queries."""
-        return {name: float(self._mean(values)) for name, values in self.values.items()}
+        """The reported numbers: means over queries, or medians by name."""
+        of_queries: dict[str, Any] = {"empty_target_action": self._action, "weight": self.weight}
+        averages = {name: measures.parse_report(name)[0].average for name in self.values}
+        return {name: float(averages[name](values, **of_queries)) for name, values in self.values.items()}
+
+    @property
+    def averaged(self) -> dict[str, Float[Tensor, " queries"]]:
+        """The part of `values` with numbers that are means over queries: no medians.
+
+        Raises:
+            ValueError: there are none.
+        """
+        return {name: self.values[name] for name in measures.means_among(self.values)}
 
     @property
     def conventions(self) -> dict[str, str]:
@@ -99,7 +110,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
         def mean(values: Tensor) -> float:
             return float(measures.mean_over_identities(values, identities, empty_target_action=self._action))
 
-        return {name: mean(values[is_query]) for name, values in self.values.items()}
+        return {name: mean(values[is_query]) for name, values in self.averaged.items()}
 
     def by_camera(self, name: str | None = None) -> Breakdown:
         """Mean of a reported number, the first if none is named, over the valid queries of each query camera.
@@ -162,7 +173,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def hardest(self, n: int, *, by: str = "map") -> Int[Tensor, " hardest"]:
         """Up to `n` queries, counted from 0, with the worst values of a number, the worst first.
 
-        The lowest values are the worst, but of ranks, such as "mean_rank", the highest.
+        The lowest values are the worst, but of ranks, such as "mean_rank", and of "anmrr" the highest.
 
         Equal values are in falling order of the first right answer's rank, then in the order of the queries. Queries
         without a value, that is without a right answer in the gallery, are left out.
@@ -181,8 +192,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
         _checks.one_of("by", by, values)
         valid = (~values[by].isnan()).nonzero()[:, 0]
         by_rank = valid[self.first_rank[valid].argsort(descending=True, stable=True)]
-        is_rank = measures.parse_report(by)[0].is_rank
-        return by_rank[values[by][by_rank].argsort(descending=is_rank, stable=True)[:n]]
+        is_falling = measures.parse_report(by)[0].lower_is_better
+        return by_rank[values[by][by_rank].argsort(descending=is_falling, stable=True)[:n]]
 
     def mean_precision_recall(self, num_points: int = 101) -> Float[Tensor, " num_points"]:
         """Mean over queries of the interpolated precision at equidistant recalls; see `mean_precision_recall_curve`.
@@ -278,14 +289,12 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def _action(self) -> str:
         return self.counts.counting(self.protocol.empty_target_action)
 
-    def _mean(self, values: Tensor) -> Tensor:
-        return measures.mean_over_queries(values, empty_target_action=self._action, weight=self.weight)
-
     def _name(self, name: str | None) -> str:
-        """A reported number, the first if none is named."""
+        """A reported number that is a mean over queries, the first if none is named."""
+        averaged = self.averaged
         if name is None:
-            return next(iter(self.values))
-        _checks.one_of("name", name, self.values)
+            return next(iter(averaged))
+        _checks.one_of("name", name, averaged)
         return name
 
     def _problem(self, method: str, instead: str) -> RetrievalProblem:

@@ -35,9 +35,9 @@ def average_precision(
     a higher one.
 
     With `k` only positives among the first k candidates add to the area. Their sum is divided by n for the `normalizer`
-    "positives" (pytorch-metric-learning, SimpleIR), by min(n, k) for "attainable" (Google Landmarks), and by the number
-    of hits in the first k, with 0 where there is none, for "hits" (open-metric-learning, TorchMetrics). One hit at rank
-    1 of 10 positives gives 0.1, 0.2 and 1 at k = 5.
+    "positives" (pytorch-metric-learning, SimpleIR), by min(n, k) for "attainable" (Google Landmarks), by the number of
+    hits in the first k, with 0 where there is none, for "hits" (open-metric-learning, TorchMetrics), and by k for "k"
+    (SISH). One hit at rank 1 of 2 positives gives 1/2, 1/2, 1 and 1/5 at k = 5.
 
     Under the tie policy "grouped" a group of equal scores is one step of the curve, as in scikit-learn.
 
@@ -47,19 +47,26 @@ def average_precision(
 
     Raises:
         TypeError: `k` is not an int.
-        ValueError: an unknown `rule` or `normalizer`, a `k` below 1, an interpolated rule with a `normalizer` other
-            than "positives" or with ranks of the tie policy "expected".
+        ValueError: an unknown `rule` or `normalizer`, a `k` below 1, `normalizer` "k" without `k`, an interpolated rule
+            with a `normalizer` other than "positives" or ranks of the tie policy "expected".
     """
-    _checks.one_of("rule", rule, AP_RULES)
-    _checks.one_of("normalizer", normalizer, AP_NORMALIZERS)
-    _checks.cutoff("k", k)
+    check_area(rule, k, normalizer)
     definition = AP_RULES[rule]
     if isinstance(definition, int):
-        if normalizer != "positives":
-            raise ValueError(f"`normalizer` must be 'positives' with rule {rule!r}; got {normalizer!r}.")
         terms.check_certain("rule", f"{rule!r}", ranks)
         return terms.per_block(ranks, lambda block: _interpolated(block, definition, k).mean(1), _MAX_INTERPOLATED)
     return terms.per_block(ranks, lambda block: _area(block, definition, k, normalizer))
+
+
+def check_area(rule: str, k: int | None, normalizer: str) -> None:
+    """Raise unless average precision has such a rule, cutoff and normalizer."""
+    _checks.one_of("rule", rule, AP_RULES)
+    _checks.one_of("normalizer", normalizer, AP_NORMALIZERS)
+    _checks.cutoff("k", k)
+    if isinstance(AP_RULES[rule], int) and normalizer != "positives":
+        raise ValueError(f"`normalizer` must be 'positives' with rule {rule!r}; got {normalizer!r}.")
+    if normalizer == "k" and k is None:
+        raise ValueError("`normalizer` 'k' must come with a cutoff `k`; got None.")
 
 
 def average_precision_at_r(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
@@ -161,6 +168,7 @@ AP_NORMALIZERS: dict[str, Callable[[PositiveRanks, int | None], Tensor]] = {
     "positives": lambda ranks, _: ranks.num_positives,
     "attainable": terms.most_hits,
     "hits": terms.num_hits,
+    "k": lambda ranks, k: torch.full_like(ranks.num_positives, k or 1),
 }
 """The divisor of the sum over the hits among the first k candidates."""
 

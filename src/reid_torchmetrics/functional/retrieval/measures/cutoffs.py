@@ -28,7 +28,8 @@ def precision_at(ranks: PositiveRanks, k: int, *, divisor: str = "k") -> Float[T
     `divisor`: "k", also where there are fewer candidates (pytorch-metric-learning, TorchMetrics); "attainable",
     min(k, n), so that a perfect ranking has precision 1 (open-metric-learning); "last_positive", min(k, r_n), so that
     nothing counts after the last positive (the revisited Oxford and Paris evaluation). One positive, at rank 1,
-    gives 0.1, 1 and 1 at k = 10.
+    gives 0.1, 1 and 1 at k = 10. "calibrated" is the share among the first min(k, n), as `r_precision` with k (the
+    Google Universal Image Embedding challenge): one positive, at rank 2, gives 0, with "attainable" 1.
 
     Source of "last_positive": Radenovic et al., "Revisiting Oxford and Paris: Large-Scale Image Retrieval
     Benchmarking", CVPR 2018, and its code.
@@ -66,6 +67,40 @@ def r_precision(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, 
     """
     _checks.cutoff("k", k)
     return per_block(ranks, lambda block: num_hits(block, most_hits(block, k)) / most_hits(block, k))
+
+
+def retrieval_rank(ranks: PositiveRanks, *, variant: str = "mpeg7") -> Float[Tensor, " queries"]:
+    """(a - (1 + n)/2) / (p - (1 + n)/2), the normalized modified retrieval rank: 0 is perfect and 1 the worst.
+
+    a is the mean over the positives of r_j, or of the penalty p for those beyond rank w. With K = min(4n, 2 N), N the
+    most positives of a query, `variant` "mpeg7" has w = K and p = 5K/4, and "shrec22" w = n and p = K + 1. The mean
+    over queries is ANMRR. Some codes count ranks from 0, so that perfect lists are below 0.
+
+    Source: Manjunath et al., "Color and Texture Descriptors", IEEE Transactions on Circuits and Systems for Video
+    Technology, 2001; the code of the SHREC 2022 track on open-set 3D object retrieval.
+
+    Raises:
+        ValueError: an unknown `variant`.
+    """
+    _checks.one_of("variant", variant, _RETRIEVAL_RANKS)
+    largest = int(ranks.num_positives.max()) if ranks.num_queries else 0
+
+    def value(block: PositiveRanks) -> Tensor:
+        n = block.num_positives
+        within, penalty = _RETRIEVAL_RANKS[variant](n, (4 * n).clamp(max=2 * largest))
+        total = sum_over_positives(block, lambda places: places.rank, within)
+        mean = (total + penalty * (n - num_hits(block, within))) / n
+        perfect = (1 + n) / 2
+        return (mean - perfect) / (penalty - perfect)
+
+    return per_block(ranks, value)
+
+
+_RETRIEVAL_RANKS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] = {
+    "mpeg7": lambda _, reach: (reach, 1.25 * reach),
+    "shrec22": lambda num_positives, reach: (num_positives, reach + 1),
+}
+"""The last rank that counts as it is, and what a positive behind it counts, from n and K."""
 
 
 def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
@@ -124,6 +159,7 @@ PRECISION_DIVISORS: dict[str, Callable[[PositiveRanks, int], Tensor]] = {
     "k": lambda ranks, k: num_hits(ranks, k) / k,
     "attainable": lambda ranks, k: num_hits(ranks, k) / most_hits(ranks, k),
     "last_positive": _up_to_last_positive,
+    "calibrated": lambda ranks, k: num_hits(ranks, most_hits(ranks, k)) / most_hits(ranks, k),
 }
 """Precision at k, by the divisor of the hits."""
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Integer
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 
 EMPTY_TARGET_ACTIONS = {"skip": None, "neg": 0.0, "pos": 1.0, "error": None}
 """The value of a query without positives in the mean; None where it does not count."""
@@ -84,15 +86,39 @@ def mean_over_identities(
     return means.mean()  # NaN of none
 
 
-def median_over_queries(values: Float[Tensor, " queries"]) -> Float[Tensor, ""]:
-    """Median of one value per query, halfway between the two middle ones of an even number; NaN of none.
+def median_over_queries(
+    values: Float[Tensor, " queries"], *, rule: str = "mean", weight: Tensor | _checks.Numbers | None = None
+) -> Float[Tensor, ""]:
+    """Median of one value per query; NaN of none.
 
-    Queries without positives, NaN, do not count: their values in a mean would be no ranks.
+    Queries without positives, NaN, do not count: their values in a mean would be no ranks. Of an even number, `rule`
+    "mean" is halfway between the two middle ones (NumPy), "lower" the lower of them (`torch.median`), "floor" the first
+    rounded down. `weight` says how much each query counts; None: the same.
+
+    Raises:
+        ValueError: an unknown rule, or weights that are negative, not finite or not one for each query.
     """
-    ordered = values[~values.isnan()].sort().values
-    if len(ordered) == 0:
+    _checks.one_of("rule", rule, _MEDIAN_RULES)
+    weight = (
+        torch.ones_like(values) if weight is None else _checks.weights("weight", weight, len(values), values.device)
+    )
+    counted = ~values.isnan() & (weight > 0)
+    if not bool(counted.any()):
         return torch.full((), torch.nan, dtype=values.dtype, device=values.device)
-    return (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    # The lower middle one is the first to reach half of the weight, the upper one the first to exceed it.
+    ordered, order = values[counted].sort()
+    reached = segments.running_sums(weight[counted][order].double())
+    half = reached[-1:] / 2
+    lower, upper = (ordered[torch.searchsorted(reached, half, right=right)][0] for right in (False, True))
+    return _MEDIAN_RULES[rule](lower, upper)
+
+
+_MEDIAN_RULES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "mean": lambda lower, upper: (lower + upper) / 2,
+    "lower": lambda lower, _: lower,
+    "floor": lambda lower, upper: ((lower + upper) / 2).floor(),
+}
+"""The median, from the two middle values."""
 
 
 def _refuse_empty(empty_target_action: str, num_valid: int, num_queries: int) -> None:

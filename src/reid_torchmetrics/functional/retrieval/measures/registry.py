@@ -7,7 +7,7 @@ and results have its words.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol, runtime_checkable
@@ -19,8 +19,8 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from .average_precision import average_precision, average_precision_at_r
 from .cmc import cmc_at, first_rank, hit_rate_at, reciprocal_rank
-from .cutoffs import inverse_negative_penalty, normalized_dcg, precision_at, r_precision, recall_at
-from .means import mean_over_queries
+from .cutoffs import inverse_negative_penalty, normalized_dcg, precision_at, r_precision, recall_at, retrieval_rank
+from .means import mean_over_queries, median_over_queries
 
 
 @runtime_checkable
@@ -97,6 +97,10 @@ class Measure:
     """the convention over drawn galleries; None for `words`"""
     is_rank: bool = False
     """whether a value is a rank, where lower is better, and not a share of 1"""
+    is_loss: bool = False
+    """whether less of a share of 1 is better"""
+    average: Callable[..., Tensor] = mean_over_queries
+    """the number from one value per query, `empty_target_action` and `weight`"""
     title: str = ""
     """in tables and legends, where it is not the name with a capital letter; `{k}` is filled in"""
 
@@ -105,6 +109,16 @@ class Measure:
         """The name to write, with "<k>" for a k."""
         return f"{self.name}_<k>" if self.takes_k else self.name
 
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether less is better."""
+        return self.is_rank or self.is_loss
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether the number is a mean over queries, as of all but medians."""
+        return self.average is mean_over_queries
+
     def describe(self, options: MeasureOptions, k: int, *, is_drawn: bool = False) -> str:
         """The convention in words."""
         words = self.words_if_drawn if is_drawn and self.words_if_drawn is not None else self.words
@@ -112,6 +126,17 @@ class Measure:
         return words.format(k=k, options=options, depth=depth)
 
 
+def _median(name: str, rule: str, of_two: str) -> Measure:
+    return Measure(
+        name,
+        lambda ranks, *_: first_rank(ranks),
+        f"rank of the first positive, median over queries, {of_two}",
+        is_rank=True,
+        average=lambda values, *, weight=None, **_: median_over_queries(values, rule=rule, weight=weight),
+    )
+
+
+_NMRR = "normalized modified retrieval rank of {}"
 _ROWS = (
     Measure(
         "map",
@@ -163,6 +188,17 @@ _ROWS = (
         title="nDCG@{k}",
     ),
     Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive", is_rank=True),
+    _median("median_rank", "mean", "the mean of the two middle ones"),
+    _median("median_rank_lower", "lower", "the lower of the two middle ones"),
+    _median("median_rank_floor", "floor", "the mean of the two middle ones, rounded down"),
+    Measure("anmrr", lambda ranks, *_: retrieval_rank(ranks), _NMRR.format("MPEG"), title="ANMRR", is_loss=True),
+    Measure(
+        "anmrr_shrec22",
+        lambda ranks, *_: retrieval_rank(ranks, variant="shrec22"),
+        _NMRR.format("SHREC'22"),
+        title="ANMRR (SHREC'22)",
+        is_loss=True,
+    ),
 )
 
 MEASURES: dict[str, Measure] = {row.name: row for row in _ROWS}
@@ -184,6 +220,18 @@ def parse_report(name: str, *, argument: str = "reports") -> tuple[Measure, int]
     if k >= 2**63:
         raise ValueError(f"`{argument}` must have a k that fits int64; got {name!r}.")
     return row, k
+
+
+def means_among(names: Iterable[str]) -> list[str]:
+    """The numbers that are means over queries, so that groups of queries have means, too.
+
+    Raises:
+        ValueError: there are none.
+    """
+    means = [name for name in names if parse_report(name)[0].is_mean]
+    if not means:
+        raise ValueError(f"`reports` must hold a mean over queries here; got {', '.join(names)}.")
+    return means
 
 
 def title_of(name: str) -> str:

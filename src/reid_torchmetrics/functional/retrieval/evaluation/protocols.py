@@ -1,0 +1,280 @@
+"""The protocols of the benchmarks by name, field by field: a row says where it differs from Market-1501."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
+
+from .protocol import Protocol
+
+# Persons and vehicles.
+_TO_RANK_20 = ("map", "rank_1", "rank_5", "rank_10", "rank_20")
+_CUHK03 = Protocol(
+    "cuhk03_torchreid",
+    "Li et al., CVPR 2014, as torchreid's eval_cuhk03 reads it: single gallery shot among all items but those of"
+    " the query's identity and camera; average precision over the whole gallery",
+    draw=GalleryDraw(),
+    draws_precision=False,
+    reports=_TO_RANK_20,
+)
+_REID = [
+    Protocol(
+        "market1501",
+        "Zheng et al., ICCV 2015, as torchreid, fast-reid, TransReID and AGW compute it: rectangle, no query counts"
+        " that has no positive",
+    ),
+    Protocol(
+        "market1501_official",
+        "Zheng et al., ICCV 2015, the official script: trapezoid, queries without a positive count 0; layumi",
+        rule="trapezoid",
+        empty_target_action="neg",
+        reports=_TO_RANK_20,
+    ),
+    Protocol("dukemtmc", "Zheng et al., ICCV 2017 and Ristani et al., ECCVW 2016; as Market-1501"),
+    Protocol("msmt17", "Wei et al., CVPR 2018; as Market-1501"),
+    Protocol("cuhk03_np", "Zhong et al., CVPR 2017, 767/700 split; as Market-1501"),
+    replace(
+        _CUHK03,
+        name="cuhk03_openreid",
+        source="Li et al., CVPR 2014, as open-reid reads it: separate cameras, single gallery shot; average precision"
+        " over the whole gallery, without the items of the query's identity and camera",
+        cmc_same_camera="all",
+    ),
+    _CUHK03,
+    Protocol(
+        "vehicleid",
+        "Liu et al., CVPR 2016: one random image of every identity is the gallery, the others are queries; all images"
+        " are given as queries and gallery alike (leave-one-out)",
+        same_camera="keep",
+        draw=GalleryDraw(),
+        leave_one_out=True,
+        queries_in_draw=True,
+        reports=("map", "rank_1", "rank_5"),
+    ),
+    Protocol("veri776", "Liu et al., ECCV 2016, image to image as fast-reid and TransReID; as Market-1501"),
+    Protocol(
+        "mars",
+        "Zheng et al., ECCV 2016, as torchreid and AP3D compute it, which is not what MARS computes: one embedding per"
+        " tracklet; as Market-1501. The authors' own evaluation is `mars_official`",
+    ),
+    Protocol(
+        "aicity",
+        "AI City Challenge 2020, track 2: the first 100, divided by all positives, no camera rule",
+        same_camera="keep",
+        junk_identities=(),
+        k=100,
+        reports=("map", "rank_1", "rank_5", "rank_10"),
+    ),
+    Protocol(
+        "casia_b",
+        "Yu et al., ICPR 2006, as OpenGait computes it: views are cameras; `by_camera_pair` and its"
+        " `mean_without_diagonal`",
+        junk_identities=(),
+        reports=("rank_1", "map"),
+    ),
+]
+_OFFICIAL = _REID[1]
+_REID += [
+    replace(
+        _OFFICIAL, name="mars_official", source="Zheng et al., ECCV 2016, evaluation_mars.m: one embedding per tracklet"
+    ),
+    replace(
+        _OFFICIAL,
+        name="veri776_official",
+        source="Liu et al., ECCV 2016, baseline_evaluation_FACT_776.m: image to image",
+    ),
+]
+
+# Clothes that change: the split of a benchmark says of whom.
+_CLOTHES = [
+    Protocol(
+        "prcc",
+        "Yang et al., TPAMI 2021, multi-shot as Simple-CCReID: camera A is the gallery, B the same clothes, C others",
+        reports=_TO_RANK_20,
+    ),
+    Protocol(
+        "prcc_single_shot",
+        "Yang et al., TPAMI 2021: one random image of every identity of camera A is the gallery",
+        draw=GalleryDraw(),
+        reports=_TO_RANK_20,
+    ),
+    Protocol(
+        "deepchange", "Xu and Zhu, ICCV 2023, as Simple-CCReID: tracklets are given as cameras", reports=_TO_RANK_20
+    ),
+    Protocol(
+        "vc_clothes",
+        "Wan et al., CVPRW 2020, as Simple-CCReID: cameras 2 and 3 the same clothes, 3 and 4 others",
+        reports=_TO_RANK_20,
+    ),
+    Protocol("celeb_reid", "Huang et al., TCSVT 2020: no cameras", same_camera="keep", reports=_TO_RANK_20),
+]
+
+# Visible and infrared.
+_LLCM = Protocol(
+    "llcm",
+    "Zhang and Wang, CVPR 2023 (DEEN): one random image of every identity and camera is the gallery; the CMC counts"
+    " identities; both directions",
+    draw=GalleryDraw(per="identity_and_camera"),
+    reports=("map", "minp", "rank_1", "rank_10", "rank_20"),
+)
+_REGDB = Protocol("regdb", "Nguyen et al., Sensors 2017, as Ye et al. (AGW): no camera rule", same_camera="keep")
+
+
+def _sysu(search: str, cameras: tuple[int, ...], shots: int) -> Protocol:
+    kind = "single" if shots == 1 else "multi"
+    return Protocol(
+        f"sysu_mm01_{search}_{kind}",
+        f"Wu et al., ICCV 2017: {search} search, {kind} shot, camera 3 does not search camera 2; the CMC counts"
+        " identities (Ye et al., Cross-Modal-Re-ID-baseline)",
+        same_camera="all",
+        camera_map=((3, 2),),
+        search_cameras=cameras,
+        draw=GalleryDraw(shots=shots, per="identity_and_camera"),
+        reports=("map", "minp", "rank_1", "rank_10", "rank_20"),
+    )
+
+
+# Cameras 3 and 6 are infrared and query; the others are the gallery, 1 and 2 indoors.
+_SEARCHES = {"all": (1, 2, 4, 5), "indoor": (1, 2)}
+_SYSU = [_sysu(search, cameras, shots) for search, cameras in _SEARCHES.items() for shots in (1, 10)]
+
+# Text, images and video: one call for each direction.
+_IRRA = "as IRRA computes it: a text counts, found or not"
+_PAIRED = Protocol(
+    "cuhk_pedes", f"Li et al., CVPR 2017, {_IRRA}", same_camera="keep", junk_identities=(), empty_target_action="neg"
+)
+_CAPTIONS = replace(_PAIRED, name="flickr30k", reports=("rank_1", "rank_5", "rank_10"))
+_TEXTS = [
+    _PAIRED,
+    replace(_PAIRED, name="icfg_pedes", source=f"Ding et al., 2021, {_IRRA}"),
+    replace(_PAIRED, name="rstpreid", source=f"Zhu et al., ACM MM 2021, {_IRRA}"),
+    replace(_CAPTIONS, source="Young et al., TACL 2014, Karpathy's split: recall at k is the hit rate"),
+    replace(
+        _CAPTIONS, name="coco_captions", source="Chen et al., 2015, Karpathy's split of 5,000 images; as Flickr30k"
+    ),
+    replace(
+        _CAPTIONS,
+        name="msrvtt",
+        source="Xu et al., CVPR 2016, 1k-A split, as CLIP4Clip computes it",
+        empty_target_action="skip",
+        reports=("rank_1", "rank_5", "rank_10", "median_rank", "mean_rank"),
+    ),
+]
+
+# Sketches, codes, and lists of competitions.
+_LISTED = replace(_PAIRED, reports=("map",))
+_OTHERS = [
+    replace(
+        _LISTED,
+        name="sketchy",
+        source="Sangkloy et al., SIGGRAPH 2016, zero-shot as Dutta and Akata, CVPR 2019: of 200, divided by hits",
+        k=200,
+        normalizer="hits",
+        reports=("map", "precision_200"),
+    ),
+    replace(
+        _LISTED,
+        name="hashing",
+        source="Cao et al., ICCV 2017 (HashNet), as DeepHash-pytorch: divided by hits; NUS-WIDE and COCO at 5,000,"
+        " ImageNet at k=1000, CIFAR-10 at k=None; codes tie, so write ties='expected'",
+        k=5000,
+        normalizer="hits",
+    ),
+    replace(
+        _LISTED,
+        name="guie",
+        source="Google Universal Image Embedding, 2022: precision of the first min(n, 5)",
+        precision_divisor="calibrated",
+        empty_target_action="skip",
+        reports=("precision_5",),
+    ),
+    replace(
+        _LISTED,
+        name="happywhale",
+        source="Happywhale, 2022, and Humpback Whale, 2018: lists of five individuals, one of them right",
+        k=5,
+        normalizer="attainable",
+    ),
+]
+
+# Landmarks: relevance comes as lists, and no camera rule exists.
+_OXFORD = Protocol(
+    "oxford5k",
+    "Philbin et al., CVPR 2007: compute_ap, trapezoid; lists `good`, `ok` and `junk` of each query",
+    rule="trapezoid",
+    same_camera="keep",
+    needs_lists=True,
+    positive_lists=("good", "ok"),
+    reports=("map",),
+)
+
+
+def _revisited(name: str, positive_lists: tuple[str, ...], junk_lists: tuple[str, ...]) -> list[Protocol]:
+    medium = replace(
+        _OXFORD,
+        source=f"Radenovic et al., CVPR 2018, {name}: trapezoid; precision at k over the ranks up to the last positive",
+        precision_divisor="last_positive",
+        positive_lists=positive_lists,
+        junk_lists=junk_lists,
+        reports=("map", "precision_1", "precision_5", "precision_10"),
+    )
+    return [replace(medium, name=f"{data}_{name}") for data in ("roxford5k", "rparis6k")]
+
+
+_LANDMARKS = [
+    _OXFORD,
+    replace(_OXFORD, name="paris6k", source="Philbin et al., CVPR 2008; as Oxford"),
+    *_revisited("easy", ("easy",), ("junk", "hard")),
+    *_revisited("medium", ("easy", "hard"), ("junk",)),
+    *_revisited("hard", ("hard",), ("junk", "easy")),
+    Protocol(
+        "gldv2",
+        "Weyand et al., CVPR 2020, retrieval: the first 100, divided by min(100, positives); `global_average_precision`"
+        " is its recognition task",
+        same_camera="keep",
+        k=100,
+        normalizer="attainable",
+        reports=("map",),
+    ),
+]
+
+
+# Metric learning: every label is an identity, so none is junk.
+def _metric_learning(name: str, source: str, cutoffs: tuple[int, ...], *, leave_one_out: bool = True) -> Protocol:
+    return Protocol(
+        name,
+        source,
+        same_camera="keep",
+        junk_identities=(),
+        leave_one_out=leave_one_out,
+        reports=("map_at_r", "r_precision", *(f"hit_rate_{k}" for k in cutoffs)),
+    )
+
+
+_LEAVE_ONE_OUT = "leave-one-out; recall at k of metric learning is the hit rate (Musgrave et al., ECCV 2020)"
+_METRIC_LEARNING = [
+    _metric_learning("cub200", f"Wah et al., 2011: {_LEAVE_ONE_OUT}", (1, 2, 4, 8)),
+    _metric_learning("cars196", f"Krause et al., 2013: {_LEAVE_ONE_OUT}", (1, 2, 4, 8)),
+    _metric_learning("sop", f"Oh Song et al., CVPR 2016: {_LEAVE_ONE_OUT}", (1, 10, 100, 1000)),
+    _metric_learning(
+        "inshop", "Liu et al., CVPR 2016 (DeepFashion): query and gallery split", (1, 10, 20, 30), leave_one_out=False
+    ),
+]
+
+_FIELDS = _REID, _CLOTHES, [*_SYSU, _REGDB, _LLCM], _TEXTS, _LANDMARKS, _METRIC_LEARNING, _OTHERS
+PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
+"""the protocols by name"""
+
+
+def find_protocol(protocol: str | Protocol) -> Protocol:
+    """A protocol by its name; a value is returned as it is.
+
+    Raises:
+        ValueError: an unknown name.
+    """
+    if isinstance(protocol, Protocol):
+        return protocol
+    _checks.one_of("protocol", protocol, PROTOCOLS)
+    return PROTOCOLS[protocol]
