@@ -48,12 +48,24 @@ from .ranking import TIE_POLICIES, PositiveRanks, rank_positives, rank_positives
 from .relevance import SAME_CAMERA_RULES, Relevance, find_listed_relevance, find_relevance
 from .reranking import EXPANSIONS, ORIGINAL_DISTANCES, KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import SIMILARITIES, given_scores, score_embeddings
-from .verification import ScoreHistogram, Verification, fnmr_at_fmr, global_average_precision, score_histogram, verify
+from .verification import (
+    EER_RULES,
+    TAR_RULES,
+    ScoreHistogram,
+    Verification,
+    accuracy_over_folds,
+    fnmr_at_fmr,
+    global_average_precision,
+    score_histogram,
+    verify,
+    verify_pairs,
+)
 
 __all__ = [
     "AP_NORMALIZERS",
     "AP_RULES",
     "CMC_MODES",
+    "EER_RULES",
     "EMPTY_TARGET_ACTIONS",
     "EXPANSIONS",
     "MEASURES",
@@ -62,6 +74,7 @@ __all__ = [
     "PROTOCOLS",
     "SAME_CAMERA_RULES",
     "SIMILARITIES",
+    "TAR_RULES",
     "TIE_POLICIES",
     "Breakdown",
     "CameraPairs",
@@ -78,6 +91,7 @@ __all__ = [
     "RetrievalResults",
     "ScoreHistogram",
     "Verification",
+    "accuracy_over_folds",
     "average_precision",
     "average_precision_at_r",
     "bootstrap_interval",
@@ -115,4 +129,5 @@ __all__ = [
     "score_embeddings",
     "score_histogram",
     "verify",
+    "verify_pairs",
 ]
