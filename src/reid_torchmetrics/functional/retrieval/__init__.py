@@ -2,11 +2,13 @@
 
 from .draws import GalleryDraw, expect_draws
 from .evaluation import (
+    FPIR_RULES,
     PROTOCOLS,
     Breakdown,
     CameraPairs,
     Comparison,
     Difference,
+    Identification,
     Interval,
     Protocol,
     RankLists,
@@ -16,6 +18,8 @@ from .evaluation import (
     evaluate,
     evaluate_scores,
     find_protocol,
+    identify,
+    identify_scores,
     mean_by,
     pool_queries,
 )
@@ -68,6 +72,7 @@ __all__ = [
     "EER_RULES",
     "EMPTY_TARGET_ACTIONS",
     "EXPANSIONS",
+    "FPIR_RULES",
     "MEASURES",
     "ORIGINAL_DISTANCES",
     "PRECISION_DIVISORS",
@@ -81,6 +86,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "GalleryDraw",
+    "Identification",
     "Interval",
     "KReciprocal",
     "PositiveRanks",
@@ -110,6 +116,8 @@ __all__ = [
     "given_scores",
     "global_average_precision",
     "hit_rate_at",
+    "identify",
+    "identify_scores",
     "inverse_negative_penalty",
     "mean_by",
     "mean_over_identities",

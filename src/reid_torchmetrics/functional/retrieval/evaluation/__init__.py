@@ -2,6 +2,7 @@
 
 from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores
+from .identification import FPIR_RULES, Identification, identify, identify_scores
 from .protocol import PROTOCOL_FIELDS, PROTOCOLS, Protocol, find_protocol
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by

@@ -54,8 +54,8 @@ def verify_pairs(
         came = f"{len(genuine)} pairs of one identity and {len(impostors)} of two"
         raise ValueError(f"`same` must be True for some pairs and False for others; got {came}.")
     thresholds, num_genuine_at = count_genuine(genuine)
-    counts = (len(impostors) - torch.searchsorted(impostors, thresholds, right=right) for right in (False, True))
-    return Verification(thresholds, num_genuine_at, *counts, len(genuine), len(impostors))
+    at, above = (len(impostors) - torch.searchsorted(impostors, thresholds, right=right) for right in (False, True))
+    return Verification(thresholds, num_genuine_at, at, above, len(genuine), len(impostors))
 
 
 @torch.no_grad()

@@ -107,7 +107,9 @@ class Verification:
         return self._where_defined(accepted / self.num_genuine)
 
     def threshold_at_far(self, far: Sequence[float]) -> Float[Tensor, " rates"]:
-        """The highest threshold that reaches `tar_at_far` under "largest": the score of a genuine pair, infinity where TAR is 0.
+        """The highest threshold that reaches `tar_at_far`: the score of a genuine pair, infinity where TAR is 0.
+
+        It is that of the rule "largest".
 
         Raises:
             TypeError: `far` is not a sequence of floats.
