@@ -1,4 +1,4 @@
-"""Open-set identification: is a query's identity in the gallery at all, and which is it?
+"""Open-set identification: some queries have no item of their identity in the gallery, and are not to be named.
 
 A query is mated if it has a positive in the gallery that is searched, its mate, else it is non-mated. A query raises
 an alarm if its best candidate scores at least a threshold. FPIR is the share of the non-mated queries that do; TPIR is

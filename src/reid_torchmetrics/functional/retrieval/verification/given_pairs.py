@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
@@ -97,7 +98,8 @@ def accuracy_over_folds(
 
 
 def _checked(argument: str, values: object, same: object) -> tuple[Tensor, Tensor]:
-    values = _checks.floating_vector(argument, values)
+    # Python's floats are float64: in float32 different scores might tie.
+    values = _checks.floating_vector(argument, np.asarray(values) if isinstance(values, (list, tuple)) else values)
     values = values.to(torch.promote_types(values.dtype, torch.float32))
     _checks.no_nan(argument, values)
     return values, _checks.mask("same", same, len(values), values.device)

@@ -86,8 +86,8 @@ class Verification:
     def tar_at_far(self, far: Sequence[float], rule: str = "largest") -> Float[Tensor, " rates"]:
         """The largest TAR of a threshold with a FAR of at most each of `far`; nothing is interpolated.
 
-        Under the rule "nearest" it is the largest TAR of the corners of the curve with the FAR closest to each of
-        `far`, which it may exceed: the evaluation of IJB-B and IJB-C in insightface.
+        Under the rule "nearest" it is the largest TAR of the points of scikit-learn's `roc_curve` with the FAR closest
+        to each of `far`, which it may exceed: the evaluation of IJB-B and IJB-C in insightface.
 
         Source: Phillips, Grother and Micheals, "Evaluation Methods in Face Recognition", Handbook of Face
         Recognition, 2005.
@@ -99,7 +99,7 @@ class Verification:
         _checks.one_of("rule", rule, TAR_RULES)
         if rule == "nearest":
             _checks.fractions("far", far, may_be_empty=True)
-            roc = self.roc()
+            roc = self._kept_corners()
             distance = (roc.false_accept_rate - roc.false_accept_rate.new_tensor(far)[:, None]).abs()
             is_nearest = distance == distance.amin(1, keepdim=True)
             return self._where_defined(roc.true_accept_rate.expand_as(distance).where(is_nearest, 0.0).amax(1))
@@ -147,15 +147,17 @@ class Verification:
         where the two are closest, as others do, can give another value.
 
         Under the rule "voxceleb" it is the larger of both at the point of scikit-learn's `roc_curve`, without those
-        that it drops, where they are closest, as in the code of the VoxCeleb challenges. The points at impostors
-        between two genuine scores are taken for dropped; scikit-learn keeps some where impostors tie.
+        that it drops, where they are closest, as in the code of the VoxCeleb challenges.
 
         Raises:
             ValueError: an unknown rule.
         """
         _checks.one_of("rule", rule, EER_RULES)
         if rule == "voxceleb" and self.num_genuine and self.num_impostors:
-            return self._closest_error_rates()
+            far, tar, thresholds = self._kept_corners()
+            frr = 1 - tar
+            corner = int((frr - far).abs().sort(stable=True).indices[0])
+            return EqualErrorRate(torch.maximum(far, frr)[corner], thresholds[corner])
         impostors, genuine = self._corners()
         num_genuine, num_impostors = self.num_genuine, self.num_impostors
         if not num_genuine or not num_impostors:
@@ -205,21 +207,22 @@ class Verification:
         num_hits = self.num_genuine_at.repeat_interleave(here) if policy.groups else one_by_one
         return (num_hits.double() / (num_hits + num_misses.repeat_interleave(here))).mean()
 
-    def _closest_error_rates(self) -> EqualErrorRate:
-        """The larger error at the first point of scikit-learn's curve where both errors are closest."""
-        # A threshold is dropped if its step is that to the next one, with no impostor between, unless it is the first.
+    def _kept_corners(self) -> ReceiverOperatingCharacteristic:
+        """The points of scikit-learn's `roc_curve`, by default without those between two equal steps.
+
+        Of the points at impostors between two genuine scores the last alone is taken for kept; where some of these
+        impostors tie, scikit-learn may keep others.
+        """
+        # Before the step of a threshold there may be impostors alone. A threshold is dropped if its step is that to the
+        # next one, with no impostor between, unless it is the very first point.
         at, above = self.num_impostors_at, self.num_impostors_above
         has_before = above > functional.pad(at, (1, 0))[:-1]
         steps = torch.stack([at - above, self._num_genuine_here()], 1)
         is_dropped = (steps[1:] == steps[:-1]).all(1) & ~has_before[1:]
         is_dropped[:1] &= has_before[:1]
         is_kept = torch.stack([has_before, ~functional.pad(is_dropped, (0, 1))], 1).flatten()
-        kept = functional.pad(is_kept, (1, 1), value=True).nonzero()[:, 0]
-        far, tar, thresholds = (values[kept] for values in self.roc())
-        frr = 1 - tar
-        distance = (frr - far).abs()
-        corner = (distance == distance.min()).nonzero()[0, 0]
-        return EqualErrorRate(torch.maximum(far, frr)[corner], thresholds[corner])
+        kept = functional.pad(is_kept, (1, 1), value=True)
+        return ReceiverOperatingCharacteristic(*(values[kept] for values in self.roc()))
 
     def _num_genuine_here(self) -> Int[Tensor, " thresholds"]:
         return self.num_genuine_at.diff(prepend=self.num_genuine_at.new_zeros(1))
