@@ -153,6 +153,6 @@ def accuracy_over_folds(
     found = []
     for first, end in pairwise(starts):
         others = [*range(first), *range(end, len(distances))]
-        threshold = max(grid, key=lambda at: num_right(others, at))  # noqa: B023 - the first of the best
+        threshold = max(grid, key=lambda at: num_right(others, at))
         found.append((num_right(range(first, end), threshold) / (end - first), threshold))
     return found

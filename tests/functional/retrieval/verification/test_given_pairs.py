@@ -78,6 +78,13 @@ def test_accuracy_over_folds_is_that_of_the_slow_reference(listed, options):
     assert [*zip(*(values.tolist() for values in found), strict=True)] == expected
 
 
+@pytest.mark.parametrize("scores", [([1.0], []), ([], [1.0])])
+def test_without_one_of_the_two_kinds_counts_have_no_rates(scores):
+    found = verify(*row(*scores))
+    values = (found.tar_at_far([0.1], "nearest"), found.min_dcf(0.1), found.equal_error_rate("voxceleb").rate)
+    assert all(value.isnan().all() for value in values)
+
+
 def test_python_floats_are_not_rounded():
     assert float(verify_pairs([0.1 + 1e-12, 0.1], [True, False]).area_under_curve()) == 1
 

@@ -97,12 +97,12 @@ class Verification:
             ValueError: one of them is outside [0, 1], or an unknown rule.
         """
         _checks.one_of("rule", rule, TAR_RULES)
-        if rule == "nearest":
-            _checks.fractions("far", far, may_be_empty=True)
+        _checks.fractions("far", far, may_be_empty=True)
+        if rule == "nearest" and self.num_genuine and self.num_impostors:
             roc = self._kept_corners()
             distance = (roc.false_accept_rate - roc.false_accept_rate.new_tensor(far)[:, None]).abs()
             is_nearest = distance == distance.amin(1, keepdim=True)
-            return self._where_defined(roc.true_accept_rate.expand_as(distance).where(is_nearest, 0.0).amax(1))
+            return roc.true_accept_rate.expand_as(distance).where(is_nearest, 0.0).amax(1)
         accepted = functional.pad(self.num_genuine_at, (1, 0))[self._places_at_far(far)].double()
         return self._where_defined(accepted / self.num_genuine)
 
@@ -153,15 +153,14 @@ class Verification:
             ValueError: an unknown rule.
         """
         _checks.one_of("rule", rule, EER_RULES)
-        if rule == "voxceleb" and self.num_genuine and self.num_impostors:
-            far, tar, thresholds = self._kept_corners()
-            frr = 1 - tar
-            corner = int((frr - far).abs().sort(stable=True).indices[0])
-            return EqualErrorRate(torch.maximum(far, frr)[corner], thresholds[corner])
         impostors, genuine = self._corners()
         num_genuine, num_impostors = self.num_genuine, self.num_impostors
         if not num_genuine or not num_impostors:
             return EqualErrorRate(*torch.full((2,), torch.nan, dtype=torch.float64, device=impostors.device).unbind())
+        if rule == "voxceleb":
+            rates, tar, thresholds = self._kept_corners()
+            first = (1 - tar - rates).abs().sort(stable=True).indices[0]
+            return EqualErrorRate(torch.maximum(rates, 1 - tar)[first], thresholds[first])
 
         # FAR rises and FRR falls from corner to corner: bisect for the first with FAR >= FRR.
         def errors(corner: int) -> tuple[int, int]:
@@ -222,7 +221,12 @@ class Verification:
         is_dropped[:1] &= has_before[:1]
         is_kept = torch.stack([has_before, ~functional.pad(is_dropped, (0, 1))], 1).flatten()
         kept = functional.pad(is_kept, (1, 1), value=True)
-        return ReceiverOperatingCharacteristic(*(values[kept] for values in self.roc()))
+        # The very first point is kept as well: that of one impostor, at a score that is not known here.
+        kept_of = [values[kept] for values in self.roc()]
+        if int(above[0]) > 1:
+            first = (1 / self.num_impostors, 0.0, torch.inf)
+            kept_of = [torch.cat([one.new_tensor([value]), one]) for one, value in zip(kept_of, first, strict=True)]
+        return ReceiverOperatingCharacteristic(*kept_of)
 
     def _num_genuine_here(self) -> Int[Tensor, " thresholds"]:
         return self.num_genuine_at.diff(prepend=self.num_genuine_at.new_zeros(1))
