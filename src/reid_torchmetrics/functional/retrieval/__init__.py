@@ -53,8 +53,6 @@ from .relevance import SAME_CAMERA_RULES, Relevance, find_listed_relevance, find
 from .reranking import EXPANSIONS, ORIGINAL_DISTANCES, KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import SIMILARITIES, given_scores, score_embeddings
 from .verification import (
-    EER_RULES,
-    TAR_RULES,
     ScoreHistogram,
     Verification,
     accuracy_over_folds,
@@ -69,7 +67,6 @@ __all__ = [
     "AP_NORMALIZERS",
     "AP_RULES",
     "CMC_MODES",
-    "EER_RULES",
     "EMPTY_TARGET_ACTIONS",
     "EXPANSIONS",
     "FPIR_RULES",
@@ -79,7 +76,6 @@ __all__ = [
     "PROTOCOLS",
     "SAME_CAMERA_RULES",
     "SIMILARITIES",
-    "TAR_RULES",
     "TIE_POLICIES",
     "Breakdown",
     "CameraPairs",

@@ -17,22 +17,12 @@ from reid_torchmetrics.functional.retrieval.verification import Verification, ac
 from reid_torchmetrics.functional.world import SentRows, Settings, exchange_rows, meet
 from reid_torchmetrics.metrics import base
 
+_LEAST_NORM = 1e-30  # the cosine of a zero vector is 0
 _Pairs: TypeAlias = tuple[Tensor, Tensor]
-
-PAIR_SIMILARITIES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = MappingProxyType(
-    {
-        "cosine": lambda first, second: functional.cosine_similarity(first, second, eps=torch.finfo(first.dtype).tiny),
-        "euclidean": lambda first, second: -(first - second).norm(dim=1),
-        "dot": lambda first, second: (first * second).sum(1),
-    }
-)
-"""scores of pairs, higher is closer"""
 
 PAIR_REPORTS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = MappingProxyType(
     {
-        "accuracy": lambda metric, _, pairs: accuracy_over_folds(
-            2 - 2 * pairs[0], pairs[1], folds=metric.folds
-        ).accuracy.mean(),
+        "accuracy": lambda _metric, _, pairs: accuracy_over_folds(2 - 2 * pairs[0], pairs[1]).accuracy.mean(),
         "auc": lambda _metric, found, _: found.area_under_curve(),
         "eer": lambda _metric, found, _: found.equal_error_rate().rate,
         "eer_voxceleb": lambda _metric, found, _: found.equal_error_rate("voxceleb").rate,
@@ -41,13 +31,13 @@ PAIR_REPORTS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = Mapp
     }
 )
 """what `PairVerification` reports"""
-_DEFAULTS = {"similarity": "cosine", "far": 0.001, "p_target": 0.05, "folds": 10}
 
 
 class PairVerification(base.GrowingStates):
     """Verification of given pairs, one number: LFW's accuracy, AUC, EER, the detection cost or TAR at FAR.
 
-    `update` scores pairs and keeps their scores, not their embeddings. On several processes each keeps the pairs that
+    `update` takes the cosines of pairs and keeps them, not the embeddings; `functional.retrieval.verify_pairs` is for
+    other scores. On several processes each keeps the pairs that
     it was given, and `compute` puts their scores together; all must call it. With `index` neither repetitions by a
     distributed sampler nor the number of processes changes the value, nor do the folds of LFW's accuracy, whose
     order is that of `index`, else that in which pairs came, process by process.
@@ -55,10 +45,8 @@ class PairVerification(base.GrowingStates):
     Args:
         report: "accuracy" over folds as LFW has it, "auc", "eer", "eer_voxceleb" (the rule of its code), "min_dcf" or
             "tar_at_far"; see `Verification` and `accuracy_over_folds` of `functional.retrieval`.
-        similarity: "cosine", "euclidean" (minus the distance) or "dot"; accuracy is of cosines.
         far: the false accept rate of "tar_at_far".
         p_target: how often a pair is of one identity, for "min_dcf".
-        folds: number of folds of "accuracy".
         kwargs: see `torchmetrics.Metric`.
 
     Raises:
@@ -89,21 +77,15 @@ class PairVerification(base.GrowingStates):
         self,
         report: _names.PairReport = "eer",
         *,
-        similarity: _names.SimilarityName = "cosine",
         far: float = 0.001,
         p_target: float = 0.05,
-        folds: int = 10,
         **kwargs: Unpack[base.MetricOptions],
     ) -> None:
         super().__init__(**kwargs)
         _checks.one_of("report", report, PAIR_REPORTS)
-        _checks.one_of("similarity", similarity, PAIR_SIMILARITIES)
         _checks.fraction("far", far)
         _checks.fraction("p_target", p_target)
-        _checks.positive_int("folds", folds, least=2)
-        if report == "accuracy" and similarity != "cosine":
-            raise ValueError(f"`similarity` must be 'cosine' for the report 'accuracy'; got {similarity!r}.")
-        self.report, self.similarity, self.far, self.p_target, self.folds = report, similarity, far, p_target, folds
+        self.report, self.far, self.p_target = report, far, p_target
         for name, dtype in (("scores", torch.float64), ("same", torch.bool), ("index", torch.int64)):
             self._add_growing_state(name, torch.empty(0, dtype=dtype, device="cpu"))
 
@@ -146,7 +128,7 @@ class PairVerification(base.GrowingStates):
                 batch["index"] = _checks.integer_labels("index", index, len(first), first.device).to(
                     torch.int64, copy=True
                 )
-            batch["scores"] = PAIR_SIMILARITIES[self.similarity](*map(_in_float64, (first.detach(), second.detach())))
+            batch["scores"] = functional.cosine_similarity(_in_float64(first), _in_float64(second), eps=_LEAST_NORM)
         for name, values in batch.items():
             getattr(self, name).append(values)
 
@@ -199,7 +181,7 @@ class PairVerification(base.GrowingStates):
         self._pairs("compute")
 
     def _settings(self, method: str) -> Settings:
-        chosen = {name: repr(getattr(self, name)) for name in ("report", *_DEFAULTS)}
+        chosen = {name: repr(getattr(self, name)) for name in ("report", "far", "p_target")}
         return Settings(type(self).__name__, method, chosen, {})
 
     def plot(self, val: Any = None, ax: Any = None) -> Any:
@@ -208,11 +190,11 @@ class PairVerification(base.GrowingStates):
 
     def extra_repr(self) -> str:
         """The report, and options that were changed."""
-        return base.show_arguments(self, {"report": self.report}, _DEFAULTS)
+        return base.show_arguments(self, {"report": self.report}, {"far": 0.001, "p_target": 0.05})
 
 
 def _in_float64(embeddings: Tensor) -> Tensor:
-    return (embeddings.cpu() if embeddings.device.type == "mps" else embeddings).double()
+    return (embeddings.cpu() if embeddings.device.type == "mps" else embeddings).detach().double()
 
 
 def _each_once(scores: Tensor, same: Tensor, index: Tensor) -> _Pairs:

@@ -66,14 +66,12 @@ class ReIDOpenSet(EmbeddingMetric):
 
     def compute(self) -> Tensor:
         """Rank all samples, and find the best score of every query; see `EmbeddingMetric.compute`."""
-        identified = self._identify("compute")
+        identified = self._identify()
         if identified is None:
-            rates = torch.full(torch.tensor(self.fpir).shape, torch.nan)
-        else:
-            rates = identified.tpir_at_fpir(self.fpir, self.rank, self.rule)
-            if self._states_before_forward is None:  # a batch may well have queries of one kind
-                warn_once(self._world, "non-mated", _NO_ALARM, lambda: bool(identified.is_mated.all()))
-        return rates.to(self.device, self.dtype)
+            return torch.full_like(torch.tensor(self.fpir, device=self.device), torch.nan, dtype=self.dtype)
+        if self._states_before_forward is None:  # a batch may well have queries of one kind
+            warn_once(self._world, "non-mated", _NO_ALARM, lambda: bool(identified.is_mated.all()))
+        return identified.tpir_at_fpir(self.fpir, self.rank, self.rule).to(self.device, self.dtype)
 
     def identification(self) -> evaluation.Identification:
         """Best score, mate's score and rank of each query, for other rates and thresholds, and for `plot_tpir`.
@@ -82,22 +80,18 @@ class ReIDOpenSet(EmbeddingMetric):
 
         Raises:
             DistributedMetricError: as `compute`.
-            ValueError: no query has a mate.
+            ValueError: embeddings that are not finite.
         """
-        with self._synced():
-            identified = self._identify("identification")
-            if identified is None:
-                raise ValueError("`is_query` must be True for some samples with a mate in the gallery; got none.")
-            return identified
+        return evaluation.Identification.from_rank_lists(self.nearest(1))
 
-    def _identify(self, method: str) -> evaluation.Identification | None:
+    def _identify(self) -> evaluation.Identification | None:
         """None where no query has a mate; the ranking says why, and is shared with other metrics."""
-        if not self._ranking(method, of_cmc=False).counts.valid:
+        if not self._ranking("compute", of_cmc=False).counts.valid:
             return None
         return evaluation.Identification.from_rank_lists(self._rank_lists(1, None))
 
     def _sync_compute(self) -> None:
-        self._identify("compute")
+        self._identify()
 
     def _log_instead(self) -> str | None:
         return None if isinstance(self.fpir, (int, float)) else "ReIDOpenSet(fpir=0.01)"

@@ -222,7 +222,7 @@ def identify(
     gallery_cameras: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
     **options: Any,
 ) -> Identification:
-    """Identify queries of which some have no item of their identity in the gallery.
+    """Identify queries in an open set: some have no item of their identity in the gallery.
 
     Args:
         query: embeddings of the queries.

@@ -3,4 +3,4 @@
 from .given_pairs import accuracy_over_folds, verify_pairs
 from .recognition import global_average_precision
 from .scored_pairs import ScoreHistogram, score_histogram
-from .verify import EER_RULES, TAR_RULES, Verification, fnmr_at_fmr, verify
+from .verify import Verification, fnmr_at_fmr, verify

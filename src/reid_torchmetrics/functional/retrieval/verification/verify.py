@@ -207,7 +207,7 @@ class Verification:
         return (num_hits.double() / (num_hits + num_misses.repeat_interleave(here))).mean()
 
     def _kept_corners(self) -> ReceiverOperatingCharacteristic:
-        """The points of scikit-learn's `roc_curve`, by default without those between two equal steps.
+        """The points that scikit-learn's `roc_curve` keeps by default: none between two equal steps.
 
         Of the points at impostors between two genuine scores the last alone is taken for kept; where some of these
         impostors tie, scikit-learn may keep others.
