@@ -37,10 +37,9 @@ class PairVerification(base.GrowingStates):
     """Verification of given pairs, one number: LFW's accuracy, AUC, EER, the detection cost or TAR at FAR.
 
     `update` takes the cosines of pairs and keeps them, not the embeddings; `functional.retrieval.verify_pairs` is for
-    other scores. On several processes each keeps the pairs that
-    it was given, and `compute` puts their scores together; all must call it. With `index` neither repetitions by a
-    distributed sampler nor the number of processes changes the value, nor do the folds of LFW's accuracy, whose
-    order is that of `index`, else that in which pairs came, process by process.
+    other scores. On several processes each keeps the pairs that it was given, and `compute` puts their cosines
+    together; all must call it. Pairs are in the order of `index`, else in that in which they came, process by process:
+    the folds of LFW's accuracy depend on it. With `index` repetitions by a distributed sampler count once.
 
     Args:
         report: "accuracy" over folds as LFW has it, "auc", "eer", "eer_voxceleb" (the rule of its code), "min_dcf" or
@@ -70,9 +69,7 @@ class PairVerification(base.GrowingStates):
     plot_lower_bound = 0.0
     plot_upper_bound = 1.0
 
-    @base.spelled_out(
-        base.MetricOptions, {"report": "eer", "similarity": "cosine", "far": 0.001, "p_target": 0.05, "folds": 10}
-    )
+    @base.spelled_out(base.MetricOptions)
     def __init__(
         self,
         report: _names.PairReport = "eer",
@@ -125,9 +122,8 @@ class PairVerification(base.GrowingStates):
                 _checks.given_throughout("index", given=index is not None, given_before=bool(self._held()["index"]))
             batch = {"same": same.clone()}
             if index is not None:
-                batch["index"] = _checks.integer_labels("index", index, len(first), first.device).to(
-                    torch.int64, copy=True
-                )
+                index = _checks.integer_labels("index", index, len(first), first.device)
+                batch["index"] = index.to(torch.int64, copy=True)
             batch["scores"] = functional.cosine_similarity(_in_float64(first), _in_float64(second), eps=_LEAST_NORM)
         for name, values in batch.items():
             getattr(self, name).append(values)
