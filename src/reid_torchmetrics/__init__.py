@@ -8,7 +8,17 @@ from .functional.retrieval.evaluation import Protocol, compare, evaluate, evalua
 from .functional.retrieval.reranking import KReciprocal, QueryExpansion
 from .functional.world import DistributedMetricError
 from .metrics.detection import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
-from .metrics.reid import EmbeddingMetric, ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP
+from .metrics.reid import (
+    EmbeddingMetric,
+    PairVerification,
+    ReIDCMC,
+    ReIDCMCCurve,
+    ReIDMeanAP,
+    ReIDMeasure,
+    ReIDMetrics,
+    ReIDMINP,
+    ReIDOpenSet,
+)
 from .report import write_report
 
 CMC = ReIDCMC
@@ -25,6 +35,7 @@ __all__ = [
     "GalleryDraw",
     "KReciprocal",
     "MeanAP",
+    "PairVerification",
     "Protocol",
     "QueryExpansion",
     "ReIDCMC",
@@ -33,6 +44,7 @@ __all__ = [
     "ReIDMeanAP",
     "ReIDMeasure",
     "ReIDMetrics",
+    "ReIDOpenSet",
     "UnpaddedDistributedSampler",
     "VocMAP",
     "YoloMAP",

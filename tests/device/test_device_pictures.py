@@ -11,6 +11,7 @@ from reid_torchmetrics.functional.retrieval import (
     compare,
     evaluate,
     find_relevance,
+    identify,
     score_embeddings,
     score_histogram,
     verify,
@@ -34,6 +35,7 @@ from reid_torchmetrics.plot import (
     plot_retrieval_precision_recall,
     plot_roc,
     plot_scores,
+    plot_tpir,
 )
 from tests.device.problems import moved, problem
 from tests.metrics.detection.detection_samples import fed as fed_boxes
@@ -91,6 +93,7 @@ FIGURES = {
     "scores": lambda where: plot_scores(score_histogram(*pairs(where)), verify(*pairs(where))),
     "ROC": lambda where: plot_roc(verify(*pairs(where))),
     "DET": lambda where: plot_det(verify(*pairs(where))),
+    "TPIR": lambda where: plot_tpir(identify(*moved(problem(whole=True), where), similarity="dot")),
     "confusion of classes": lambda where: plot_confusion_matrix(across_classes(where).confusion_matrix(confidence=0.3)),
     "kinds of errors": lambda where: plot_error_breakdown(across_classes(where).error_breakdown()),
     "confidence": lambda where: plot_detection_confidence(boxes(where).results()),

@@ -27,6 +27,7 @@ from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES, SAME
 from reid_torchmetrics.functional.retrieval.scores import SIMILARITIES
 from reid_torchmetrics.metrics.detection.coco_files import BACKENDS
 from reid_torchmetrics.metrics.detection.detection_map import AVERAGES, DetectionOptions
+from reid_torchmetrics.metrics.reid import PAIR_REPORTS
 from reid_torchmetrics.metrics.reid.embedding_metric import ReIDOptions
 from reid_torchmetrics.metrics.reid.reid import CollectionOptions
 
@@ -48,6 +49,8 @@ TABLES = {
     "CmcMode": retrieval.CMC_MODES,
     "EmptyTargetAction": retrieval.EMPTY_TARGET_ACTIONS,
     "ProtocolName": retrieval.PROTOCOLS,
+    "FpirRule": retrieval.FPIR_RULES,
+    "PairReport": PAIR_REPORTS,
     "BoxFormat": BOX_FORMATS,
     "IouType": ("bbox", *SHAPE_TYPES),
     "DetectionRule": detection.AP_RULES,

@@ -101,3 +101,58 @@ def global_average_precision(
         hits += right
         total += Fraction(hits, place) if right else 0
     return float(total / sum(has_target)) if any(has_target) else math.nan
+
+
+def min_dcf(
+    genuine: Sequence[float], impostors: Sequence[float], p_target: float, c_miss: float, c_false_alarm: float
+) -> float:
+    """The least expected cost of an observed threshold, and of accepting nothing, over that of the better constant."""
+    miss, false_alarm = c_miss * p_target, c_false_alarm * (1 - p_target)
+    costs = [miss * float(1 - tar) + false_alarm * float(far) for far, tar in roc(genuine, impostors)]
+    return min(costs) / min(miss, false_alarm)
+
+
+def scikit_learn_points(genuine: Sequence[float], impostors: Sequence[float]) -> list[tuple[float, float]]:
+    """FAR and TAR of the points of scikit-learn's curve.
+
+    It counts what scores at least each observed score, drops a point, other than the first and the last, whose step is
+    as long as the next one, and puts (0, 0) in front.
+    """
+    counts = [
+        (sum(score >= limit for score in impostors), sum(score >= limit for score in genuine))
+        for limit in sorted({*genuine, *impostors}, reverse=True)
+    ]
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(counts)]
+    inner = [point for point, (before, behind) in zip(counts[1:], pairwise(steps)) if before != behind]  # noqa: B905
+    points = [(0, 0), *dict.fromkeys([counts[0], *inner, counts[-1]])]
+    return [(far / len(impostors), tar / len(genuine)) for far, tar in points]
+
+
+def tar_at_nearest_far(genuine: Sequence[float], impostors: Sequence[float], far: float) -> float:
+    """The largest TAR of the points whose FAR is closest to `far`."""
+    return -min((abs(at - far), -tar) for at, tar in scikit_learn_points(genuine, impostors))[1]
+
+
+def closest_error_rate(genuine: Sequence[float], impostors: Sequence[float]) -> float:
+    """The larger error at the first point where both errors are closest."""
+    errors = [(far, 1 - tar) for far, tar in scikit_learn_points(genuine, impostors)]
+    return max(min(errors, key=lambda each: abs(each[1] - each[0])))
+
+
+def accuracy_over_folds(
+    distances: Sequence[float], same: Sequence[bool], folds: int, step: float
+) -> list[tuple[float, float]]:
+    """Accuracy and threshold of each fold, a run of pairs; the first ones are longer by one where they must."""
+    grid = [place * step for place in range(math.ceil(4 / step))]
+    size, more = divmod(len(distances), folds)
+    starts = [fold * size + min(fold, more) for fold in range(folds + 1)]
+
+    def num_right(pairs: Sequence[int], threshold: float) -> int:
+        return sum((distances[pair] < threshold) == same[pair] for pair in pairs)
+
+    found = []
+    for first, end in pairwise(starts):
+        others = [*range(first), *range(end, len(distances))]
+        threshold = max(grid, key=lambda at: num_right(others, at))
+        found.append((num_right(range(first, end), threshold) / (end - first), threshold))
+    return found

@@ -27,7 +27,7 @@ from .rank_lists import captioned_pictures as captioned_pictures
 from .rank_lists import draw_rank_lists
 from .rank_lists import listed_pictures as listed_pictures
 from .retrieval_curves import plot_cmc, plot_first_ranks, plot_retrieval_precision_recall
-from .verification_curves import plot_det, plot_roc, plot_scores
+from .verification_curves import plot_det, plot_roc, plot_scores, plot_tpir
 
 __all__ = [
     "draw_box_grid",
@@ -46,6 +46,7 @@ __all__ = [
     "plot_retrieval_precision_recall",
     "plot_roc",
     "plot_scores",
+    "plot_tpir",
 ]
 
 _OLD_NAMES = {"plot_confidence": plot_detection_confidence, "plot_precision_recall": plot_detection_precision_recall}

@@ -1,4 +1,4 @@
-"""Curves of verification: ROC, DET, and the distributions of scores with their thresholds."""
+"""Curves of verification: ROC, DET, TPIR of open sets, and the distributions of scores with their thresholds."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional.retrieval.evaluation import Identification
 from reid_torchmetrics.functional.retrieval.verification import ScoreHistogram, Verification
 
 from .axes import Plotted, add_legend_below, by_name, in_log_percent, in_percent, labeled, new_axes
@@ -84,6 +86,44 @@ def plot_det(verification: Verification | Mapping[str, Verification], *, ax: Axe
     in_log_percent(ax, "y", least_frr)
     ax.grid(alpha=0.3)
     add_legend_below(ax, is_own=is_own, loc="lower left")
+    return ax.figure, ax
+
+
+def plot_tpir(
+    identification: Identification | Mapping[str, Identification],
+    *,
+    rank: int = 1,
+    fpir: float = 0.01,
+    ax: Axes | None = None,
+) -> Plotted:
+    """Draw TPIR over FPIR, of one open-set identification or of several by name, with the mate within `rank`.
+
+    In percent, with a logarithmic axis of FPIR. It begins at a power of ten below the share of one non-mated query,
+    0.1 % at most, so pictures of several epochs can be compared. Nothing is interpolated: the curve has steps, where
+    one more non-mated query raises an alarm. The legend has TPIR at `fpir`, or says which queries are lacking. Drawn
+    into `ax` if given. Returns the figure and its axes.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+        TypeError: `rank` is not an int, or `fpir` no number.
+        ValueError: `rank` is below 1, or `fpir` outside [0, 1].
+    """
+    _checks.fraction("fpir", fpir)
+    named, is_own = by_name(identification), ax is None
+    ax = new_axes() if ax is None else ax
+    least = _least(int((~each.is_mated).sum()) for each in named.values())
+    for name, each in named.items():
+        false, true, _ = (100 * rates.cpu().numpy() for rates in each.curve(rank))
+        said = f"TPIR {_percent(float(each.tpir_at_fpir(fpir, rank)))} at FPIR {100 * fpir:g} %"
+        lacking = [kind for kind, mask in (("mated", each.is_mated), ("non-mated", ~each.is_mated)) if not mask.any()]
+        said = f"undefined: no {lacking[0]} query" if lacking else said
+        ax.step(np.maximum(false, least), true, where="post", label=labeled(name, said))
+    ax.set(xlabel="false positive identification rate (%)", ylabel="true positive identification rate (%)")
+    ax.set_title("Open-set identification" + f", within rank {rank}" * (rank > 1))
+    in_percent(ax, "y")
+    in_log_percent(ax, "x", least)
+    ax.grid(alpha=0.3)
+    add_legend_below(ax, is_own=is_own, loc="lower right")
     return ax.figure, ax
 
 

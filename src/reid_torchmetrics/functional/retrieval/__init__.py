@@ -2,11 +2,13 @@
 
 from .draws import GalleryDraw, expect_draws
 from .evaluation import (
+    FPIR_RULES,
     PROTOCOLS,
     Breakdown,
     CameraPairs,
     Comparison,
     Difference,
+    Identification,
     Interval,
     Protocol,
     RankLists,
@@ -16,6 +18,8 @@ from .evaluation import (
     evaluate,
     evaluate_scores,
     find_protocol,
+    identify,
+    identify_scores,
     mean_by,
     pool_queries,
 )
@@ -51,7 +55,16 @@ from .ranking import TIE_POLICIES, PositiveRanks, rank_positives, rank_positives
 from .relevance import SAME_CAMERA_RULES, Relevance, find_listed_relevance, find_relevance
 from .reranking import EXPANSIONS, ORIGINAL_DISTANCES, KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import SIMILARITIES, given_scores, score_embeddings
-from .verification import ScoreHistogram, Verification, fnmr_at_fmr, global_average_precision, score_histogram, verify
+from .verification import (
+    ScoreHistogram,
+    Verification,
+    accuracy_over_folds,
+    fnmr_at_fmr,
+    global_average_precision,
+    score_histogram,
+    verify,
+    verify_pairs,
+)
 
 __all__ = [
     "AP_NORMALIZERS",
@@ -59,6 +72,7 @@ __all__ = [
     "CMC_MODES",
     "EMPTY_TARGET_ACTIONS",
     "EXPANSIONS",
+    "FPIR_RULES",
     "MEASURES",
     "ORIGINAL_DISTANCES",
     "PRECISION_DIVISORS",
@@ -72,6 +86,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "GalleryDraw",
+    "Identification",
     "Interval",
     "KReciprocal",
     "PositiveRanks",
@@ -82,6 +97,7 @@ __all__ = [
     "RetrievalResults",
     "ScoreHistogram",
     "Verification",
+    "accuracy_over_folds",
     "average_precision",
     "average_precision_at_r",
     "bootstrap_interval",
@@ -100,6 +116,8 @@ __all__ = [
     "given_scores",
     "global_average_precision",
     "hit_rate_at",
+    "identify",
+    "identify_scores",
     "inverse_negative_penalty",
     "knn_accuracy",
     "mean_by",
@@ -121,4 +139,5 @@ __all__ = [
     "score_embeddings",
     "score_histogram",
     "verify",
+    "verify_pairs",
 ]

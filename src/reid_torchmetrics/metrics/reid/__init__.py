@@ -1,4 +1,6 @@
 """Re-identification and retrieval metrics."""
 
 from .embedding_metric import EmbeddingMetric
+from .given_pairs import PAIR_REPORTS, PairVerification
+from .open_set import ReIDOpenSet
 from .reid import ReIDCMC, ReIDCMCCurve, ReIDMeanAP, ReIDMeasure, ReIDMetrics, ReIDMINP

@@ -23,6 +23,8 @@ from reid_torchmetrics.functional.retrieval.scores import Scores
 
 from .scored_pairs import ScoredPairs, impostor_quantiles
 
+EER_RULES = ("interpolated", "voxceleb")
+TAR_RULES = ("largest", "nearest")
 PAIR_TIES = {name: policy for name, policy in TIE_POLICIES.items() if policy.by_place is None and not policy.averages}
 """the policies of `TIE_POLICIES` that need counts alone: a genuine pair is a positive, an impostor a negative"""
 
@@ -81,21 +83,33 @@ class Verification:
             impostors.double() / self.num_impostors, genuine.double() / self.num_genuine, self._corner_thresholds()
         )
 
-    def tar_at_far(self, far: Sequence[float]) -> Float[Tensor, " rates"]:
+    def tar_at_far(self, far: Sequence[float], rule: str = "largest") -> Float[Tensor, " rates"]:
         """The largest TAR of a threshold with a FAR of at most each of `far`; nothing is interpolated.
+
+        Under the rule "nearest" it is the largest TAR of the points of scikit-learn's `roc_curve` with the FAR closest
+        to each of `far`, which it may exceed: the evaluation of IJB-B and IJB-C in insightface.
 
         Source: Phillips, Grother and Micheals, "Evaluation Methods in Face Recognition", Handbook of Face
         Recognition, 2005.
 
         Raises:
             TypeError: `far` is not a sequence of floats.
-            ValueError: one of them is outside [0, 1].
+            ValueError: one of them is outside [0, 1], or an unknown rule.
         """
+        _checks.one_of("rule", rule, TAR_RULES)
+        _checks.fractions("far", far, may_be_empty=True)
+        if rule == "nearest" and self.num_genuine and self.num_impostors:
+            roc = self._kept_corners()
+            distance = (roc.false_accept_rate - roc.false_accept_rate.new_tensor(far)[:, None]).abs()
+            is_nearest = distance == distance.amin(1, keepdim=True)
+            return roc.true_accept_rate.expand_as(distance).where(is_nearest, 0.0).amax(1)
         accepted = functional.pad(self.num_genuine_at, (1, 0))[self._places_at_far(far)].double()
         return self._where_defined(accepted / self.num_genuine)
 
     def threshold_at_far(self, far: Sequence[float]) -> Float[Tensor, " rates"]:
         """The highest threshold that reaches `tar_at_far`: the score of a genuine pair, infinity where TAR is 0.
+
+        It is that of the rule "largest".
 
         Raises:
             TypeError: `far` is not a sequence of floats.
@@ -104,17 +118,49 @@ class Verification:
         thresholds = functional.pad(self.thresholds.double(), (1, 0), value=torch.inf)
         return self._where_defined(thresholds[self._places_at_far(far)])
 
-    def equal_error_rate(self) -> EqualErrorRate:
+    def min_dcf(self, p_target: float, c_miss: float = 1.0, c_false_alarm: float = 1.0) -> Float[Tensor, ""]:
+        """Minimum detection cost: the least c_miss p FRR + c_false_alarm (1 - p) FAR, p = `p_target`.
+
+        Divided by min(c_miss p, c_false_alarm (1 - p)), what the better of accepting nothing and accepting everything
+        costs, so that it is 1 at most. Where scores tie, evaluators that put a threshold between them differ.
+
+        Source: NIST 2018 Speaker Recognition Evaluation Plan.
+
+        Raises:
+            TypeError: an argument that is no number.
+            ValueError: `p_target` is not between 0 and 1, or a cost is not finite and above 0.
+        """
+        for name, value in (("p_target", p_target), ("c_miss", c_miss), ("c_false_alarm", c_false_alarm)):
+            _checks.nonnegative(name, value)
+            if value == 0 or (name == "p_target" and value >= 1):
+                limit = "between 0 and 1" if name == "p_target" else "above 0"
+                raise ValueError(f"`{name}` must be {limit}; got {value}.")
+        far, tar, _ = self.roc()
+        miss, false_alarm = c_miss * p_target, c_false_alarm * (1 - p_target)
+        return self._where_defined((miss * (1 - tar) + false_alarm * far).min() / min(miss, false_alarm))
+
+    def equal_error_rate(self, rule: str = "interpolated") -> EqualErrorRate:
         """EER, where FAR = FRR on the ROC curve.
 
         FAR and FRR are steps of the threshold and may not meet at any; the curve's straight lines between its corners
         meet FAR = FRR once, as does interpolating scikit-learn's `roc_curve`. Taking (FAR + FRR) / 2 at the threshold
         where the two are closest, as others do, can give another value.
+
+        Under the rule "voxceleb" it is the larger of both at the point of scikit-learn's `roc_curve`, without those
+        that it drops, where they are closest, as in the code of the VoxCeleb challenges.
+
+        Raises:
+            ValueError: an unknown rule.
         """
+        _checks.one_of("rule", rule, EER_RULES)
         impostors, genuine = self._corners()
         num_genuine, num_impostors = self.num_genuine, self.num_impostors
         if not num_genuine or not num_impostors:
             return EqualErrorRate(*torch.full((2,), torch.nan, dtype=torch.float64, device=impostors.device).unbind())
+        if rule == "voxceleb":
+            rates, tar, thresholds = self._kept_corners()
+            first = (1 - tar - rates).abs().sort(stable=True).indices[0]
+            return EqualErrorRate(torch.maximum(rates, 1 - tar)[first], thresholds[first])
 
         # FAR rises and FRR falls from corner to corner: bisect for the first with FAR >= FRR.
         def errors(corner: int) -> tuple[int, int]:
@@ -160,6 +206,28 @@ class Verification:
         num_hits = self.num_genuine_at.repeat_interleave(here) if policy.groups else one_by_one
         return (num_hits.double() / (num_hits + num_misses.repeat_interleave(here))).mean()
 
+    def _kept_corners(self) -> ReceiverOperatingCharacteristic:
+        """The points that scikit-learn's `roc_curve` keeps by default: none between two equal steps.
+
+        Of the points at impostors between two genuine scores the last alone is taken for kept; where some of these
+        impostors tie, scikit-learn may keep others.
+        """
+        # Before the step of a threshold there may be impostors alone. A threshold is dropped if its step is that to the
+        # next one, with no impostor between, unless it is the very first point.
+        at, above = self.num_impostors_at, self.num_impostors_above
+        has_before = above > functional.pad(at, (1, 0))[:-1]
+        steps = torch.stack([at - above, self._num_genuine_here()], 1)
+        is_dropped = (steps[1:] == steps[:-1]).all(1) & ~has_before[1:]
+        is_dropped[:1] &= has_before[:1]
+        is_kept = torch.stack([has_before, ~functional.pad(is_dropped, (0, 1))], 1).flatten()
+        kept = functional.pad(is_kept, (1, 1), value=True)
+        # The very first point is kept as well: that of one impostor, at a score that is not known here.
+        kept_of = [values[kept] for values in self.roc()]
+        if int(above[0]) > 1:
+            first = (1 / self.num_impostors, 0.0, torch.inf)
+            kept_of = [torch.cat([one.new_tensor([value]), one]) for one, value in zip(kept_of, first, strict=True)]
+        return ReceiverOperatingCharacteristic(*kept_of)
+
     def _num_genuine_here(self) -> Int[Tensor, " thresholds"]:
         return self.num_genuine_at.diff(prepend=self.num_genuine_at.new_zeros(1))
 
@@ -186,7 +254,7 @@ class Verification:
         rates = self.num_impostors_at.double() / self.num_impostors
         return torch.searchsorted(rates, torch.tensor(far, dtype=torch.float64, device=rates.device), right=True)
 
-    def _where_defined(self, values: Float[Tensor, " rates"]) -> Float[Tensor, " rates"]:
+    def _where_defined(self, values: Float[Tensor, "*rates"]) -> Float[Tensor, "*rates"]:
         return values if self.num_genuine and self.num_impostors else torch.full_like(values, torch.nan)
 
 
@@ -203,10 +271,17 @@ def verify(scores: Scores, relevance: Relevance) -> Verification:
     """
     pairs = ScoredPairs(scores, relevance)
     genuine = pairs.genuine_scores()
-    ascending, repeats = genuine.unique_consecutive(return_counts=True)
-    thresholds = ascending.flip(0)
+    thresholds, num_genuine_at = count_genuine(genuine)
     impostors = pairs.count_impostors(thresholds)
-    return Verification(thresholds, repeats.flip(0).cumsum(0), *impostors, len(genuine), pairs.num_impostors())
+    return Verification(thresholds, num_genuine_at, *impostors, len(genuine), pairs.num_impostors())
+
+
+def count_genuine(
+    ascending: Float[Tensor, " genuine"],
+) -> tuple[Float[Tensor, " thresholds"], Int[Tensor, " thresholds"]]:
+    """Distinct scores of genuine pairs, descending, and how many score at least each."""
+    distinct, repeats = ascending.unique_consecutive(return_counts=True)
+    return distinct.flip(0), repeats.flip(0).cumsum(0)
 
 
 @torch.no_grad()

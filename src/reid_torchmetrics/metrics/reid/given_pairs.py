@@ -1,0 +1,202 @@
+"""Verification of given pairs as a metric: two embeddings side by side, of one identity or of two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from typing_extensions import Unpack
+
+from reid_torchmetrics import _checks, _names
+from reid_torchmetrics.functional.retrieval.verification import Verification, accuracy_over_folds, verify_pairs
+from reid_torchmetrics.functional.world import SentRows, Settings, exchange_rows, meet
+from reid_torchmetrics.metrics import base
+
+_LEAST_NORM = 1e-30  # the cosine of a zero vector is 0
+_Pairs: TypeAlias = tuple[Tensor, Tensor]
+
+PAIR_REPORTS: Mapping[str, Callable[[Any, Verification, _Pairs], Tensor]] = MappingProxyType(
+    {
+        "accuracy": lambda _metric, _, pairs: accuracy_over_folds(2 - 2 * pairs[0], pairs[1]).accuracy.mean(),
+        "auc": lambda _metric, found, _: found.area_under_curve(),
+        "eer": lambda _metric, found, _: found.equal_error_rate().rate,
+        "eer_voxceleb": lambda _metric, found, _: found.equal_error_rate("voxceleb").rate,
+        "min_dcf": lambda metric, found, _: found.min_dcf(metric.p_target),
+        "tar_at_far": lambda metric, found, _: found.tar_at_far([metric.far])[0],
+    }
+)
+"""what `PairVerification` reports"""
+
+
+class PairVerification(base.GrowingStates):
+    """Verification of given pairs, one number: LFW's accuracy, AUC, EER, the detection cost or TAR at FAR.
+
+    `update` takes the cosines of pairs and keeps them, not the embeddings; `functional.retrieval.verify_pairs` is for
+    other scores. On several processes each keeps the pairs that it was given, and `compute` puts their cosines
+    together; all must call it. Pairs are in the order of `index`, else in that in which they came, process by process:
+    the folds of LFW's accuracy depend on it. With `index` repetitions by a distributed sampler count once.
+
+    Args:
+        report: "accuracy" over folds as LFW has it, "auc", "eer", "eer_voxceleb" (the rule of its code), "min_dcf" or
+            "tar_at_far"; see `Verification` and `accuracy_over_folds` of `functional.retrieval`.
+        far: the false accept rate of "tar_at_far".
+        p_target: how often a pair is of one identity, for "min_dcf".
+        kwargs: see `torchmetrics.Metric`.
+
+    Raises:
+        TypeError: an option of the wrong type.
+        ValueError: an unknown option or value.
+
+    Example:
+        >>> import torch
+        >>> from reid_torchmetrics import PairVerification
+        >>> metric = PairVerification("auc")
+        >>> first = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+        >>> second = torch.tensor([[0.9, 0.1], [0.6, 0.8], [0.8, 0.6]])
+        >>> metric.update(first, second, torch.tensor([True, False, True]))
+        >>> metric.compute()  # both pairs of one identity score 0.8 or more, the one of two 0.8
+        tensor(0.7500)
+    """
+
+    __jit_unused_properties__: ClassVar[list[str]] = [*base.GrowingStates.__jit_unused_properties__, "higher_is_better"]
+    is_differentiable = False
+    full_state_update = False
+    plot_lower_bound = 0.0
+    plot_upper_bound = 1.0
+
+    @base.spelled_out(base.MetricOptions)
+    def __init__(
+        self,
+        report: _names.PairReport = "eer",
+        *,
+        far: float = 0.001,
+        p_target: float = 0.05,
+        **kwargs: Unpack[base.MetricOptions],
+    ) -> None:
+        super().__init__(**kwargs)
+        _checks.one_of("report", report, PAIR_REPORTS)
+        _checks.fraction("far", far)
+        _checks.fraction("p_target", p_target)
+        self.report, self.far, self.p_target = report, far, p_target
+        for name, dtype in (("scores", torch.float64), ("same", torch.bool), ("index", torch.int64)):
+            self._add_growing_state(name, torch.empty(0, dtype=dtype, device="cpu"))
+
+    @property
+    def higher_is_better(self) -> bool:  # type: ignore[override]
+        """Whether it is neither an error rate nor a cost."""
+        return self.report in {"accuracy", "auc", "tar_at_far"}
+
+    def update(
+        self,
+        first: Tensor | _checks.Array,
+        second: Tensor | _checks.Array,
+        same: Tensor | _checks.Integers,
+        *,
+        index: Tensor | _checks.Integers | None = None,
+    ) -> None:
+        """Check a batch of pairs, score it and store the scores.
+
+        Args:
+            first: float [N, D], one embedding of each pair.
+            second: float [N, D], the other one.
+            same: bool [N], whether the two are of one identity.
+            index: int [N], the pair's number in its data set, in every batch or in none. Of pairs with the same number
+                the first counts.
+
+        Raises:
+            TypeError: an argument of the wrong type or dtype.
+            ValueError: shapes or devices that do not fit; nothing of the batch is stored then.
+        """
+        with self._deferring_errors():
+            first, second = _checks.embeddings("first", first), _checks.embeddings("second", second)
+            _checks.same_device("first", first, "second", second)
+            if first.shape != second.shape:
+                raise ValueError(f"`second` must have the shape of `first`, {[*first.shape]}; got {[*second.shape]}.")
+            same = _checks.mask("same", same, len(first), first.device)
+            if self._held()["scores"]:
+                _checks.given_throughout("index", given=index is not None, given_before=bool(self._held()["index"]))
+            batch = {"same": same.clone()}
+            if index is not None:
+                index = _checks.integer_labels("index", index, len(first), first.device)
+                batch["index"] = index.to(torch.int64, copy=True)
+            batch["scores"] = functional.cosine_similarity(_in_float64(first), _in_float64(second), eps=_LEAST_NORM)
+        for name, values in batch.items():
+            getattr(self, name).append(values)
+
+    def compute(self) -> Tensor:
+        """The number that is reported, of the pairs of all processes.
+
+        Raises:
+            DistributedMetricError: on all processes, if one of them failed or refused a batch, or if they do not hold
+                the same metric.
+            ValueError: no pair of one of the two kinds, but not in `forward`, where the value is NaN then; scores that
+                are NaN, or pairs with the same `index` of which one is of one identity and one of two.
+        """
+        pairs = self._pairs("compute")
+        if self._states_before_forward is not None and len(pairs[1].unique()) < 2:
+            return torch.full((), torch.nan, dtype=self.dtype, device=self.device)
+        return PAIR_REPORTS[self.report](self, verify_pairs(*pairs), pairs).to(self.device, self.dtype)
+
+    def results(self) -> Verification:
+        """The counts of all pairs: ROC, AUC, EER and rates at any threshold, also for `plot_roc` and `plot_det`.
+
+        The same on all processes; all must ask.
+
+        Raises:
+            DistributedMetricError: as `compute`.
+            ValueError: as `compute`.
+        """
+        with self._synced():
+            return verify_pairs(*self._pairs("results"))
+
+    def _pairs(self, method: str) -> _Pairs:
+        """Scores of the pairs of all processes, and whether they are of one identity, in order, each pair once."""
+
+        def look() -> tuple[dict[str, Tensor], tuple[int, int]]:
+            if self._world.size > 1:  # on one process `update` has raised it
+                self._raise_deferred_error()
+            states = {name: self._whole(name) for name in self._defaults}
+            return states, (len(states["scores"]), len(states["index"]))
+
+        states, table = meet(self._world, look, lambda: self._settings(method))
+        sizes, numbered = ([*values] for values in zip(*table, strict=True))
+        if sum(numbered):
+            _checks.given_for_all("index", sum(numbered), sum(sizes))
+        dtypes = {name: self._empty_states[name].dtype for name in states}
+        sent = [SentRows(partial(list[Tensor], [rows]), (), dtypes[name]) for name, rows in states.items()]
+        scores, same, *index = exchange_rows(self._world, sizes, *sent[: 3 if sum(numbered) else 2])
+        _checks.no_nan("first", scores)
+        return _each_once(scores, same, *index) if index else (scores, same)
+
+    def _sync_compute(self) -> None:
+        self._pairs("compute")
+
+    def _settings(self, method: str) -> Settings:
+        chosen = {name: repr(getattr(self, name)) for name in ("report", "far", "p_target")}
+        return Settings(type(self).__name__, method, chosen, {})
+
+    def plot(self, val: Any = None, ax: Any = None) -> Any:
+        """Plot one value, or several over time; see `torchmetrics.Metric`. Needs matplotlib."""
+        return self._plot(val, ax)
+
+    def extra_repr(self) -> str:
+        """The report, and options that were changed."""
+        return base.show_arguments(self, {"report": self.report}, {"far": 0.001, "p_target": 0.05})
+
+
+def _in_float64(embeddings: Tensor) -> Tensor:
+    return (embeddings.cpu() if embeddings.device.type == "mps" else embeddings).detach().double()
+
+
+def _each_once(scores: Tensor, same: Tensor, index: Tensor) -> _Pairs:
+    """Pairs by ascending `index`, the first of each."""
+    order = index.argsort(stable=True)
+    is_first = functional.pad(index[order].diff() != 0, (1, 0), value=True)[: len(order)]
+    if bool((~is_first[1:] & (same[order].diff())).any()):
+        raise ValueError("`same` must be equal for pairs with the same `index`; got True and False for one of them.")
+    return scores[order[is_first]], same[order[is_first]]

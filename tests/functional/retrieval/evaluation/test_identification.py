@@ -1,0 +1,181 @@
+"""Open-set identification: equal to the slow reference, whatever the order of the gallery and the size of tiles."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics import GalleryDraw
+from reid_torchmetrics.functional.retrieval import FPIR_RULES, Identification, evaluate, identify, identify_scores
+from tests.reference import open_set as reference
+from tests.reference.retrieval import candidates
+from tests.strategies import ALL_TIES, Problem, problems
+
+RATES = [0.0, 0.1, 1 / 3, 0.5, 1.0]
+
+
+def searches_of(problem: Problem) -> list[reference.Search]:
+    """What the slow reference finds for every query."""
+    gallery = [None if labels is None else labels.tolist() for labels in (problem.labels[1], problem.labels[3])]
+    options = {"same_camera": problem.same_camera, "junk_identities": problem.junk_identities}
+    found = []
+    for query, scores in enumerate(problem.scores.tolist()):
+        camera = None if problem.query_cameras is None else int(problem.query_cameras[query])
+        own = -1 if problem.self_index is None else int(problem.self_index[query])
+        sides = (int(problem.query_identities[query]), gallery[0], camera, gallery[1])
+        found.append(reference.search(scores, candidates(*sides, **options, self_position=own), problem.ties))
+    return found
+
+
+def identified(problem: Problem, **options) -> Identification:
+    return identify_scores(problem.scores, *problem.labels, **problem.options, **options)
+
+
+def contents(found: Identification) -> tuple:
+    return tuple(values.nan_to_num(-7.0).tolist() for values in (found.best_score, found.mate_score, found.mate_rank))
+
+
+# Mates score 9, 7 and 4, at ranks 1, 1 and 2; the best scores of non-mated queries are 8, 6, 3 and 1.
+SCORES = torch.tensor([[9.0, 2], [0, 7], [4, 5], [8, 0], [2, 6], [3, 3], [1, 0]])
+EXAMPLE = identify_scores(SCORES, [1, 2, 1, 10, 11, 12, 12], [1, 2])
+
+
+def test_the_example_has_its_scores_and_ranks():
+    assert EXAMPLE.best_score.tolist() == [9, 7, 5, 8, 6, 3, 1]
+    assert EXAMPLE.mate_score.tolist() == pytest.approx([9, 7, 4, *[math.nan] * 4], nan_ok=True)
+    assert EXAMPLE.mate_rank.tolist() == [1, 1, 2, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("rule", "rank", "expected"),
+    [  # at an FPIR of 0, 1/4, 3/8, 1/2 and 1
+        ("largest", 1, [1 / 3, 2 / 3, 2 / 3, 2 / 3, 2 / 3]),
+        ("largest", 2, [1 / 3, 2 / 3, 2 / 3, 1, 1]),
+        ("nearest", 1, [1 / 3, 1 / 3, 2 / 3, 2 / 3, 2 / 3]),  # at least 8.00000001, 8, 6 (1.5 rounds to 2), 6, 1
+        ("floor", 1, [1 / 3, 1 / 3, 1 / 3, 2 / 3, 2 / 3]),  # 8.00000001, 8, 8, 6, 1
+        ("strict", 1, [1 / 3, 1 / 3, 1 / 3, 2 / 3, 2 / 3]),  # more than 8, 8, 8, 6, 1
+    ],
+)
+def test_the_example_has_its_tpir(rule, rank, expected):
+    assert EXAMPLE.tpir_at_fpir([0.0, 0.25, 0.375, 0.5, 1.0], rank, rule).tolist() == pytest.approx(expected)
+    assert float(EXAMPLE.tpir_at_fpir(0.5, rank, rule)) == pytest.approx(expected[3])
+
+
+def test_a_threshold_is_the_lowest_that_keeps_its_rate():
+    just_above = math.nextafter(torch.tensor(3.0).nextafter(torch.tensor(math.inf)).item(), 0)
+    threshold = EXAMPLE.threshold_at_fpir(0.5)
+    assert float(threshold) == pytest.approx(just_above, rel=1e-6)
+    assert float(threshold) > 3
+    assert EXAMPLE.threshold_at_fpir([1.0]).tolist() == [-math.inf]
+    assert [*map(float, EXAMPLE.rates_at(float(threshold), rank=2))][:2] == [1 / 2, 1]
+
+
+def test_the_example_has_its_curve():
+    false, true, _ = EXAMPLE.curve(rank=2)
+    assert false.tolist() == [0, 1 / 4, 2 / 4, 3 / 4, 1]
+    assert true.tolist() == pytest.approx([1 / 3, 2 / 3, 1, 1, 1])
+
+
+def test_the_example_has_its_novelty_and_its_balanced_accuracy():
+    assert float(EXAMPLE.novelty_auc()) == (4 + 3 + 2) / 12
+    found = EXAMPLE.balanced_accuracy(5.5)  # of identity 1 one of two is right, 2 is; 10 and 11 raise alarms
+    assert [*map(float, found)] == pytest.approx([3 / 4, 1 / 3])
+    assert float(found.geometric_mean) == 0.5
+    assert EXAMPLE.is_right(5.5).tolist() == [True, True, False, False, False, True, True]
+
+
+def test_the_best_of_several_mates_counts():
+    found = identify_scores(torch.tensor([[0.2, 0.9, 0.5, 0.7]]), [3], [3, 4, 3, 3])
+    assert (round(float(found.mate_score), 4), int(found.mate_rank)) == (0.7, 2)
+
+
+@settings(max_examples=80)
+@given(problems(ties=ALL_TIES), st.sampled_from([1, 2, 5]))
+def test_rates_are_those_of_the_slow_reference(problem, rank):
+    searches, found = searches_of(problem), identified(problem)
+    assert found.best_score.tolist() == [each.best for each in searches]
+    assert found.mate_rank.tolist() == [each.rank for each in searches]
+    assert found.mate_score[found.is_mated].tolist() == [each.mate for each in searches if each.rank]
+    if problem.scores.numel():
+        expected = reference.balanced_accuracy(searches, problem.query_identities.tolist(), 1.0)
+        known, unknown = (math.nan if each is None else each for each in expected)
+        assert [*map(float, found.balanced_accuracy(1.0))] == pytest.approx([known, unknown], nan_ok=True)
+    if not reference.alarms(searches) or len(reference.alarms(searches)) == len(searches):
+        for rule in FPIR_RULES:
+            assert found.tpir_at_fpir(RATES, rank, rule).isnan().all()
+        return
+    for rule in FPIR_RULES:
+        expected = [reference.tpir_at_fpir(searches, rate, rank, rule) for rate in RATES]
+        assert found.tpir_at_fpir(RATES, rank, rule).tolist() == expected, rule
+
+
+@settings(max_examples=30)
+@given(problems(ties=("pessimistic", "optimistic")), st.data())
+def test_order_of_the_gallery_and_size_of_tiles_change_nothing(problem, data):
+    order = torch.tensor(data.draw(st.permutations(range(len(problem.gallery_identities)))), dtype=torch.int64)
+    whole = contents(identified(problem))
+    assert contents(identified(problem.with_gallery_order(order))) == whole
+    assert contents(identified(problem, max_bytes=16)) == whole
+
+
+def test_embeddings_are_searched_as_evaluate_does():
+    generator = torch.Generator().manual_seed(4)
+    query, gallery = torch.randn(20, 5, generator=generator), torch.randn(31, 5, generator=generator)
+    labels = [torch.arange(count) % size for count, size in ((20, 9), (31, 6), (20, 3), (31, 4))]
+    for options in ({}, {"similarity": "euclidean"}, {"same_camera": "all", "junk_identities": (2,)}):
+        found = identify(query, gallery, *labels, **options)
+        results = evaluate(query, gallery, *labels, **options)
+        assert found.mate_rank.tolist() == results.first_rank.nan_to_num(0.0).tolist()
+        first = results.nearest(1)
+        assert torch.equal(found.best_score, first.scores[:, 0])
+        assert contents(Identification.from_rank_lists(first)) == contents(found)
+
+
+def test_without_one_of_the_two_kinds_rates_are_nan():
+    for identities, defined in (([1, 2], (False, True)), ([8, 9], (True, False))):
+        found = identify_scores(SCORES[:2], identities, [1, 2])
+        rates = found.rates_at([5.0, math.nan])
+        assert [not bool(values[0].isnan()) for values in rates[:2]] == [*defined]
+        assert found.novelty_auc().isnan()
+        assert found.tpir_at_fpir(0.1).isnan()
+
+
+def test_an_empty_gallery_raises_no_alarm():
+    found = identify(torch.eye(2), torch.empty(0, 2), [1, 2], [])
+    assert found.best_score.tolist() == [-math.inf, -math.inf]
+    assert found.rates_at(-1e30).false_positive_rate == 0
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: EXAMPLE.tpir_at_fpir(2.0), ValueError, "`fpir` must hold rates from 0 to 1; got 2.0."),
+        (lambda: EXAMPLE.tpir_at_fpir("0.1"), TypeError, "`fpir` must be a tuple or list of floats; got str."),
+        (lambda: EXAMPLE.tpir_at_fpir(0.1, 0), ValueError, "`rank` must be at least 1; got 0."),
+        (
+            lambda: EXAMPLE.tpir_at_fpir(0.1, rule="nist"),
+            ValueError,
+            "`rule` must be one of 'largest', 'nearest', 'floor', 'strict'; got 'nist'.",
+        ),
+        (lambda: EXAMPLE.is_right(None), TypeError, "`threshold` must be a number; got NoneType."),
+        (
+            lambda: identify_scores(
+                SCORES, ground_truth=[{"easy": [0]}] * 7, protocol="roxford5k_easy"
+            ).balanced_accuracy(0.0),
+            ValueError,
+            "`balanced_accuracy` must come with `query_identities`; got relevance as lists.",
+        ),
+        (
+            lambda: identify_scores(SCORES, [1] * 7, [1, 2], draw=GalleryDraw(shots=1)),
+            ValueError,
+            "`protocol` must draw no gallery in open-set identification; got ",
+        ),
+    ],
+)
+def test_a_refusal_names_the_argument(call, error, message):
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value).startswith(message)

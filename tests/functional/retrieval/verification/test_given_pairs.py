@@ -1,0 +1,130 @@
+"""Given pairs: equal to the slow reference, and to `verify` where one query holds all pairs."""
+
+import math
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval import Verification, accuracy_over_folds, verify, verify_pairs
+from tests.functional.retrieval.verification.pairs import row
+from tests.reference import verification as reference
+
+RATES = [0.0, 0.1, 1 / 3, 0.5, 1.0]
+SAME = [True, False, True, False]
+EXAMPLE = verify_pairs([9.0, 8.0, 6.0, 5.0, 4.0, 3.0, 1.0], [True, False, True, False, True, False, False])
+
+
+@st.composite
+def pairs(draw, *, tied: bool) -> tuple[list[float], list[float]]:
+    """Scores of genuine pairs and of impostors; without `tied` no two impostors score the same."""
+    scores = st.integers(0, 9 if tied else 20).map(float)
+    return draw(st.lists(scores, min_size=1, max_size=12)), draw(
+        st.lists(scores, min_size=1, max_size=12, unique=not tied)
+    )
+
+
+def verified(genuine: list[float], impostors: list[float]) -> Verification:
+    order = torch.randperm(len(genuine) + len(impostors))
+    same = torch.arange(len(order)) < len(genuine)
+    return verify_pairs(torch.tensor([*genuine, *impostors], dtype=torch.float64)[order], same[order])
+
+
+@given(pairs(tied=True))
+def test_counts_are_those_of_one_query_that_holds_all_pairs(given_pairs):
+    ours, theirs = verified(*given_pairs), verify(*row(*given_pairs))
+    for field in fields(Verification):
+        one, other = (getattr(each, field.name) for each in (ours, theirs))
+        assert one == other if isinstance(one, int) else torch.equal(one, other), field.name
+
+
+@given(pairs(tied=True), st.sampled_from([(0.05, 1.0, 1.0), (0.01, 10.0, 1.0), (0.9, 1.0, 2.0)]))
+def test_costs_are_those_of_the_slow_reference(given_pairs, costs):
+    expected = reference.min_dcf(*given_pairs, *costs)
+    assert float(verified(*given_pairs).min_dcf(*costs)) == pytest.approx(expected, abs=1e-12)
+
+
+@given(pairs(tied=False))
+def test_rates_at_points_of_scikit_learn_are_those_of_the_slow_reference(given_pairs):
+    found = verified(*given_pairs)
+    expected = [reference.tar_at_nearest_far(*given_pairs, far) for far in RATES]
+    assert found.tar_at_far(RATES, rule="nearest").tolist() == expected
+    rate, threshold = found.equal_error_rate("voxceleb")
+    assert float(rate) == pytest.approx(reference.closest_error_rate(*given_pairs), abs=1e-15)
+    far, tar = reference.rates(*given_pairs, float(threshold))
+    assert float(rate) == pytest.approx(float(max(far, 1 - tar)))
+
+
+def test_the_example_has_its_numbers():
+    assert EXAMPLE.tar_at_far([0.2, 0.3], "nearest").tolist() == [2 / 3, 2 / 3]  # FAR 1/4 is closer than 0 or 1/2
+    assert EXAMPLE.tar_at_far([0.2]).tolist() == [1 / 3]
+    assert float(EXAMPLE.min_dcf(0.5)) == 1 / 2  # at least 4: two false alarms of four
+    assert float(EXAMPLE.min_dcf(0.01)) == pytest.approx(2 / 3)  # at least 9: no false alarm
+    assert float(EXAMPLE.equal_error_rate("voxceleb").rate) == pytest.approx(1 / 3)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.booleans()), min_size=5, max_size=23),
+    st.sampled_from([(2, 0.5), (5, 0.1)]),
+)
+def test_accuracy_over_folds_is_that_of_the_slow_reference(listed, options):
+    folds, step = options
+    distances, same = [each / 10 for each, _ in listed], [each for _, each in listed]
+    found = accuracy_over_folds(torch.tensor(distances, dtype=torch.float64), same, folds=folds, step=step)
+    expected = reference.accuracy_over_folds(distances, same, folds, step)
+    assert [*zip(*(values.tolist() for values in found), strict=True)] == expected
+
+
+@pytest.mark.parametrize("scores", [([1.0], []), ([], [1.0])])
+def test_without_one_of_the_two_kinds_counts_have_no_rates(scores):
+    found = verify(*row(*scores))
+    values = (found.tar_at_far([0.1], "nearest"), found.min_dcf(0.1), found.equal_error_rate("voxceleb").rate)
+    assert all(value.isnan().all() for value in values)
+
+
+def test_python_floats_are_not_rounded():
+    assert float(verify_pairs([0.1 + 1e-12, 0.1], [True, False]).area_under_curve()) == 1
+
+
+def test_order_and_dtype_of_pairs_are_free():
+    scores = np.array([9.0, 8, 6, 5, 4, 3, 1])[::-1]
+    same = np.array([True, False, True, False, True, False, False])[::-1]
+    for dtype in (np.float64, np.float32, np.float16):
+        assert float(verify_pairs(scores.astype(dtype), same.copy()).area_under_curve()) == (4 + 3 + 2) / 12
+
+
+@pytest.mark.usefixtures("unannotated")
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: verify_pairs([0.1, 0.2], [True, True]),
+            ValueError,
+            "`same` must be True for some pairs and False for others; got 2 pairs of one identity and 0 of two.",
+        ),
+        (lambda: verify_pairs([0.1, math.nan], SAME[:2]), ValueError, "`scores` must give scores that can be ordered"),
+        (lambda: verify_pairs([0.1, 0.2], [1, 0]), TypeError, "`same` must be a bool tensor; got torch.int64."),
+        (lambda: verify_pairs([0.1, 0.2], SAME), ValueError, "`same` must have shape [2]; got [4]."),
+        (lambda: EXAMPLE.min_dcf(1.0), ValueError, "`p_target` must be between 0 and 1; got 1.0."),
+        (lambda: EXAMPLE.min_dcf(0.1, c_miss=0), ValueError, "`c_miss` must be above 0; got 0."),
+        (lambda: EXAMPLE.tar_at_far([0.1], "closest"), ValueError, "`rule` must be one of 'largest', 'nearest'; got"),
+        (lambda: EXAMPLE.equal_error_rate("lfw"), ValueError, "`rule` must be one of 'interpolated', 'voxceleb'; got"),
+        (
+            lambda: accuracy_over_folds([0.1, 0.2], SAME[:2]),
+            ValueError,
+            "`distances` must have a pair for each of 10 folds; got 2.",
+        ),
+        (
+            lambda: accuracy_over_folds([0.1] * 4, SAME, folds=2, step=0.0),
+            ValueError,
+            "`step` must be above 0; got 0.0.",
+        ),
+    ],
+)
+def test_a_refusal_names_the_argument(call, error, message):
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value).startswith(message)

@@ -1,0 +1,117 @@
+"""The metric of given pairs: its numbers, its batches, and what it refuses."""
+
+import pickle
+
+import pytest
+import torch
+from torchmetrics import MetricCollection
+
+from reid_torchmetrics import PairVerification
+from reid_torchmetrics.functional.retrieval import accuracy_over_folds, verify_pairs
+from reid_torchmetrics.metrics.reid import PAIR_REPORTS
+
+GENERATOR = torch.Generator().manual_seed(11)
+FIRST = torch.randn(40, 5, generator=GENERATOR)
+SAME = torch.arange(40) % 3 == 0
+SECOND = torch.randn(40, 5, generator=GENERATOR) + FIRST * SAME[:, None]
+COSINES = torch.nn.functional.cosine_similarity(FIRST.double(), SECOND.double())
+EXPECTED = {
+    "accuracy": accuracy_over_folds(2 - 2 * COSINES, SAME).accuracy.mean(),
+    "auc": verify_pairs(COSINES, SAME).area_under_curve(),
+    "eer": verify_pairs(COSINES, SAME).equal_error_rate().rate,
+    "eer_voxceleb": verify_pairs(COSINES, SAME).equal_error_rate("voxceleb").rate,
+    "min_dcf": verify_pairs(COSINES, SAME).min_dcf(0.2),
+    "tar_at_far": verify_pairs(COSINES, SAME).tar_at_far([0.1])[0],
+}
+OPTIONS = {"far": 0.1, "p_target": 0.2}
+
+
+def fed(metric, size: int = 7, **options):
+    for part in torch.arange(40).split(size):
+        metric.update(FIRST[part], SECOND[part], SAME[part], **options)
+    return metric
+
+
+@pytest.mark.parametrize("report", PAIR_REPORTS)
+def test_the_value_is_that_of_the_functions(report):
+    for size in (1, 7, 40):
+        assert fed(PairVerification(report, **OPTIONS), size).compute() == EXPECTED[report].float()
+    assert PairVerification(report).higher_is_better is (report in {"accuracy", "auc", "tar_at_far"})
+
+
+def test_index_gives_the_order_and_a_repeated_pair_counts_once():
+    order = torch.cat([torch.randperm(40, generator=GENERATOR), torch.tensor([3, 17, 3])])
+    metric = PairVerification("accuracy")
+    for part in order.split(10):
+        metric.update(FIRST[part], SECOND[part], SAME[part], index=part)
+    assert metric.compute() == EXPECTED["accuracy"].float()
+    metric.update(FIRST[:1], SECOND[:1], ~SAME[:1], index=[0])
+    with pytest.raises(ValueError, match="`same` must be equal for pairs with the same `index`"):
+        metric.compute()
+
+
+def test_it_is_a_metric_like_any_other():
+    metric = PairVerification("auc")
+    assert metric(FIRST, SECOND, SAME) == EXPECTED["auc"].float()
+    assert metric(FIRST[1:3], SECOND[1:3], SAME[1:3]).isnan()  # a batch of one kind
+    twin = pickle.loads(pickle.dumps(metric))
+    assert twin.compute() == metric.compute()
+    metric.reset()
+    assert fed(metric).compute() == EXPECTED["auc"].float()
+    assert repr(PairVerification("min_dcf", p_target=0.01)) == "PairVerification(report='min_dcf', p_target=0.01)"
+    together = fed(MetricCollection({name: PairVerification(name, **OPTIONS) for name in PAIR_REPORTS}))
+    assert together.compute() == {name: value.float() for name, value in EXPECTED.items()}
+
+
+def test_half_precision_is_scored_in_float64():
+    metric = PairVerification("auc")
+    metric.update(FIRST.half(), SECOND.half(), SAME)
+    assert metric.scores[0].dtype == torch.float64
+
+
+TWO = torch.tensor([True, False])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ((FIRST[:2], SECOND[:3], TWO), ValueError, "`second` must have the shape of `first`, [2, 5]; got [3, 5]."),
+        ((FIRST[:2], SECOND[:2], SAME), ValueError, "`same` must have shape [2]; got [40]."),
+        ((FIRST[:2], SECOND[:2], TWO.long()), TypeError, "`same` must be a bool tensor; got torch.int64."),
+        ((FIRST[0], SECOND[:2], TWO), ValueError, "`first` must have shape [N, D]; got [5]."),
+    ],
+)
+def test_of_a_refused_batch_nothing_is_stored(arguments, error, message):
+    metric = fed(PairVerification())
+    for call in (metric.update, metric.forward):
+        with pytest.raises(error) as caught:
+            call(*arguments)
+        assert str(caught.value) == message
+    with pytest.raises(ValueError, match="`index` must be given in every batch or in none"):
+        metric.update(FIRST, SECOND, SAME, index=range(40))
+    assert len(metric.scores) == len(metric.same) == 6
+    assert metric.compute() == EXPECTED["eer"].float()
+
+
+def test_pairs_of_one_kind_and_scores_that_are_nan_are_refused_when_computed():
+    metric = PairVerification()
+    metric.update(FIRST[1:3], SECOND[1:3], SAME[1:3])
+    with pytest.raises(ValueError, match="got 0 pairs of one identity and 2 of two"):
+        metric.compute()
+    metric.update(FIRST[:1] * torch.nan, SECOND[:1], SAME[:1])
+    with pytest.raises(ValueError, match="`first` must give scores that can be ordered; got NaN"):
+        metric.results()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"report": "f1"}, "`report` must be one of 'accuracy', 'auc', 'eer', 'eer_voxceleb', 'min_dcf', 'tar_at_far'"),
+        ({"far": 2}, "`far` must lie in [0, 1]; got 2."),
+        ({"p_target": -1}, "`p_target` must lie in [0, 1]; got -1."),
+    ],
+)
+def test_a_refused_option_is_named(options, message):
+    with pytest.raises(ValueError) as caught:  # noqa: PT011 - compared below
+        PairVerification(**options)
+    assert str(caught.value).startswith(message)
