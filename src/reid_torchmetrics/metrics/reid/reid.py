@@ -31,6 +31,7 @@ class ProtocolOptions(ReIDOptions, total=False):
     normalizer: _names.Normalizer | None
     precision_divisor: _names.PrecisionDivisor | None
     mode: _names.CmcMode | None
+    gain: _names.Gain | None
     draws_precision: bool | None
     queries_in_draw: bool | None
     reports: Sequence[str] | None

@@ -2,6 +2,8 @@
 
 from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores
+from .list_forms import MISSING_QUERIES, Lists
+from .lists import evaluate_lists
 from .protocol import PROTOCOL_FIELDS, PROTOCOLS, Protocol, find_protocol
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by

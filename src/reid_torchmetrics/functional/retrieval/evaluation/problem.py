@@ -207,7 +207,7 @@ def _find_lists(
         ValueError: lists that the protocol does not name, positions outside the gallery or listed twice for a query.
     """
     _check_mappings(ground_truth, num_queries)
-    _check_list_names(ground_truth, protocol)
+    check_list_names(ground_truth, protocol)
     sides = (protocol.positive_lists, protocol.junk_lists)
     positives, junk = (_joined(ground_truth, names, num_gallery) for names in sides)
     check_listed_once("ground_truth", positives, junk)
@@ -227,7 +227,7 @@ def _check_mappings(values: object, num_queries: int) -> None:
         raise ValueError(f"`ground_truth` must hold one mapping for each of {num_queries} queries; got {len(values)}.")
 
 
-def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
+def check_list_names(ground_truth: GroundTruth, protocol: Protocol, argument: str = "ground_truth") -> None:
     """Raise unless the protocol names the lists of every query, one of them as positives at least.
 
     Another list would be one of negatives, which is hardly meant.
@@ -237,11 +237,11 @@ def _check_list_names(ground_truth: GroundTruth, protocol: Protocol) -> None:
         # Without any list of positives a query would silently count as one without a positive.
         if not set(positive) & set(lists):
             names = ", ".join(map(repr, positive))
-            raise ValueError(f"`ground_truth` must name one of {names} for every query; got {list(lists)} for {query}.")
+            raise ValueError(f"`{argument}` must name one of {names} for every query; got {list(lists)} for {query}.")
         unknown = [name for name in lists if name not in {*known, *_BESIDE_LISTS}]
         if unknown:
             raise ValueError(
-                "`ground_truth` must hold lists that `positive_lists` or `junk_lists` of the protocol name,"
+                f"`{argument}` must hold lists that `positive_lists` or `junk_lists` of the protocol name,"
                 f" {', '.join(map(repr, known))}; got {unknown[0]!r} for query {query}."
             )
 

@@ -22,6 +22,7 @@ _TABLES: dict[str, Collection[str]] = {
     "normalizer": measures.AP_NORMALIZERS,
     "precision_divisor": measures.PRECISION_DIVISORS,
     "mode": measures.CMC_MODES,
+    "gain": measures.GAINS,
     "empty_target_action": measures.EMPTY_TARGET_ACTIONS,
 }
 
@@ -64,6 +65,8 @@ class Protocol:
     precision_divisor: str = "k"
     mode: str = "first_match"
     """of the CMC"""
+    gain: str = "linear"
+    """of a grade in nDCG; a positive without a grade has gain 1"""
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are exact expectations over all draws"""
     draws_precision: bool = True
@@ -334,7 +337,31 @@ _METRIC_LEARNING = [
     ),
 ]
 
-PROTOCOLS = {protocol.name: protocol for protocol in (*_REID, *_SYSU, *_LANDMARKS, *_METRIC_LEARNING)}
+# Ranked lists, and lists of the boxes of a detector: what is not retrieved counts.
+_LISTS = [
+    Protocol(
+        "trec",
+        "trec_eval 9, as pytrec_eval and ranx: average precision divided by all positives, retrieved or not; queries"
+        " without a positive count 0",
+        same_camera="keep",
+        junk_identities=(),
+        empty_target_action="neg",
+        reports=("map", "mrr", "precision_10", "recall_10", "ndcg_10"),
+    ),
+    *(
+        Protocol(
+            name,
+            f"{source}, as SeqNet: the most similar box of an image that overlaps the person is right; average"
+            " precision times the share of images with such a box",
+            same_camera="keep",
+            empty_target_action="neg",
+            reports=("map", "rank_1", "rank_5", "rank_10"),
+        )
+        for name, source in (("cuhk_sysu", "Xiao et al., CVPR 2017"), ("prw", "Zheng et al., CVPR 2017"))
+    ),
+]
+
+PROTOCOLS = {protocol.name: protocol for protocol in (*_REID, *_SYSU, *_LANDMARKS, *_METRIC_LEARNING, *_LISTS)}
 """the protocols by name"""
 
 

@@ -35,6 +35,8 @@ class Setup:
     sequences: bool = False
     junk_pairs: bool = False
     multi_query: bool = False
+    cut: bool = False
+    """whether a list may lack positives, as lists were given or a detector made them"""
 
     def __str__(self) -> str:
         """In words; what was not used is left out."""

@@ -9,6 +9,15 @@ from .average_precision import (
     precision_recall_curve,
 )
 from .cmc import CMC_MODES, cmc_at, cmc_curve, first_rank, hit_rate_at, reciprocal_rank
-from .cutoffs import PRECISION_DIVISORS, inverse_negative_penalty, normalized_dcg, precision_at, r_precision, recall_at
+from .cutoffs import (
+    GAINS,
+    PRECISION_DIVISORS,
+    binary_preference,
+    inverse_negative_penalty,
+    normalized_dcg,
+    precision_at,
+    r_precision,
+    recall_at,
+)
 from .means import EMPTY_TARGET_ACTIONS, mean_over_identities, mean_over_queries, median_over_queries
 from .registry import MEASURES, DrawnResults, Measure, MeasureOptions, measure, measure_drawn, parse_report, title_of
