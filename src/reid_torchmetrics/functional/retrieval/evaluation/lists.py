@@ -21,7 +21,7 @@ from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance
 
-from .list_forms import MISSING_QUERIES, Joined, Lists, Numbering, Truth, join_keys, read_retrieved, read_truth
+from .list_forms import MISSING_QUERIES, ItemReader, Joined, Lists, Truth, join_keys, read_retrieved, read_truth
 from .protocol import Protocol, find_protocol
 from .rank_lists import RankLists
 from .ranking import Ranking
@@ -84,28 +84,29 @@ def evaluate_lists(
     if chosen.draw is not None:
         raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
     labels = {"query_identities": query_identities, "gallery_identities": gallery_identities, "self_index": self_index}
-    numbering, of_lists = Numbering(), {"gains": gains, "num_positives": num_positives}
+    _check_beside(positives, labels, {"gains": gains, "num_positives": num_positives})
+    reader, query, gallery = ItemReader(), None, None
     if positives is None:
         # Items are positions in the gallery.
-        _refuse("positives", of_lists)
-        joined, identities = Joined(retrieved, None), _identities(labels, retrieved)
-        items = read_retrieved(retrieved, numbering, len(identities[0]))
-        truth = _truth_by_identities(*identities, items, chosen)
+        joined, device = Joined(retrieved, None), getattr(retrieved, "device", None)
+        query, gallery, self_index = _arrays.as_tensors(*labels.values(), device=device)
+        items = read_retrieved(retrieved, reader, len(query))
+        truth = _truth_by_identities(items, query, gallery, self_index, chosen)
     else:
         # Where the truth is a mapping, its keys are the queries.
-        _refuse("query_identities", labels)
-        joined, identities = join_keys(retrieved, positives, missing_queries), (None, None, None)
-        gains, num_positives = (joined.of_keys(name, values) for name, values in of_lists.items())
-        truth, num_queries = read_truth(joined.positives, gains, chosen, numbering)
-        items = read_retrieved(joined.retrieved, numbering, num_queries)
-        truth = Truth(*(None if values is None else values.to(items.device) for values in truth))
+        joined = join_keys(retrieved, positives, missing_queries)
+        truth, num_queries = read_truth(joined.positives, joined.of_keys("gains", gains), chosen, reader)
+        items = read_retrieved(joined.retrieved, reader, num_queries)
+        truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
     items, place = _without_junk(items, truth)
-    ranks, is_positive = _rank(items, place, truth, num_positives)
-    index = torch.arange(len(items)) if joined.index is None else torch.tensor(joined.index, dtype=torch.int64)
-    lists = list_items(items, is_positive, index.to(items.device), *identities[:2])
+    ranks, is_positive = _rank(items, place, truth, joined.of_keys("num_positives", num_positives))
+    # Queries go by their keys: ints are numbers, strings have a place.
+    names = joined.keys if joined.keys and isinstance(joined.keys[0], str) else None
+    index = torch.tensor((names and joined.places) or joined.keys or range(len(items)), dtype=torch.int64)
+    lists = list_items(items, is_positive, index.to(items.device), query, gallery)
     setup = Setup("as listed", "none, ranked lists", lists=positives is not None, cut=True)
     results = summarize_lists(ranks, lists, chosen, setup, max_rank=max_rank)
-    return replace(results, query_names=joined.names, item_names=tuple(numbering.of) or None)
+    return replace(results, query_names=names, item_names=tuple(reader.names) or None)
 
 
 def list_items(
@@ -150,24 +151,19 @@ def summarize_lists(
     return replace(summarize(ranking, ranking, protocol, setup, max_rank=max_rank), rank_lists=lists)
 
 
-def _refuse(beside: str, arguments: Mapping[str, object]) -> None:
-    """Raise if an argument was given that needs, or replaces, another one."""
-    for name, value in arguments.items():
+def _check_beside(positives: object, labels: Mapping[str, object], of_lists: Mapping[str, object]) -> None:
+    """Raise unless there are positives or identities, and nothing that needs the other."""
+    rule, came = ("with", "none") if positives is None else ("without", "both")
+    for name, value in (of_lists if positives is None else labels).items():
         if value is not None:
-            rule = "come with `positives`" if beside == "positives" else "come without `positives`"
-            raise ValueError(f"`{name}` must {rule}; got it {'without' if beside == 'positives' else 'with them'}.")
-
-
-def _identities(labels: Mapping[str, Any], retrieved: Lists) -> list[Tensor]:
-    """The labels on the device of the lists; `self_index` may be None."""
+            raise ValueError(f"`{name}` must come {rule} `positives`; got {came}.")
     for name in ("query_identities", "gallery_identities"):
-        if labels[name] is None:
-            raise ValueError(f"`{name}` must be given, or `positives`; got none of both.")
-    return [*_arrays.as_tensors(*labels.values(), device=getattr(retrieved, "device", None))]
+        if positives is None and labels[name] is None:
+            raise ValueError(f"`{name}` must be given, or `positives`; got neither.")
 
 
 def _truth_by_identities(
-    query: Tensor, gallery: Tensor, self_index: Tensor | None, items: Tensor, protocol: Protocol
+    items: Tensor, query: Tensor, gallery: Tensor, self_index: Tensor | None, protocol: Protocol
 ) -> Truth:
     """The pairs of one identity, the query itself as junk."""
     protocol.check_takes_labels()
