@@ -19,6 +19,7 @@ from .evaluation import (
     evaluate_scores,
     find_protocol,
     mean_by,
+    person_search,
     pool_queries,
 )
 from .measures import (
@@ -111,6 +112,7 @@ __all__ = [
     "mean_precision_recall_curve",
     "median_over_queries",
     "normalized_dcg",
+    "person_search",
     "pool_queries",
     "precision_at",
     "precision_recall_curve",

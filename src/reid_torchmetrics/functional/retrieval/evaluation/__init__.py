@@ -4,6 +4,7 @@ from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores
 from .list_forms import MISSING_QUERIES, Lists
 from .lists import evaluate_lists
+from .person_search import person_search
 from .protocol import PROTOCOL_FIELDS, PROTOCOLS, Protocol, find_protocol
 from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
