@@ -86,6 +86,8 @@ def person_search(
     _checks.one_of("similarity", similarity, ("cosine", "dot"))
     _checks.one_of("same_camera", chosen.same_camera, _CAMERAS)
     _checks.positive_int("max_rank", max_rank)
+    if listed_twice and galleries is None:
+        raise ValueError("`listed_twice` must come with `galleries`; got none.")
     # Everything is checked, and goes to one device.
     embeddings = _checks.embeddings("embeddings", embeddings)
     query, device = _checks.embeddings("query_embeddings", query_embeddings).to(embeddings), embeddings.device
