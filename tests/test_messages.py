@@ -120,7 +120,7 @@ RANKED = [
     (lambda: PositiveRanks.from_hits(torch.tensor(HITS)), ValueError, "`hits` must have shape [queries, candidates]; got [6]."),
     (lambda: PositiveRanks.from_hits("101"), TypeError, "`hits` must be a tensor, an array or a list of lists; got str."),
     (lambda: PositiveRanks.from_hits([[1, 3]]), ValueError, "`hits[0]` must hold hits, True or 1, and misses, False or 0; got 1 to 3."),
-    (lambda: PositiveRanks.from_hits(torch.rand(1, 3)), TypeError, "`hits[0]` must hold bools, or the integers 0 and 1; got torch.float32."),
+    (lambda: PositiveRanks.from_hits(torch.rand(1, 3)), TypeError, "`hits` must hold bools, or the integers 0 and 1; got torch.float32."),
     (lambda: PositiveRanks.from_hits([HITS], num_positives=[2]), ValueError, "`num_positives` must count the hits, too; got 2 for query 0, which has 3 hits."),
     (lambda: PositiveRanks.from_hits([HITS], num_positives=[3, 3]), ValueError, "`num_positives` must have shape [1]; got [2]."),
     (lambda: PositiveRanks.from_hits([HITS], num_positives=3), TypeError, "`num_positives` must be a tensor, an array or a list of numbers; got int."),

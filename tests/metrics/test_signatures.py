@@ -46,6 +46,7 @@ TABLES = {
     "RetrievalRule": retrieval.AP_RULES,
     "Normalizer": retrieval.AP_NORMALIZERS,
     "PrecisionDivisor": retrieval.PRECISION_DIVISORS,
+    "Gain": retrieval.GAINS,
     "CmcMode": retrieval.CMC_MODES,
     "EmptyTargetAction": retrieval.EMPTY_TARGET_ACTIONS,
     "ProtocolName": retrieval.PROTOCOLS,

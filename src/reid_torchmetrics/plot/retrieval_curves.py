@@ -115,7 +115,7 @@ def _draw_queries(ax: Axes, results: RetrievalResults, queries: list[int]) -> No
             torch.cat([first, 100 * values]).cpu()
             for first, values in ((recall[:1] * 0, recall), (best[:1] * 100, best))
         ]
-        label = labeled(f"query {int(results.query_index[query])}", said) if is_named else None
+        label = labeled(f"query {results.name_of(query)}", said) if is_named else None
         ax.plot(*corners, drawstyle="steps-pre", label=label, **style)
 
 

@@ -102,8 +102,8 @@ class ReportedQueries:
         caption = element("figcaption", said, Html("<br>"), " ".join(who))
         return element("figure", picture_or_why(shown), caption, class_=kind)
 
-    def _number(self, query: int) -> int:
-        return int(self.results.query_index[query])
+    def _number(self, query: int) -> str | int:
+        return self.results.name_of(query)
 
     def _labels(self, query: int) -> list[str]:
         """Identity and camera, empty where they are not known."""

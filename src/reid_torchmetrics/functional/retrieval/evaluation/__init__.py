@@ -4,6 +4,9 @@ from .comparison import Comparison, Difference, compare
 from .evaluate import evaluate, evaluate_scores
 from .ground_truth import ListedTruth
 from .identification import FPIR_RULES, Identification, identify, identify_scores
+from .list_forms import MISSING_QUERIES, Lists
+from .lists import evaluate_lists
+from .person_search import person_search
 from .protocol import PROTOCOL_FIELDS, Protocol, ProtocolOptions, RelevanceOptions
 from .protocols import PROTOCOLS, find_protocol
 from .queries import PooledQueries, pool_queries

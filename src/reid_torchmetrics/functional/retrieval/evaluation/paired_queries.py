@@ -14,7 +14,7 @@ from .results import RetrievalResults
 # Names, sources and what is reported may differ where the conventions are the same.
 _PROTOCOL_FIELDS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
 # Similarity and re-ranking are part of a model.
-_SETUP_FIELDS = ("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query")
+_SETUP_FIELDS = ("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query", "cut")
 _OF_QUERIES = ("query_identities", "query_cameras")
 _OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
 
@@ -39,11 +39,15 @@ def pair(a: RetrievalResults, b: RetrievalResults, names: tuple[str, str]) -> Pa
     if not reported:
         ours, theirs = (", ".join(map(repr, results.values)) for results in (a, b))
         raise ValueError(f"`{names[1]}` must report one of the numbers of `{names[0]}`, {ours}; got {theirs}.")
+    if a.query_names != b.query_names:
+        raise ValueError(f"`{names[1]}` must hold the queries of `{names[0]}`, by the same truth; got other names.")
     query_index = a.query_index.cpu()
     order = _order(query_index, b.query_index.cpu(), names)
     # The queries of both must be the same. Of a model with embeddings that are not finite only they are known.
     is_ranked = not (a.counts.not_ranked or b.counts.not_ranked)
     for name in (*_OF_QUERIES, *(_OF_RANKED_QUERIES if is_ranked else ())):
+        if name == "num_candidates" and a.setup.cut:  # the length of a list
+            continue
         _check_same(name, getattr(a, name), getattr(b, name), order, names)
     # The same queries have a value in both: only the scores may differ, not relevance.
     values = {name: (a.values[name].cpu(), b.values[name].cpu()[order]) for name in reported}

@@ -23,6 +23,7 @@ _TABLES: dict[str, Collection[str]] = {
     "normalizer": measures.AP_NORMALIZERS,
     "precision_divisor": measures.PRECISION_DIVISORS,
     "mode": measures.CMC_MODES,
+    "gain": measures.GAINS,
     "empty_target_action": measures.EMPTY_TARGET_ACTIONS,
 }
 
@@ -52,6 +53,7 @@ class ProtocolOptions(RelevanceOptions, total=False):
     normalizer: _names.Normalizer | None
     precision_divisor: _names.PrecisionDivisor | None
     mode: _names.CmcMode | None
+    gain: _names.Gain | None
     draws_precision: bool | None
     queries_in_draw: bool | None
     reports: Sequence[str] | None
@@ -99,6 +101,8 @@ class Protocol:
     precision_divisor: str = "k"
     mode: str = "first_match"
     """of the CMC"""
+    gain: str = "linear"
+    """of a grade in nDCG; a positive without a grade has gain 1"""
     draw: GalleryDraw | None = None
     """how the gallery is drawn; the numbers are exact expectations over all draws"""
     draws_precision: bool = True

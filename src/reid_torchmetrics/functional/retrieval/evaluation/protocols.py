@@ -263,7 +263,31 @@ _METRIC_LEARNING = [
     ),
 ]
 
-_FIELDS = _REID, _CLOTHES, [*_SYSU, _REGDB, _LLCM], _TEXTS, _LANDMARKS, _METRIC_LEARNING, _OTHERS
+# Ranked lists, and lists of the boxes of a detector: what is not retrieved counts.
+_LISTS = [
+    Protocol(
+        "trec",
+        "trec_eval 9, as pytrec_eval and ranx: average precision divided by all positives, retrieved or not; queries"
+        " without a positive count 0",
+        same_camera="keep",
+        junk_identities=(),
+        empty_target_action="neg",
+        reports=("map", "mrr", "precision_10", "recall_10", "ndcg_10"),
+    ),
+    *(
+        Protocol(
+            name,
+            f"{source}, as SeqNet: the most similar box of an image that overlaps the person is right; average"
+            " precision times the share of images with such a box",
+            same_camera="keep",
+            empty_target_action="neg",
+            reports=("map", "rank_1", "rank_5", "rank_10"),
+        )
+        for name, source in (("cuhk_sysu", "Xiao et al., CVPR 2017"), ("prw", "Zheng et al., CVPR 2017"))
+    ),
+]
+
+_FIELDS = _REID, _CLOTHES, [*_SYSU, _REGDB, _LLCM], _TEXTS, _LANDMARKS, _METRIC_LEARNING, _LISTS, _OTHERS
 PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
 """the protocols by name"""
 

@@ -37,6 +37,8 @@ class Setup:
     sequences: bool = False
     junk_pairs: bool = False
     multi_query: bool = False
+    cut: bool = False
+    """whether a list may lack positives, as lists were given or a detector made them"""
 
     @classmethod
     def of(cls, ties: str, similarity: Any, rerank: Any, labels: Collection[str], **others: bool) -> Setup:

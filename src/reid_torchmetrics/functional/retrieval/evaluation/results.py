@@ -18,7 +18,7 @@ from reid_torchmetrics.functional.named_numbers import NamedNumbers, split_conve
 from reid_torchmetrics.functional.result_files import SavedResults
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, TiedGroups
+from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, TiedGroups
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 
 from .problem import RetrievalProblem
@@ -42,7 +42,7 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """
 
     _ROWS = "query"
-    _PARTS = (PositiveRanks, TiedGroups, Protocol, GalleryDraw, Setup, QueryCounts, RankLists, CameraPairs)
+    _PARTS = (PositiveRanks, TiedGroups, Judgments, Protocol, GalleryDraw, Setup, QueryCounts, RankLists, CameraPairs)
 
     values: Mapping[str, Float[Tensor, " queries"]]
     """what the protocol reports: one value per query"""
@@ -74,6 +74,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
     """of the reported numbers, where the results were asked to hold them"""
     problem: RetrievalProblem | None = None
     """what was evaluated; None in results of a metric: it does not hand out its samples"""
+    query_names: tuple[str, ...] | None = None
+    """of the queries, where lists came with strings as their keys"""
+    item_names: tuple[str, ...] | None = None
+    """of the items by their number in rank lists, where lists came with strings as items"""
 
     @property
     def means(self) -> dict[str, float]:
@@ -95,6 +99,10 @@ class RetrievalResults(NamedNumbers, SavedResults):
     def conventions(self) -> dict[str, str]:
         """How each reported number was computed, in words."""
         return {name: describe(name, self.protocol, self.setup) for name in self.values}
+
+    def name_of(self, query: int) -> str | int:
+        """What users know a query by, counted from 0: its name, else its `query_index`."""
+        return int(self.query_index[query]) if self.query_names is None else self.query_names[query]
 
     def mean_over_identities(self) -> dict[str, float]:
         """The reported numbers as macro averages: the mean of every identity's queries, then over identities.
@@ -274,7 +282,8 @@ class RetrievalResults(NamedNumbers, SavedResults):
 
     def _columns(self) -> dict[str, Any]:
         columns = {name: getattr(self, name) for name in _OF_QUERIES} | dict(self.values)
-        return {name: values.tolist() for name, values in columns.items() if values is not None}
+        named = {} if self.query_names is None else {"query": [*self.query_names]}
+        return named | {name: values.tolist() for name, values in columns.items() if values is not None}
 
     def _to_fields(self) -> dict[str, Any]:
         # What a report shows is computed as long as there are embeddings; what cannot be is left out there, too.

@@ -11,7 +11,9 @@ from .average_precision import (
 )
 from .cmc import CMC_MODES, cmc_at, cmc_curve, first_rank, hit_rate_at, reciprocal_rank
 from .cutoffs import (
+    GAINS,
     PRECISION_DIVISORS,
+    binary_preference,
     inverse_negative_penalty,
     normalized_dcg,
     precision_at,

@@ -16,9 +16,20 @@ from torch import Tensor
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
-from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks, in_float
+from reid_torchmetrics.functional.retrieval.ranking import UNRETRIEVED, PositiveRanks, in_float
 
-from .terms import Places, defined, most_hits, num_hits, per_block, sum_over_positives, where_positive
+from .terms import (
+    Places,
+    check_certain,
+    defined,
+    most_hits,
+    num_hits,
+    per_block,
+    places_of,
+    sum_over_positives,
+    sum_per_query,
+    where_positive,
+)
 from .tied_groups import Groups, chance_of_none, expected_reciprocal, groups_at, is_averaged
 
 
@@ -103,26 +114,79 @@ _RETRIEVAL_RANKS: dict[str, Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]] =
 """The last rank that counts as it is, and what a positive behind it counts, from n and K."""
 
 
-def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None) -> Float[Tensor, " queries"]:
-    """sum_{r_j <= k} 1/log2(r_j + 1), over the same sum of a perfect ranking: nDCG with a gain of 1 for a positive.
+def normalized_dcg(ranks: PositiveRanks, *, k: int | None = None, gain: str = "linear") -> Float[Tensor, " queries"]:
+    """sum_{r_j <= k} g_j/log2(r_j + 1), over the same sum of a perfect ranking: nDCG.
 
-    Under the tie policy "expected" it is the nDCG of scikit-learn and TorchMetrics: they average over ties.
+    A positive has gain 1 or, where `evaluate_lists` was given grades, its grade under `gain` "linear" (trec_eval, ranx)
+    and 2^grade - 1 under "exponential" (Burges et al.). A perfect ranking has all positives, retrieved or not, by
+    falling grade. Under the tie policy "expected" it is the nDCG of scikit-learn and TorchMetrics: they average over
+    ties.
 
-    Source: Järvelin & Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002.
+    Source: Järvelin & Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS 2002; Burges et al.,
+    "Learning to Rank using Gradient Descent", ICML 2005.
 
     Raises:
         TypeError: `k` is not an int.
-        ValueError: `k` is below 1.
+        ValueError: `k` is below 1, or an unknown `gain`.
     """
     _checks.cutoff("k", k)
+    _checks.one_of("gain", gain, GAINS)
 
-    def gain(block: PositiveRanks) -> Tensor:
+    def share(block: PositiveRanks) -> Tensor:
+        if block.judged is not None:
+            return _graded_dcg(block, GAINS[gain](block.judged.grade), k)
         attainable = most_hits(block, k)
         positions = torch.arange(1, int(attainable.max()) + 1, dtype=torch.float64, device=attainable.device)
         ideal = torch.cat([positions.new_ones(1), segments.running_sums(_discount(Places(positions, positions)))])
         return defined(block, sum_over_positives(block, _discount, k) / ideal[attainable])
 
-    return per_block(ranks, gain)
+    return per_block(ranks, share)
+
+
+GAINS: dict[str, Callable[[Tensor], Tensor]] = {
+    "linear": lambda grade: grade,
+    "exponential": lambda grade: 2**grade - 1,
+}
+"""Gains of nDCG, by the grade of a positive."""
+
+
+def _graded_dcg(ranks: PositiveRanks, gains: Tensor, k: int | None) -> Tensor:
+    # Of a perfect ranking: by falling gain, query by query; both sorts keep the order that they find.
+    query, place = segments.runs(1, ranks.num_positives)
+    falling = gains.argsort(descending=True, stable=True)
+    perfect = gains[falling[query[falling].argsort(stable=True)]]
+
+    def total(gains: Tensor, rank: Tensor) -> Tensor:
+        values = gains * _discount(Places(rank, rank))
+        return sum_per_query(ranks, values if k is None else values.masked_fill(rank > k, 0.0))
+
+    return defined(ranks, total(gains, in_float(ranks.rank)) / total(perfect, place.double()))
+
+
+def binary_preference(ranks: PositiveRanks) -> Float[Tensor, " queries"]:
+    """(1/n) sum_j 1 - min(b_j, n) / min(n, N): bpref, by the b_j of N judged negatives before a retrieved positive.
+
+    1 - 0 is added where no judged negative is before. Judged negatives have grade 0 in `evaluate_lists`; without
+    grades every candidate that is no positive is one. It is trec_eval's; ranx has another number.
+
+    Source: Buckley and Voorhees, "Retrieval Evaluation with Incomplete Information", SIGIR 2004.
+
+    Raises:
+        ValueError: the tie policy is "expected".
+    """
+    check_certain("bpref", "the order of judged candidates", ranks)
+
+    def preference(block: PositiveRanks) -> Tensor:
+        places = places_of(block)
+        before, negatives = places.rank - places.ordinal, block.num_candidates - block.num_positives
+        if block.judged is not None:
+            before, negatives = block.judged.num_before.double(), block.judged.num_negatives
+        counted = block.num_positives.repeat_interleave(block.num_positives).double()
+        least = counted.minimum(negatives.repeat_interleave(block.num_positives)).clamp(min=1)
+        terms = (1 - before.minimum(counted) / least).masked_fill(block.rank > UNRETRIEVED, 0.0)
+        return defined(block, sum_per_query(block, terms) / block.num_positives)
+
+    return per_block(ranks, preference)
 
 
 def inverse_negative_penalty(ranks: PositiveRanks) -> Float[Tensor, " queries"]:

@@ -19,7 +19,15 @@ from reid_torchmetrics.functional.retrieval.ranking import PositiveRanks
 
 from .average_precision import average_precision, average_precision_at_r
 from .cmc import cmc_at, first_rank, hit_rate_at, reciprocal_rank
-from .cutoffs import inverse_negative_penalty, normalized_dcg, precision_at, r_precision, recall_at, retrieval_rank
+from .cutoffs import (
+    binary_preference,
+    inverse_negative_penalty,
+    normalized_dcg,
+    precision_at,
+    r_precision,
+    recall_at,
+    retrieval_rank,
+)
 from .means import mean_over_queries, median_over_queries
 
 
@@ -46,6 +54,10 @@ class MeasureOptions(Protocol):
     @property
     def mode(self) -> str:
         """One of `CMC_MODES`."""
+
+    @property
+    def gain(self) -> str:
+        """One of `GAINS`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,11 +194,12 @@ _ROWS = (
     Measure("mrr", lambda ranks, *_: reciprocal_rank(ranks), "1 / rank of the first positive", title="MRR"),
     Measure(
         "ndcg",
-        lambda ranks, _, k: normalized_dcg(ranks, k=k),
-        "nDCG at {k}, binary gains, log2 discount",
+        lambda ranks, options, k: normalized_dcg(ranks, k=k, gain=options.gain),
+        "nDCG at {k}, {options.gain} gains, log2 discount",
         takes_k=True,
         title="nDCG@{k}",
     ),
+    Measure("bpref", lambda ranks, *_: binary_preference(ranks), "bpref over judged candidates", title="bpref"),
     Measure("mean_rank", lambda ranks, *_: first_rank(ranks), "rank of the first positive", is_rank=True),
     _median("median_rank", "mean", "the mean of the two middle ones"),
     _median("median_rank_lower", "lower", "the lower of the two middle ones"),

@@ -2,7 +2,16 @@
 
 from .counting import are_above, cells_of_true, count_true, negatives_above, places_of_true, sort_rows
 from .nearest import Nearest, nearest
-from .positive_ranks import UNRETRIEVED, PositiveRanks, TiedGroups, block_of, check_ranks, in_float
+from .positive_ranks import (
+    UNRETRIEVED,
+    Judgments,
+    PositiveRanks,
+    TiedGroups,
+    block_of,
+    check_ranks,
+    in_float,
+    ranks_of_hits,
+)
 from .ranks import count_ranks, rank_positives, rank_positives_from_scores
 from .sharded_counting import count_sharded_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy, in_order, sort_with_places

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -50,6 +50,22 @@ class TiedGroups:
 
 
 @dataclass(frozen=True, eq=False)
+class Judgments:
+    """Grades of the positives, and negatives that were judged, where the truth of ranked lists has them."""
+
+    grade: Float[Tensor, " positives"]
+    """float64, above 0"""
+    num_before: Int[Tensor, " positives"]
+    """int64; judged negatives before the positive in the list"""
+    num_negatives: Int[Tensor, " queries"]
+    """int64; judged negatives of the query, retrieved or not"""
+
+    def of(self, queries: slice, positives: slice) -> Judgments:
+        """The judgments of a range of queries, the range `positives` of all positives."""
+        return Judgments(self.grade[positives], self.num_before[positives], self.num_negatives[queries])
+
+
+@dataclass(frozen=True, eq=False)
 class PositiveRanks:
     """The ranks of the positives of every query, the input of each measure of retrieval.
 
@@ -70,6 +86,8 @@ class PositiveRanks:
     """int64; gallery items left for the query once junk is removed"""
     tied: TiedGroups | None = None
     """under the tie policies "grouped" and "expected" only; ranks are the pessimistic ones then"""
+    judged: Judgments | None = None
+    """of ranked lists with grades only; without, every positive has grade 1 and every other candidate is judged"""
 
     def __post_init__(self) -> None:
         _arrays.fields_as_tensors(self, "rank", "num_positives", "num_candidates")
@@ -125,20 +143,22 @@ class PositiveRanks:
             >>> average_precision(cut)  # (1/1 + 2/3 + 3/6 + 0) / 4 and (1/2 + 0) / 2
             tensor([0.5417, 0.2500], dtype=torch.float64)
         """
+        # All lists end to end: an array is one already.
         _check_rows(hits)
-        rows = [torch.as_tensor(row, device=getattr(row, "device", "cpu")) for row in hits]
-        for query, row in enumerate(rows):
-            _check_hits(f"hits[{query}]", row)
-        hit_ranks = [row.bool().nonzero()[:, 0] + 1 for row in rows]
-        device = rows[0].device if rows else torch.device("cpu")
-        num_hits = torch.tensor([len(part) for part in hit_ranks], dtype=torch.int64, device=device)
-        lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
-        positives = num_hits if num_positives is None else _declared(num_positives, num_hits)
-        # Behind the hits of a query, ranks beyond every cutoff for the positives that the list lacks.
-        parts = []
-        for part, total in zip(hit_ranks, positives.tolist(), strict=True):
-            parts += [part, torch.arange(len(part) + 1, total + 1, device=device) + UNRETRIEVED]
-        return unchecked_ranks(torch.cat([num_hits[:0], *parts]), positives, lengths)
+        if isinstance(hits, (Tensor, np.ndarray)):
+            (values,) = _arrays.as_tensors(hits)
+            lengths = torch.full((len(values),), values.shape[1], device=values.device)
+            entries = _check_hits("hits", values.flatten())
+        else:
+            rows = [torch.as_tensor(row, device=getattr(row, "device", "cpu")) for row in hits]
+            checked = [_check_hits(f"hits[{query}]", row) for query, row in enumerate(rows)]
+            device = rows[0].device if rows else torch.device("cpu")
+            lengths = torch.tensor([len(row) for row in rows], dtype=torch.int64, device=device)
+            entries = torch.cat([torch.empty(0, dtype=torch.bool, device=device), *checked])
+        query, rank = (part[entries] for part in segments.runs(1, lengths))
+        num_hits = torch.bincount(query, minlength=len(lengths))
+        positives = num_hits if num_positives is None else check_declared(num_positives, num_hits)
+        return ranks_of_hits(rank, num_hits, positives, lengths)
 
     @staticmethod
     def concatenate(blocks: Sequence[PositiveRanks]) -> PositiveRanks:
@@ -150,13 +170,20 @@ class PositiveRanks:
         tied = (
             TiedGroups(groups[0].policy, *map(torch.cat, zip(*map(_tensors, groups), strict=True))) if groups else None
         )
-        return unchecked_ranks(rank, num_positives, num_candidates, tied)
+        _checks.alike("blocks", "kind of judgments", [block.judged is not None for block in blocks])
+        judged = [block.judged for block in blocks if block.judged is not None]
+        both = (
+            Judgments(*map(torch.cat, zip(*(vars(each).values() for each in judged), strict=True))) if judged else None
+        )
+        return unchecked_ranks(rank, num_positives, num_candidates, tied, both)
 
 
 def block_of(ranks: PositiveRanks, queries: slice, positives: slice) -> PositiveRanks:
     """The ranks of a range of queries, the range `positives` of all positives."""
     tied = None if ranks.tied is None else ranks.tied.of(positives)
-    return unchecked_ranks(ranks.rank[positives], ranks.num_positives[queries], ranks.num_candidates[queries], tied)
+    judged = None if ranks.judged is None else ranks.judged.of(queries, positives)
+    counts = ranks.num_positives[queries], ranks.num_candidates[queries]
+    return unchecked_ranks(ranks.rank[positives], *counts, tied, judged)
 
 
 def _tensors(tied: TiedGroups) -> tuple[Tensor, Tensor, Tensor]:
@@ -164,12 +191,31 @@ def _tensors(tied: TiedGroups) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def unchecked_ranks(
-    rank: Tensor, num_positives: Tensor, num_candidates: Tensor, tied: TiedGroups | None = None
+    rank: Tensor,
+    num_positives: Tensor,
+    num_candidates: Tensor,
+    tied: TiedGroups | None = None,
+    judged: Judgments | None = None,
 ) -> PositiveRanks:
     """`PositiveRanks` that were counted here, without the checks of a user's ranks."""
-    ranks = object.__new__(PositiveRanks)
-    vars(ranks).update(rank=rank, num_positives=num_positives, num_candidates=num_candidates, tied=tied)
+    ranks, counts = object.__new__(PositiveRanks), {"num_positives": num_positives, "num_candidates": num_candidates}
+    vars(ranks).update(counts, rank=rank, tied=tied, judged=judged)
     return ranks
+
+
+def ranks_of_hits(
+    rank: Int[Tensor, " hits"],
+    num_hits: Int[Tensor, " queries"],
+    num_positives: Int[Tensor, " queries"],
+    num_candidates: Int[Tensor, " queries"],
+    judged: Judgments | None = None,
+) -> PositiveRanks:
+    """The ranks of hits, query by query and ascending; positives beyond the hits are never retrieved."""
+    # Behind the hits of a query, ranks beyond every cutoff for the positives that the list lacks.
+    query, ordinal = segments.runs(1, num_positives)
+    ranks = ordinal + UNRETRIEVED
+    ranks[ordinal <= num_hits[query]] = rank
+    return unchecked_ranks(ranks, num_positives, num_candidates, judged=judged)
 
 
 def check_ranks(ranks: object) -> None:
@@ -230,12 +276,12 @@ def _check_rows(hits: object) -> None:
             raise TypeError(f"`hits` must hold one list for each query; got {type(row).__name__}, so write [hits].")
 
 
-def _check_hits(argument: str, hits: Tensor) -> None:
+def _check_hits(argument: str, hits: Tensor) -> Bool[Tensor, " candidates"]:
     """Raise unless a list has one axis, and holds bools, or the integers 0 and 1."""
     if hits.ndim != 1:
         raise ValueError(f"`{argument}` must be a list of hits; got shape {list(hits.shape)}.")
     if not hits.numel():
-        return
+        return hits.bool()
     if hits.is_floating_point() or hits.is_complex():
         raise TypeError(f"`{argument}` must hold bools, or the integers 0 and 1; got {hits.dtype}.")
     if hits.dtype != torch.bool and not bool(((hits == 0) | (hits == 1)).all()):
@@ -243,6 +289,7 @@ def _check_hits(argument: str, hits: Tensor) -> None:
             f"`{argument}` must hold hits, True or 1, and misses, False or 0; got {int(hits.min())} to"
             f" {int(hits.max())}."
         )
+    return hits.bool()
 
 
 def _first_true(flags: Tensor) -> int | None:
@@ -250,7 +297,8 @@ def _first_true(flags: Tensor) -> int | None:
     return int(flags.nonzero()[0, 0]) if bool(flags.any()) else None
 
 
-def _declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Tensor) -> Tensor:
+def check_declared(num_positives: Tensor | NDArray[Any] | Sequence[int], num_hits: Tensor) -> Tensor:
+    """Raise unless there is a number for each query, and no more hits than that."""
     declared = _checks.integer_labels("num_positives", num_positives, len(num_hits), num_hits.device).long()
     if (query := _first_true(declared < num_hits)) is not None:
         raise ValueError(

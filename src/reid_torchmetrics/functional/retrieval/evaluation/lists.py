@@ -1,0 +1,270 @@
+"""Evaluate ranked lists that come from elsewhere: a vector index, a server, a run in TREC's form, a submission.
+
+The truth is pairs of a query and an item; a pair is found in the matrix of lists by its key, query * items + item:
+
+    retrieved  [[7, 4, 7]]     items of query 0 in the truth  4, 7     where the lists have them  [[1, 0, 1]]
+                               first places                   1, 0     so ranks                   1, 2
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance
+
+from .list_forms import MISSING_QUERIES, ItemReader, Joined, Lists, Truth, join_keys, read_retrieved, read_truth
+from .protocol import Protocol
+from .protocols import find_protocol
+from .rank_lists import RankLists
+from .ranking import Ranking
+from .ranking_options import Setup
+from .results import RetrievalResults, summarize
+
+_ENTRIES_AT_A_TIME = 1 << 18  # of lists, looked up in one go: what that needs stays in the cache
+
+
+@torch.no_grad()
+def evaluate_lists(
+    retrieved: Lists,
+    positives: Lists | None = None,
+    *,
+    query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gallery_identities: Integer[Tensor, " gallery"] | _checks.Integers | None = None,
+    self_index: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    gains: Lists | None = None,
+    num_positives: int | Tensor | _checks.Integers | Mapping[Any, int] | None = None,
+    protocol: str | Protocol = "trec",
+    missing_queries: str = "neg",
+    max_rank: int = 50,
+    **options: Any,
+) -> RetrievalResults:
+    """Evaluate ranked lists that come from elsewhere, best first; they may be cut off.
+
+    Positives that are not retrieved count: they add 0 to average precision, divided by all positives, and are beyond
+    every cutoff. An item that a list repeats keeps its places and scores once. In the results `num_candidates` are the
+    lengths of the lists, and `nearest` gives the lists, with minus the rank as score.
+
+    Args:
+        retrieved: for every query its items, ints or strings: a matrix of ints, as `search` of faiss returns it, where
+            -1 is nothing; lists; or a mapping of queries, ints or strings, to lists. A mapping of items to scores in
+            the place of a list is ordered as trec_eval does: by falling score, then by the falling item as a string.
+        positives: the right items of every query, in the same order or by the same keys, as a matrix, lists or
+            mappings of items to grades: above 0, or 0 for a judged negative. Mappings of names to lists ("easy",
+            "junk") need a protocol that says which are positives and which junk.
+        query_identities: identities of the queries, in the place of `positives`.
+        gallery_identities: identities of the gallery; items are positions in it.
+        self_index: for every query its own position in the gallery, or -1: it is taken out of the list.
+        gains: grades of `positives`, where these are a matrix or lists, in the same form.
+        num_positives: how many positives a query has, where not all are listed: one number, or one for each query.
+        protocol: a name in `PROTOCOLS` or a `Protocol`.
+        missing_queries: what becomes of a key of `positives` without a list: "neg", it retrieved nothing, or "skip",
+            it is left out.
+        max_rank: length of the CMC curve.
+        options: fields of the protocol to change, such as `reports=("map", "ndcg_10")` or `gain="exponential"`.
+
+    Returns:
+        Results in the order of `positives`. Keys that are ints are their `query_index`; keys that are strings are
+        `query_names`, and items that are strings `item_names`, by the numbers in `nearest`.
+
+    Raises:
+        TypeError: an argument of the wrong type, ints in one place and strings in another.
+        ValueError: other numbers of lists, queries that the truth lacks, items outside of the gallery or listed twice
+            in the truth, grades that are negative or not finite, options that do not fit.
+    """
+    _checks.one_of("missing_queries", missing_queries, MISSING_QUERIES)
+    chosen = find_protocol(protocol).changed(options)
+    if chosen.draw is not None:
+        raise ValueError(f"`protocol` must draw no gallery, as lists are given; got {chosen.draw!r}.")
+    labels = {"query_identities": query_identities, "gallery_identities": gallery_identities, "self_index": self_index}
+    _check_beside(positives, labels, {"gains": gains, "num_positives": num_positives})
+    reader, query, gallery = ItemReader(), None, None
+    if positives is None:
+        # Items are positions in the gallery.
+        joined, device = Joined(retrieved, None), getattr(retrieved, "device", None)
+        query, gallery, self_index = _arrays.as_tensors(*labels.values(), device=device)
+        items = read_retrieved(retrieved, reader, len(query))
+        truth = _truth_by_identities(items, query, gallery, self_index, chosen)
+    else:
+        # Where the truth is a mapping, its keys are the queries.
+        joined = join_keys(retrieved, positives, missing_queries)
+        truth, num_queries = read_truth(joined.positives, joined.of_keys("gains", gains), chosen, reader)
+        items = read_retrieved(joined.retrieved, reader, num_queries)
+        truth = Truth(*(None if values is None else values.to(items.device) for values in truth))  # type: ignore[arg-type]
+    items, place = _without_junk(items, truth)
+    ranks, is_positive = _rank(items, place, truth, joined.of_keys("num_positives", num_positives))
+    # Queries go by their keys: ints are numbers, strings have a place.
+    names = joined.keys if joined.keys and isinstance(joined.keys[0], str) else None
+    index = torch.tensor((names and joined.places) or joined.keys or range(len(items)), dtype=torch.int64)
+    lists = list_items(items, is_positive, index.to(items.device), query, gallery)
+    setup = Setup("as listed", "none, ranked lists", lists=positives is not None, cut=True)
+    results = summarize_lists(ranks, lists, chosen, setup, max_rank=max_rank)
+    return replace(results, query_names=names, item_names=tuple(reader.names) or None)
+
+
+def list_items(
+    items: Int[Tensor, "queries longest"],
+    is_positive: Bool[Tensor, "queries longest"],
+    query_index: Int[Tensor, " queries"],
+    query_identities: Int[Tensor, " queries"] | None = None,
+    gallery_identities: Int[Tensor, " gallery"] | None = None,
+    scores: Float[Tensor, "queries longest"] | None = None,
+) -> RankLists:
+    """Lists of items, -1 at padding, as rank lists; scores are minus the ranks if there are none."""
+    exists, place = items >= 0, torch.arange(items.shape[1], device=items.device)
+    if scores is None:
+        scores = (-1.0 - place).expand(items.shape)
+    first = is_positive.byte().argmax(1, keepdim=True)
+    any_positive = is_positive.gather(1, first)[:, 0]
+    return RankLists(
+        query=torch.arange(len(items), device=items.device),
+        query_index=query_index,
+        query_identities=query_identities,
+        query_cameras=None,
+        index=items,
+        identities=None if gallery_identities is None else gallery_identities[items.clamp(min=0)].where(exists, -1),
+        cameras=None,
+        scores=scores.masked_fill(~exists, torch.nan),
+        is_positive=is_positive,
+        first_positive_rank=(first[:, 0] + 1) * any_positive,
+        first_positive_index=items.gather(1, first)[:, 0].masked_fill(~any_positive, -1),
+        first_positive_score=scores.gather(1, first)[:, 0].masked_fill(~any_positive, torch.nan),
+        first_positive_camera=None,
+    )
+
+
+def summarize_lists(
+    ranks: PositiveRanks, lists: RankLists, protocol: Protocol, setup: Setup, *, max_rank: int
+) -> RetrievalResults:
+    """Results of ranks in lists; a query with a positive, retrieved or not, is valid."""
+    _checks.positive_int("max_rank", max_rank)
+    total, valid = ranks.num_queries, int((ranks.num_positives > 0).sum())
+    counts = QueryCounts(total, valid=valid, junk=0, not_in_gallery=total - valid, same_camera_only=0)
+    ranking = Ranking(ranks, counts, lists.query_index, lists.query_identities)
+    return replace(summarize(ranking, ranking, protocol, setup, max_rank=max_rank), rank_lists=lists)
+
+
+def _check_beside(positives: object, labels: Mapping[str, object], of_lists: Mapping[str, object]) -> None:
+    """Raise unless there are positives or identities, and nothing that needs the other."""
+    rule, came = ("with", "none") if positives is None else ("without", "both")
+    for name, value in (of_lists if positives is None else labels).items():
+        if value is not None:
+            raise ValueError(f"`{name}` must come {rule} `positives`; got {came}.")
+    for name in ("query_identities", "gallery_identities"):
+        if positives is None and labels[name] is None:
+            raise ValueError(f"`{name}` must be given, or `positives`; got neither.")
+
+
+def _truth_by_identities(
+    items: Tensor, query: Tensor, gallery: Tensor, self_index: Tensor | None, protocol: Protocol
+) -> Truth:
+    """The pairs of one identity, the query itself as junk."""
+    protocol.check_relevance((), lists=False)
+    relevance = find_relevance(query, gallery, self_index=self_index, **protocol.relevance_options)
+    _checks.in_range("retrieved", items.flatten(), -1, len(gallery))
+    if protocol.leave_one_out and self_index is None:
+        raise ValueError(
+            f"`self_index` must be given under protocol {protocol.name!r}, which searches every query among the others;"
+            " got none."
+        )
+    of, entry = segments.runs(relevance.run_start, relevance.run_length)
+    item, is_kept = relevance.order[entry], None
+    if relevance.kept is not None:
+        item, is_kept = relevance.kept[item], torch.isin(torch.arange(len(gallery), device=of.device), relevance.kept)
+    own = relevance.self_index
+    return Truth(of, item, torch.zeros_like(item, dtype=torch.bool) if own is None else item == own[of], None, is_kept)
+
+
+def _without_junk(items: Int[Tensor, "queries longest"], truth: Truth) -> tuple[Tensor, Tensor]:
+    """The lists with their candidates moved together, and for every entry its pair of the truth, -1 for none."""
+    place = _find_pairs(items, truth)
+    junk = torch.zeros_like(place, dtype=torch.bool)
+    if bool(truth.is_junk.any()):
+        junk |= truth.is_junk[place.clamp(min=0)] & (place >= 0)
+    if truth.is_kept is not None:
+        junk |= ~truth.is_kept[items.clamp(min=0)] & (items >= 0)
+    if not bool(junk.any()):
+        return items, place
+    order = junk.byte().argsort(dim=1, stable=True)
+    is_gone = junk.gather(1, order)
+    return items.gather(1, order).masked_fill(is_gone, -1), place.gather(1, order).masked_fill(is_gone, -1)
+
+
+def _find_pairs(items: Int[Tensor, "queries longest"], truth: Truth) -> Int[Tensor, "queries longest"]:
+    """For every entry of the lists its pair of the truth, -1 for none."""
+    found = torch.full_like(items, -1)
+    if not len(truth.item):
+        return found
+    # Keys fit int64 unless items are huge numbers: then they are numbered.
+    item, span = truth.item, int(truth.item.max()) + 1
+    if span * len(items) >= 1 << 62:
+        distinct, item = item.unique(return_inverse=True)
+        span, entry = len(distinct), torch.searchsorted(distinct, items).clamp_(max=len(distinct) - 1)
+        items = entry.masked_fill(distinct[entry] != items, -1)
+    keys, order = (truth.query * span + item).sort()
+    if bool((twice := keys[1:] == keys[:-1]).any()):
+        pair = order[int(twice.nonzero()[0, 0])]
+        came = f"{int(truth.item[pair])} twice for query {int(truth.query[pair])}"
+        raise ValueError(f"`positives` must list an item once for a query; got item {came}, counted from 0.")
+    for rows in segments.ranges(len(items), max(1, _ENTRIES_AT_A_TIME // items.shape[1])):
+        block = items[rows]
+        first = span * torch.arange(rows.start, rows.stop, device=items.device)[:, None]
+        wanted = (block + first).masked_fill_((block < 0) | (block >= span), -1)
+        place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
+        found[rows] = order[place].masked_fill_(keys[place] != wanted, -1)
+    return found
+
+
+def _rank(
+    items: Int[Tensor, "queries longest"], place: Int[Tensor, "queries longest"], truth: Truth, num_positives: Any
+) -> tuple[PositiveRanks, Bool[Tensor, "queries longest"]]:
+    """The ranks of positives, and where they are in the lists."""
+    # Where a pair comes first in its list, which is as long as the matrix is wide; behind it if it never comes.
+    num_queries, longest = items.shape
+    query, column = (place >= 0).nonzero(as_tuple=True)
+    first = torch.full_like(truth.item, longest)
+    first.scatter_reduce_(0, place[query, column], column, "amin")
+    is_right = ~truth.is_junk if truth.grade is None else ~truth.is_junk & (truth.grade > 0)
+
+    def at(pairs: Tensor) -> Bool[Tensor, "queries longest"]:
+        marks = torch.zeros_like(items, dtype=torch.bool)
+        marks[truth.query[pairs], first[pairs]] = True
+        return marks
+
+    is_positive = at(is_right & (first < longest))
+    num_hits, listed = is_positive.sum(1), torch.bincount(truth.query[is_right], minlength=num_queries)
+    lengths = ((items >= 0) * torch.arange(1, longest + 1, device=items.device)).amax(1)
+    judged = None
+    if truth.grade is not None:
+        # In the order of ranks: by query, then by first place.
+        chosen = is_right.nonzero()[:, 0]
+        chosen = chosen[(truth.query[chosen] * (longest + 1) + first[chosen]).argsort(stable=True)]
+        is_negative = ~truth.is_junk & (truth.grade == 0)
+        before = at(is_negative & (first < longest)).cumsum(1)
+        before = before[truth.query[chosen], first[chosen].clamp(max=longest - 1)]
+        judged = Judgments(truth.grade[chosen], before, torch.bincount(truth.query[is_negative], minlength=num_queries))
+    if num_positives is not None:
+        listed = _declared(num_positives, listed, truth)
+    return ranks_of_hits(is_positive.nonzero()[:, 1] + 1, num_hits, listed, lengths, judged), is_positive
+
+
+def _declared(num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth) -> Int[Tensor, " queries"]:
+    """Numbers of positives that are not below those that are listed."""
+    if truth.grade is not None:
+        raise ValueError("`num_positives` must come with positives that have no grades; got grades.")
+    if isinstance(num_positives, int):
+        _checks.positive_int("num_positives", num_positives, least=0)
+        num_positives = torch.full_like(listed, num_positives)
+    declared = _checks.integer_labels("num_positives", num_positives, len(listed)).long().to(listed.device)
+    for query in (declared < listed).nonzero()[:1, 0].tolist():
+        came = f"{int(declared[query])} for query {query}, which has {int(listed[query])}"
+        raise ValueError(f"`num_positives` must count the positives that are listed, too; got {came}.")
+    return declared

@@ -1,0 +1,233 @@
+"""Person search: queries are sought among the boxes that a detector found in whole images.
+
+Per query, of each image that holds the person the most similar box that overlaps the person's true box is right, and
+every other box of every searched image is wrong. Images without such a box lower the recall: their persons are never
+retrieved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int, Integer
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
+
+from .lists import list_items, summarize_lists
+from .protocol import Protocol
+from .protocols import find_protocol
+from .ranking_options import Setup
+from .results import RetrievalResults
+
+_SCORES_AT_A_TIME = 1 << 24
+_CAMERAS = ("keep", "all")
+
+
+@torch.no_grad()
+def person_search(
+    query_embeddings: Float[Tensor, "queries dim"] | _checks.Array,
+    embeddings: Float[Tensor, "boxes dim"] | _checks.Array,
+    boxes: Float[Tensor, "boxes 4"] | _checks.Array,
+    *,
+    images: Integer[Tensor, " boxes"] | _checks.Integers,
+    query_images: Integer[Tensor, " queries"] | _checks.Integers,
+    query_identities: Integer[Tensor, " queries"] | _checks.Integers,
+    true_boxes: Float[Tensor, "persons 4"] | _checks.Array,
+    true_images: Integer[Tensor, " persons"] | _checks.Integers,
+    true_identities: Integer[Tensor, " persons"] | _checks.Integers,
+    galleries: Sequence[Any] | None = None,
+    query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+    image_cameras: Integer[Tensor, " images"] | _checks.Integers | None = None,
+    listed_twice: bool = False,
+    similarity: str = "cosine",
+    protocol: str | Protocol = "cuhk_sysu",
+    max_rank: int = 50,
+    **options: Any,
+) -> RetrievalResults:
+    """Evaluate person search (CUHK-SYSU, PRW).
+
+    A box is right if it overlaps the person's true box, of width w and height h, by an IoU of at least
+    min(0.5, wh / ((w + 10)(h + 10))), and is the most similar one of its image that does. Every other box is wrong. The
+    query's own image is never searched. Average precision is divided by all images that hold the person; equal
+    similarities count against the right box. Give the boxes that the detector is sure of: SeqNet's have scores of 0.5
+    and more.
+
+    Args:
+        query_embeddings: embeddings of the queries.
+        embeddings: embeddings of the detected boxes.
+        boxes: the detected boxes x1 y1 x2 y2.
+        images: the image of each detected box, by its number.
+        query_images: the image of each query.
+        query_identities: the person of each query.
+        true_boxes: the true boxes x1 y1 x2 y2. Of one person in one image the first counts.
+        true_images: the image of each true box.
+        true_identities: the person in each true box.
+        galleries: for every query the images that are searched (CUHK-SYSU); None for all images (PRW).
+        query_cameras: cameras of the queries, for `same_camera="all"`.
+        image_cameras: cameras of the images by their number.
+        listed_twice: search all images besides `galleries`, and take all their boxes for wrong ones: right boxes count
+            a second time, as wrong. It is what SeqNet and its copies do for CUHK-SYSU's full set, `gallery_size=-1`.
+        similarity: "cosine" or "dot".
+        protocol: "cuhk_sysu", "prw" or another one. Its `same_camera` may be "keep" or "all", which searches images of
+            other cameras only.
+        max_rank: length of the CMC curve and of the lists of `nearest`.
+        options: fields of the protocol to change.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, lengths or options that do not fit, cameras that are missing.
+    """
+    chosen = find_protocol(protocol).changed(options)
+    _checks.one_of("similarity", similarity, ("cosine", "dot"))
+    _checks.one_of("same_camera", chosen.same_camera, _CAMERAS)
+    _checks.positive_int("max_rank", max_rank)
+    if listed_twice and galleries is None:
+        raise ValueError("`listed_twice` must come with `galleries`; got none.")
+    # Everything is checked, and goes to one device.
+    embeddings = _checks.embeddings("embeddings", embeddings)
+    query, device = _checks.embeddings("query_embeddings", query_embeddings).to(embeddings), embeddings.device
+    _checks.same_dimension("query_embeddings", query.shape[1], "embeddings", embeddings.shape[1])
+    if similarity == "cosine":
+        query, embeddings = (torch.nn.functional.normalize(each, dim=1) for each in (query, embeddings))
+    boxes = _checks.floating_matrix("boxes", boxes, 4).double().to(device)
+    true_boxes = _checks.floating_matrix("true_boxes", true_boxes, 4).double().to(device)
+    _checks.length("boxes", len(boxes), len(embeddings))
+
+    def labels(argument: str, values: Any, length: int | None = None) -> Tensor:
+        return _checks.integer_labels(argument, values, length).long().to(device)
+
+    true_images = labels("true_images", true_images, len(true_boxes))
+    images = labels("images", images, len(boxes))
+    if galleries is not None:
+        _checks.length("galleries", len(galleries), len(query))
+        galleries = [labels(f"galleries[{place}]", each) for place, each in enumerate(galleries)]
+    cameras = None
+    if chosen.same_camera == "all":
+        cameras = labels("query_cameras", query_cameras, len(query)), labels("image_cameras", image_cameras)
+        _checks.in_range("images", torch.cat([images, true_images]), 0, len(cameras[1]))
+    scene = _Scene(
+        labels("query_images", query_images, len(query)),
+        labels("query_identities", query_identities, len(query)),
+        images,
+        true_images,
+        labels("true_identities", true_identities, len(true_boxes)),
+        *_overlapping(boxes, images, true_boxes, true_images),
+        galleries,
+        cameras,
+    )
+    # Query by query, from scores of a few at a time.
+    found = []
+    for rows in segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(boxes)))):
+        scores = query[rows] @ embeddings.T
+        _checks.no_nan("embeddings", scores)
+        found += [scene.search(rows.start + row, each, max_rank, twice=listed_twice) for row, each in enumerate(scores)]
+    return _results(
+        found, scene.query_identities, chosen, Setup("pessimistic", similarity, lists=True, cut=True), max_rank
+    )
+
+
+class _Found(NamedTuple):
+    """What the search for one query found."""
+
+    num_persons: int
+    num_boxes: int
+    rank: Int[Tensor, " right"]
+    """of the right boxes, ascending"""
+    first: Int[Tensor, " one"]
+    """the first right box, if there is one"""
+    first_score: Float[Tensor, " one"]
+    boxes: Int[Tensor, " listed"]
+    scores: Float[Tensor, " listed"]
+    is_right: Bool[Tensor, " listed"]
+
+
+class _Scene(NamedTuple):
+    """Images with their detected boxes and persons, and the queries."""
+
+    query_images: Int[Tensor, " queries"]
+    query_identities: Int[Tensor, " queries"]
+    images: Int[Tensor, " boxes"]
+    true_images: Int[Tensor, " persons"]
+    true_identities: Int[Tensor, " persons"]
+    person: Int[Tensor, " pairs"]
+    """of the pairs of a true box and a detected one that overlap enough"""
+    box: Int[Tensor, " pairs"]
+    galleries: Sequence[Tensor] | None
+    cameras: tuple[Tensor, Tensor] | None
+    """of queries and of images"""
+
+    def is_searched(self, query: int, images: Int[Tensor, " any"]) -> Bool[Tensor, " any"]:
+        """Whether images are searched for a query."""
+        searched = images != self.query_images[query]
+        if self.galleries is not None:
+            searched &= torch.isin(images, self.galleries[query])
+        if self.cameras is not None:
+            searched &= self.cameras[1][images] != self.cameras[0][query]
+        return searched
+
+    def search(self, query: int, scores: Float[Tensor, " boxes"], k: int, *, twice: bool) -> _Found:
+        """Rank the boxes for a query, and list the first k."""
+        # The person's true boxes, the first of each image, and the most similar box that overlaps each enough.
+        is_person = (self.true_identities == self.query_identities[query]) & self.is_searched(query, self.true_images)
+        rows = is_person.nonzero()[:, 0].flip(0)
+        persons = {*dict(zip(self.true_images[rows].tolist(), rows.tolist(), strict=True)).values()}
+        pairs = torch.isin(self.person, rows.new_tensor([*persons])).nonzero()[:, 0]
+        pairs = pairs[scores[self.box[pairs]].argsort(stable=True)]
+        right = [*dict(zip(self.person[pairs].tolist(), self.box[pairs].tolist(), strict=True)).values()]
+        # All boxes that are searched; a second time all boxes, as wrong ones.
+        box = self.is_searched(query, self.images).nonzero()[:, 0]
+        is_right = torch.isin(box, box.new_tensor(right))
+        if twice:
+            again = (self.images != self.query_images[query]).nonzero()[:, 0]
+            box, is_right = torch.cat([box, again]), torch.cat([is_right, torch.zeros_like(again, dtype=torch.bool)])
+        # A right box is behind the right boxes that are more similar, and behind wrong ones that are not less so.
+        scores = scores[box]
+        falling, order = scores[is_right].sort(descending=True, stable=True)
+        wrong = scores[~is_right].sort().values
+        ordinal = torch.arange(1, len(falling) + 1, device=box.device)
+        rank = ordinal + len(wrong) - torch.searchsorted(wrong, falling)
+        best = scores.topk(min(k, len(scores))).indices
+        best = best[is_right[best].byte().argsort(stable=True)]
+        best = best[scores[best].argsort(descending=True, stable=True)]
+        listed = box[best], scores[best], is_right[best]
+        return _Found(len(persons), len(box), rank, box[is_right][order][:1], falling[:1], *listed)
+
+
+def _results(
+    found: list[_Found], identities: Tensor, protocol: Protocol, setup: Setup, max_rank: int
+) -> RetrievalResults:
+    index = torch.arange(len(found), device=identities.device)
+
+    def stacked(name: str, length: int, padding: float) -> Tensor:
+        rows = [getattr(each, name)[:length] for each in found]
+        rows = [torch.nn.functional.pad(row, (0, length - len(row)), value=padding) for row in rows]
+        return torch.stack(rows) if rows else index.view(0, length)
+
+    numbers = [(len(each.rank), each.num_persons, each.num_boxes) for each in found]
+    hits, persons, boxes = torch.tensor(numbers, dtype=torch.int64, device=index.device).view(-1, 3).unbind(1)
+    ranks = ranks_of_hits(torch.cat([index[:0], *(each.rank for each in found)]), hits, persons, boxes)
+    shown = stacked("boxes", max_rank, -1), stacked("is_right", max_rank, 0).bool()
+    lists = list_items(*shown, index, identities, scores=stacked("scores", max_rank, 0))
+    first = {"rank": ("rank", 0), "index": ("first", -1), "score": ("first_score", torch.nan)}
+    firsts = {f"first_positive_{name}": stacked(of, 1, padding)[:, 0] for name, (of, padding) in first.items()}
+    return summarize_lists(ranks, replace(lists, **firsts), protocol, setup, max_rank=max_rank)
+
+
+def _overlapping(boxes: Tensor, images: Tensor, true_boxes: Tensor, true_images: Tensor) -> tuple[Tensor, Tensor]:
+    """The pairs of a true box and a detected box of one image that overlap enough, as two columns."""
+    # The boxes of an image lie together once they are sorted: one run for each true box.
+    ordered, order = images.sort(stable=True)
+    first, last = (torch.searchsorted(ordered, true_images, right=right) for right in (False, True))
+    person, place = segments.runs(first, last - first)
+    one, other = true_boxes[person], boxes[order[place]]
+    inside = (one[:, 2:].minimum(other[:, 2:]) - one[:, :2].maximum(other[:, :2])).clamp(min=0).prod(1)
+    sides = one[:, 2:] - one[:, :2]
+    overlap = inside / (sides.prod(1) + (other[:, 2:] - other[:, :2]).prod(1) - inside)
+    enough = overlap >= (sides.prod(1) / (sides + 10).prod(1)).clamp(max=0.5)
+    return person[enough], order[place][enough]

@@ -1,0 +1,59 @@
+"""Person search: the recorded numbers of SeqNet's evaluator."""
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics.functional.retrieval import person_search
+from tests.fields.comparison import check, names_of, num_arrays, problems
+
+LEFT_OUT = {
+    ("detection", "*"): "numbers of a detector, not of a search",
+    ("cuhk_full", "*/top_1_5_10"): "each right box ties with its own copy, and numpy's order of the two is not stable",
+}
+
+
+def search(case, **options):
+    """What a recorded problem gives; detections below 0.5 are left out as there."""
+    given = case.inputs
+    images, true_images = (
+        np.repeat(np.arange(len(sizes)), sizes) for sizes in (given["detections_len"], given["boxes_len"])
+    )
+    detections = given["detections_flat"]
+    kept = detections[:, 4] >= 0.5
+    results = person_search(
+        given["query_features"],
+        given["features_flat"][kept],
+        detections[kept, :4],
+        images=images[kept],
+        query_images=given["query_image"],
+        query_identities=given["query_ids"],
+        true_boxes=given["boxes_flat"],
+        true_images=true_images,
+        true_identities=given["box_ids_flat"][:, 0].astype(int),
+        **options,
+    )
+    return {"map": results["map"], "top_1_5_10": [results[f"rank_{k}"] for k in (1, 5, 10)]}
+
+
+CALLS = {
+    "cuhk": lambda case: search(case, galleries=case.lists("galleries")),
+    "cuhk_full": lambda case: search(case, galleries=case.lists("galleries"), listed_twice=True),
+    "prw": lambda case: search(case, protocol="prw"),
+    "prw_cross_camera": lambda case: search(
+        case,
+        protocol="prw",
+        same_camera="all",
+        query_cameras=case.inputs["image_cameras"][case.inputs["query_image"]],
+        image_cameras=case.inputs["image_cameras"],
+    ),
+}
+
+
+@pytest.mark.parametrize("problem", problems("person_search", LEFT_OUT), ids=names_of)
+def test_a_recorded_number_of_person_search_is_ours(problem):
+    case, evaluator = problem
+    check(case, evaluator, CALLS[evaluator], LEFT_OUT)
+
+
+def test_no_recorded_array_is_missing():
+    assert num_arrays("person_search", LEFT_OUT) == (96, 42)

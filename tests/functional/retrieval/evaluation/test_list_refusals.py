@@ -1,0 +1,75 @@
+"""Bad lists and bad scenes of person search: the error names the argument, the rule and what came."""
+
+import re
+
+import pytest
+import torch
+
+from reid_torchmetrics.functional.retrieval import evaluate_lists
+from tests.functional.retrieval.evaluation.test_person_search import search
+
+Q = {"query_identities": [1], "gallery_identities": [1, 2]}
+BAD_LISTS = [
+    (([[1.5]], [[1]]), {}, TypeError, "`retrieved` must hold items that are all ints, or all strings; got float."),
+    (([["a", -1]], [["a"]]), {}, TypeError, "`retrieved` must hold items that are all ints, or all strings; got int and str."),
+    (([[True]], [[1]]), {}, TypeError, "`retrieved` must hold items that are all ints, or all strings; got bool."),
+    (([[1]], [["a"]]), {}, TypeError, "`retrieved` must hold strings, as `positives` does; got ints."),
+    ((torch.rand(2, 3), [[1], [2]]), {}, TypeError, "`retrieved` must hold items that are all ints, or all strings; got torch.float32."),
+    ((torch.arange(3), [[1]]), {}, ValueError, "`retrieved` must have shape [queries, items]; got [3]."),
+    (([[1]], [[1], [2]]), {}, ValueError, "`retrieved` must hold one list for each of 2 queries; got 1."),
+    ((["ab"], [["a"]]), {}, TypeError, "`retrieved` must hold one list for each query; got str."),
+    (([{1}], [[1]]), {}, TypeError, "`retrieved` must hold lists, which have an order; got set."),
+    (("ab", [["a"]]), {}, TypeError, "`retrieved` must be a matrix, lists or a mapping of queries; got str."),
+    (([[-2]], [[1]]), {}, ValueError, "`retrieved` must hold items of at least 0, or -1 for nothing; got -2."),
+    (([[1]], [[1, 2, 1]]), {}, ValueError, "`positives` must list an item once for a query; got item 1 twice for query 0, counted from 0."),
+    (({"a": []}, [[1]]), {}, TypeError, "`retrieved` and `positives` must both be mappings of queries, or neither; got dict and list."),
+    (({"a": []}, {"b": []}), {}, ValueError, "`retrieved` must have no query that `positives` lacks; got 'a'."),
+    (({}, {"b": [], 1: []}), {}, TypeError, "`positives` must hold queries as keys that are all ints, or all strings; got int and str."),
+    (([{1: float("nan")}], [[1]]), {}, ValueError, "`retrieved` must have scores that can be ordered; got [nan]."),
+    (([{1: "x"}], [[1]]), {}, ValueError, "`retrieved` must have scores that can be ordered; got ['x']."),
+    (([[1]], [{1: -1}]), {}, ValueError, "`positives` must hold grades that are finite and at least 0; got -1."),
+    (([[1]], [[1]]), {"gains": [[float("inf")]]}, ValueError, "`gains` must hold grades that are finite and at least 0; got inf."),
+    (([[1]], [[1]]), {"gains": [[1, 2]]}, ValueError, "`gains` must have a grade for each item of `positives`; got lists of other lengths."),
+    (([[1]], [{1: 1}]), {"gains": [[1]]}, TypeError, "`positives` must be mappings for all queries, without `gains`, or lists; got both."),
+    (([[1], [1]], [{1: 1}, [1]]), {}, TypeError, "`positives` must be mappings for all queries, without `gains`, or lists; got both."),
+    (([[1]], [{1: 1}]), {"num_positives": 1}, ValueError, "`num_positives` must come with positives that have no grades; got grades."),
+    (([[1]], [[1, 2]]), {"num_positives": [1]}, ValueError, "`num_positives` must count the positives that are listed, too; got 1 for query 0, which has 2."),
+    (({"a": [1]}, {"a": [1]}), {"num_positives": {"b": 1}}, ValueError, "`num_positives` must have the queries of `positives` as keys; got none for 'a'."),
+    (([[1]], [{"easy": [1], "odd": [2]}]), {"protocol": "roxford5k_easy"}, ValueError, "`positives` must hold lists that `positive_lists` or `junk_lists` of the protocol name, 'easy', 'junk', 'hard'; got 'odd' for query 0."),
+    (([[1]], [[1]]), Q, ValueError, "`query_identities` must come without `positives`; got both."),
+    (([[1]],), {}, ValueError, "`query_identities` must be given, or `positives`; got neither."),
+    (([[1]],), Q | {"gains": [[1]]}, ValueError, "`gains` must come with `positives`; got none."),
+    (([[2]],), Q, ValueError, "`retrieved` must lie in [-1, 2); got values from 2 to 2."),
+    (([[1]],), Q | {"protocol": "cub200"}, ValueError, "`self_index` must be given under protocol 'cub200', which searches every query among the others; got none."),
+    (([[1]],), Q | {"protocol": "oxford5k"}, ValueError, "`protocol` 'oxford5k' needs `ground_truth`, lists for every query; got labels."),
+    (([[1]], [[1]]), {"protocol": "vehicleid"}, ValueError, "`protocol` must draw no gallery, as lists are given; got GalleryDraw(shots=1, per='identity')."),
+    (([[1]], [[1]]), {"missing_queries": "drop"}, ValueError, "`missing_queries` must be one of 'neg', 'skip'; got 'drop'."),
+    (([[2**70]], [[1]]), {}, ValueError, "`retrieved` must hold ints that fit int64; got Python int too large to convert to C long."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "options", "kind", "message"), BAD_LISTS)
+@pytest.mark.usefixtures("unannotated")
+def test_bad_lists_are_refused_by_name(arguments, options, kind, message):
+    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+        evaluate_lists(*arguments, **options)
+
+
+BAD_SCENES = [
+    ({"listed_twice": True}, ValueError, "`listed_twice` must come with `galleries`; got none."),
+    ({"galleries": [[1], [2]]}, ValueError, "`galleries` must have one row for each label; got 2 rows for 1 labels."),
+    ({"similarity": "euclidean"}, ValueError, "`similarity` must be one of 'cosine', 'dot'; got 'euclidean'."),
+    ({"same_camera": "same_identity"}, ValueError, "`same_camera` must be one of 'keep', 'all'; got 'same_identity'."),
+    ({"same_camera": "all"}, TypeError, "`query_cameras` must be a tensor, an array or a list of numbers; got NoneType."),
+    ({"same_camera": "all", "query_cameras": [1], "image_cameras": [1, 2]}, ValueError, "`images` must lie in [0, 2); got values from 0 to 3."),
+    ({"boxes": torch.ones(2, 4)}, ValueError, "`boxes` must have one row for each label; got 2 rows for 5 labels."),
+    ({"images": [1, 2]}, ValueError, "`images` must have shape [5]; got [2]."),
+    ({"embeddings": torch.full((5, 2), torch.nan)}, ValueError, "`embeddings` must give scores that can be ordered; got NaN."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "kind", "message"), BAD_SCENES)
+@pytest.mark.usefixtures("unannotated")
+def test_bad_scenes_are_refused_by_name(options, kind, message):
+    with pytest.raises(kind, match=f"^{re.escape(message)}$"):
+        search(**options)

@@ -1,0 +1,186 @@
+"""Ranked lists: numbers by definition in every form, what a repeated or missing thing counts, and names."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval import (
+    PositiveRanks,
+    RetrievalResults,
+    binary_preference,
+    compare,
+    evaluate,
+    evaluate_lists,
+    normalized_dcg,
+)
+from tests.reference import lists as reference
+
+REPORTS = ("map", "ndcg_3", "bpref", "mrr", "precision_3", "recall_3")
+ITEMS = st.integers(0, 9)
+QUERY = st.tuples(st.lists(ITEMS, max_size=8), st.dictionaries(ITEMS, st.integers(0, 3), max_size=7))
+QUERIES = st.lists(QUERY, min_size=1, max_size=6)
+GRADED = [([1, 2, 1, 3], {1: 1, 3: 3, 5: 2, 2: 0}), ([4, 4], {4: 2}), ([], {7: 1}), ([1], {1: 0})]
+
+
+def values_of(retrieved, positives, **options):
+    return evaluate_lists(retrieved, positives, **{"reports": REPORTS} | options).values
+
+
+def assert_equal(one, other):
+    assert one.keys() == other.keys()
+    for name, values in one.items():
+        torch.testing.assert_close(values, other[name], rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("gain", reference.GAINS)
+@settings(max_examples=50)
+@given(queries=QUERIES)
+def test_graded_lists_have_the_numbers_of_their_definition(gain, queries):
+    ours = values_of(*map(list, zip(*queries, strict=True)), gain=gain)
+    for row, (items, grades) in enumerate(queries):
+        if reference.num_positives(grades) == 0:
+            assert all(ours[name][row].isnan() for name in REPORTS)
+            continue
+        places = [place for place, _ in reference.hits(items, grades)]
+        assert {name: float(ours[name][row]) for name in REPORTS} == pytest.approx(
+            {
+                "map": reference.average_precision(items, grades),
+                "ndcg_3": reference.normalized_dcg(items, grades, 3, gain),
+                "bpref": reference.binary_preference(items, grades),
+                "mrr": 1 / places[0] if places else 0,
+                "precision_3": sum(place <= 3 for place in places) / 3,
+                "recall_3": sum(place <= 3 for place in places) / reference.num_positives(grades),
+            },
+            abs=1e-12,
+        )
+
+
+@settings(max_examples=30)
+@given(queries=QUERIES, order=st.randoms(use_true_random=False))
+def test_every_form_and_order_of_the_same_lists_has_the_same_numbers(queries, order):
+    retrieved, graded = map(list, zip(*queries, strict=True))
+    positives = [[item for item, grade in grades.items() if grade] for grades in graded]
+    expected = values_of(retrieved, positives)
+    # A matrix with -1 behind the lists, as a tensor or an array; and positives likewise.
+    width = max(map(len, [*retrieved, *positives]))
+    matrix, truth = (
+        torch.tensor([[*row, *[-1] * (width - len(row))] for row in rows], dtype=torch.int64).view(len(rows), width)
+        for rows in (retrieved, positives)
+    )
+    assert_equal(values_of(matrix, truth), expected)
+    assert_equal(values_of(matrix.int().numpy(), [np.array(row, dtype=np.int32) for row in positives]), expected)
+    # Strings, and mappings in another order of queries.
+    named = [[[f"image {item}" for item in row] for row in rows] for rows in (retrieved, positives)]
+    assert_equal(values_of(*named), expected)
+    keys = [f"query {number}" for number in range(len(queries))]
+    shuffled = order.sample(keys, len(keys))
+    lists = dict(zip(keys, named[0], strict=True))
+    ours = values_of({key: lists[key] for key in shuffled}, dict(zip(keys, map(set, named[1]), strict=True)))
+    assert_equal(ours, expected)
+    # Any grade above 0 is a positive, with the gain of its grade; gains may stand beside positives.
+    gains = [[float(grade) for grade in grades.values() if grade] for grades in graded]
+    listed = values_of(retrieved, positives, gains=gains, reports=("ndcg_3",))
+    as_mapping = [{item: grade for item, grade in grades.items() if grade} for grades in graded]
+    if any(as_mapping):
+        assert_equal(values_of(retrieved, as_mapping, reports=("ndcg_3",)), listed)
+
+
+def test_a_repeated_item_keeps_its_places_and_scores_once():
+    # Positives at 1 and 4; the second 7 is at 2.
+    results = evaluate_lists([[7, 7, 1, 9]], [[7, 9]])
+    assert results["map"] == (1 / 1 + 2 / 4) / 2
+    assert results.nearest(4).is_positive.tolist() == [[True, False, False, True]]
+
+
+def test_scores_order_a_run_as_trec_eval_does():
+    run = {"q": {"d1": 0.5, "d10": 0.5, "d2": 0.5, "d3": 0.9}}
+    results = evaluate_lists(run, {"q": ["d2"]})
+    assert [results.item_names[item] for item in results.nearest(4).index[0]] == ["d3", "d2", "d10", "d1"]
+    assert results["mrr"] == 1 / 2
+
+
+def test_a_query_without_a_list_is_missed_or_left_out():
+    lists, truth = {"b": ["x"]}, {"a": ["x"], "b": ["x"], "c": []}
+    missed, skipped = (evaluate_lists(lists, truth, missing_queries=rule) for rule in ("neg", "skip"))
+    assert (missed["map"], missed.query_names, missed.counts.valid) == (1 / 3, ("a", "b", "c"), 2)
+    assert (skipped["map"], skipped.query_names, skipped.query_index.tolist()) == (1, ("b",), [1])
+
+
+def test_declared_positives_count_where_not_all_are_listed():
+    assert evaluate_lists([[3, 1]], [[1]], num_positives=4)["map"] == 1 / 2 / 4
+    assert (
+        evaluate_lists({"a": [1], "b": []}, {"a": [1], "b": []}, num_positives={"b": 1, "a": 2})["map"]
+        == (1 / 2 + 0) / 2
+    )
+
+
+def test_junk_of_a_benchmark_holds_no_rank():
+    truth = [{"easy": [4], "junk": np.array([1, 9]), "hard": torch.tensor([2])}]
+    results = evaluate_lists([[1, 2, 1, 5, 4]], truth, protocol="roxford5k_easy", rule="rectangle")
+    assert results["map"] == 1 / 2
+    assert results.nearest(2).index.tolist() == [[5, 4]]
+    assert results.num_candidates.tolist() == [2]
+
+
+def test_identities_are_those_of_evaluate_with_junk_and_itself_left_out():
+    generator = torch.Generator().manual_seed(0)
+    query, gallery = (torch.randn(each, 4, generator=generator) for each in (6, 20))
+    labels = {"query_identities": torch.arange(6) % 4, "gallery_identities": torch.arange(20) % 5 - 1}
+    scores = torch.nn.functional.normalize(query) @ torch.nn.functional.normalize(gallery).T
+    lists = scores.argsort(descending=True)
+    ours, theirs = evaluate_lists(lists, **labels, protocol="market1501"), evaluate(query, gallery, **labels)
+    assert ours.means == pytest.approx(theirs.means, abs=1e-12)
+    for mine, other in ((ours.nearest(5), theirs.nearest(5)),):
+        for name in ("index", "identities", "is_positive", "first_positive_rank", "first_positive_index"):
+            assert torch.equal(getattr(mine, name), getattr(other, name)), name
+    labels["query_identities"] = labels["gallery_identities"]
+    scores = torch.nn.functional.normalize(gallery) @ torch.nn.functional.normalize(gallery).T
+    same = evaluate(gallery, query_identities=labels["query_identities"], protocol="cub200")
+    lists = scores.argsort(descending=True)
+    assert evaluate_lists(lists, **labels, self_index=torch.arange(20), protocol="cub200").means == same.means
+
+
+def test_results_are_named_saved_and_compared(tmp_path):
+    truth = {"first query": {"d1": 1, "d2": 0}, "second query": {"d3": 2}}
+    results = evaluate_lists({"second query": ["d1", "d3"], "first query": ["d1"]}, truth, reports=("map", "ndcg_5"))
+    assert results.name_of(int(results.hardest(1)[0])) == "second query"
+    assert "positives: ok" in repr(results)
+    loaded = RetrievalResults.load(results.save(tmp_path / "lists.npz"))
+    assert (loaded.query_names, loaded.item_names, loaded.means) == (
+        results.query_names,
+        results.item_names,
+        results.means,
+    )
+    assert normalized_dcg(loaded.ranks).tolist() == normalized_dcg(results.ranks).tolist()
+    better = evaluate_lists({"first query": ["d1"], "second query": ["d3"]}, truth, reports=("map", "ndcg_5"))
+    assert compare(results, better).differences["map"].difference == 0.25
+    interval = results.interval(generator=torch.Generator().manual_seed(0))
+    assert interval.low <= results["map"] <= interval.high
+
+
+def test_names_of_queries_are_the_index_of_a_table():
+    pytest.importorskip("pandas")
+    results = evaluate_lists({"b": [1], "a": [2]}, {"a": [1], "b": [1]})
+    assert results.to_frame("query").index.tolist() == ["a", "b"]
+
+
+def test_huge_numbers_of_items_are_no_trouble():
+    huge = 2**62
+    assert evaluate_lists([[huge - 1, huge], [huge, 5]], [[huge], [5, huge - 1]])["map"] == (1 / 2 + 1 / 2 / 2) / 2
+
+
+def test_no_query_and_no_item_give_results_without_numbers():
+    assert np.isnan(evaluate_lists([], [])["map"])
+    assert evaluate_lists(torch.empty(2, 0, dtype=torch.int64), [[1], [2]])["map"] == 0
+
+
+def test_without_grades_every_other_candidate_is_judged():
+    # Positives at 2 and 3 of 4: one judged negative before each, of two.
+    assert binary_preference(PositiveRanks.from_hits([[0, 1, 1, 0]])).tolist() == [1 - 1 / 2]
+    blocks = [evaluate_lists([items], [grades]).ranks for items, grades in GRADED]
+    both = PositiveRanks.concatenate(blocks)
+    assert binary_preference(both).nan_to_num().tolist() == [1 / 3 * (1 + 0), 1, 0, 0]
+    with pytest.raises(ValueError, match="must all have the same kind of judgments"):
+        PositiveRanks.concatenate([both, PositiveRanks.from_hits([[1]])])
