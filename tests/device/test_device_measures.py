@@ -15,6 +15,7 @@ from reid_torchmetrics.functional.retrieval import (
     PositiveRanks,
     average_precision,
     average_precision_at_r,
+    binary_preference,
     bootstrap_interval,
     cmc_at,
     cmc_curve,
@@ -48,6 +49,7 @@ MEASURES = [
     *(mean_precision_recall_curve, partial(precision_recall_curve, query=3)),
     lambda ranks: median_over_queries(first_rank(ranks)),
 ]
+MEASURES += [binary_preference]
 
 
 @cache
