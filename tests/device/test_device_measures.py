@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.retrieval import (
     PositiveRanks,
     average_precision,
     average_precision_at_r,
+    binary_preference,
     bootstrap_interval,
     cmc_at,
     cmc_curve,
@@ -52,6 +53,7 @@ MEASURES = [
     *(partial(retrieval_rank, variant=variant) for variant in ("mpeg7", "shrec22")),
     lambda ranks: median_over_queries(first_rank(ranks)),
 ]
+MEASURES += [binary_preference]
 
 
 @cache

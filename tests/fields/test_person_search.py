@@ -12,26 +12,30 @@ LEFT_OUT = {
 }
 
 
-def search(case, **options):
-    """What a recorded problem gives; detections below 0.5 are left out as there."""
+def scene_of(case):
+    """A recorded problem as arguments; detections below 0.5 are left out as there."""
     given = case.inputs
     images, true_images = (
-        np.repeat(np.arange(len(sizes)), sizes) for sizes in (given["detections_len"], given["boxes_len"])
+        np.repeat(np.arange(len(given[name])), given[name]) for name in ("detections_len", "boxes_len")
     )
     detections = given["detections_flat"]
     kept = detections[:, 4] >= 0.5
-    results = person_search(
-        given["query_features"],
-        given["features_flat"][kept],
-        detections[kept, :4],
-        images=images[kept],
-        query_images=given["query_image"],
-        query_identities=given["query_ids"],
-        true_boxes=given["boxes_flat"],
-        true_images=true_images,
-        true_identities=given["box_ids_flat"][:, 0].astype(int),
-        **options,
-    )
+    scene = {
+        "images": images[kept],
+        "query_images": given["query_image"],
+        "query_identities": given["query_ids"],
+        "true_boxes": given["boxes_flat"],
+        "true_images": true_images,
+        "true_identities": given["box_ids_flat"][:, 0].astype(int),
+    }
+    boxes = given["query_features"], given["features_flat"][kept], detections[kept, :4]
+    return {"detections": boxes, "scene": scene, "galleries": case.lists("galleries")}
+
+
+def search(case, **options):
+    """The numbers of a recorded problem."""
+    given = scene_of(case)
+    results = person_search(*given["detections"], **given["scene"], **options)
     return {"map": results["map"], "top_1_5_10": [results[f"rank_{k}"] for k in (1, 5, 10)]}
 
 

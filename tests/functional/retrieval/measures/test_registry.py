@@ -30,6 +30,7 @@ NUMBERS = {
     "r_precision": 1 / 2,
     "mrr": 1 / 2,
     "ndcg_1": 0,
+    "bpref": ((1 - 1 / 2) + (1 - 2 / 2)) / 2,
     "mean_rank": 2,
     "median_rank": 2,
     "median_rank_lower": 2,

@@ -1,4 +1,4 @@
-"""The forms in which ranked lists and their truth come, read into integers.
+"""Forms of ranked lists and of their truth, read into integers.
 
 matrix          of ints, -1 where nothing is            one row per query
 lists           of ints or strings                      one per query, of any lengths
@@ -216,7 +216,7 @@ def _read_grades(argument: str, grades: Any, lengths: Int[Tensor, " queries"]) -
     values = [*chain.from_iterable(rows)]
     if not _are_numbers(values) or not all(0 <= value < math.inf for value in values):
         raise ValueError(f"`{argument}` must hold grades that are finite and at least 0; got {min(values)}.")
-    return torch.tensor(values, dtype=torch.float64)
+    return torch.tensor(values, dtype=torch.float64, device="cpu")
 
 
 def _are_numbers(values: Collection[Any]) -> bool:

@@ -103,7 +103,7 @@ def evaluate_lists(
     ranks, is_positive = _rank(items, place, truth, joined.of_keys("num_positives", num_positives))
     # Queries go by their keys: ints are numbers, strings have a place.
     names = joined.keys if joined.keys and isinstance(joined.keys[0], str) else None
-    index = torch.tensor((names and joined.places) or joined.keys or range(len(items)), dtype=torch.int64)
+    index = torch.tensor((names and joined.places) or joined.keys or range(len(items)), dtype=torch.int64, device="cpu")
     lists = list_items(items, is_positive, index.to(items.device), query, gallery)
     setup = Setup("as listed", "none, ranked lists", lists=positives is not None, cut=True)
     results = summarize_lists(ranks, lists, chosen, setup, max_rank=max_rank)
@@ -257,7 +257,7 @@ def _rank(
 
 
 def _declared(num_positives: Any, listed: Int[Tensor, " queries"], truth: Truth) -> Int[Tensor, " queries"]:
-    """Numbers of positives that are not below those that are listed."""
+    """Declared numbers of positives, at least as many as are listed."""
     if truth.grade is not None:
         raise ValueError("`num_positives` must come with positives that have no grades; got grades.")
     if isinstance(num_positives, int):
