@@ -160,6 +160,7 @@ def test_the_table_of_defaults_lists_every_value_and_marks_the_default(option):
 
 
 CAMERA_RULES = {"same_identity": ["its identity in its camera"], "all": ["its camera"], "keep": []}
+CLOTHES = {"keep": [], "drop_same": ["its identity in its clothes"], "drop_other": ["its identity in other clothes"]}
 NORMALIZERS = {"positives": "n", "attainable": "min(n, {k})", "hits": "its hits"}
 DIVISORS = {"k": "k", "last_positive": "min(k, rank of the last positive)", "calibrated": "min(n, k), of as many"}
 
@@ -173,6 +174,7 @@ def in_words(protocol: Protocol) -> dict[str, str]:
         "CMC": _cmc(protocol),
         "P@k divided by": DIVISORS[protocol.precision_divisor],
         "positives": ", ".join(f"`{name}`" for name in protocol.positive_lists),
+        "positives within": "" if protocol.radius is None else f"{protocol.radius:g}",
         "junk": ", ".join(f"`{name}`" for name in protocol.junk_lists),
         "without a positive": {"skip": "left out", "neg": "counts 0"}[protocol.empty_target_action],
         "reported": ", ".join(f"`{name}`" for name in protocol.reports),
@@ -181,7 +183,7 @@ def in_words(protocol: Protocol) -> dict[str, str]:
 
 
 def _dropped(protocol: Protocol) -> str:
-    parts = CAMERA_RULES[protocol.same_camera].copy()
+    parts = CAMERA_RULES[protocol.same_camera] + CLOTHES[protocol.clothes]
     parts += [f"for the CMC {rule}" for rule in CAMERA_RULES.get(protocol.cmc_same_camera or "keep", [])]
     parts += [f"camera {camera} being {other}" for camera, other in protocol.camera_map]
     if protocol.search_cameras is not None:

@@ -287,7 +287,74 @@ _LISTS = [
     ),
 ]
 
-_FIELDS = _REID, _CLOTHES, [*_SYSU, _REGDB, _LLCM], _TEXTS, _LANDMARKS, _METRIC_LEARNING, _LISTS, _OTHERS
+# Places: positives are within a radius of the query's position.
+_TO_20 = ("hit_rate_1", "hit_rate_5", "hit_rate_10", "hit_rate_20")
+_PITTSBURGH = Protocol(
+    "pitts30k",
+    "Arandjelovic et al., CVPR 2016, as VPR-methods-evaluation and gsv-cities compute it:"
+    " within 25 m, all queries count",
+    same_camera="keep",
+    junk_identities=(),
+    radius=25.0,
+    empty_target_action="neg",
+    reports=_TO_20,
+)
+_PLACES = [
+    _PITTSBURGH,
+    replace(
+        _PITTSBURGH,
+        name="tokyo247",
+        source="Torii et al., CVPR 2015: as Pitts30k, of the best image of each place, which `groups` name",
+    ),
+    replace(
+        _PITTSBURGH,
+        name="msls",
+        source="Warburg et al., CVPR 2020, mapillary_sls: within 25 m, queries without a positive are left out",
+        k=20,
+        normalizer="attainable",
+        empty_target_action="skip",
+        reports=(*_TO_20, "map"),
+    ),
+    replace(
+        _PITTSBURGH,
+        name="nordland",
+        source="Sunderhauf et al., ICRAW 2013, as Patch-NetVLAD's lists: positions are frame numbers, 7 frames around"
+        " the query's; the texts say 10",
+        radius=7.0,
+    ),
+]
+
+# Clothes: a number for the clothes of each image, which need not be unique among people.
+_LTCC = Protocol(
+    "ltcc",
+    "Qian et al., ACCV 2020, as Simple-CCReID computes it: whatever people wear",
+    junk_identities=(),
+    reports=("map", "rank_1", "rank_5", "rank_10", "rank_20"),
+)
+_CLOTHES_BY_LABEL = [
+    _LTCC,
+    replace(_LTCC, name="ltcc_cc", source="Qian et al., ACCV 2020: changed clothes", clothes="drop_same"),
+    replace(_LTCC, name="ltcc_sc", source="Qian et al., ACCV 2020: the same clothes", clothes="drop_other"),
+    replace(
+        _LTCC,
+        name="ccvid_cc",
+        source="Gu et al., CVPR 2022: changed clothes, one embedding per track",
+        clothes="drop_same",
+    ),
+]
+
+_FIELDS = (
+    _REID,
+    _CLOTHES,
+    _CLOTHES_BY_LABEL,
+    _PLACES,
+    [*_SYSU, _REGDB, _LLCM],
+    _TEXTS,
+    _LANDMARKS,
+    _METRIC_LEARNING,
+    _LISTS,
+    _OTHERS,
+)
 PROTOCOLS = {protocol.name: protocol for field in _FIELDS for protocol in field}
 """the protocols by name"""
 

@@ -105,7 +105,7 @@ def rank_samples(samples: Samples, options: RankingOptions, world: World = ALONE
     ranking = rank_problem(shared.problem, options, shared.world)
     if ranking.counts.valid:
         return ranking
-    return replace(ranking, undefined=no_query_reason(ranking.counts, shared.num_gallery))
+    return replace(ranking, undefined=no_query_reason(ranking.counts, shared.num_gallery, options))
 
 
 @torch.no_grad()
@@ -216,15 +216,18 @@ def _unranked(shared: _Shared) -> Ranking:
     return Ranking(ranks, counts, index, identities, cameras, labels=given, undefined=shared.undefined)
 
 
-def no_query_reason(counts: QueryCounts, num_gallery: int) -> str:
-    """Why no query has a positive."""
+def no_query_reason(counts: QueryCounts, num_gallery: int, options: RankingOptions | None = None) -> str:
+    """Why no query has a positive; `options` say what makes one."""
+    radius = None if options is None else options.protocol.radius
+    kin = "of their identity" if radius is None else f"within {radius:g} of their position"
     # By whether there are queries, and whether there is a gallery.
     why = {
         (False, False): "none has a positive, as no sample was given",
         (True, False): "none has a positive; pass `is_query=False` for the gallery",
         (False, True): "none has a positive; pass `is_query=True` for the queries",
-        (True, True): f"{counts.not_in_gallery} have no other item of their identity in the gallery that is searched,"
-        f" {counts.same_camera_only} lost every positive to the camera rule, {counts.junk} are junk",
+        (True, True): f"{counts.not_in_gallery} have no other item {kin} in the gallery that is searched,"
+        f" {counts.same_camera_only} lost every positive to rules of cameras, sequences or clothes, {counts.junk} are"
+        " junk",
     }[counts.total > 0, num_gallery > 0]
     asked = f"{counts.total} queries against {num_gallery} gallery items"
     value = "NaN, or what `empty_target_action` counts" if counts.total else "NaN"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from reid_torchmetrics.functional.retrieval.measures import parse_report
+from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES
 
 from .ground_truth import ListedTruth
 from .protocol import LABEL_FIELDS, Protocol
@@ -138,11 +139,11 @@ def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:
         lists = (" and ".join(names) for names in (protocol.positive_lists, protocol.junk_lists))
         return ["positives: {}; junk: {}".format(*lists)]
     # Without cameras no rule about them applies.
-    words = [] if protocol.radius is None else [f"positives within {protocol.radius:g}"]
+    words = [] if protocol.radius is None else [f"positives within {protocol.radius:g} of the query's position"]
     words += [f"same camera: {protocol.same_camera}" if setup.cameras else "no cameras"]
     if setup.cameras and protocol.camera_map:
         words.append("cameras taken for others: " + ", ".join(f"{one} for {two}" for one, two in protocol.camera_map))
     if protocol.search_cameras is not None:
         words.append("cameras searched: " + ", ".join(map(str, protocol.search_cameras)))
-    words += [] if protocol.clothes == "keep" else [f"clothes: {protocol.clothes}"]
+    words += [] if protocol.clothes == "keep" else [f"clothes: {CLOTHES_RULES[protocol.clothes]}"]
     return [*words, "junk identities: " + (", ".join(map(str, protocol.junk_identities)) or "none")]

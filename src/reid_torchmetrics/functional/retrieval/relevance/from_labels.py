@@ -265,7 +265,7 @@ def _of_identities(labels: LabelValues, chosen: Collection[int]) -> Bool[Tensor,
     """Mark the samples of some identities; none where there are no identities."""
     if "identities" in labels:
         return _is_one_of(labels["identities"], chosen)
-    return torch.zeros_like(next(iter(labels.values()))[:, 0], dtype=torch.bool)
+    return torch.zeros(length_of(labels), dtype=torch.bool, device=next(iter(labels.values())).device)
 
 
 def _is_one_of(labels: Int[Tensor, " samples"], chosen: Collection[int]) -> Bool[Tensor, " samples"]:

@@ -36,7 +36,7 @@ class QueryCounts:
     junk: int
     """queries of a junk identity"""
     not_in_gallery: int
-    """queries of an identity that no other gallery item has"""
+    """queries of an identity that no other gallery item has, or of a position without an item within the radius"""
     same_camera_only: int
     """queries that lost every positive to the camera rule, or to another rule that drops pairs"""
     not_ranked: int = 0

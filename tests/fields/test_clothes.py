@@ -1,0 +1,82 @@
+"""Changed clothes: Simple-CCReID's general, CC and SC settings, FIRe-CCReID's, and PRCC's two."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import ReIDCMCCurve, ReIDMeanAP
+from reid_torchmetrics.functional.retrieval import GalleryDraw, RetrievalResults, evaluate_scores
+from tests.fields.comparisons import assert_equal, check_left_out
+from tests.golden.field_cases import FieldCase, load_field
+
+LEFT_OUT = {
+    ("*", "*_ties"): "equal distances in the order of an unstable sort",
+    ("prcc_draws", "draws"): "the number of their draws; ours is the expectation",
+}
+_ANY_CAMERA = {"protocol": "ltcc", "same_camera": "keep"}
+_ONE_SHOT = {**_ANY_CAMERA, "draw": GalleryDraw(1, "identity")}
+CALLS = {
+    "simple_ccreid": {"protocol": "ltcc"},
+    "simple_ccreid_cc": {"protocol": "ltcc_cc"},
+    "simple_ccreid_sc": {"protocol": "ltcc_sc"},
+    "fire_ltcc": {"protocol": "ltcc"},
+    "fire_ltcc_cc": {"protocol": "ltcc_cc"},
+    "fire_prcc": _ANY_CAMERA,
+    "prcc_draws": _ONE_SHOT,
+}
+LABELS = {"identities": "ids", "cameras": "cameras", "clothes": "clothes"}
+
+
+def given(case: FieldCase, side: str) -> dict[str, Any]:
+    names = {label: f"{side}_{name}" for label, name in LABELS.items()}
+    return {label: case.inputs[name] for label, name in names.items() if name in case.inputs}
+
+
+def evaluated(case: FieldCase, **options: Any) -> RetrievalResults:
+    labels = {f"{side}_{name}": values for side in ("query", "gallery") for name, values in given(case, side).items()}
+    return evaluate_scores(-case.inputs["distances"], **labels, **options)
+
+
+def numbers(evaluator: str, results: RetrievalResults, cmc: Any) -> dict[tuple[str, str], Any]:
+    """Ours in the form of theirs, where no query or not every query has a positive."""
+    precision, counts = results["map"], results.counts
+    if evaluator.startswith("simple_ccreid") and not counts.valid:  # 0 there, NaN here
+        precision, cmc = 0.0, np.zeros(len(cmc))
+    if evaluator == "fire_prcc" and counts.valid < counts.total:  # 0 / 0 there, left out here
+        precision, cmc = np.nan, np.asarray(cmc) * counts.valid / counts.total
+    return {(evaluator, "map"): precision, (evaluator, "cmc"): cmc}
+
+
+@pytest.mark.parametrize("case", load_field("clothes"), ids=lambda case: case.name)
+def test_a_recorded_problem_has_the_numbers_of_its_evaluators(case):
+    found = {}
+    for evaluator, outputs in case.outputs.items():
+        results = evaluated(case, max_rank=len(outputs["cmc"]), **CALLS[evaluator])
+        found |= numbers(evaluator, results, results.cmc.numpy())
+    assert_equal(case, found, LEFT_OUT)
+
+
+def columns(query: torch.Tensor, gallery: torch.Tensor) -> torch.Tensor:
+    """The recorded scores: queries are one-hot, gallery items their columns of scores."""
+    return query @ gallery.T
+
+
+@pytest.mark.parametrize("protocol", ["ltcc", "ltcc_cc", "ltcc_sc"])
+@pytest.mark.filterwarnings("ignore:No query can be evaluated")
+def test_the_metrics_have_the_same_numbers(protocol):
+    for case in load_field("clothes"):
+        if "simple_ccreid" not in case.outputs:
+            continue
+        results, distances = evaluated(case, protocol=protocol, max_rank=5), case.inputs["distances"]
+        for metric, value in ((ReIDMeanAP, results["map"]), (ReIDCMCCurve, results.cmc[:5])):
+            options = {} if metric is ReIDMeanAP else {"max_rank": 5}
+            one = metric(protocol=protocol, similarity=columns, **options).set_dtype(torch.float64)
+            one.update(np.eye(len(distances)), **given(case, "query"), is_query=True)
+            one.update(-distances.T, **given(case, "gallery"), is_query=False)
+            np.testing.assert_allclose(one.compute().numpy(), value, rtol=0, atol=1e-12)
+
+
+def test_what_is_left_out_exists():
+    check_left_out("clothes", LEFT_OUT)
