@@ -39,9 +39,9 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 html_math_renderer = "mathml"
 
-# Reference: the docstrings, one argument a line, defaults as they are written.
+# Reference: the docstrings, one argument a line. Sphinx cannot look for defaults in the source of signatures that are made.
 autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
-autodoc_preserve_defaults = True
+autodoc_preserve_defaults = False
 autodoc_typehints_format = "short"
 maximum_signature_line_length = 88
 add_module_names = False
