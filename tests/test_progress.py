@@ -13,6 +13,7 @@ from reid_torchmetrics.functional.retrieval import (
     evaluate,
     expect_draws,
     find_relevance,
+    person_search,
     rank_positives,
     rerank_k_reciprocal,
     score_embeddings,
@@ -208,6 +209,13 @@ def histogram(query, gallery, labels, **bound):
     score_histogram(score_embeddings(query, gallery, relevance, **bound), relevance)
 
 
+def search_persons(query, gallery, labels, **bound):
+    boxes, numbers = torch.tensor([[0.0, 0.0, 9.0, 9.0]]).expand(len(gallery), 4), torch.arange(len(gallery))
+    images = {"images": numbers, "query_images": numbers, "true_images": numbers}
+    identities = {"query_identities": labels[0], "true_identities": labels[1]}
+    person_search(query, gallery, boxes, true_boxes=boxes, **images, **identities)
+
+
 def rank_shards(query, gallery, labels, **bound):
     def rank(world):
         part = slice(world.process, None, 2)
@@ -235,6 +243,7 @@ def detect(query, gallery, labels, max_bytes):
         (rank_lists, "Rank lists"),
         (draw_galleries, "Drawn galleries"),
         (histogram, "Pairs"),
+        (search_persons, "Person search"),
         (detect, "Overlaps"),
     ],
 )

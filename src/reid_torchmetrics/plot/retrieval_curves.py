@@ -216,7 +216,7 @@ def _shares(results: RetrievalResults, lasts: list[float]) -> Float[Tensor, " bi
     is_valid = ~ranks.isnan()
     bins = torch.searchsorted(torch.tensor(lasts, dtype=torch.float64, device="cpu"), ranks[is_valid])
     counts = bins.bincount(weights=weight[is_valid], minlength=len(lasts))
-    return counts / counts.sum()
+    return counts[: len(lasts)] / counts.sum()  # an answer that a list lacks is in no bin
 
 
 def _num_with_positive(results: RetrievalResults) -> str:

@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reid_torchmetrics import write_report
 from reid_torchmetrics.functional.retrieval import (
     PositiveRanks,
     RetrievalResults,
@@ -158,6 +159,16 @@ def test_results_are_named_saved_and_compared(tmp_path):
     assert compare(results, better).differences["map"].difference == 0.25
     interval = results.interval(generator=torch.Generator().manual_seed(0))
     assert interval.low <= results["map"] <= interval.high
+
+
+def test_a_report_and_its_figures_show_queries_by_name(tmp_path):
+    pytest.importorskip("matplotlib")
+    # The second query's positive is not retrieved: its first rank is in no bin.
+    results = evaluate_lists({"first query": ["a", "b"], "other": ["c"]}, {"first query": ["b"], "other": ["d"]})
+    page = write_report(results, tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "first query" in page
+    _, axes = results.plot("first_ranks")
+    assert [bar.get_height() for bar in axes.patches] == [0, 50]
 
 
 def test_names_of_queries_are_the_index_of_a_table():

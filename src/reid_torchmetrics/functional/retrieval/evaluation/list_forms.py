@@ -166,9 +166,10 @@ def read_truth(positives: Lists, grades: Lists | None, protocol: Protocol, reade
             rows, junk = ([[*_joined(row.get(name, ()) for name in names)] for row in rows] for names in sides)
         else:
             grades, argument = [[*row.values()] if row else [] for row in rows], "positives"
-    (lengths, items), dropped = reader.read("positives", rows), reader.read("positives", junk)
-    item = torch.cat([items, dropped.items])
-    query = torch.cat([segments.numbers(lengths), segments.numbers(dropped.lengths)])
+    lengths, items = reader.read("positives", rows)
+    lengths_of_junk, items_of_junk = (each.to(items.device) for each in reader.read("positives", junk))
+    item = torch.cat([items, items_of_junk])
+    query = torch.cat([segments.numbers(lengths), segments.numbers(lengths_of_junk)])
     grade = None if grades is None else _read_grades(argument, grades, lengths).to(item.device)
     pairs = query, item, torch.arange(len(item), device=item.device) >= len(items), grade
     listed = item >= 0

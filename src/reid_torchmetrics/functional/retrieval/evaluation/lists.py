@@ -105,7 +105,7 @@ def evaluate_lists(
     names = joined.keys if joined.keys and isinstance(joined.keys[0], str) else None
     index = torch.tensor((names and joined.places) or joined.keys or range(len(items)), dtype=torch.int64, device="cpu")
     lists = list_items(items, is_positive, index.to(items.device), query, gallery)
-    setup = Setup("as listed", "none, ranked lists", lists=positives is not None, cut=True)
+    setup = Setup("stable", "none, ranked lists", lists=positives is not None, cut=True)
     results = summarize_lists(ranks, lists, chosen, setup, max_rank=max_rank)
     return replace(results, query_names=names, item_names=tuple(reader.names) or None)
 

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
 
-from reid_torchmetrics import _checks
+from reid_torchmetrics import _checks, _progress
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import ranks_of_hits
 
@@ -25,7 +25,7 @@ from .protocols import find_protocol
 from .ranking_options import Setup
 from .results import RetrievalResults
 
-_SCORES_AT_A_TIME = 1 << 24
+_SCORES_AT_A_TIME = 1 << 22
 _CAMERAS = ("keep", "all")
 
 
@@ -123,7 +123,8 @@ def person_search(
     )
     # Query by query, from scores of a few at a time.
     found = []
-    for rows in segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(boxes)))):
+    blocks = segments.ranges(len(query), max(1, _SCORES_AT_A_TIME // max(1, len(boxes))))
+    for rows in _progress.steps(blocks, "Person search"):
         scores = query[rows] @ embeddings.T
         _checks.no_nan("embeddings", scores)
         found += [scene.search(rows.start + row, each, max_rank, twice=listed_twice) for row, each in enumerate(scores)]
