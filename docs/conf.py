@@ -39,7 +39,7 @@ myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence", "dollarmath"]
 html_math_renderer = "mathml"
 
-# Reference: the docstrings, one argument a line. Sphinx cannot look for defaults in the source of signatures that are made.
+# Reference: the docstrings, one argument a line. Defaults of signatures that are made are in no source.
 autodoc_default_options = {"members": True, "undoc-members": True, "member-order": "bysource"}
 autodoc_preserve_defaults = False
 autodoc_typehints_format = "short"

@@ -40,7 +40,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS
 from reid_torchmetrics.metrics.base import MetricOptions
 from reid_torchmetrics.metrics.reid.ranking import rankings
 from tests.metrics.detection.detection_samples import fed, images
-from tests.metrics.reid.samples import batches
+from tests.metrics.reid.samples import batches, labeled
 from tests.metrics.reid.samples import fed as embeddings_fed
 
 NEUTRAL = {
@@ -166,15 +166,6 @@ def test_every_metric_class_is_in_the_table():
     }
 
 
-def labeled(given: list[dict]) -> list[dict]:
-    """Batches with all labels that some rule reads."""
-    for number, batch in enumerate(given):
-        batch["index"] = 20 * number + torch.arange(len(batch["embeddings"]))
-        batch["clothes"] = torch.arange(len(batch["embeddings"])) % 2
-        batch["positions"] = batch["embeddings"][:, :2].double()
-    return given
-
-
 def boxes_and_keypoints() -> list[dict]:
     """Images whose dicts have both; keypoints lie around the centers of the boxes."""
     preds, target = images(5, 4)
@@ -200,6 +191,8 @@ def test_behind_any_other_metric_of_the_same_samples_a_value_is_its_own(of_embed
     given, make = labeled(batches(6, 20)) if of_embeddings else boxes_and_keypoints(), makers(kinds)
 
     metrics, expected = {name: make[name]() for name in make}, {}
+    if of_embeddings:
+        given[0]["identities"][0] = 99  # a query without a mate
     for name, metric in metrics.items():
         for batch in given:
             metric.update(**batch)

@@ -61,6 +61,16 @@ def batches(num_queries: int = 12, num_gallery: int = 50, size: int = 8, seed: i
     ]
 
 
+def labeled(given: list[dict], scale: float = 1.0) -> list[dict]:
+    """Batches with all labels that some rule reads, and numbers."""
+    labels = []
+    for place, batch in enumerate(given):
+        numbers = torch.arange(len(batch["embeddings"]))
+        positions = scale * batch["embeddings"][:, :2].double()
+        labels.append({"index": 20 * place + numbers, "clothes": numbers % 2, "positions": positions})
+    return [dict(batch) | more for batch, more in zip(given, labels, strict=True)]
+
+
 def reference_of(given: list[dict], **options) -> Evaluation:
     """The slow reference of batches of a query and a gallery loader."""
     sides = []

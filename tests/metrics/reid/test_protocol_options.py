@@ -16,7 +16,7 @@ from reid_torchmetrics import (
     ReIDMINP,
 )
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate
-from tests.metrics.reid.samples import WorstRank, batches, fed
+from tests.metrics.reid.samples import WorstRank, batches, fed, labeled
 
 GIVEN = batches(num_queries=16, num_gallery=60)
 
@@ -26,7 +26,13 @@ def evaluated(given, **options):
     parts = [
         torch.cat([batch[name] for batch in side]) for name in ("embeddings", "identities", "cameras") for side in sides
     ]
-    return evaluate(*parts, **options)
+    further = {}
+    for name in {"clothes", "positions"} & given[0].keys():
+        further |= {
+            f"{role}_{name}": torch.cat([batch[name] for batch in side])
+            for role, side in zip(("query", "gallery"), sides, strict=True)
+        }
+    return evaluate(*parts, **further, **options)
 
 
 FROM_LABELS = [name for name, protocol in PROTOCOLS.items() if not protocol.needs_lists]
@@ -35,8 +41,9 @@ AMONG_OTHERS = [name for name in FROM_LABELS if PROTOCOLS[name].leave_one_out]
 
 @pytest.mark.parametrize("protocol", [name for name in FROM_LABELS if name not in AMONG_OTHERS])
 def test_metrics_of_a_protocol_compute_what_it_reports(protocol):
-    metrics = fed(ReIDMetrics(protocol=protocol), GIVEN)
-    values, expected = metrics.compute(), evaluated(GIVEN, protocol=protocol)
+    given = labeled(GIVEN, scale=20.0)
+    metrics = fed(ReIDMetrics(protocol=protocol), given)
+    values, expected = metrics.compute(), evaluated(given, protocol=protocol)
     assert list(values) == list(PROTOCOLS[protocol].reports)
     found = {name: float(value) for name, value in values.items()}
     assert found == pytest.approx(expected.means, abs=1e-6, nan_ok=True)
