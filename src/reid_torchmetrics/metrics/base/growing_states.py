@@ -256,13 +256,19 @@ class GrowingStates(Metric):
                 batches[place] = batches[place].cpu()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], exclude_state: Sequence[str] = ()) -> torch.nn.Module:
-        """Move or cast the states, but integers are never cast, and `compute_on_cpu` keeps states where they are.
+        """Move or cast the states, but integers and states of float64 are never cast; `compute_on_cpu` keeps all there.
 
         Lightning calls `.to(device)` at every `log`: where nothing would change, no batch is visited.
         """
         if self.compute_on_cpu or not self._would_change(fn):
             return super()._apply(fn, exclude_state=tuple(self._defaults))
-        return super()._apply(_FloatsOnly(fn), exclude_state=exclude_state)
+        exact = [name for name, empty in self._empty_states.items() if empty.dtype == torch.float64]
+        before = {name: getattr(self, name) for name in exact if name not in exclude_state}
+        result = super()._apply(_FloatsOnly(fn), exclude_state=exclude_state)
+        for name, batches in before.items():
+            moved = zip(batches, getattr(self, name), strict=True)
+            setattr(self, name, [batch.to(cast.device) for batch, cast in moved])
+        return result
 
     def _would_change(self, fn: Callable[[Tensor], Tensor]) -> bool:
         # All batches of a state went the same way, so the first and the last tell what the others are.

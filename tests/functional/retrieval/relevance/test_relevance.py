@@ -10,9 +10,18 @@ from torch import Tensor
 
 from reid_torchmetrics.functional.retrieval import Relevance, find_relevance, given_scores
 from reid_torchmetrics.functional.retrieval.ranking import count_ranks
-from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance, relevance
+from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevance, from_labels, relevance
 from tests.reference.relevance import sort_gallery
 from tests.reference.retrieval import Candidates, positive_ranks
+
+
+KEYS = {
+    "identities": "identity",
+    "cameras": "camera",
+    "sequences": "sequence",
+    "clothes": "clothes",
+    "positions": "coordinates",
+}
 
 
 @dataclass
@@ -24,12 +33,16 @@ class Problem:
     rules: dict[str, object]
     junk_pairs: Tensor | None
     scores: Tensor
+    num_axes: int
+    """of coordinates"""
 
     def relevance(self) -> Relevance:
         labels = {
-            f"{side}_{name}": torch.tensor([sample[key] for sample in samples], dtype=torch.int64)
+            f"{side}_{name}": torch.tensor([sample[key] for sample in samples], dtype=torch.int64).reshape(
+                (len(samples), self.num_axes) if key == "coordinates" else len(samples)
+            )
             for side, samples in (("query", self.queries), ("gallery", self.gallery))
-            for name, key in (("identities", "identity"), ("cameras", "camera"), ("sequences", "sequence"))
+            for name, key in KEYS.items()
             if key in self.rules["labels"]
         }
         mask = self.junk_pairs
@@ -57,30 +70,43 @@ class Problem:
 
 @st.composite
 def ruled_problems(draw) -> Problem:
+    num_axes = draw(st.integers(1, 3))
     sample = st.fixed_dictionaries(
-        {"identity": st.integers(-1, 2), "camera": st.integers(1, 4), "sequence": st.integers(0, 4)}
+        {
+            "identity": st.integers(-1, 2),
+            "camera": st.integers(1, 4),
+            "sequence": st.integers(0, 4),
+            "clothes": st.integers(0, 1),
+            "coordinates": st.tuples(*[st.integers(10**6, 10**6 + 9)] * num_axes),
+        }
     )
     gallery = draw(st.lists(sample, max_size=12))
     queries = [query | {"position": -1} for query in draw(st.lists(sample, max_size=4))]
     queries += [gallery[place] | {"position": place} for place in range(len(gallery)) if draw(st.booleans())][:3]
-    labels = ("identity", *draw(st.sampled_from([(), ("camera",), ("sequence",), ("camera", "sequence")])))
+    radius = draw(st.sampled_from([None, 0.0, 2.0, 5.0]))
+    further = draw(st.sets(st.sampled_from(["camera", "sequence", "clothes"])))
+    needed = {"identity"} if radius is None else {"coordinates"} | draw(st.sampled_from([set(), {"identity"}]))
+    labels = tuple(key for key in KEYS.values() if key in needed | further)
     rules = {
         "labels": labels,
         "same_camera": draw(st.sampled_from(["same_identity", "all", "keep"])),
         "camera_map": draw(st.sampled_from([None, {}, {3: 2}, {1: 4, 2: 4}])),
         "search_cameras": draw(st.sampled_from([None, (1, 2), ()])) if "camera" in labels else None,
         "junk_identities": draw(st.sampled_from([(-1,), ()])),
+        "clothes": draw(st.sampled_from(["keep", "drop_same", "drop_other"])) if "clothes" in labels else "keep",
+        "radius": radius,
     }
     shape = (len(queries), len(gallery))
     seeded = torch.Generator().manual_seed(draw(st.integers(0, 99)))
     mask = torch.rand(shape, generator=seeded) < 0.3 if draw(st.booleans()) else None
-    return Problem(queries, gallery, rules, mask, torch.rand(shape, generator=seeded))
+    return Problem(queries, gallery, rules, mask, torch.rand(shape, generator=seeded), num_axes)
 
 
 @given(ruled_problems(), st.sampled_from([1, 1 << 22]))
 def test_every_pair_is_what_the_slow_reference_says(problem, pairs_at_a_time):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(relevance, "_PAIRS_AT_A_TIME", pairs_at_a_time)
+        patched.setattr(from_labels, "_PAIRS_AT_A_TIME", pairs_at_a_time)
         found = problem.relevance()
         expected = problem.expected()
         kept = range(found.num_gallery) if found.kept is None else found.kept.tolist()

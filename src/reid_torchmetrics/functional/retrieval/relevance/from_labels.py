@@ -100,7 +100,8 @@ def find_relevance(
         raise TypeError(f"`junk_pairs` must be a function or None; got {type(junk_pairs).__name__}.")
     # The kept gallery: without junk identities, and without cameras that are not searched.
     num_gallery = length_of(gallery)
-    is_junk, is_dropped = (_of_identities(side, junk_identities) for side in (query, gallery))
+    is_junk = _of_identities(query, junk_identities if radius is None else ())  # another identity may be near
+    is_dropped = _of_identities(gallery, junk_identities)
     kept = _kept(is_dropped | _elsewhere(gallery, search_cameras))
     gallery = gallery if kept is None else at(gallery, kept)
     # The positives and the junk of a query's identity are one run of items, shared by all queries of the identity.
@@ -216,7 +217,9 @@ def _runs(query_labels: Tensor, gallery_labels: Tensor) -> tuple[Tensor, Tensor,
 
 
 def find_near(
-    query_positions: Float[Tensor, "queries axes"], gallery_positions: Float[Tensor, "gallery axes"], radius: float
+    query_positions: Float[Tensor, "queries axes"],
+    gallery_positions: Float[Tensor, "gallery gallery_axes"],
+    radius: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Items within a radius: the start of every query's run of them, its length, and the items, ascending in a run.
 
@@ -229,7 +232,7 @@ def find_near(
             f" {query_positions.shape[1]} and {gallery_positions.shape[1]}."
         )
     # The axis along which items are spread most has the fewest in a band; rounding must not narrow the band.
-    spread = gallery_positions.std(0, correction=0).nan_to_num()
+    spread = (gallery_positions - gallery_positions.mean(0)).abs().sum(0)
     axis = int(spread.argmax())
     along, order = gallery_positions[:, axis].sort()
     center = query_positions[:, axis].contiguous()

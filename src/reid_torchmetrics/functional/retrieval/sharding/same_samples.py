@@ -101,7 +101,8 @@ class SameSamples:
         labels = reduce(mixed, columns, torch.zeros_like(columns[0]))
         queries, gallery = (samples.roles & role > 0 for role in (QUERY, GALLERY))
         arrivals = _Arrivals(labels[queries], features[queries]), _Arrivals(labels[gallery], features[gallery])
-        return cls(len(samples), arrivals, _tell_apart(columns[0][:_MOST_COMPARED], entries[:_MOST_COMPARED]))
+        identities = samples.labels.get("identities", torch.zeros_like(labels))  # without, all samples are alike
+        return cls(len(samples), arrivals, _tell_apart(identities[:_MOST_COMPARED], entries[:_MOST_COMPARED]))
 
     def signs(self) -> list[int]:
         """Numbers for the other processes."""

@@ -1,0 +1,100 @@
+"""Positives within a radius, from the definition: |p - q| <= radius in float64, by differences."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval import find_relevance
+from reid_torchmetrics.functional.retrieval.relevance import from_labels
+
+EXACTLY_25 = [(25,), (-25,), (15, 20), (-7, 24), (24, -7), (12, 15, 16), (0, -15, 20), (25, 0, 0)]
+MAPS = [0.0, 5_000_000.0, 500_000.25, -1_234_567.5]
+
+
+def near(query, gallery, radius) -> list[list[int]]:
+    """Gallery positions of the positives of every query."""
+    found = find_relevance(query_positions=query, gallery_positions=gallery, radius=radius)
+    parts = zip(found.run_start.tolist(), found.run_length.tolist(), strict=True)
+    return [found.order[start : start + length].tolist() for start, length in parts]
+
+
+def slowly(query, gallery, radius) -> list[list[int]]:
+    def distance(one, other) -> float:
+        return math.sqrt(sum((a - b) ** 2 for a, b in zip(one, other, strict=True)))
+
+    return [[place for place, item in enumerate(gallery) if distance(one, item) <= radius] for one in query]
+
+
+@st.composite
+def clouds(draw):
+    """Queries, gallery and a radius: on a grid, where pairs lie at exactly the radius, or anywhere."""
+    axes, origin = draw(st.integers(1, 3)), draw(st.sampled_from([0.0, 500_000.0, 5_000_000.0]))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    sizes = [(draw(st.integers(0, 6)), axes), (draw(st.integers(0, 20)), axes)]
+    if draw(st.booleans()):
+        query, gallery = (origin + random.integers(0, 8, size) * 5.0 for size in sizes)
+    else:
+        query, gallery = (origin + random.random(size) * 100 for size in sizes)
+    return query, gallery, draw(st.sampled_from([0.0, 5.0, 25.0, 1e9]))
+
+
+@given(clouds(), st.sampled_from([1, 7, 1 << 20]), st.randoms())
+def test_positives_are_those_of_the_definition_in_blocks_and_in_any_order(cloud, pairs_at_a_time, random):
+    query, gallery, radius = cloud
+    order = np.array(random.sample(range(len(gallery)), len(gallery)), dtype=np.int64)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(from_labels, "_PAIRS_AT_A_TIME", pairs_at_a_time)
+        found, shuffled = near(query, gallery, radius), near(query, gallery[order], radius)
+    assert found == slowly(query.tolist(), gallery.tolist(), radius)
+    assert [sorted(order[places].tolist()) for places in shuffled] == found
+
+
+@pytest.mark.parametrize("step", EXACTLY_25)
+@pytest.mark.parametrize("origin", MAPS)
+def test_a_pair_at_exactly_the_radius_is_a_positive_and_one_beyond_is_none(step, origin):
+    query = torch.full((1, len(step)), origin, dtype=torch.float64)
+    item = query + torch.tensor(step, dtype=torch.float64)
+    assert near(query, item, 25.0) == [[0]]
+    assert near(item, query, 25.0) == [[0]]
+    assert near(query, item, math.nextafter(25.0, 0.0)) == [[]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.int32, torch.int64])
+def test_coordinates_of_another_dtype_are_those_numbers_in_float64(dtype):
+    rows = torch.randint(0, 60, (30, 2), generator=torch.Generator().manual_seed(0)).to(dtype)
+    assert near(rows[:9], rows[9:], 25.0) == slowly(rows[:9].tolist(), rows[9:].tolist(), 25.0)
+
+
+def test_one_coordinate_may_be_a_vector_and_lists_are_taken():
+    assert near([0, 10], [7, 8, 3], 7.0) == [[0, 2], [0, 1, 2]]
+    assert near(np.array([0.0, 10.0]), np.array([[7.0], [8.0], [3.0]]), 7.0) == [[0, 2], [0, 1, 2]]
+
+
+def test_the_query_is_its_own_neighbor_unless_it_is_left_out():
+    rows = torch.tensor([[0.0, 0.0], [3.0, 4.0], [90.0, 0.0]])
+    found = find_relevance(query_positions=rows, gallery_positions=rows, radius=5.0, self_index=torch.arange(3))
+    assert found.num_others.tolist() == [1, 1, 0]
+    assert near(rows, rows, 5.0) == [[0, 1], [0, 1], [2]]
+
+
+A, B = torch.zeros(2, 2), torch.zeros(3, 2)
+BAD = [
+    ({"gallery_positions": torch.zeros(3, 3)}, "`query_positions` and `gallery_positions` must have as many coordinat"),
+    ({"gallery_positions": None}, "`query_positions` and `gallery_positions` must be given for `radius` 5.0; got only"),
+    ({"query_positions": A / 0}, "`query_positions` must be finite; got 2 rows with NaN or infinity, first [0, 1]."),
+    ({"gallery_positions": B[:, :0]}, "`gallery_positions` must have shape [N] or [N, 1 to 3]; got [3, 0]."),
+    ({"radius": -1.0}, "`radius` must be finite and at least 0; got -1.0."),
+    ({"radius": math.nan}, "`radius` must be finite and at least 0; got nan."),
+    ({"radius": math.inf}, "`radius` must be finite and at least 0; got inf."),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), BAD)
+def test_what_does_not_fit_is_named(changed, message):
+    with pytest.raises(ValueError, match="`") as raised:
+        find_relevance(**({"query_positions": A, "gallery_positions": B, "radius": 5.0} | changed))
+    assert str(raised.value).startswith(message)
