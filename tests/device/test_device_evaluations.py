@@ -20,11 +20,12 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from tests.device.problems import assert_as_on_the_cpu, assert_same, moved, problem
 from tests.metrics.detection.detection_samples import images
+from tests.metrics.reid.samples import needs_more
 
 BY_LISTS = [name for name in PROTOCOLS if find_protocol(name).needs_lists]
 
 
-@pytest.mark.parametrize("name", [name for name in PROTOCOLS if name not in BY_LISTS])
+@pytest.mark.parametrize("name", [name for name, protocol in PROTOCOLS.items() if not needs_more(protocol)])
 def test_a_protocol_gives_the_values_of_the_cpu(device, deterministic, name):
     given = problem()
     if find_protocol(name).leave_one_out:

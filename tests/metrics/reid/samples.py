@@ -71,6 +71,11 @@ def labeled(given: list[dict], scale: float = 1.0) -> list[dict]:
     return [dict(batch) | more for batch, more in zip(given, labels, strict=True)]
 
 
+def needs_more(protocol) -> bool:
+    """Whether identities and cameras are not enough for a protocol: it needs positions, clothes or lists."""
+    return protocol.radius is not None or protocol.clothes != "keep" or protocol.needs_lists
+
+
 def reference_of(given: list[dict], **options) -> Evaluation:
     """The slow reference of batches of a query and a gallery loader."""
     sides = []

@@ -15,6 +15,7 @@ from reid_torchmetrics import KReciprocal, ReIDMeanAP
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, Difference, compare
 from reid_torchmetrics.functional.retrieval.evaluation import comparison
 from tests.functional.retrieval.evaluation.two_models import compared, evaluated, numbers_of, ranked, samples, seeded
+from tests.metrics.reid.samples import needs_more
 from tests.reference import comparisons
 
 NAN = math.nan
@@ -100,7 +101,7 @@ def test_anmrr_is_better_where_it_is_lower_and_a_median_is_not_compared():
         compared(*medians)
 
 
-@pytest.mark.parametrize("protocol", [name for name, each in PROTOCOLS.items() if not each.needs_lists])
+@pytest.mark.parametrize("protocol", [name for name, each in PROTOCOLS.items() if not needs_more(each)])
 def test_under_every_protocol_the_difference_is_that_of_the_reported_means(protocol):
     a, b = evaluated(1, protocol), evaluated(2, protocol)
     found = compared(a, b)
