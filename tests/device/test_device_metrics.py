@@ -108,8 +108,6 @@ def test_all_that_a_metric_holds_is_where_its_batches_are(device, kind):
         fed(metric, moved(numbered(BATCHES), device))
     state = metric.metric_state.items()
     filled = {name: blocks for name, blocks in state if blocks and not name.startswith("image_name_")}
-        name: blocks for name, blocks in metric.metric_state.items() if blocks and not name.startswith("image_name_")
-    }
     held = {name: {block.device.type for block in blocks} for name, blocks in filled.items()}
     assert held == {name: {device} for name in held}
 
