@@ -162,9 +162,7 @@ def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tenso
         for name in LABELS:
             _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
         for name, values in labels.items():
-            if values.shape[1:] != earlier[name][-1].shape[1:]:
-                came = f"{width_of(values)} after {width_of(earlier[name][-1])}"
-                raise ValueError(f"`{name}` must have as many coordinates as in earlier batches; got {came}.")
+            _checks.same_width(name, width_of(values), width_of(earlier[name][-1]), "earlier batches")
 
 
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:

@@ -14,7 +14,6 @@ from reid_torchmetrics.functional.retrieval.relevance import find_listed_relevan
 from tests.reference.relevance import sort_gallery
 from tests.reference.retrieval import Candidates, positive_ranks
 
-
 KEYS = {
     "identities": "identity",
     "cameras": "camera",
