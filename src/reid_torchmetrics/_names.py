@@ -23,7 +23,8 @@ _OfSysu = Literal["sysu_mm01_all_single", "sysu_mm01_all_multi", "sysu_mm01_indo
 _OfOxford = Literal["oxford5k", "roxford5k_easy", "roxford5k_medium", "roxford5k_hard"]
 _OfParis = Literal["paris6k", "rparis6k_easy", "rparis6k_medium", "rparis6k_hard"]
 _OfMetricLearning = Literal["gldv2", "cub200", "cars196", "sop", "inshop"]
-ProtocolName = Literal[_OfPersons, _OfDrawnGalleries, _OfSysu, _OfOxford, _OfParis, _OfMetricLearning]
+_OfPlaces = Literal["pitts30k", "tokyo247", "msls", "nordland", "ltcc", "ltcc_cc", "ltcc_sc", "ccvid_cc"]
+ProtocolName = Literal[_OfPersons, _OfPlaces, _OfDrawnGalleries, _OfSysu, _OfOxford, _OfParis, _OfMetricLearning]
 
 # Of detections.
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]

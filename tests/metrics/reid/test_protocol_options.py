@@ -18,15 +18,21 @@ from reid_torchmetrics import (
 from reid_torchmetrics.functional.retrieval import PROTOCOLS, evaluate
 from tests.metrics.reid.samples import WorstRank, batches, fed
 
-GIVEN = batches(num_queries=16, num_gallery=60)
+GIVEN = [
+    batch | {"clothes": batch["cameras"] % 2, "positions": 15 * batch["identities"]}
+    for batch in batches(num_queries=16, num_gallery=60)
+]
+SIDES = {"query": True, "gallery": False}
 
 
 def evaluated(given, **options):
-    sides = [[batch for batch in given if batch["is_query"] is role] for role in (True, False)]
-    parts = [
-        torch.cat([batch[name] for batch in side]) for name in ("embeddings", "identities", "cameras") for side in sides
-    ]
-    return evaluate(*parts, **options)
+    columns = {}
+    for side, role in SIDES.items():
+        own = [batch for batch in given if batch["is_query"] is role]
+        columns[side] = torch.cat([batch["embeddings"] for batch in own])
+        for name in ("identities", "cameras", "clothes", "positions"):
+            columns[f"{side}_{name}"] = torch.cat([batch[name] for batch in own])
+    return evaluate(**columns, **options)
 
 
 FROM_LABELS = [name for name, protocol in PROTOCOLS.items() if not protocol.needs_lists]

@@ -22,6 +22,7 @@ from reid_torchmetrics.functional.retrieval import (
 )
 from tests.functional.retrieval.evaluation.one_call import (
     EXPECTED,
+    FURTHER,
     GALLERY,
     GALLERY_CAM,
     GALLERY_ID,
@@ -257,7 +258,7 @@ def test_every_protocol_evaluates_embeddings_or_lists(protocol):
     elif PROTOCOLS[protocol].leave_one_out:
         results = evaluate(GALLERY, query_identities=GALLERY_ID, protocol=protocol)
     else:
-        results = evaluate_scores(SCORES, *LABELS, protocol=protocol)
+        results = evaluate_scores(SCORES, *LABELS, **FURTHER, protocol=protocol)
     assert all(0 <= mean <= 1 for mean in results.means.values() if not math.isnan(mean))
     assert set(results.means) == set(PROTOCOLS[protocol].reports)
 
