@@ -140,7 +140,7 @@ class EmbeddingMetric(SampleStates):
         return self.protocol.empty_target_action
 
     def _check_needed(self, labels: Mapping[str, object]) -> None:
-        check_needed(self.protocol, labels)
+        check_needed(self.protocol.needed_labels, labels)
 
     @abstractmethod
     def summarize(self, ranks: PositiveRanks) -> Tensor:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
@@ -14,7 +15,12 @@ import numpy as np
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES, SAME_CAMERA_RULES, check_camera_map
+from reid_torchmetrics.functional.retrieval.relevance import (
+    CLOTHES_RULES,
+    SAME_CAMERA_RULES,
+    check_camera_map,
+    why_needed,
+)
 
 _TABLES: dict[str, Collection[str]] = {
     "same_camera": SAME_CAMERA_RULES,
@@ -163,6 +169,11 @@ class Protocol:
     def for_cmc(self) -> Protocol:
         """The same with the camera rule of the CMC."""
         return self if self.cmc_same_camera is None else replace(self, same_camera=self.cmc_same_camera)
+
+    @cached_property
+    def needed_labels(self) -> dict[str, str]:
+        """The labels without which nothing is relevant, by name, with the reason."""
+        return why_needed(self)
 
     @property
     def relevance_options(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from .labels import (
     length_of,
     packed,
     unpacked,
+    why_needed,
     width_of,
 )
 from .relevance import JunkPairs, QueryCounts, Relevance, TileRelevance

@@ -15,7 +15,7 @@ from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 
-from .labels import DECIDING, LABELS, SIDES, LabelValues, SideLabels, at, check_needed, length_of, packed
+from .labels import DECIDING, LABELS, SIDES, LabelValues, SideLabels, at, check_needed, length_of, packed, why_needed
 from .relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
@@ -90,7 +90,7 @@ def find_relevance(
     }
     self_index, *tensors = _arrays.as_tensors(self_index, *named.values())
     named = dict(zip(named, tensors, strict=True))
-    check_needed(SimpleNamespace(clothes=clothes, radius=radius), named, "query_", "gallery_")
+    check_needed(why_needed(SimpleNamespace(clothes=clothes, radius=radius)), named, "query_", "gallery_")
     query, gallery = check_labels(named, self_index)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
     _checks.one_of("clothes", clothes, CLOTHES_RULES)

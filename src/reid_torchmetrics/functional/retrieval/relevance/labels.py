@@ -84,16 +84,21 @@ DECIDING = tuple(label.name for label in _ROWS if label.decides)
 SIDES = ("query", "gallery")
 
 
-def check_needed(options: Any, given: Mapping[str, object], *prefixes: str) -> None:
-    """Raise unless all labels are given that some options need; names of `given` begin with `prefixes`.
+def why_needed(options: Any) -> dict[str, str]:
+    """The labels that some options need, by name, with the reason."""
+    reasons = {label.name: label.needed(options) for label in LABELS.values()}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def check_needed(reasons: Mapping[str, str], given: Mapping[str, object], *prefixes: str) -> None:
+    """Raise unless all labels of `why_needed` are given; names of `given` begin with `prefixes`.
 
     Raises:
         ValueError: one is missing.
     """
-    for label in LABELS.values():
-        names = [f"{prefix}{label.name}" for prefix in prefixes or ("",)]
-        reason = label.needed(options)
-        if reason and any(given.get(name) is None for name in names):
+    for label, reason in reasons.items():
+        names = [f"{prefix}{label}" for prefix in prefixes or ("",)]
+        if any(given.get(name) is None for name in names):
             listed = [f"`{name}`" for name in names if given.get(name) is not None]
             came = f"only {listed[0]}" if listed else "none"
             raise ValueError(f"{' and '.join(f'`{name}`' for name in names)} must be given {reason}; got {came}.")
