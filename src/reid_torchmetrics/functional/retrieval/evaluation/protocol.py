@@ -172,7 +172,7 @@ class Protocol:
 
     @cached_property
     def needed_labels(self) -> dict[str, str]:
-        """The labels without which nothing is relevant, by name, with the reason."""
+        """The labels that its rules need, by name, with the reason."""
         return why_needed(self)
 
     @property
