@@ -16,7 +16,7 @@ from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
 from reid_torchmetrics.functional.retrieval.relevance import (
-    CLOTHES_RULES,
+    LABEL_RULES,
     SAME_CAMERA_RULES,
     check_camera_map,
     why_needed,
@@ -24,7 +24,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
 
 _TABLES: dict[str, Collection[str]] = {
     "same_camera": SAME_CAMERA_RULES,
-    "clothes": CLOTHES_RULES,
+    **LABEL_RULES,
     "rule": measures.AP_RULES,
     "normalizer": measures.AP_NORMALIZERS,
     "precision_divisor": measures.PRECISION_DIVISORS,
@@ -217,7 +217,7 @@ class Protocol:
 
 
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
-LABEL_FIELDS = ("same_camera", "camera_map", "search_cameras", "junk_identities", "clothes", "radius")
+LABEL_FIELDS = ("same_camera", "camera_map", "search_cameras", "junk_identities", *LABEL_RULES, "radius")
 """fields that only labels can follow, and lists cannot"""
 
 
