@@ -274,6 +274,12 @@ def same_device(first: str, first_value: Any, second: str, second_value: Any) ->
         raise ValueError(f"`{first}` and `{second}` must be on the same device; got {came}.")
 
 
+def same_width(argument: str, width: int, before: int, others: str) -> None:
+    """Raise unless positions have as many coordinates as others."""
+    if width != before:
+        raise ValueError(f"`{argument}` must have as many coordinates as in {others}; got {width} after {before}.")
+
+
 def given_for_all(argument: str, length: int, total: int) -> None:
     """Raise unless merged samples all have, or all lack, an optional label."""
     if length != total:

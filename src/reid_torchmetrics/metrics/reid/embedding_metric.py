@@ -146,7 +146,7 @@ class EmbeddingMetric(SampleStates):
 
     def _check_needed(self, labels: Mapping[str, object]) -> None:
         if self.ground_truth is None:
-            check_needed(self.protocol, labels)
+            check_needed(self.protocol.needed_labels, labels)
         elif labels["index"] is None:
             raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
 

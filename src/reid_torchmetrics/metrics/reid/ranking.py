@@ -32,7 +32,7 @@ from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.functional.result_cache import ResultCache, drawn_number, number_of_all, version_of
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
-from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, BatchLabels, LabelValues, width_of
+from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, BatchLabels, LabelValues
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
 from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
 from reid_torchmetrics.functional.world import Settings, World, meet
@@ -160,11 +160,11 @@ def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tenso
         before = earlier["embeddings"][-1].shape[1]
         _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
         for name in LABELS:
-            _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
+            if (name in labels) != bool(earlier[name]):
+                _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
         for name, values in labels.items():
-            if values.shape[1:] != earlier[name][-1].shape[1:]:
-                came = f"{width_of(values)} after {width_of(earlier[name][-1])}"
-                raise ValueError(f"`{name}` must have as many coordinates as in earlier batches; got {came}.")
+            if values.ndim > 1:
+                _checks.same_width(name, values.shape[1], earlier[name][-1].shape[1], "earlier batches")
 
 
 def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> Tensor:

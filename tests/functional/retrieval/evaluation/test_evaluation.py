@@ -23,6 +23,7 @@ from reid_torchmetrics.functional.retrieval import (
 from reid_torchmetrics.functional.retrieval.measures import parse_report
 from tests.functional.retrieval.evaluation.one_call import (
     EXPECTED,
+    FURTHER,
     GALLERY,
     GALLERY_CAM,
     GALLERY_ID,
@@ -34,7 +35,6 @@ from tests.functional.retrieval.evaluation.one_call import (
     SCORES,
     mean,
 )
-from tests.metrics.reid.samples import needs_more
 from tests.reference.retrieval import evaluate as reference
 from tests.reference.retrieval import similarity
 
@@ -248,10 +248,7 @@ def test_conventions_name_what_they_rest_on():
     assert "pooled" in repr(evaluate(QUERY, GALLERY, *LABELS, multi_query=True))
 
 
-BY_IDENTITY_OR_LISTS = [name for name, each in PROTOCOLS.items() if each.needs_lists or not needs_more(each)]
-
-
-@pytest.mark.parametrize("protocol", BY_IDENTITY_OR_LISTS)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_every_protocol_evaluates_embeddings_or_lists(protocol):
     if PROTOCOLS[protocol].needs_lists:
         names = {*PROTOCOLS[protocol].positive_lists, *PROTOCOLS[protocol].junk_lists}
@@ -262,7 +259,7 @@ def test_every_protocol_evaluates_embeddings_or_lists(protocol):
     elif PROTOCOLS[protocol].leave_one_out:
         results = evaluate(GALLERY, query_identities=GALLERY_ID, protocol=protocol)
     else:
-        results = evaluate_scores(SCORES, *LABELS, protocol=protocol)
+        results = evaluate_scores(SCORES, *LABELS, **FURTHER, protocol=protocol)
     shares = {name: mean for name, mean in results.means.items() if not parse_report(name)[0].is_rank}
     assert all(0 <= mean <= 1 for mean in shares.values() if not math.isnan(mean))
     assert set(results.means) == set(PROTOCOLS[protocol].reports)

@@ -57,6 +57,7 @@ def samples(seed: int, *, noise: float = 1.0) -> dict[str, torch.Tensor]:
         data |= {f"{side}_identities": identities, f"{side}_cameras": cameras}
         centers = torch.randn(8, 8, generator=seeded(12))
         data[side] = centers[identities] + noise * torch.randn(number, 8, generator=seeded(seed))
+        data |= {f"{side}_clothes": cameras % 2, f"{side}_positions": 20.0 * identities}
     return data
 
 

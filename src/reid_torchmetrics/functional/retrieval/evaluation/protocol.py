@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
@@ -14,11 +15,16 @@ import numpy as np
 from reid_torchmetrics import _checks, _names
 from reid_torchmetrics.functional.retrieval import measures
 from reid_torchmetrics.functional.retrieval.draws import GalleryDraw
-from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES, SAME_CAMERA_RULES, check_camera_map
+from reid_torchmetrics.functional.retrieval.relevance import (
+    LABEL_RULES,
+    SAME_CAMERA_RULES,
+    check_camera_map,
+    why_needed,
+)
 
 _TABLES: dict[str, Collection[str]] = {
     "same_camera": SAME_CAMERA_RULES,
-    "clothes": CLOTHES_RULES,
+    **LABEL_RULES,
     "rule": measures.AP_RULES,
     "normalizer": measures.AP_NORMALIZERS,
     "precision_divisor": measures.PRECISION_DIVISORS,
@@ -167,6 +173,11 @@ class Protocol:
         """The same with the camera rule of the CMC."""
         return self if self.cmc_same_camera is None else replace(self, same_camera=self.cmc_same_camera)
 
+    @cached_property
+    def needed_labels(self) -> dict[str, str]:
+        """The labels that its rules need, by name, with the reason."""
+        return why_needed(self)
+
     @property
     def relevance_options(self) -> dict[str, Any]:
         """The options of `find_relevance`."""
@@ -214,7 +225,7 @@ class Protocol:
 
 
 PROTOCOL_FIELDS = tuple(field.name for field in fields(Protocol))
-LABEL_FIELDS = ("same_camera", "camera_map", "search_cameras", "junk_identities", "clothes", "radius")
+LABEL_FIELDS = ("same_camera", "camera_map", "search_cameras", "junk_identities", *LABEL_RULES, "radius")
 """fields that only labels can follow, and lists cannot"""
 
 

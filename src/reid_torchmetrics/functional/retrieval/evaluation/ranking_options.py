@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from reid_torchmetrics.functional.retrieval.measures import parse_report
-from reid_torchmetrics.functional.retrieval.relevance import CLOTHES_RULES
+from reid_torchmetrics.functional.retrieval.relevance import LABEL_RULES
 
 from .ground_truth import ListedTruth
 from .protocol import LABEL_FIELDS, Protocol
@@ -145,5 +145,6 @@ def _relevance_in_words(protocol: Protocol, setup: Setup) -> list[str]:
         words.append("cameras taken for others: " + ", ".join(f"{one} for {two}" for one, two in protocol.camera_map))
     if protocol.search_cameras is not None:
         words.append("cameras searched: " + ", ".join(map(str, protocol.search_cameras)))
-    words += [] if protocol.clothes == "keep" else [f"clothes: {CLOTHES_RULES[protocol.clothes]}"]
+    rules = ((name, getattr(protocol, name)) for name in LABEL_RULES)
+    words += [f"{name}: {LABEL_RULES[name][rule]}" for name, rule in rules if rule != "keep"]
     return [*words, "junk identities: " + (", ".join(map(str, protocol.junk_identities)) or "none")]

@@ -1,9 +1,11 @@
 """Relevance: the positives, negatives and junk of each query."""
 
-from .from_labels import CLOTHES_RULES, SAME_CAMERA_RULES, check_camera_map, find_relevance
+from .from_labels import SAME_CAMERA_RULES, check_camera_map, find_relevance
 from .from_lists import check_listed_once, find_listed_relevance
 from .labels import (
+    CLOTHES_RULES,
     DECIDING,
+    LABEL_RULES,
     LABELS,
     SIDES,
     BatchLabels,
@@ -15,6 +17,7 @@ from .labels import (
     length_of,
     packed,
     unpacked,
+    why_needed,
     width_of,
 )
 from .relevance import JunkPairs, QueryCounts, Relevance, TileRelevance

@@ -15,18 +15,25 @@ from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 
-from .labels import DECIDING, LABELS, SIDES, LabelValues, SideLabels, at, check_needed, length_of, packed
+from .labels import (
+    DECIDING,
+    LABEL_RULES,
+    LABELS,
+    SIDES,
+    LabelValues,
+    SideLabels,
+    at,
+    check_needed,
+    length_of,
+    packed,
+    why_needed,
+)
 from .relevance import JunkPairs, LabelRule, Relevance
 
 SAME_CAMERA_RULES = {
     "same_identity": "drop the gallery items with the query's identity and camera (Market-1501)",
     "all": "drop every gallery item of the query's camera (open-reid's CUHK03)",
     "keep": "drop nothing",
-}
-CLOTHES_RULES = {
-    "keep": "drop nothing",
-    "drop_same": "drop the gallery items with the query's identity and clothes (changed clothes)",
-    "drop_other": "drop the gallery items with the query's identity and other clothes (same clothes)",
 }
 _PAIRS_AT_A_TIME = 1 << 20  # of a query and an item of its band
 _ROUNDING = 1e-14  # of a coordinate; some units in the last place of float64
@@ -90,10 +97,12 @@ def find_relevance(
     }
     self_index, *tensors = _arrays.as_tensors(self_index, *named.values())
     named = dict(zip(named, tensors, strict=True))
-    check_needed(SimpleNamespace(clothes=clothes, radius=radius), named, "query_", "gallery_")
+    chosen = {"clothes": clothes}
+    check_needed(why_needed(SimpleNamespace(radius=radius, **chosen)), named, "query_", "gallery_")
     query, gallery = check_labels(named, self_index)
     _checks.one_of("same_camera", same_camera, SAME_CAMERA_RULES)
-    _checks.one_of("clothes", clothes, CLOTHES_RULES)
+    for name, values in LABEL_RULES.items():
+        _checks.one_of(name, chosen[name], values)
     _checks.integers("junk_identities", junk_identities)
     check_camera_map(camera_map)
     if junk_pairs is not None and not callable(junk_pairs):
@@ -111,12 +120,11 @@ def find_relevance(
         else find_near(query["positions"], gallery["positions"], radius)
     )
     # Sequences are dropped like the cameras of "all": for any identity.
-    sides = {name: (query.get(name), gallery.get(name)) for name in ("cameras", "sequences", "clothes")}
-    query_cameras, gallery_cameras = (_mapped(each, camera_map) for each in sides["cameras"])
+    query_cameras, gallery_cameras = (_mapped(side.get("cameras"), camera_map) for side in (query, gallery))
+    by_label = {"sequences": "all", **chosen}
     rules = [
         _rule(query_cameras, gallery_cameras, same_camera),
-        _rule(*sides["sequences"], "all"),
-        _rule(*sides["clothes"], clothes),
+        *(_rule(query.get(name), gallery.get(name), rule) for name, rule in by_label.items()),
     ]
     return Relevance(
         num_gallery=num_gallery,
@@ -192,7 +200,7 @@ def check_camera_map(value: object) -> None:
 
 
 def _rule(query_labels: Tensor | None, gallery_labels: Tensor | None, rule: str) -> LabelRule | None:
-    """The rule of `SAME_CAMERA_RULES` or `CLOTHES_RULES` for gallery items with the query's label."""
+    """The rule of `SAME_CAMERA_RULES` or `LABEL_RULES` for gallery items with the query's label."""
     if query_labels is None or gallery_labels is None or rule == "keep":
         return None
     num_same = _runs(query_labels, gallery_labels)[1] if rule == "all" else None

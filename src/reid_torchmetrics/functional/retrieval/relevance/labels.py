@@ -7,7 +7,7 @@ it. Identities and cameras, which have places of their own in signatures, are ro
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict
 
 import torch
@@ -41,6 +41,13 @@ class SideLabels(TypedDict, total=False):
     gallery_positions: Numbers | None
 
 
+CLOTHES_RULES = {
+    "keep": "drop nothing",
+    "drop_same": "drop the gallery items with the query's identity and clothes (changed clothes)",
+    "drop_other": "drop the gallery items with the query's identity and other clothes (same clothes)",
+}
+
+
 @dataclass(frozen=True)
 class Label:
     """What samples may be given besides embeddings."""
@@ -51,7 +58,9 @@ class Label:
     dtype: torch.dtype = torch.int64
     """of what is kept; positions are columns of float64, other labels one number"""
     needed: Callable[[Any], str | None] = lambda _: None
-    """why options, with the fields `clothes` and `radius`, cannot do without it; None where they can"""
+    """why options, with the field `radius`, cannot do without it; None where they can"""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    """where an option of its name drops gallery items of the query's identity: its values, in words; "keep" is first"""
     decides: bool = True
     """whether relevance depends on it, so that samples with one `index` must agree in it"""
 
@@ -60,6 +69,11 @@ class Label:
         if self.dtype.is_floating_point:
             return _checks.positions(argument, value, length, device)
         return _checks.integer_labels(argument, value, length, device)
+
+    def why_needed(self, options: Any) -> str | None:
+        """Why options cannot do without it, as `needed`, also by the option of its name; None where they can."""
+        rule = getattr(options, self.name) if self.rules else "keep"
+        return self.needed(options) if rule == "keep" else f"for `{self.name}` {rule!r}"
 
     def empty(self, width: int = 1, *, device: torch.device) -> Tensor:
         """Of no samples."""
@@ -72,7 +86,7 @@ _ROWS = (
     Label("identities", "identity", needed=lambda by: _UNLESS if by.radius is None else None),
     Label("cameras", "camera"),
     Label("sequences", "sequence"),
-    Label("clothes", "clothes", needed=lambda by: None if by.clothes == "keep" else f"for `clothes` {by.clothes!r}"),
+    Label("clothes", "clothes", rules=CLOTHES_RULES),
     Label(
         "positions", "position", torch.float64, lambda by: None if by.radius is None else f"for `radius` {by.radius}"
     ),
@@ -81,19 +95,25 @@ _ROWS = (
 LABELS = {label.name: label for label in _ROWS}
 """the labels by name; `index`, the sample's number in its data set, is one of samples only"""
 DECIDING = tuple(label.name for label in _ROWS if label.decides)
+LABEL_RULES = {label.name: label.rules for label in _ROWS if label.rules}
 SIDES = ("query", "gallery")
 
 
-def check_needed(options: Any, given: Mapping[str, object], *prefixes: str) -> None:
-    """Raise unless all labels are given that some options need; names of `given` begin with `prefixes`.
+def why_needed(options: Any) -> dict[str, str]:
+    """The labels that some options need, by name, with the reason."""
+    reasons = {label.name: label.why_needed(options) for label in LABELS.values()}
+    return {name: reason for name, reason in reasons.items() if reason}
+
+
+def check_needed(reasons: Mapping[str, str], given: Mapping[str, object], *prefixes: str) -> None:
+    """Raise unless all labels of `why_needed` are given; names of `given` begin with `prefixes`.
 
     Raises:
         ValueError: one is missing.
     """
-    for label in LABELS.values():
-        names = [f"{prefix}{label.name}" for prefix in prefixes or ("",)]
-        reason = label.needed(options)
-        if reason and any(given.get(name) is None for name in names):
+    for label, reason in reasons.items():
+        names = [f"{prefix}{label}" for prefix in prefixes or ("",)]
+        if any(given.get(name) is None for name in names):
             listed = [f"`{name}`" for name in names if given.get(name) is not None]
             came = f"only {listed[0]}" if listed else "none"
             raise ValueError(f"{' and '.join(f'`{name}`' for name in names)} must be given {reason}; got {came}.")

@@ -1,0 +1,186 @@
+"""Samples with positions and without identities: metrics hold, merge, save and restore them, and results know them."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from reid_torchmetrics import ReIDMeanAP, ReIDMetrics, compare, plot, write_report
+from reid_torchmetrics.functional.retrieval import GalleryDraw, Protocol, RetrievalResults, evaluate, evaluate_scores
+from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
+from tests.distributed import threads
+from tests.distributed.test_same_samples import GATHERED, PADDED
+from tests.metrics.reid.samples import fed
+
+PLACES = Protocol("places", "me", same_camera="keep", junk_identities=(), radius=25.0, reports=("hit_rate_1", "map"))
+
+
+def batches(total: int = 60, size: int = 16, **others) -> list[dict]:
+    generator = torch.Generator().manual_seed(0)
+    positions = torch.randint(0, 12, (total, 2), generator=generator) * 10.0 + 5e6
+    near = (positions - 5e6).float() / 60
+    data = {
+        "embeddings": torch.cat([near, near.flip(1)], dim=1) + torch.randn(total, 4, generator=generator),
+        "positions": positions.double(),
+        "is_query": torch.arange(total) % 3 == 0,
+        **others,
+    }
+    return [{name: values[first : first + size] for name, values in data.items()} for first in range(0, total, size)]
+
+
+def slow_value(given: list[dict]) -> float:
+    """Mean average precision by one call, of samples put together."""
+    columns = {name: torch.cat([batch[name] for batch in given]) for name in ("embeddings", "positions", "is_query")}
+    query, gallery = columns["is_query"], ~columns["is_query"]
+    sides = columns["embeddings"][query], columns["embeddings"][gallery]
+    found = {"query_positions": columns["positions"][query], "gallery_positions": columns["positions"][gallery]}
+    return evaluate(*sides, **found, protocol=PLACES)["map"]
+
+
+VALUE = pytest.approx(slow_value(batches()), abs=1e-6)
+
+
+def test_merging_adds_samples_and_those_that_do_not_fit_are_named():
+    given = batches()
+    metric = fed(ReIDMeanAP(protocol=PLACES), given[:2])
+    metric.merge_state(fed(ReIDMeanAP(protocol=PLACES), given[2:]))
+    metric.merge_state(ReIDMeanAP(protocol=PLACES))
+    assert float(metric.compute()) == VALUE
+    metric.merge_state(fed(ReIDMeanAP(protocol=PLACES), [{**given[0], "positions": given[0]["positions"][:, :1]}]))
+    with pytest.raises(ValueError, match=r"^`positions` must have as many coordinates .*; got 1 after 2\.$"):
+        metric.compute()
+
+
+def test_a_state_dict_and_casts_keep_positions_in_float64():
+    metric = fed(ReIDMeanAP(protocol=PLACES), batches())
+    metric.persistent(mode=True)
+    restored = ReIDMeanAP(protocol=PLACES)
+    restored.persistent(mode=True)
+    restored.load_state_dict(metric.state_dict())
+    assert float(restored.compute()) == VALUE
+    restored.set_dtype(torch.float16)
+    assert {block.dtype for block in restored.positions} == {torch.float64}
+    assert restored.embeddings[0].dtype == torch.float16
+    assert restored.positions[0].equal(metric.positions[0])
+    assert {block.device.type for block in restored.to("meta").positions} == {"meta"}
+
+
+def test_a_gathering_function_of_the_users_gathers_positions():
+    def gathered(values, group):
+        return [values]
+
+    metric = fed(ReIDMeanAP(protocol=PLACES, dist_sync_fn=gathered, distributed_available_fn=lambda: True), batches())
+    assert float(metric.compute()) == VALUE
+
+
+def test_a_forgotten_reset_is_said_without_identities():
+    metric = fed(ReIDMeanAP(protocol=PLACES), batches())
+    metric.compute()
+    with pytest.warns(UserWarning, match="Was `reset` forgotten"):
+        fed(metric, batches()).compute()
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"), [(PADDED, [range(0, 31, 2), [*range(1, 31, 2), 0]]), (GATHERED, [range(20), range(20)])]
+)
+def test_samples_that_several_processes_hold_are_said_without_identities(text, seen):
+    (data,) = batches(size=60)
+
+    def rank(world):
+        part = torch.tensor([*seen[world.process]])
+        one = fed(ReIDMeanAP(protocol=PLACES), [{name: values[part] for name, values in data.items()}])
+        rank_samples(one._samples(), one._ranks_by(of_cmc=False), world, max_bytes=1 << 20)
+
+    with pytest.warns(UserWarning, match=re.escape(text)):
+        threads.run(2, rank)
+
+
+def test_positions_alone_leave_one_out():
+    metric = fed(ReIDMeanAP(protocol=PLACES), [batch | {"is_query": None} for batch in batches()])
+    data = batches(size=60)[0]
+    alone = evaluate(data["embeddings"], query_positions=data["positions"], protocol=PLACES)
+    assert float(metric.compute()) == pytest.approx(alone["map"], abs=1e-6)
+    assert alone.num_candidates.tolist() == [59] * 60
+
+
+def test_results_without_identities_are_read_compared_saved_drawn_and_reported(tmp_path):
+    cameras = torch.arange(60) % 2
+    metrics = fed(ReIDMetrics(protocol=PLACES), batches(cameras=cameras))
+    metrics.compute()
+    results = metrics.results(nearest=5, camera_pairs=True)
+    assert results["map"] == VALUE
+    assert "positives within 25 of the query's position" in str(results)
+    assert results.query_identities is None
+    assert results.nearest(3).index.shape == (20, 3)
+    assert results.by_camera_pair("map").mean.shape == (2, 2)
+    assert len(results.by_camera("map").labels) == 2
+    with pytest.raises(ValueError, match="`query_identities` must have been given to the evaluation"):
+        results.by_identity()
+    assert "protocol places" in str(compare({"a": results, "b": results}))
+    results.save(tmp_path / "results")
+    loaded = RetrievalResults.load(tmp_path / "results")
+    assert loaded.means == results.means
+    assert loaded.protocol.radius == 25.0
+    write_report(loaded, tmp_path / "report.html")
+    assert "positives within 25" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    plot.plot_cmc({"ours": results.cmc})
+    grid = [np.zeros((8, 8, 3), dtype=np.uint8)] * 60
+    plot.draw_rank_lists(results.nearest(3), grid.__getitem__)
+
+
+def test_samples_of_one_index_agree_in_all_labels():
+    batch = batches(clothes=torch.arange(60), sequences=torch.arange(60))[0]
+    index = {"index": torch.arange(16)}
+    changed = {
+        "positions": ("position", batch["positions"] + 10),
+        "clothes": ("clothes", batch["clothes"] + 1),
+        "sequences": ("sequence", batch["clothes"] + 1),
+    }
+    for name, (word, values) in changed.items():
+        metric = fed(ReIDMeanAP(protocol=PLACES), [batch | index, batch | index | {name: values}])
+        with pytest.raises(ValueError, match=rf"got 0 for .*{word} .* and for .*{word} .*"):
+            metric.compute()
+
+
+BAD = [
+    ({"positions": None}, "`positions` must be given for `radius` 25.0; got none."),
+    ({"positions": torch.full((16, 2), torch.inf)}, "`positions` must be finite; got 16 rows"),
+    ({"positions": torch.zeros(16)}, "`positions` must have as many coordinates as in earlier batches; got 1 after 2."),
+    ({"clothes": torch.zeros(16).long()}, "`clothes` must be given in every batch or in none; got a batch with it"),
+]
+
+
+@pytest.mark.parametrize(("changed", "message"), BAD)
+def test_a_refused_batch_stores_nothing(changed, message):
+    metric = fed(ReIDMeanAP(protocol=PLACES), batches()[:1])
+    with pytest.raises(ValueError, match=r"^`") as raised:
+        metric.update(**{**batches()[1], **changed})
+    assert str(raised.value).startswith(message)
+    assert {len(getattr(metric, name)) for name in ("embeddings", "positions", "roles")} == {1}
+    fed(metric, batches()[1:])
+    assert float(metric.compute()) == VALUE
+
+
+def test_options_that_need_a_label_say_so_and_lists_take_none():
+    with pytest.raises(ValueError, match=r"^`draw` needs relevance by identity; got `radius` 25\.0\.$"):
+        ReIDMeanAP(draw=GalleryDraw(), radius=25.0)
+    metric = ReIDMeanAP(clothes="drop_same")
+    with pytest.raises(ValueError, match=r"^`clothes` must be given for `clothes` 'drop_same'; got none\.$"):
+        metric.update(torch.ones(2, 3), torch.arange(2))
+    scores, lists = torch.ones(1, 2), [{"ok": [0]}]
+    for option in ({"radius": 5.0}, {"clothes": "drop_same"}):
+        name = next(iter(option))
+        with pytest.raises(ValueError, match=f"^`{name}` must come with labels; got `ground_truth`, lists"):
+            evaluate_scores(scores, ground_truth=lists, **option)
+
+
+def test_lists_of_a_benchmark_take_the_place_of_positions():
+    (data,) = batches(size=60)
+    sides = [data["embeddings"][part] for part in (data["is_query"], ~data["is_query"])]
+    query, gallery = (data["positions"][part] for part in (data["is_query"], ~data["is_query"]))
+    lists = [{"ok": ((row - gallery).square().sum(1).sqrt() <= 25).nonzero()[:, 0]} for row in query]
+    by_lists = evaluate(*sides, ground_truth=lists, protocol="pitts30k")
+    by_positions = evaluate(*sides, query_positions=query, gallery_positions=gallery, protocol="pitts30k")
+    assert by_lists.means == by_positions.means
+    assert "positives: ok" in by_lists.conventions["hit_rate_1"]
