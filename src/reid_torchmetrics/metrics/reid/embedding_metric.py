@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
@@ -16,7 +17,7 @@ from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import check_needed
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
@@ -100,6 +101,8 @@ class EmbeddingMetric(SampleStates):
     """whether the camera rule and the drawn galleries are the ones of the protocol's CMC"""
     _longest = 1
     """the largest rank of a CMC"""
+    _exchanged = False
+    """whether gallery items are the queries, and queries the gallery: the second direction of a collection"""
     _shown: ClassVar[tuple[str, ...]] = ()
     """attributes that the `repr` begins with"""
 
@@ -139,8 +142,9 @@ class EmbeddingMetric(SampleStates):
         """What a query without positives counts in a mean."""
         return self.protocol.empty_target_action
 
-    def _check_needed(self, labels: Mapping[str, object]) -> None:
-        check_needed(self.protocol, labels)
+    def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
+        is_of_queries = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
+        check_needed(self.protocol, labels, sides=SIDES[:1] if is_of_queries else SIDES)
 
     @abstractmethod
     def summarize(self, ranks: PositiveRanks) -> Tensor:
@@ -249,15 +253,18 @@ class EmbeddingMetric(SampleStates):
         weight = drawn.weight if drawn is not None and self.protocol.queries_in_draw else None
         return mean_over_queries(values, empty_target_action=self.empty_target_action, weight=weight)
 
-    def _ranks_by(self, *, of_cmc: bool) -> evaluation.RankingOptions:
+    def _ranks_by(self, *, of_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
         chosen = {"similarity": self.similarity, "ties": self.ties, "rerank": self.rerank}
+        chosen["exchanged"] = self._exchanged if exchanged is None else exchanged
         return evaluation.RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
-    def _ranking(self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None) -> evaluation.Ranking:
+    def _ranking(
+        self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None, exchanged: bool | None = None
+    ) -> evaluation.Ranking:
         """The ranking that `method` needs; processes compare the method and its settings."""
         return rank_once(
             self._world,
-            self._ranks_by(of_cmc=of_cmc),
+            self._ranks_by(of_cmc=of_cmc, exchanged=exchanged),
             collect=self._accepted_samples,
             describe=lambda: self._settings(method, asked or {}),
             max_bytes=self.max_bytes,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, runtime_checkable
+from typing import Protocol as Contract
 
 import torch
 from jaxtyping import Int
@@ -25,7 +26,7 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     find_relevance,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, Scores, given_scores, score_rows
+from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, GivenScores, Rows, Scores, given_scores, score_rows
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .protocol import Protocol
@@ -35,6 +36,34 @@ GroundTruth = Sequence[Mapping[str, Any]]
 """For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
 _BESIDE_LISTS = ("bbx", "query")
 """what the files of benchmarks hold beside lists: the box of the query (revisitop, Oxford), its image (Oxford)"""
+
+
+@runtime_checkable
+class Source(Contract):
+    """Where scores come from."""
+
+    @property
+    def argument(self) -> str:
+        """The user's argument behind the scores."""
+
+    @property
+    def similarity(self) -> str | CustomSimilarity:
+        """Its name, or a function."""
+
+    @property
+    def rerank(self) -> Rerank | None:
+        """How scores are changed, if they are."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of queries and of gallery items."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the scores are."""
+
+    def scores(self, relevance: Relevance, world: World) -> Scores:
+        """Scores against the gallery items that `relevance` keeps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,10 +96,14 @@ class Embeddings:
         _checks.length("gallery", self.gallery.size, relevance.num_gallery)
         # Only items that are kept are scored, but re-ranking looks for neighbors among all of them.
         if self.rerank is None:
-            gallery = self.gallery.select(relevance.kept)
-            return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=self.max_bytes)
+            return self.scores_of(relevance.kept, world)
         both = self.query.all(), self.gallery.all()
         return rerank_embeddings(*both, relevance, self.rerank, similarity=self.similarity, max_bytes=self.max_bytes)
+
+    def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
+        """Scores against gallery items at some positions, in any order; None for all."""
+        gallery = self.gallery.select(items)
+        return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=self.max_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +129,11 @@ class Matrix:
     def scores(self, relevance: Relevance, world: World) -> Scores:
         """The scores of the gallery items that `relevance` keeps."""
         return given_scores(self.matrix, relevance, max_bytes=self.max_bytes)
+
+    def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
+        """Scores against gallery items at some positions, in any order; None for all."""
+        _checks.positive_int("max_bytes", self.max_bytes)
+        return GivenScores(self.matrix, kept=items, max_bytes=self.max_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +169,7 @@ class Labels:
         if self.ground_truth is not None and self.by_side:
             raise ValueError(f"`ground_truth` must come without labels; got `{next(iter(self.by_side))}` too.")
 
-    def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
+    def relevance(self, protocol: Protocol, source: Source) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
         if self.ground_truth is not None:
             # Lists come from files, so they are put together on the CPU.
@@ -147,13 +185,15 @@ class Labels:
 class RetrievalProblem:
     """Scores and labels together."""
 
-    source: Embeddings | Matrix
+    source: Source
     labels: Labels
     places: Int[Tensor, " gallery"] | None = None
     """of the gallery items in the whole gallery, ascending: their numbers in the data set, else their positions; None
     if they are the whole gallery, or if nothing asks for places"""
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set, where they are known"""
+    has_groups: bool = False
+    """whether its gallery items are groups of what users call items"""
 
     def __post_init__(self) -> None:
         self.labels.check_no_lists()
@@ -164,6 +204,11 @@ class RetrievalProblem:
         if self.query_index is not None:
             return self.query_index
         return torch.arange(self.source.shape[0], device=self.source.device)
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of the labels that were given."""
+        return (*self.labels.query, *(["groups"] if self.has_groups else []))
 
     def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
         """Scores and relevance under a protocol."""
@@ -190,7 +235,7 @@ class RetrievalProblem:
         """What decides the numbers besides the protocol."""
         labels, source = self.labels, self.source
         others = {"lists": labels.ground_truth is not None, "junk_pairs": labels.junk_pairs is not None}
-        return Setup.of(ties, source.similarity, source.rerank, labels.query, multi_query=multi_query, **others)
+        return Setup.of(ties, source.similarity, source.rerank, self.given, multi_query=multi_query, **others)
 
 
 def _find_lists(

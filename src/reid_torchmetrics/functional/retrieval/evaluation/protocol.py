@@ -84,6 +84,8 @@ class Protocol:
     """whether gallery items with the query's identity are dropped for the same clothes, or for other ones"""
     radius: float | None = None
     """the largest distance of a positive from the query's position; None where relevance is by identity"""
+    needs_groups: bool = False
+    """whether gallery items come in groups, such as tracks, and each group is ranked by its best member"""
     needs_lists: bool = False
     """whether the benchmark names positives and junk of each query; its relevance cannot be told from labels"""
     positive_lists: tuple[str, ...] = ("ok",)
@@ -129,7 +131,7 @@ class Protocol:
             _checks.one_of(name, getattr(self, name), table)
         for name in ("reports", "positive_lists", "junk_lists"):
             _check_names(name, getattr(self, name))
-        for name in ("needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
+        for name in ("needs_groups", "needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
             _checks.boolean(name, getattr(self, name))
         if self.cmc_same_camera is not None:
             _checks.one_of("cmc_same_camera", self.cmc_same_camera, SAME_CAMERA_RULES)
@@ -351,6 +353,19 @@ _LANDMARKS = [
 ]
 
 
+# Gallery items in groups, each ranked by its best member.
+_GROUPED = [
+    Protocol(
+        "veri776_image_to_track",
+        "Liu et al., ECCV 2016, image to track: a track, all images of an identity in a camera, scores as its nearest"
+        " image; the official script's trapezoid, queries without a positive count 0",
+        needs_groups=True,
+        rule="trapezoid",
+        empty_target_action="neg",
+        reports=("map", "rank_1", "rank_5"),
+    ),
+]
+
 # Metric learning: every label is an identity, so none is junk.
 def _metric_learning(name: str, source: str, cutoffs: tuple[int, ...], *, leave_one_out: bool = True) -> Protocol:
     return Protocol(
@@ -373,7 +388,7 @@ _METRIC_LEARNING = [
     ),
 ]
 
-PROTOCOLS = {protocol.name: protocol for protocol in (*_REID, *_SYSU, *_LANDMARKS, *_METRIC_LEARNING)}
+PROTOCOLS = {protocol.name: protocol for protocol in (*_REID, *_SYSU, *_LANDMARKS, *_METRIC_LEARNING, *_GROUPED)}
 """the protocols by name"""
 
 

@@ -26,11 +26,12 @@ from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, at, deciding
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, at, deciding, deciding_of
 from reid_torchmetrics.functional.retrieval.scores import Scores
-from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
+from reid_torchmetrics.functional.retrieval.sharding import GalleryItems, Queries, Samples
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
+from .groups import grouped
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import mean_by
@@ -65,10 +66,10 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     """
     # The stages above, one by one; places break ties by position across the parts of the gallery.
     scores, relevance = problem.prepare(options.protocol, world)
-    places, given = problem.kept_places(relevance), tuple(problem.labels.query)
+    places = problem.kept_places(relevance)
     labels = relevance.query_identities, relevance.query_cameras
     ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=places)
-    return Ranking(ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options), given)
+    return Ranking(ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options), problem.given)
 
 
 def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:
@@ -156,34 +157,42 @@ class _Shared(NamedTuple):
 
 def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
     """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
+    samples = samples.exchanged() if options.exchanged else samples
     # What all hold together: one dimension and dtype, the same labels.
     shard = sharding.examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
     if world.size > 1 and options.needs_all_samples and not shard.non_finite.num_bad:
         # Every process gets all samples, and goes on by itself.
         together = sharding.gather_samples(world, shard)
-        return _share(together, options, ALONE, max_bytes=max_bytes, in_order=in_order)
+        return _share(together, replace(options, exchanged=False), ALONE, max_bytes=max_bytes, in_order=in_order)
     # All queries against this process's part of the gallery.
-    samples = shard.samples
+    samples, protocol = shard.samples, options.protocol
     gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
     queries = sharding.share_queries(world, shard, gallery)
     num_gallery = sum(shard.num_gallery)
     if shard.non_finite.num_bad:
         return _Shared(queries, num_gallery, world, None, shard.non_finite.reason())
 
-    def build() -> RetrievalProblem:
+    def find_items() -> GalleryItems:
         # Places of gallery items in the whole gallery: their `index`, else their positions, process by process.
         first, places = sum(shard.num_gallery[: world.process]), None
         if in_order:
             positions = torch.arange(first, first + len(gallery), device=gallery.device)
             places = positions if samples.index is None else samples.index[gallery]
-        return RetrievalProblem(
-            Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
-            Labels(deciding(queries.labels), deciding(at(samples.labels, gallery)), self_index=queries.self_index),
-            places,
+        return GalleryItems(samples.rows(gallery), deciding(at(samples.labels, gallery)), places)
+
+    def build(items: GalleryItems) -> RetrievalProblem:
+        problem = RetrievalProblem(
+            Embeddings(queries.embeddings, items.embeddings, options.similarity, options.rerank, max_bytes),
+            Labels(deciding_of(queries.labels, "query"), items.labels, self_index=queries.self_index),
+            items.places,
             queries.labels.get("index"),
         )
+        return grouped(problem, protocol, prefix="")
 
-    return _Shared(queries, num_gallery, world, world.guarded(build))
+    if "groups" not in samples.labels:  # on all processes or on none
+        return _Shared(queries, num_gallery, world, world.guarded(lambda: build(find_items())))
+    items = sharding.gather_groups(world, world.guarded(find_items), shard.dtype)
+    return _Shared(queries, num_gallery, world, world.guarded(lambda: build(items)))
 
 
 def _defined(shared: _Shared) -> RetrievalProblem:

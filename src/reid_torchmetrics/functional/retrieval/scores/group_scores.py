@@ -1,0 +1,83 @@
+"""Scores of groups of gallery items, such as tracks: the score of a group is that of its best member.
+
+Members lie group by group, and are scored piece by piece; a group may lie in several pieces:
+
+    groups              a  a  b  c  c  c
+    scores              .1 .5 .3 .2 .9 .4
+    pieces of four      .1 .5 .3 .2              a .5, b .3, c .2
+                              .3 .2 .9 .4        b .3, c .9: the larger of both pieces
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from reid_torchmetrics.functional import segments
+
+from .products import BLOCK
+from .scores import Scores
+
+_BYTES_OF_LENGTHS = 16  # for each score: where its group begins and ends
+
+
+class GroupScores:
+    """Scores of groups, from scores of their members; a maximum is exact, so pieces change no score."""
+
+    def __init__(self, members: Scores, positions: Int[Tensor, " members"], sizes: Int[Tensor, " groups"]) -> None:
+        """Take the scores of all members, group by group, their positions, and the number of members of each group."""
+        self.argument, self.dtype, self.device = members.argument, members.dtype, members.device
+        self.keeps_thread, self.num_tiles = members.keeps_thread, members.num_tiles
+        self.num_queries, self.num_gallery = members.num_queries, len(sizes)
+        self.max_bytes = members.max_bytes // 2  # the other half is for scores of members
+        self._members, self._positions, self._sizes = members, positions, sizes
+        self._edges = segments.edges(sizes)
+        self._edges_listed: list[int] = self._edges.tolist()
+        # One width for tiles of any height: rows that a similarity prepares are kept by their piece.
+        row_bytes = (self.dtype.itemsize + _BYTES_OF_LENGTHS) * max(1, min(self.num_queries, BLOCK))
+        width = self.max_bytes // row_bytes
+        self._width = max(1, width // BLOCK * BLOCK or width)
+
+    def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
+        """Write the scores of the queries `rows` against the groups `columns` into `out`."""
+        edges = self._edges_listed
+        out.fill_(-torch.inf)
+        for piece in segments.equal_ranges(slice(edges[columns.start], edges[columns.stop]), self._width):
+            scores = out.new_empty((len(out), piece.stop - piece.start))
+            self._members.fill(scores, rows, piece)
+            # The groups with members in the piece, and how many they have there.
+            first, last = bisect_right(edges, piece.start) - 1, bisect_left(edges, piece.stop)
+            lengths = self._edges[first : last + 1].clamp(piece.start, piece.stop).diff().repeat(len(out), 1)
+            best = torch.segment_reduce(scores, "max", lengths=lengths, axis=1, unsafe=True)
+            part = out[:, first - columns.start : last - columns.start]
+            torch.maximum(part, best, out=part)
+
+    def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
+        """As for scores of members."""
+        self._members.to_comparable(out, rows)
+
+    def best_members(
+        self, queries: Int[Tensor, " queries"], groups: Int[Tensor, "queries listed"]
+    ) -> Int[Tensor, "queries listed"]:
+        """Positions of the best members of some groups of each query, of equal members the first; -1 for a group -1."""
+        best, num_members = torch.full_like(groups, -1), self._edges_listed[-1]
+        num_rows = max(1, self.max_bytes // max(1, self.dtype.itemsize * num_members))
+        for rows in segments.ranges(self.num_queries, num_rows):
+            inside = ((queries >= rows.start) & (queries < rows.stop)).nonzero()[:, 0]
+            if not len(inside):
+                continue
+            scores = torch.empty((rows.stop - rows.start, num_members), dtype=self.dtype, device=self.device)
+            for piece in segments.equal_ranges(slice(0, num_members), self._width):
+                self._members.fill(scores[:, piece], rows, piece)
+            # Every listed group is a segment of values: its members' scores for the query.
+            row, place = (groups[inside] >= 0).nonzero(as_tuple=True)
+            listed = groups[inside[row], place]
+            segment, column = segments.runs(self._edges[listed], self._sizes[listed])
+            values = scores[(queries[inside[row]] - rows.start)[segment], column]
+            is_best = values == segments.reduce(values, "max", self._sizes[listed])[segment]
+            first = torch.searchsorted(segment[is_best], torch.arange(len(listed), device=listed.device))
+            best[inside[row], place] = self._positions[column[is_best][first]]
+        return best
