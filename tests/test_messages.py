@@ -151,8 +151,8 @@ MISTAKEN = [
     (lambda: evaluate(X, X, ID, ID, topk=5), "`topk`, which may be `max_rank`; `evaluate` takes query, gallery, "),
     (lambda: evaluate(X, X, q_pids=ID, g_pids=ID), "`q_pids`, which may be `query_identities`; `evaluate` takes query, gallery, "),
     (lambda: evaluate_scores(X, ID, ID, tie="stable"), "`tie`, which may be `ties`; `evaluate_scores` takes scores, query_identities, "),
-    (lambda: ReIDMetrics(topk=5), "`topk`, which may be `ranks`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, similarity, "),
-    (lambda: ReIDMetrics(metric="cosine"), "`metric`, which may be `similarity`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, similarity, "),
+    (lambda: ReIDMetrics(topk=5), "`topk`, which may be `ranks`; `ReIDMetrics` takes ranks, prefix, postfix, directions, protocol, similarity, "),
+    (lambda: ReIDMetrics(metric="cosine"), "`metric`, which may be `similarity`; `ReIDMetrics` takes ranks, prefix, postfix, directions, protocol, similarity, "),
 ]  # fmt: skip
 
 METRICS = [

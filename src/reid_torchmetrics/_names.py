@@ -22,8 +22,9 @@ _OfDrawnGalleries = Literal["cuhk03_np", "cuhk03_openreid", "cuhk03_torchreid", 
 _OfSysu = Literal["sysu_mm01_all_single", "sysu_mm01_all_multi", "sysu_mm01_indoor_single", "sysu_mm01_indoor_multi"]
 _OfOxford = Literal["oxford5k", "roxford5k_easy", "roxford5k_medium", "roxford5k_hard"]
 _OfParis = Literal["paris6k", "rparis6k_easy", "rparis6k_medium", "rparis6k_hard"]
+_OfTracks = Literal["veri776_image_to_track"]
 _OfMetricLearning = Literal["gldv2", "cub200", "cars196", "sop", "inshop"]
-ProtocolName = Literal[_OfPersons, _OfDrawnGalleries, _OfSysu, _OfOxford, _OfParis, _OfMetricLearning]
+ProtocolName = Literal[_OfPersons, _OfDrawnGalleries, _OfSysu, _OfOxford, _OfParis, _OfMetricLearning, _OfTracks]
 
 # Of detections.
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]

@@ -89,7 +89,12 @@ OPTIONS = {
     ReIDCMC: {"top_k": [3], "mode": ["all_shots"]},
     ReIDCMCCurve: {"max_rank": [3], "mode": ["all_shots"]},
     ReIDMeasure: {"name": ["mrr", "rank_2", "precision_3"]},
-    ReIDMetrics: {"ranks": [(1, 3)], "protocol": ["cuhk03_torchreid"], "rule": ["trapezoid"]},
+    ReIDMetrics: {
+        "ranks": [(1, 3)],
+        "directions": [("a", "b")],
+        "protocol": ["cuhk03_torchreid"],
+        "rule": ["trapezoid"],
+    },
     DetectionMAP: {
         **DETECTED,
         "iou_type": ["keypoints"],

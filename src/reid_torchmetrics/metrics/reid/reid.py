@@ -238,7 +238,8 @@ class _RecallSum(_MeanOfMeasure):
         """Rank all samples in both directions."""
         rankings = [self._ranking("compute", of_cmc=True, exchanged=exchanged) for exchanged in (False, True)]
         total = torch.zeros((), dtype=torch.float64, device=self.device)
-        for self._number in self._numbers:
+        for number in self._numbers:
+            self._number = number
             total += 100 * sum(self._value(ranking).double() for ranking in rankings)
         return total.to(self.dtype)
 
@@ -294,11 +295,11 @@ class ReIDMetrics(MetricCollection):
         protocol = protocol.changed({"reports": reports})
         members: dict[str, Metric | MetricCollection]
         members = {name: _member(name, protocol=protocol, **given) for name in reports}
-        self.directions = _checked_directions(directions, protocol)
-        if self.directions:
+        self._directions = _checked_directions(directions, protocol)
+        if self._directions:
             members = {
                 f"{direction}/{name}": _member(name, protocol=protocol, exchanged=exchanged, **given)
-                for exchanged, direction in enumerate(self.directions)
+                for exchanged, direction in zip((False, True), self._directions, strict=True)
                 for name in reports
             }
             recalls = [name for name in reports if parse_report(name)[0].is_cmc]
@@ -310,7 +311,7 @@ class ReIDMetrics(MetricCollection):
     @base.spelled_as(EmbeddingMetric.update)
     def update(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Check and store a batch; see `EmbeddingMetric.update`."""
-        if self.directions and kwargs.get("is_query") is None:
+        if self._directions and kwargs.get("is_query") is None:
             raise ValueError("`is_query` must be given with `directions`, whose roles are exchanged; got none.")
         super().update(*args, **kwargs)
 
@@ -342,7 +343,7 @@ class ReIDMetrics(MetricCollection):
 
     def _first_member(self, direction: str | None) -> EmbeddingMetric:
         if direction is not None:
-            _checks.one_of("direction", direction, self.directions)
+            _checks.one_of("direction", direction, self._directions)
         names = (name for name in self._modules if direction is None or name.startswith(f"{direction}/"))
         member = self._modules[next(names)]
         assert isinstance(member, EmbeddingMetric)  # noqa: S101 - for the type checker; see __init__
@@ -353,7 +354,7 @@ def _checked_directions(directions: Sequence[str] | None, protocol: evaluation.P
     """The names of two directions, or none."""
     if directions is None:
         return ()
-    is_pair = not isinstance(directions, str) and len({*directions}) == len(directions) == 2  # noqa: PLR2004 - a pair
+    is_pair = not isinstance(directions, str) and len({*directions}) == len(directions) == 2
     if not is_pair or not all(isinstance(name, str) and name and not set(name) & set("./") for name in directions):
         raise ValueError(f"`directions` must be two names without '.' and '/'; got {directions!r}.")
     if protocol.leave_one_out:

@@ -26,7 +26,14 @@ from reid_torchmetrics.functional.retrieval.relevance import (
     find_relevance,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, GivenScores, Rows, Scores, given_scores, score_rows
+from reid_torchmetrics.functional.retrieval.scores import (
+    CustomSimilarity,
+    GivenScores,
+    Rows,
+    Scores,
+    given_scores,
+    score_rows,
+)
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .protocol import Protocol

@@ -354,17 +354,9 @@ _LANDMARKS = [
 
 
 # Gallery items in groups, each ranked by its best member.
-_GROUPED = [
-    Protocol(
-        "veri776_image_to_track",
-        "Liu et al., ECCV 2016, image to track: a track, all images of an identity in a camera, scores as its nearest"
-        " image; the official script's trapezoid, queries without a positive count 0",
-        needs_groups=True,
-        rule="trapezoid",
-        empty_target_action="neg",
-        reports=("map", "rank_1", "rank_5"),
-    ),
-]
+_TO_TRACK = "Liu et al., ECCV 2016: a track is an identity in a camera; as Market-1501's official script, on tracks"
+_GROUPED = [replace(_REID[1], name="veri776_image_to_track", source=_TO_TRACK, needs_groups=True)]
+
 
 # Metric learning: every label is an identity, so none is junk.
 def _metric_learning(name: str, source: str, cutoffs: tuple[int, ...], *, leave_one_out: bool = True) -> Protocol:
@@ -388,7 +380,8 @@ _METRIC_LEARNING = [
     ),
 ]
 
-PROTOCOLS = {protocol.name: protocol for protocol in (*_REID, *_SYSU, *_LANDMARKS, *_METRIC_LEARNING, *_GROUPED)}
+_ALL = (*_REID, *_SYSU, *_LANDMARKS, *_METRIC_LEARNING, *_GROUPED)
+PROTOCOLS = {protocol.name: protocol for protocol in _ALL}
 """the protocols by name"""
 
 

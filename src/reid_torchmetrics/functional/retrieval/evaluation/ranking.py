@@ -69,7 +69,9 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     places = problem.kept_places(relevance)
     labels = relevance.query_identities, relevance.query_cameras
     ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=places)
-    return Ranking(ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options), problem.given)
+    return Ranking(
+        ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options), problem.given
+    )
 
 
 def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:

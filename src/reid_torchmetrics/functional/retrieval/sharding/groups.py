@@ -101,7 +101,7 @@ def _received(
 
 
 def _joined(items: GalleryItems, staying: Tensor, received: list[tuple[Tensor, Tensor]]) -> GalleryItems:
-    """The items that stay and those that came, in the order of their places."""
+    """The items of this process from now on, in the order of their places."""
     embeddings, columns = (torch.cat(parts) for parts in zip(*received, strict=True))
     like = _columns(items)
     labels = unpacked(torch.cat([packed(like, staying), columns]), like)

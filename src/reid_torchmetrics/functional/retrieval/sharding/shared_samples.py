@@ -27,7 +27,8 @@ from .repetitions import Numbered, changed, check_dropped, lowest_of_each
 from .same_samples import NUM_SIGNS, SameSamples
 from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
 
-_NUM_STATUS = 3 + len(LABELS)  # numbers of a `_ShardStatus`
+_NUM_STATUS = 4  # numbers of a `_ShardStatus`
+_BITS = 4  # of the number of columns of a label: those of all labels are one number, as messages are short
 _NUM_SIZES = 5  # numbers of `count_samples` in front of `NonFinite.numbers`
 _CHANGED = (
     "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
@@ -56,11 +57,12 @@ class _ShardStatus(NamedTuple):
 
     @classmethod
     def read(cls, row: Sequence[int]) -> _ShardStatus:
-        return cls(row[0], row[1], row[2], tuple(row[3:_NUM_STATUS]))
+        widths = (row[3] >> _BITS * place & (1 << _BITS) - 1 for place in range(len(LABELS)))
+        return cls(row[0], row[1], row[2], tuple(widths))
 
     @property
     def numbers(self) -> list[int]:
-        return [*self[:3], *self.widths]
+        return [*self[:3], sum(width << _BITS * place for place, width in enumerate(self.widths))]
 
     def use(self, label: int) -> str:
         """Whether a label is given, in words."""
