@@ -240,7 +240,7 @@ def test_every_argument_that_a_collection_names_can_be_given():
         ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"), False
     )
     given = of_torchmetrics | dict.fromkeys(
-        ("process_group", "dist_sync_fn", "distributed_available_fn", "rerank", "ranks", "rule")
+        ("process_group", "dist_sync_fn", "distributed_available_fn", "rerank", "ranks", "rule", "directions")
     )
     given |= {"protocol": "regdb", "prefix": "a", "postfix": "b", "similarity": "dot", "ties": "stable", "max_bytes": 5}
     given |= {
@@ -254,12 +254,10 @@ def test_every_argument_that_a_collection_names_can_be_given():
 
 @pytest.mark.parametrize("metric", [ReIDMeanAP, ReIDMetrics, WorstRank])
 def test_a_call_that_does_not_fit_is_told_what_goes_by_name(metric):
+    named = "`nearest=`, `camera_pairs=`" + ", `direction=`" * (metric is ReIDMetrics)
     for call, message in (
-        (
-            lambda: metric().results(10),
-            "`results` takes by name only `nearest=`, `camera_pairs=`; got 1 without a name.",
-        ),
-        (lambda: metric().results(k=3), "`results` takes by name only `nearest=`, `camera_pairs=`; got `k=`."),
+        (lambda: metric().results(10), f"`results` takes by name only {named}; got 1 without a name."),
+        (lambda: metric().results(k=3), f"`results` takes by name only {named}; got `k=`."),
         (
             lambda: metric().update(X, ID, CAM, True),
             f"{metric.__name__}.update() takes from 2 to 4 positional arguments but 5 were given",
@@ -305,7 +303,7 @@ def test_a_bad_batch_is_refused_and_nothing_of_it_is_stored(method, change, kind
     before = metric.compute()
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         getattr(metric, method)(**(batch | change))
-    assert [len(getattr(metric, name)) for name in metric._defaults] == [1, 1, 1, 1, *[0] * 4]
+    assert [len(getattr(metric, name)) for name in metric._defaults] == [1] * 4 + [0] * (len(metric._defaults) - 4)
     metric.update(**batch)
     assert len(metric.embeddings) == 2
     metric.reset()

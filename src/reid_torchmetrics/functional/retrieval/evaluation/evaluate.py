@@ -19,7 +19,6 @@ from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
 from reid_torchmetrics.functional.world import ALONE, warn_once
 
-from .groups import grouped
 from .problem import Embeddings, GroundTruth, Labels, Matrix, RetrievalProblem
 from .protocol import LABEL_FIELDS, PROTOCOL_FIELDS, Protocol, ProtocolOptions, find_protocol
 from .queries import IN_GALLERY, NOTHING_POOLED, count_as_right, find_copies, pool_queries
@@ -114,7 +113,7 @@ def evaluate(
     source = Embeddings(Rows([query]), Rows([gallery]), similarity, rerank, max_bytes)
     problem = RetrievalProblem(source, labels)
     _warn_of_queries_in_gallery(query, gallery, problem, protocol)
-    problem = grouped(problem, protocol)
+    problem = problem.grouped(protocol)
     return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
 
 
@@ -145,7 +144,7 @@ def evaluate_scores(
     named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, scores.device, **others)
-    problem = grouped(RetrievalProblem(Matrix(scores, max_bytes), labels), chosen)
+    problem = RetrievalProblem(Matrix(scores, max_bytes), labels).grouped(chosen)
     # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:
         _check_own_places(chosen, labels.self_index, len(scores))

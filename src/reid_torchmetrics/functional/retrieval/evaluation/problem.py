@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, runtime_checkable
-from typing import Protocol as Contract
+from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.retrieval.relevance import (
     DECIDING,
+    LABELS,
     SIDES,
     JunkPairs,
     LabelValues,
     Relevance,
+    at,
     check_listed_once,
     find_listed_relevance,
     find_relevance,
@@ -29,6 +30,7 @@ from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_reran
 from reid_torchmetrics.functional.retrieval.scores import (
     CustomSimilarity,
     GivenScores,
+    GroupScores,
     Rows,
     Scores,
     given_scores,
@@ -36,6 +38,7 @@ from reid_torchmetrics.functional.retrieval.scores import (
 )
 from reid_torchmetrics.functional.world import ALONE, World
 
+from .groups import Grouping
 from .protocol import Protocol
 from .ranking_options import RankingOptions, Setup
 
@@ -43,34 +46,6 @@ GroundTruth = Sequence[Mapping[str, Any]]
 """For every query, tensors, arrays or lists of gallery positions by name, as the revisited Oxford and Paris come"""
 _BESIDE_LISTS = ("bbx", "query")
 """what the files of benchmarks hold beside lists: the box of the query (revisitop, Oxford), its image (Oxford)"""
-
-
-@runtime_checkable
-class Source(Contract):
-    """Where scores come from."""
-
-    @property
-    def argument(self) -> str:
-        """The user's argument behind the scores."""
-
-    @property
-    def similarity(self) -> str | CustomSimilarity:
-        """Its name, or a function."""
-
-    @property
-    def rerank(self) -> Rerank | None:
-        """How scores are changed, if they are."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Numbers of queries and of gallery items."""
-
-    @property
-    def device(self) -> torch.device:
-        """Where the scores are."""
-
-    def scores(self, relevance: Relevance, world: World) -> Scores:
-        """Scores against the gallery items that `relevance` keeps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +151,7 @@ class Labels:
         if self.ground_truth is not None and self.by_side:
             raise ValueError(f"`ground_truth` must come without labels; got `{next(iter(self.by_side))}` too.")
 
-    def relevance(self, protocol: Protocol, source: Source) -> Relevance:
+    def relevance(self, protocol: Protocol, source: Embeddings | Matrix) -> Relevance:
         """Who is positive, negative or junk under a protocol; lists may be anywhere, labels must be with the scores."""
         if self.ground_truth is not None:
             # Lists come from files, so they are put together on the CPU.
@@ -192,15 +167,17 @@ class Labels:
 class RetrievalProblem:
     """Scores and labels together."""
 
-    source: Source
+    source: Embeddings | Matrix
     labels: Labels
     places: Int[Tensor, " gallery"] | None = None
     """of the gallery items in the whole gallery, ascending: their numbers in the data set, else their positions; None
     if they are the whole gallery, or if nothing asks for places"""
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set, where they are known"""
-    has_groups: bool = False
-    """whether its gallery items are groups of what users call items"""
+    groups: Grouping | None = None
+    """of the gallery items, where groups are ranked in their place; labels of the gallery are those of groups then"""
+    member_positions: Float[Tensor, "gallery axes"] | None = None
+    """of the gallery items, where relevance is by the position of a group's best member"""
 
     def __post_init__(self) -> None:
         self.labels.check_no_lists()
@@ -215,13 +192,55 @@ class RetrievalProblem:
     @property
     def given(self) -> tuple[str, ...]:
         """Names of the labels that were given."""
-        return (*self.labels.query, *(["groups"] if self.has_groups else []))
+        return (*self.labels.query, *(["groups"] if self.groups is not None else []))
+
+    def grouped(self, protocol: Protocol, prefix: str = "gallery_") -> RetrievalProblem:
+        """The same problem with groups in the place of gallery items, if they have groups.
+
+        `prefix` is that of the user's arguments for labels of the gallery.
+
+        Raises:
+            TypeError: groups of the wrong dtype.
+            ValueError: groups that members with different labels have, or an option that has no meaning for groups.
+        """
+        labels, argument = dict(self.labels.gallery), f"{prefix}groups"
+        if "groups" not in labels:
+            if protocol.needs_groups:
+                raise ValueError(f"`{argument}` must be given under protocol {protocol.name!r}; got none.")
+            return self
+        of_items: dict[str, object] = {"junk_pairs": self.labels.junk_pairs, "self_index": self.labels.self_index}
+        of_items |= {"rerank": self.source.rerank, "draw": protocol.draw}
+        came = [f"`{name}`" for name, value in of_items.items() if value is not None]
+        if came:
+            names = ", ".join(f"`{name}`" for name in of_items)
+            raise ValueError(f"`{argument}` must come without {names}, which act on items; got {came[0]}.")
+        for name, values in labels.items():
+            labels[name] = LABELS[name].check(f"{prefix}{name}", values, self.source.shape[1], self.source.device)
+        given = labels.pop("groups").long()
+        groups = Grouping.of(given)
+        # Under a radius the best member's position decides, where members differ in it.
+        positions = None if protocol.radius is None else labels.get("positions")
+        groups.check(argument, given, {name: each for name, each in labels.items() if each is not positions})
+        positions = positions if positions is not None and len(groups.differing(positions)) else None
+        of_groups = replace(self.labels, gallery=at(labels, groups.first))
+        return replace(self, labels=of_groups, groups=groups, member_positions=positions)
 
     def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
         """Scores and relevance under a protocol."""
         # Each process has relevance for its own part of the gallery, so it may fail on one alone.
         relevance = world.guarded(lambda: self._relevance(protocol))
-        return self.source.scores(relevance, world), relevance
+        if self.groups is None:
+            return self.source.scores(relevance, world), relevance
+        _checks.length(self.source.argument, self.source.shape[0], relevance.num_queries)
+        kept = self.groups.kept(relevance)
+        scores = GroupScores(self.source.scores_of(kept.members, world), kept.members, kept.sizes)
+        return scores, world.guarded(lambda: self._by_best_members(protocol, relevance, scores))
+
+    def _by_best_members(self, protocol: Protocol, relevance: Relevance, scores: GroupScores) -> Relevance:
+        if self.groups is None or self.member_positions is None or protocol.radius is None:
+            return relevance
+        positions = LABELS["positions"].check("query_positions", self.labels.query["positions"])
+        return self.groups.find_near(relevance, scores, positions, self.member_positions, protocol.radius)
 
     def _relevance(self, protocol: Protocol) -> Relevance:
         # Lists were moved to the scores; labels on another device are the user's mistake.
@@ -230,8 +249,9 @@ class RetrievalProblem:
         return relevance
 
     def kept_places(self, relevance: Relevance) -> Int[Tensor, " kept"] | None:
-        """Places of the gallery items that a relevance keeps."""
-        return self.places if self.places is None or relevance.kept is None else self.places[relevance.kept]
+        """Places of the gallery items that a relevance keeps, or of the first items of its groups."""
+        places = self.places if self.places is None or self.groups is None else self.places[self.groups.first]
+        return places if places is None or relevance.kept is None else places[relevance.kept]
 
     def ranking_options(self, protocol: Protocol, *, ties: str, of_cmc: bool, longest: int = 1) -> RankingOptions:
         """What decides the ranking under a protocol, for the CMC or for other measures."""

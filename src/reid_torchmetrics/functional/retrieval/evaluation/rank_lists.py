@@ -14,7 +14,6 @@ from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
 from reid_torchmetrics.functional.retrieval.scores import GroupScores
 from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 
-from .groups import GroupedGallery
 from .problem import RetrievalProblem
 from .protocol import Protocol
 
@@ -124,8 +123,8 @@ def find_rank_lists(
     listed = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
     numbers, labels = problem.numbers_of_queries, problem.labels
     query = torch.arange(len(numbers), device=numbers.device) if queries is None else queries.long()
-    if isinstance(problem.source, GroupedGallery) and isinstance(scores, GroupScores):
-        listed = problem.source.with_best_members(listed, query, relevance, scores, world)
+    if problem.groups is not None and isinstance(scores, GroupScores):
+        listed = problem.groups.with_best_members(listed, query, relevance, scores, problem.places, world)
     identities, _ = _labels_of_listed(world, labels.gallery.get("identities"), listed)
     cameras, first_cameras = _labels_of_listed(world, labels.gallery.get("cameras"), listed)
 

@@ -27,11 +27,10 @@ from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, at, deciding, deciding_of
-from reid_torchmetrics.functional.retrieval.scores import Scores
-from reid_torchmetrics.functional.retrieval.sharding import GalleryItems, Queries, Samples
+from reid_torchmetrics.functional.retrieval.scores import Rows, Scores
+from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
-from .groups import grouped
 from .problem import Embeddings, Labels, RetrievalProblem
 from .protocol import Protocol
 from .query_statistics import mean_by
@@ -167,34 +166,35 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
         together = sharding.gather_samples(world, shard)
         return _share(together, replace(options, exchanged=False), ALONE, max_bytes=max_bytes, in_order=in_order)
     # All queries against this process's part of the gallery.
-    samples, protocol = shard.samples, options.protocol
+    samples = shard.samples
     gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
     queries = sharding.share_queries(world, shard, gallery)
     num_gallery = sum(shard.num_gallery)
     if shard.non_finite.num_bad:
         return _Shared(queries, num_gallery, world, None, shard.non_finite.reason())
 
-    def find_items() -> GalleryItems:
+    def find_items() -> tuple[Rows, dict[str, Tensor]]:
         # Places of gallery items in the whole gallery: their `index`, else their positions, process by process.
-        first, places = sum(shard.num_gallery[: world.process]), None
+        labels, first = at(deciding(samples.labels), gallery), sum(shard.num_gallery[: world.process])
         if in_order:
             positions = torch.arange(first, first + len(gallery), device=gallery.device)
-            places = positions if samples.index is None else samples.index[gallery]
-        return GalleryItems(samples.rows(gallery), deciding(at(samples.labels, gallery)), places)
+            labels["places"] = positions if samples.index is None else samples.index[gallery]
+        return samples.rows(gallery), labels
 
-    def build(items: GalleryItems) -> RetrievalProblem:
+    def build(items: Rows, labels: dict[str, Tensor]) -> RetrievalProblem:
+        places = labels.pop("places", None)
         problem = RetrievalProblem(
-            Embeddings(queries.embeddings, items.embeddings, options.similarity, options.rerank, max_bytes),
-            Labels(deciding_of(queries.labels, "query"), items.labels, self_index=queries.self_index),
-            items.places,
+            Embeddings(queries.embeddings, items, options.similarity, options.rerank, max_bytes),
+            Labels(deciding_of(queries.labels, "query"), labels, self_index=queries.self_index),
+            places,
             queries.labels.get("index"),
         )
-        return grouped(problem, protocol, prefix="")
+        return problem.grouped(options.protocol, prefix="")
 
     if "groups" not in samples.labels:  # on all processes or on none
-        return _Shared(queries, num_gallery, world, world.guarded(lambda: build(find_items())))
-    items = sharding.gather_groups(world, world.guarded(find_items), shard.dtype)
-    return _Shared(queries, num_gallery, world, world.guarded(lambda: build(items)))
+        return _Shared(queries, num_gallery, world, world.guarded(lambda: build(*find_items())))
+    items = sharding.gather_groups(world, *world.guarded(find_items), shard.dtype)
+    return _Shared(queries, num_gallery, world, world.guarded(lambda: build(*items)))
 
 
 def _defined(shared: _Shared) -> RetrievalProblem:

@@ -59,25 +59,22 @@ class GroupScores:
         """As for scores of members."""
         self._members.to_comparable(out, rows)
 
-    def best_members(
-        self, queries: Int[Tensor, " queries"], groups: Int[Tensor, "queries listed"]
-    ) -> Int[Tensor, "queries listed"]:
-        """Positions of the best members of some groups of each query, of equal members the first; -1 for a group -1."""
-        best, num_members = torch.full_like(groups, -1), self._edges_listed[-1]
+    def best_members(self, query: Int[Tensor, " pairs"], group: Int[Tensor, " pairs"]) -> Int[Tensor, " pairs"]:
+        """Positions of the best members of groups, each for a query; of equal members the first."""
+        best, num_members = torch.empty_like(group), self._edges_listed[-1]
         num_rows = max(1, self.max_bytes // max(1, self.dtype.itemsize * num_members))
         for rows in segments.ranges(self.num_queries, num_rows):
-            inside = ((queries >= rows.start) & (queries < rows.stop)).nonzero()[:, 0]
+            inside = ((query >= rows.start) & (query < rows.stop)).nonzero()[:, 0]
             if not len(inside):
                 continue
             scores = torch.empty((rows.stop - rows.start, num_members), dtype=self.dtype, device=self.device)
             for piece in segments.equal_ranges(slice(0, num_members), self._width):
                 self._members.fill(scores[:, piece], rows, piece)
-            # Every listed group is a segment of values: its members' scores for the query.
-            row, place = (groups[inside] >= 0).nonzero(as_tuple=True)
-            listed = groups[inside[row], place]
-            segment, column = segments.runs(self._edges[listed], self._sizes[listed])
-            values = scores[(queries[inside[row]] - rows.start)[segment], column]
-            is_best = values == segments.reduce(values, "max", self._sizes[listed])[segment]
-            first = torch.searchsorted(segment[is_best], torch.arange(len(listed), device=listed.device))
-            best[inside[row], place] = self._positions[column[is_best][first]]
+            # Every pair is a segment of values: its members' scores for the query.
+            sizes = self._sizes[group[inside]]
+            pair, column = segments.runs(self._edges[group[inside]], sizes)
+            values = scores[(query[inside] - rows.start)[pair], column]
+            is_best = values == segments.reduce(values, "max", sizes)[pair]
+            first = torch.searchsorted(pair[is_best], torch.arange(len(inside), device=self.device))
+            best[inside] = self._positions[column[is_best][first]]
         return best

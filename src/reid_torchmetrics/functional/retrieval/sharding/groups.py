@@ -8,11 +8,9 @@ holds more than its own groups and a piece.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
-from typing import NamedTuple
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from reid_torchmetrics.functional import segments
@@ -22,90 +20,68 @@ from reid_torchmetrics.functional.retrieval.scores import WALK_BYTES, Rows
 from reid_torchmetrics.functional.world import SentRows, World, exchange_rows
 
 
-class GalleryItems(NamedTuple):
-    """The gallery items of a process, in the order of their places."""
+def gather_groups(
+    world: World, embeddings: Rows, labels: LabelValues, dtype: torch.dtype
+) -> tuple[Rows, dict[str, Tensor]]:
+    """Bring each group of gallery items together on one process; items without groups stay, without that label.
 
-    embeddings: Rows
-    labels: LabelValues
-    places: Int[Tensor, " items"] | None
-    """in the whole gallery, where anything asks for them"""
-
-
-def gather_groups(world: World, items: GalleryItems, dtype: torch.dtype) -> GalleryItems:
-    """Bring each group together on one process; items of `dtype` without groups stay, without that label.
+    Args:
+        world: of all processes.
+        embeddings: of this process's items.
+        labels: of these; "groups", and perhaps "places", by which the items are put in order.
+        dtype: in which embeddings are sent.
 
     Raises:
         DistributedMetricError: an error on some process.
-        ValueError: some gallery items have groups and others have none.
+        ValueError: some items have groups and others have none.
     """
+    labels = {"groups": labels["groups"], **labels}  # the first column of what is packed
 
-    def look() -> tuple[tuple[Tensor, Tensor], list[int]]:
-        groups = items.labels["groups"]
-        leaves = (groups != NO_GROUP) & (_owner(groups, world) != world.process)
-        num_without = int((groups == NO_GROUP).sum())
-        chosen = leaves.nonzero()[:, 0]
-        return (chosen, (~leaves).nonzero()[:, 0]), [len(groups) - num_without, num_without, len(chosen)]
+    def look() -> tuple[Tensor, list[int]]:
+        has_group = labels["groups"] != NO_GROUP
+        leaves = has_group & ~_are_of(world, labels["groups"])
+        return leaves, [int(mask.sum()) for mask in (has_group, ~has_group, leaves)]
 
-    (leaving, staying), table = world.guarded_all_gather(look)
-    num_with, num_without, *_ = map(sum, zip(*table, strict=True))
+    leaves, table = world.guarded_all_gather(look)
+    num_with, num_without, num_leaving = map(sum, zip(*table, strict=True))
     if num_with and num_without:
         raise ValueError(
             f"`groups` must be given for all gallery items or for none; got {num_with} with and {num_without} without."
         )
-    if not num_with:
-        labels = {name: values for name, values in items.labels.items() if name != "groups"}
-        return items._replace(labels=labels)
-    sizes = [size for *_, size in table]
-    if not any(sizes):
-        return items
-    received = list(_received(world, items, leaving, sizes, dtype))
-    return world.guarded(lambda: _joined(items, staying, received))
-
-
-def _owner(groups: Int[Tensor, " items"], world: World) -> Int[Tensor, " items"]:
-    """The process that a group goes to."""
-    return mixed(groups, torch.zeros_like(groups)) % world.size
-
-
-def _columns(items: GalleryItems) -> dict[str, Tensor]:
-    return dict(items.labels) | ({} if items.places is None else {"places": items.places})
-
-
-def _received(
-    world: World, items: GalleryItems, leaving: Tensor, sizes: list[int], dtype: torch.dtype
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Embeddings and `_columns` of items that come to this process, in the order of the processes."""
-    columns = _columns(items)
-    dimension, width = items.embeddings.dimension, sum(map(width_of, columns.values()))
-    step = max(1, WALK_BYTES // (dimension * dtype.itemsize))
-    place_of_groups = sum(width_of(columns[name]) for name in [*columns][: [*columns].index("groups")])
-
-    def rows(part: Tensor) -> Iterator[Tensor]:
-        return items.embeddings.select(part).walk(dtype)
-
-    def labels(part: Tensor) -> list[Tensor]:
-        return [packed(columns, part)]
-
-    def keep(embeddings: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        is_own = _owner(values[:, place_of_groups], world) == world.process
-        return embeddings[is_own].to(items.embeddings.device), values[is_own].to(items.embeddings.device)
-
-    for source, size in enumerate(sizes):
+    if not num_leaving:
+        return embeddings, labels if num_with else {name: labels[name] for name in labels if name != "groups"}
+    leaving, staying = (mask.nonzero()[:, 0] for mask in (leaves, ~leaves))
+    width, step = sum(map(width_of, labels.values())), max(1, WALK_BYTES // (embeddings.dimension * dtype.itemsize))
+    received = [
+        (torch.empty((0, embeddings.dimension), dtype=dtype, device=leaves.device), packed(labels, leaving[:0]))
+    ]
+    for source, (*_, size) in enumerate(table):
         for piece in segments.ranges(size, step):
             # The source sends a piece, and the others nothing.
-            num_rows = [(piece.stop - piece.start) * (process == source) for process in range(world.size)]
+            sizes = [(piece.stop - piece.start) * (process == source) for process in range(world.size)]
             part = leaving[piece] if source == world.process else leaving[:0]
-            sent = SentRows(functools.partial(rows, part), (dimension,), dtype)
-            buffers = exchange_rows(world, num_rows, sent, SentRows(functools.partial(labels, part), (width,)))
-            yield world.guarded(functools.partial(keep, *buffers))
+            rows = SentRows(functools.partial(embeddings.select(part).walk, dtype), (embeddings.dimension,), dtype)
+            columns = SentRows(lambda part=part: [packed(labels, part)], (width,))  # type: ignore[misc]
+            buffers = exchange_rows(world, sizes, rows, columns)
+            received.append(world.guarded(functools.partial(_own, world, buffers, leaves.device)))
+
+    def join() -> tuple[Rows, dict[str, Tensor]]:
+        blocks, columns = (torch.cat(parts) for parts in zip(*received, strict=True))
+        joined = unpacked(torch.cat([packed(labels, staying), columns]), labels)
+        order = (
+            joined["places"].argsort() if "places" in joined else torch.arange(len(joined["groups"])).to(leaves.device)
+        )
+        return embeddings.select(staying).beside(blocks).select(order), at(joined, order)
+
+    return world.guarded(join)
 
 
-def _joined(items: GalleryItems, staying: Tensor, received: list[tuple[Tensor, Tensor]]) -> GalleryItems:
-    """The items of this process from now on, in the order of their places."""
-    embeddings, columns = (torch.cat(parts) for parts in zip(*received, strict=True))
-    like = _columns(items)
-    labels = unpacked(torch.cat([packed(like, staying), columns]), like)
-    places = labels.pop("places", None)
-    order = torch.arange(len(staying) + len(embeddings), device=staying.device) if places is None else places.argsort()
-    rows = items.embeddings.select(staying).beside(embeddings).select(order)
-    return GalleryItems(rows, at(labels, order), None if places is None else places[order])
+def _are_of(world: World, groups: Int[Tensor, " items"]) -> Bool[Tensor, " items"]:
+    """Whether groups belong to this process."""
+    return mixed(groups, torch.zeros_like(groups)) % world.size == world.process
+
+
+def _own(world: World, buffers: list[Tensor], device: torch.device) -> tuple[Tensor, ...]:
+    """What belongs to this process of embeddings and labels that were sent."""
+    is_own = _are_of(world, buffers[1][:, 0])
+    return tuple(buffer[is_own].to(device) for buffer in buffers)
