@@ -53,6 +53,7 @@ class SampleStates(GrowingStates):
     if TYPE_CHECKING:  # `torch.jit` does not know these types
         embeddings: list[Tensor]
         roles: list[Tensor]
+        groups: list[Tensor]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -132,10 +133,15 @@ class SampleStates(GrowingStates):
             self._raise_deferred_error()
         check_not_written(self.embeddings)
         if self._world.process == 0 and self._states_before_forward is None and not self.index:
-            # Labels that all batches have: some may lack groups.
-            states = [batches for name in DECIDING if len(batches := getattr(self, name)) == len(self.roles)]
-            warn_of_forgotten_reset("samples", self.roles, *states)
+            labels = (getattr(self, name) for name in DECIDING if name != "groups")
+            warn_of_forgotten_reset("samples", self.roles, self._groups_by_batch(), *labels)
         return self._samples(), last_update_time(self.roles)
+
+    def _groups_by_batch(self) -> list[Tensor]:
+        # Some batches lack groups: their roles stand for these.
+        batches = self.roles if self.groups else []
+        given = iter([batch for batch in self.groups if len(batch)])
+        return [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
 
     def _samples(self) -> Samples:
         # Samples are ranked where they are, but for MPS, which has no float64.

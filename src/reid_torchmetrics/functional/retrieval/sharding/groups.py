@@ -52,7 +52,7 @@ def gather_groups(
         return embeddings, labels if num_with else {name: labels[name] for name in labels if name != "groups"}
     leaving, staying = (mask.nonzero()[:, 0] for mask in (leaves, ~leaves))
     width, step = sum(map(width_of, labels.values())), max(1, WALK_BYTES // (embeddings.dimension * dtype.itemsize))
-    received = [
+    received: list[tuple[Tensor, ...]] = [
         (torch.empty((0, embeddings.dimension), dtype=dtype, device=leaves.device), packed(labels, leaving[:0]))
     ]
     for source, (*_, size) in enumerate(table):
