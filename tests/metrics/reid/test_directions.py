@@ -74,9 +74,9 @@ def test_results_and_lists_are_of_the_direction_that_is_named():
         assert torch.equal(metrics.nearest(2, direction=direction).index, wanted.nearest(2).index)
         assert ("exchanged" in str(results)) == (direction == "i2t")
     for call in (metrics.results, metrics.nearest):
-        with pytest.raises(ValueError, match="^`direction` must be one of 't2i', 'i2t'; got 'v2t'"):
+        with pytest.raises(ValueError, match=r"^`direction` must be one of 't2i', 'i2t'; got 'v2t'"):
             call(direction="v2t")
-    with pytest.raises(ValueError, match="^`direction` must"):
+    with pytest.raises(ValueError, match=r"^`direction` must"):
         fed(ReIDMetrics(), GIVEN).results(direction="t2i")
 
 
@@ -135,7 +135,7 @@ def test_directions_are_two_names(directions, message):
 
 
 def test_directions_need_queries_and_a_gallery():
-    with pytest.raises(ValueError, match="^`directions` must come with queries and a gallery; got protocol 'cub200'"):
+    with pytest.raises(ValueError, match=r"^`directions` must come with queries and a gallery; got protocol 'cub200'"):
         ReIDMetrics(protocol="cub200", directions=BOTH)
-    with pytest.raises(ValueError, match="^`is_query` must be given with `directions`"):
+    with pytest.raises(ValueError, match=r"^`is_query` must be given with `directions`"):
         ReIDMetrics(directions=BOTH).update(torch.eye(2), torch.arange(2))

@@ -79,7 +79,7 @@ def test_repetitions_of_an_item_have_its_group():
     metric.update(X, **labels, index=first, groups=ID)
     assert metric.results().num_candidates.tolist() == [3, 3, 3]
     metric.update(X, **labels, index=first, groups=ID + 1)
-    with pytest.raises(ValueError, match="^`index` must .*; got 0 for identity 0 at group 0 and for .* at group 1"):
+    with pytest.raises(ValueError, match=r"^`index` must .*; got 0 for identity 0 at group 0 and for .* at group 1"):
         metric.compute()
 
 
@@ -131,5 +131,5 @@ def test_a_protocol_of_groups_needs_them_with_gallery_items_only():
 @pytest.mark.parametrize("options", [{"rerank": KReciprocal(k1=2, k2=1)}, {"protocol": "cuhk03_torchreid"}])
 def test_options_on_items_are_refused_by_name(options):
     metric = fed(ReIDMetrics(**options), GIVEN)
-    with pytest.raises(ValueError, match="^`groups` must come without .*, which act on items; got `(rerank|draw)`"):
+    with pytest.raises(ValueError, match=r"^`groups` must come without .*, which act on items; got `(rerank|draw)`"):
         metric.compute()

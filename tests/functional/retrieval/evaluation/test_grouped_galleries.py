@@ -180,15 +180,15 @@ def test_what_has_no_meaning_is_refused_by_name(change, message):
 
 def test_groups_are_of_the_gallery_and_without_reranking_lists_or_leave_one_out():
     items, labels = torch.rand(3, 4), {"query_identities": [1, 1, 2], "gallery_identities": [1, 1, 2]}
-    with pytest.raises(ValueError, match="without .*; got `rerank`"):
+    with pytest.raises(ValueError, match=r"without .*; got `rerank`"):
         evaluate(items, items, **labels, **GROUPS, rerank=KReciprocal(k1=2, k2=1))
-    with pytest.raises(ValueError, match="^`gallery_groups` must come with `gallery`; got it without"):
+    with pytest.raises(ValueError, match=r"^`gallery_groups` must come with `gallery`; got it without"):
         evaluate(items, query_identities=[1, 1, 2], **GROUPS)
-    with pytest.raises(ValueError, match="^`ground_truth` must come without labels; got `gallery_groups` too"):
+    with pytest.raises(ValueError, match=r"^`ground_truth` must come without labels; got `gallery_groups` too"):
         evaluate(items[:1], items, ground_truth=[{"ok": [0]}], **GROUPS)
     with pytest.raises(ValueError, match="query_groups"):
         evaluate(items, items, **labels, query_groups=[1, 2, 3])
-    with pytest.raises(TypeError, match="^`gallery_groups` must have an integer dtype; got torch.float32"):
+    with pytest.raises(TypeError, match=r"^`gallery_groups` must have an integer dtype; got torch.float32"):
         evaluate(items, items, **labels, gallery_groups=torch.rand(3))
     with pytest.raises(TypeError, match="needs_groups"):
         Protocol("own", "me", needs_groups="yes")

@@ -16,12 +16,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional import segments
+from reid_torchmetrics.functional import segments, workers
 
 from .products import BLOCK
 from .scores import Scores
 
-_BYTES_OF_LENGTHS = 16  # for each score: where its group begins and ends
+_MOST_LENGTHS = 1 << 17  # of groups, for each row of a few
 
 
 class GroupScores:
@@ -37,8 +37,7 @@ class GroupScores:
         self._edges = segments.edges(sizes)
         self._edges_listed: list[int] = self._edges.tolist()
         # One width for tiles of any height: rows that a similarity prepares are kept by their piece.
-        row_bytes = (self.dtype.itemsize + _BYTES_OF_LENGTHS) * max(1, min(self.num_queries, BLOCK))
-        width = self.max_bytes // row_bytes
+        width = self.max_bytes // (self.dtype.itemsize * max(1, min(self.num_queries, BLOCK)))
         self._width = max(1, width // BLOCK * BLOCK or width)
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
@@ -50,10 +49,8 @@ class GroupScores:
             self._members.fill(scores, rows, piece)
             # The groups with members in the piece, and how many they have there.
             first, last = bisect_right(edges, piece.start) - 1, bisect_left(edges, piece.stop)
-            lengths = self._edges[first : last + 1].clamp(piece.start, piece.stop).diff().repeat(len(out), 1)
-            best = torch.segment_reduce(scores, "max", lengths=lengths, axis=1, unsafe=True)
-            part = out[:, first - columns.start : last - columns.start]
-            torch.maximum(part, best, out=part)
+            lengths = self._edges[first : last + 1].clamp(piece.start, piece.stop).diff()
+            _add_largest(out[:, first - columns.start : last - columns.start], scores, lengths)
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """As for scores of members."""
@@ -78,3 +75,16 @@ class GroupScores:
             first = torch.searchsorted(pair[is_best], torch.arange(len(inside), device=self.device))
             best[inside] = self._positions[column[is_best][first]]
         return best
+
+
+def _add_largest(
+    out: Float[Tensor, "queries groups"], scores: Float[Tensor, "queries members"], lengths: Int[Tensor, " groups"]
+) -> None:
+    """Raise `out` to the largest score of each group, a few rows at a time: each needs the lengths of all groups."""
+
+    def add(rows: slice) -> None:
+        of_rows = lengths.expand(rows.stop - rows.start, -1).contiguous()
+        best = torch.segment_reduce(scores[rows], "max", lengths=of_rows, axis=1, unsafe=True)
+        torch.maximum(out[rows], best, out=out[rows])
+
+    workers.share(add, segments.ranges(len(out), max(1, _MOST_LENGTHS // max(1, len(lengths)))))
