@@ -75,7 +75,7 @@ class Grouping:
         gallery: Float[Tensor, "items axes"],
         radius: float,
     ) -> Relevance:
-        """The relevance with the groups whose best member is within a radius of the query's position."""
+        """The relevance by positions: groups are positives if their best member is within a radius of the query."""
         kept = self.kept(relevance)
         start, length, members = find_near(query, gallery[kept.members], radius)
         # Only groups with some member within the radius are looked at, each once for a query.

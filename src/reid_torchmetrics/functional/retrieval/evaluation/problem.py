@@ -175,7 +175,7 @@ class RetrievalProblem:
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set, where they are known"""
     groups: Grouping | None = None
-    """of the gallery items, where groups are ranked in their place; labels of the gallery are those of groups then"""
+    """of the gallery items, where they are ranked in the place of these, and have the labels of the gallery"""
     member_positions: Float[Tensor, "gallery axes"] | None = None
     """of the gallery items, where relevance is by the position of a group's best member"""
 
