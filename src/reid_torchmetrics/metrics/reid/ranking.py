@@ -111,7 +111,8 @@ class SampleStates(GrowingStates):
             # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
             batch = {name: values.detach().to(LABELS[name].dtype, copy=True) for name, values in given.items()}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
-            batch["roles"] += GROUPED * ("groups" in given)
+            if "groups" in given:
+                batch["roles"] += GROUPED
             batch["embeddings"] = shared_copy(embeddings)
             check_groups(self._roles_given, is_query, given="groups" in given)
             warn_of_mixed_roles(self._roles_given, is_query)
