@@ -69,7 +69,9 @@ def gather_groups(
         blocks, columns = (torch.cat(parts) for parts in zip(*received, strict=True))
         joined = unpacked(torch.cat([packed(labels, staying), columns]), labels)
         order = (
-            joined["places"].argsort() if "places" in joined else torch.arange(len(joined["groups"])).to(leaves.device)
+            joined["places"].argsort()
+            if "places" in joined
+            else torch.arange(len(joined["groups"]), device=leaves.device)
         )
         return embeddings.select(staying).beside(blocks).select(order), at(joined, order)
 
