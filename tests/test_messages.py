@@ -151,8 +151,8 @@ MISTAKEN = [
     (lambda: evaluate(X, X, ID, ID, topk=5), "`topk`, which may be `max_rank`; `evaluate` takes query, gallery, "),
     (lambda: evaluate(X, X, q_pids=ID, g_pids=ID), "`q_pids`, which may be `query_identities`; `evaluate` takes query, gallery, "),
     (lambda: evaluate_scores(X, ID, ID, tie="stable"), "`tie`, which may be `ties`; `evaluate_scores` takes scores, query_identities, "),
-    (lambda: ReIDMetrics(topk=5), "`topk`, which may be `ranks`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, ground_truth, "),
-    (lambda: ReIDMetrics(metric="cosine"), "`metric`, which may be `similarity`; `ReIDMetrics` takes ranks, prefix, postfix, protocol, ground_truth, "),
+    (lambda: ReIDMetrics(topk=5), "`topk`, which may be `ranks`; `ReIDMetrics` takes ranks, prefix, postfix, directions, protocol, ground_truth, "),
+    (lambda: ReIDMetrics(metric="cosine"), "`metric`, which may be `similarity`; `ReIDMetrics` takes ranks, prefix, postfix, directions, protocol, ground_truth, "),
 ]  # fmt: skip
 
 METRICS = [
@@ -240,7 +240,7 @@ def test_every_argument_that_a_collection_names_can_be_given():
         ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache"), False
     )
     given = of_torchmetrics | dict.fromkeys(
-        ("process_group", "dist_sync_fn", "distributed_available_fn", "rerank", "ranks", "rule", "ground_truth")
+        ("process_group", "dist_sync_fn", "distributed_available_fn", "rerank", "ranks", "rule", "directions")
     )
     given |= {"protocol": "regdb", "prefix": "a", "postfix": "b", "similarity": "dot", "ties": "stable", "max_bytes": 5}
     given |= {
@@ -255,12 +255,10 @@ def test_every_argument_that_a_collection_names_can_be_given():
 
 @pytest.mark.parametrize("metric", [ReIDMeanAP, ReIDMetrics, WorstRank])
 def test_a_call_that_does_not_fit_is_told_what_goes_by_name(metric):
+    named = "`nearest=`, `camera_pairs=`" + ", `direction=`" * (metric is ReIDMetrics)
     for call, message in (
-        (
-            lambda: metric().results(10),
-            "`results` takes by name only `nearest=`, `camera_pairs=`; got 1 without a name.",
-        ),
-        (lambda: metric().results(k=3), "`results` takes by name only `nearest=`, `camera_pairs=`; got `k=`."),
+        (lambda: metric().results(10), f"`results` takes by name only {named}; got 1 without a name."),
+        (lambda: metric().results(k=3), f"`results` takes by name only {named}; got `k=`."),
         (
             lambda: metric().update(X, ID, CAM, True),
             f"{metric.__name__}.update() takes from 2 to 4 positional arguments but 5 were given",
@@ -306,7 +304,7 @@ def test_a_bad_batch_is_refused_and_nothing_of_it_is_stored(method, change, kind
     before = metric.compute()
     with pytest.raises(kind, match=f"^{re.escape(message)}$"):
         getattr(metric, method)(**(batch | change))
-    assert [len(getattr(metric, name)) for name in metric._defaults] == [1, 1, 1, 1, *[0] * 4]
+    assert [len(getattr(metric, name)) for name in metric._defaults] == [1] * 4 + [0] * (len(metric._defaults) - 4)
     metric.update(**batch)
     assert len(metric.embeddings) == 2
     metric.reset()

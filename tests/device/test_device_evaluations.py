@@ -30,7 +30,21 @@ def test_a_protocol_gives_the_values_of_the_cpu(device, deterministic, name):
     given = problem()
     if find_protocol(name).leave_one_out:
         given = [given[1], None, given[3], None, given[5], None]
-    assert_as_on_the_cpu(device, lambda where: evaluate(*moved(given, where), protocol=name))
+    groups = {"gallery_groups": 10 * given[3] + given[5]} if find_protocol(name).needs_groups else {}
+    assert_as_on_the_cpu(device, lambda where: evaluate(*moved(given, where), **moved(groups, where), protocol=name))
+
+
+def test_lists_of_groups_and_places_that_lie_apart_are_those_of_the_cpu(device):
+    given, generator = problem(), torch.Generator().manual_seed(0)
+    positions = [50 * torch.rand(len(side), 2, generator=generator, dtype=torch.float64) for side in given[:2]]
+    labels = {"query_positions": positions[0], "gallery_positions": positions[1]}
+    labels["gallery_groups"] = torch.arange(len(given[1])) // 4
+
+    def lists(where):
+        results = evaluate(*moved(given[:2], where), **moved(labels, where), radius=20.0)
+        return [results.means, vars(results.nearest(4))]
+
+    assert_as_on_the_cpu(device, lists)
 
 
 @pytest.mark.parametrize(

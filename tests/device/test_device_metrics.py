@@ -33,6 +33,16 @@ def test_values_are_those_of_the_cpu(device, name):
     assert_as_on_the_cpu(device, lambda where: fed(CLASSES[name]().to(where), moved(DOUBLE, where)).compute())
 
 
+def test_groups_in_both_directions_are_those_of_the_cpu(device):
+    tracks = [batch | {"groups": 10 * batch["identities"] + batch["cameras"]} for batch in DOUBLE]
+
+    def values(where):
+        metrics = fed(ReIDMetrics(directions=("a", "b")).to(where), moved(tracks, where))
+        return [metrics.compute(), vars(metrics.nearest(3)), vars(metrics.nearest(3, direction="b"))]
+
+    assert_as_on_the_cpu(device, values)
+
+
 def test_labels_in_arrays_and_lists_go_to_the_embeddings(device):
     def values(where):
         metric = ReIDMeanAP().to(where)

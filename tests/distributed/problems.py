@@ -12,6 +12,7 @@ from reid_torchmetrics.functional.retrieval.evaluation import rank_samples
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES
 from reid_torchmetrics.functional.world import World
+from tests.reference.groups import members, scores_of_groups
 from tests.reference.retrieval import Evaluation, evaluate, similarity
 from tests.strategies import ALL_TIES, SAME_CAMERA
 
@@ -52,6 +53,8 @@ class Problem:
     """of the embeddings of the processes, in turn"""
     column_major: tuple[bool, ...] = (False,)
     """whether the embeddings of the processes are, in turn; only what processes do together"""
+    groups: Tensor | None = None
+    """of the gallery items; queries have some, too, and they decide nothing"""
 
     def together(self, process: int, **options: object) -> RawRanks:
         """The metric of a process."""
@@ -82,9 +85,14 @@ class Problem:
             query, gallery = (side.nonzero()[:, 0] for side in (self.is_query, ~self.is_query))
         cameras = [None] * 2 if self.cameras is None else [self.cameras[side] for side in (query, gallery)]
         labels = [self.identities[query], self.identities[gallery], *cameras]
+        scores = self._scores(query, gallery)
+        if self.groups is not None:
+            groups = self.groups[gallery].tolist()
+            first = [items[0] for items in members(groups)]
+            scores, labels[1::2] = scores_of_groups(scores, groups), [_at(each, first) for each in labels[1::2]]
         decisive = {name: self.options[name] for name in ("same_camera", "junk_identities", "ties")}
         itself = None if self.is_query is not None else query
-        return evaluate(self._scores(query, gallery), *labels, self_index=itself, **decisive)
+        return evaluate(scores, *labels, self_index=itself, **decisive)
 
     def _scores(self, query: Tensor, gallery: Tensor):
         pair = self.embeddings[query].double(), self.embeddings[gallery].double()
@@ -107,6 +115,7 @@ class Problem:
                 None if self.cameras is None else self.cameras[part],
                 is_query=None if self.is_query is None else self.is_query[part],
                 index=None if self.index is None else self.index[part],
+                groups=None if self.groups is None else self.groups[part],
             )
         return metric
 
@@ -175,6 +184,10 @@ def problem(seed: int, size: int) -> Problem:
         ),
         batch_size=draw.choice([1, 3, 1000]),
     )
+
+
+def _at(labels: Tensor | None, positions: list[int]) -> Tensor | None:
+    return None if labels is None else labels[positions]
 
 
 def _dealt(draw: random.Random, total: int, size: int) -> list[list[int]]:

@@ -93,7 +93,12 @@ OPTIONS = {
     ReIDCMCCurve: {"max_rank": [3], "mode": ["all_shots"]},
     ReIDMeasure: {"name": ["mrr", "rank_2", "precision_3"]},
     ReIDOpenSet: {"fpir": [0.5], "rank": [2], "rule": ["nearest"]},
-    ReIDMetrics: {"ranks": [(1, 3)], "protocol": ["cuhk03_torchreid"], "rule": ["trapezoid"]},
+    ReIDMetrics: {
+        "ranks": [(1, 3)],
+        "directions": [("a", "b")],
+        "protocol": ["cuhk03_torchreid"],
+        "rule": ["trapezoid"],
+    },
     DetectionMAP: {
         **DETECTED,
         "iou_type": ["keypoints"],

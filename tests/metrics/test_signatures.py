@@ -93,7 +93,7 @@ def test_a_signature_has_every_option_with_its_type_and_none_besides(name):
     [("ReIDMetrics", CollectionOptions), ("ReIDMINP", ReIDOptions), ("DetectionMetrics", DetectionOptions)],
 )
 def test_type_checkers_are_told_the_options_that_the_signature_has(name, typed):
-    own = {"ranks", "prefix", "postfix", "values", "classes", "class_values", "confidence"}
+    own = {"ranks", "prefix", "postfix", "directions", "values", "classes", "class_values", "confidence"}
     assert {*get_type_hints(typed)} == {*options(name)} - own
 
 

@@ -32,6 +32,8 @@ def evaluated(given, **options):
             f"{role}_{name}": torch.cat([batch[name] for batch in side])
             for role, side in zip(("query", "gallery"), sides, strict=True)
         }
+    if "groups" in given[-1]:
+        further["gallery_groups"] = torch.cat([batch["groups"] for batch in sides[1]])
     return evaluate(*parts, **further, **options)
 
 
@@ -42,6 +44,9 @@ AMONG_OTHERS = [name for name in FROM_LABELS if PROTOCOLS[name].leave_one_out]
 @pytest.mark.parametrize("protocol", [name for name in FROM_LABELS if name not in AMONG_OTHERS])
 def test_metrics_of_a_protocol_compute_what_it_reports(protocol):
     given = labeled(GIVEN, scale=20.0)
+    # A track is an identity in a camera.
+    tracks = [batch | {"groups": 10 * batch["identities"] + batch["cameras"]} for batch in given]
+    given = tracks if PROTOCOLS[protocol].needs_groups else given
     metrics = fed(ReIDMetrics(protocol=protocol), given)
     values, expected = metrics.compute(), evaluated(given, protocol=protocol)
     assert list(values) == list(PROTOCOLS[protocol].reports)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import Unpack
@@ -16,7 +17,7 @@ from reid_torchmetrics.functional.retrieval import evaluation
 from reid_torchmetrics.functional.retrieval.draws import DRAWN_TIES
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, mean_over_queries, means_among, parse_report
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks
-from reid_torchmetrics.functional.retrieval.relevance import check_needed
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, check_needed
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, check_similarity
 from reid_torchmetrics.functional.retrieval.sharding import Samples
@@ -104,6 +105,8 @@ class EmbeddingMetric(SampleStates):
     """whether the camera rule and the drawn galleries are the ones of the protocol's CMC"""
     _longest = 1
     """the largest rank of a CMC"""
+    _exchanged = False
+    """whether gallery items are the queries, and queries the gallery: the second direction of a collection"""
     _shown: ClassVar[tuple[str, ...]] = ()
     """attributes that the `repr` begins with"""
 
@@ -144,9 +147,10 @@ class EmbeddingMetric(SampleStates):
         """What a query without positives counts in a mean."""
         return self.protocol.empty_target_action
 
-    def _check_needed(self, labels: Mapping[str, object]) -> None:
+    def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         if self.ground_truth is None:
-            check_needed(self.protocol.needed_labels, labels)
+            is_of_queries = isinstance(is_query, (bool, np.bool_)) and bool(is_query)
+            check_needed(self.protocol.needed_labels, labels, sides=SIDES[:1] if is_of_queries else SIDES)
         elif labels["index"] is None:
             raise ValueError("`index` must be given with `ground_truth`, which lists samples by it; got none.")
 
@@ -261,15 +265,18 @@ class EmbeddingMetric(SampleStates):
     def _average(self, values: Tensor, **options: Any) -> Tensor:
         return mean_over_queries(values, **options)
 
-    def _ranks_by(self, *, of_cmc: bool) -> evaluation.RankingOptions:
+    def _ranks_by(self, *, of_cmc: bool, exchanged: bool | None = None) -> evaluation.RankingOptions:
         chosen = {name: getattr(self, name) for name in ("similarity", "ties", "rerank")} | {"lists": self.ground_truth}
+        chosen["exchanged"] = self._exchanged if exchanged is None else exchanged
         return evaluation.RankingOptions.of(self.protocol, of_cmc=of_cmc, longest=self._longest, **chosen)
 
-    def _ranking(self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None) -> evaluation.Ranking:
+    def _ranking(
+        self, method: str, *, of_cmc: bool, asked: Mapping[str, str] | None = None, exchanged: bool | None = None
+    ) -> evaluation.Ranking:
         """The ranking that `method` needs; processes compare the method and its settings."""
         return rank_once(
             self._world,
-            self._ranks_by(of_cmc=of_cmc),
+            self._ranks_by(of_cmc=of_cmc, exchanged=exchanged),
             collect=self._accepted_samples,
             describe=lambda: self._settings(method, asked or {}),
             max_bytes=self.max_bytes,

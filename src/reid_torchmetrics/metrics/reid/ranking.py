@@ -32,9 +32,9 @@ from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional.fingerprints import warn_of_forgotten_reset
 from reid_torchmetrics.functional.result_cache import ResultCache, drawn_number, number_of_all, version_of
 from reid_torchmetrics.functional.retrieval.evaluation import Ranking, RankingOptions, rank_samples
-from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, BatchLabels, LabelValues
+from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, SIDES, BatchLabels, LabelValues
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, EmbeddingScores
-from reid_torchmetrics.functional.retrieval.sharding import GALLERY, QUERY, Samples
+from reid_torchmetrics.functional.retrieval.sharding import GALLERY, GROUPED, QUERY, Samples
 from reid_torchmetrics.functional.world import Settings, World, meet
 from reid_torchmetrics.metrics.base import GrowingStates, shared_copy
 
@@ -53,6 +53,7 @@ class SampleStates(GrowingStates):
     if TYPE_CHECKING:  # `torch.jit` does not know these types
         embeddings: list[Tensor]
         roles: list[Tensor]
+        groups: list[Tensor]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -92,7 +93,10 @@ class SampleStates(GrowingStates):
                 a distributed sampler do not. `compute` raises a ValueError if their labels differ, and warns once if a
                 process was given one again with another embedding.
             labels: `sequences`, int [N], whose items are dropped for queries of the same one; `clothes`, int [N], and
-                `positions`, coordinates [N] or [N, 1 to 3], kept as float64, for the protocol's `clothes` and `radius`.
+                `positions`, coordinates [N] or [N, 1 to 3], kept as float64, for the protocol's `clothes` and `radius`;
+                `groups`, int [N], the group of each gallery item, which are ranked in the place of the items: the score
+                of a group is that of its best member. Batches with `is_query=True` need no groups, and groups of
+                queries decide nothing.
 
         Raises:
             TypeError: an argument of the wrong type or dtype.
@@ -101,13 +105,16 @@ class SampleStates(GrowingStates):
         with self._deferring_errors():
             is_array = not isinstance(embeddings, Tensor)
             named = {"identities": identities, "cameras": cameras, "index": index, **labels}
-            self._check_needed(named)
+            self._check_needed(named, is_query)
             embeddings, is_query, given = check_batch(embeddings, is_query, named)
             check_against_earlier(self._held(), embeddings, given)
             # A loop may fill its buffers anew, so labels are copied; embeddings are large, and are not.
             batch = {name: values.detach().to(LABELS[name].dtype, copy=True) for name, values in given.items()}
             batch["roles"] = roles(is_query, len(embeddings), embeddings.device)
+            if "groups" in given:
+                batch["roles"] += GROUPED
             batch["embeddings"] = shared_copy(embeddings)
+            check_groups(self._roles_given, is_query, given="groups" in given)
             warn_of_mixed_roles(self._roles_given, is_query)
         record_update(batch["embeddings"], batch["roles"], is_array=is_array)
         for name, values in batch.items():
@@ -119,7 +126,7 @@ class SampleStates(GrowingStates):
             self._roles_given = set()
         super().reset()
 
-    def _check_needed(self, labels: Mapping[str, object]) -> None:
+    def _check_needed(self, labels: Mapping[str, object], is_query: object) -> None:
         """Raise unless a batch has all labels that it must have."""
 
     def _accepted_samples(self) -> tuple[Samples, int]:
@@ -127,8 +134,15 @@ class SampleStates(GrowingStates):
             self._raise_deferred_error()
         check_not_written(self.embeddings)
         if self._world.process == 0 and self._states_before_forward is None and not self.index:
-            warn_of_forgotten_reset("samples", self.roles, *(getattr(self, name) for name in DECIDING))
+            labels = (getattr(self, name) for name in DECIDING if name != "groups")
+            warn_of_forgotten_reset("samples", self.roles, self._groups_by_batch(), *labels)
         return self._samples(), last_update_time(self.roles)
+
+    def _groups_by_batch(self) -> list[Tensor]:
+        # Some batches lack groups: their roles stand for these.
+        batches = self.roles if self.groups else []
+        given = iter([batch for batch in self.groups if len(batch)])
+        return [next(given, roles) if bool((roles[:1] & GROUPED).any()) else roles for roles in batches]
 
     def _samples(self) -> Samples:
         # Samples are ranked where they are, but for MPS, which has no float64.
@@ -159,7 +173,7 @@ def check_against_earlier(earlier: Mapping[str, list[Tensor]], embeddings: Tenso
     if earlier["embeddings"]:
         before = earlier["embeddings"][-1].shape[1]
         _checks.same_dimension("embeddings", embeddings.shape[1], "embeddings of earlier batches", before)
-        for name in LABELS:
+        for name in (name for name, label in LABELS.items() if label.sides == SIDES):
             if (name in labels) != bool(earlier[name]):
                 _checks.given_throughout(name, given=name in labels, given_before=bool(earlier[name]))
         for name, values in labels.items():
@@ -173,6 +187,17 @@ def roles(is_query: bool | Tensor | None, length: int, device: torch.device) -> 
         return torch.where(is_query, QUERY, GALLERY).to(torch.int8)
     role = {None: QUERY | GALLERY, True: QUERY, False: GALLERY}[is_query]
     return torch.full((length,), role, dtype=torch.int8, device=device)
+
+
+def check_groups(before: set[str], is_query: bool | Tensor | None, *, given: bool) -> None:
+    """Note whether a batch has groups; raise unless all batches with gallery items have them, or none."""
+    if given and is_query is None:
+        raise ValueError("`groups` must come with `is_query`, as a query is no member of a group; got them without.")
+    if not isinstance(is_query, Tensor) and is_query:
+        return
+    if before & {"groups", "no groups"}:
+        _checks.given_throughout("groups", given=given, given_before="groups" in before)
+    before.add("groups" if given else "no groups")
 
 
 def warn_of_mixed_roles(before: set[str], is_query: bool | Tensor | None) -> None:

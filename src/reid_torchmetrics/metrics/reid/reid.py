@@ -227,6 +227,30 @@ class ReIDMeasure(_MeanOfMeasure):
         return not parse_report(self.name)[0].lower_is_better
 
 
+class _RecallSum(_MeanOfMeasure):
+    """The sum of a CMC at some ranks, in percent, in both directions: `rsum`."""
+
+    _of_cmc = True
+    plot_upper_bound = None
+
+    def __init__(self, numbers: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._numbers = tuple(numbers)
+
+    def compute(self) -> Tensor:
+        """Rank all samples in both directions."""
+        rankings = [self._ranking("compute", of_cmc=True, exchanged=exchanged) for exchanged in (False, True)]
+        total = torch.zeros((), dtype=torch.float64, device=self.device)
+        for number in self._numbers:
+            self._number = number
+            total += 100 * sum(self._value(ranking).double() for ranking in rankings)
+        return total.to(self.dtype)
+
+    def _sync_compute(self) -> None:
+        for exchanged in (False, True):
+            self._ranking("compute", of_cmc=True, exchanged=exchanged)
+
+
 class ReIDMetrics(MetricCollection):
     """The numbers that papers report, as a `MetricCollection`: `map`, `minp`, `rank_1`, ... or a protocol's reports.
 
@@ -236,6 +260,11 @@ class ReIDMetrics(MetricCollection):
         ranks: the ranks at which the CMC is reported; None for the ranks of the protocol, 1, 5 and 10 by default.
         prefix: put before every name, for instance "val/".
         postfix: put behind every name.
+        directions: names of two directions, such as ("t2i", "i2t"): every number is then computed with queries and
+            gallery as they are given, as "t2i/rank_1", and with their roles exchanged, as "i2t/rank_1"; and "rsum" is
+            the sum of all "rank_k" of both in percent (VSE++, Faghri et al., BMVC 2018). Each direction is a ranking of
+            its own. The groups of samples act where these are the gallery: captions, the queries of "t2v", may be
+            grouped by video for "v2t".
         options: see `EmbeddingMetric`, and the other fields of `Protocol`, such as `rule` and `reports`.
 
     Example:
@@ -256,6 +285,7 @@ class ReIDMetrics(MetricCollection):
         *,
         prefix: str | None = None,
         postfix: str | None = None,
+        directions: Sequence[str] | None = None,
         **options: Unpack[CollectionOptions],
     ) -> None:
         given: dict[str, Any] = {**DEFAULTS, **options}
@@ -271,6 +301,15 @@ class ReIDMetrics(MetricCollection):
         given["ground_truth"] = evaluation.ListedTruth.of(given.get("ground_truth"), protocol)  # once for all members
         members: dict[str, Metric | MetricCollection]
         members = {name: _member(name, protocol=protocol, **given) for name in reports}
+        self._directions = _checked_directions(directions, protocol)
+        if self._directions:
+            members = {
+                f"{direction}/{name}": _member(name, protocol=protocol, exchanged=exchanged, **given)
+                for exchanged, direction in zip((False, True), self._directions, strict=True)
+                for name in reports
+            }
+            recalls = [name for name in reports if parse_report(name)[0].is_cmc]
+            members |= {"rsum": _RecallSum(recalls, protocol=protocol, **given)} if recalls else {}
         super().__init__(members, prefix=prefix, postfix=postfix, compute_groups=[list(members)])
         for name in members:  # the base class sorts by name: rank_10 before rank_5
             self._modules[name] = self._modules.pop(name)
@@ -278,6 +317,8 @@ class ReIDMetrics(MetricCollection):
     @base.spelled_as(EmbeddingMetric.update)
     def update(self, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Check and store a batch; see `EmbeddingMetric.update`."""
+        if self._directions and kwargs.get("is_query") is None:
+            raise ValueError("`is_query` must be given with `directions`, whose roles are exchanged; got none.")
         super().update(*args, **kwargs)
 
     forward = base.spelled_as(EmbeddingMetric.update)(MetricCollection.forward)
@@ -291,24 +332,50 @@ class ReIDMetrics(MetricCollection):
         return {name: torch.full((), torch.nan, dtype=one.dtype, device=one.device) for name, one in members.items()}
 
     @base.naming_arguments
-    def results(self, *, nearest: int = 0, camera_pairs: bool = False) -> evaluation.RetrievalResults:
-        """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`."""
-        return self._first_member().results(nearest=nearest, camera_pairs=camera_pairs)
+    def results(
+        self, *, nearest: int = 0, camera_pairs: bool = False, direction: str | None = None
+    ) -> evaluation.RetrievalResults:
+        """One value per query, with the reasons where there is none; see `EmbeddingMetric.results`.
 
-    def nearest(self, k: int = 10, queries: Tensor | _checks.Integers | None = None) -> evaluation.RankLists:
-        """The first k candidates of every query, or of chosen ones; see `EmbeddingMetric.nearest`."""
-        return self._first_member().nearest(k, queries)
+        They are of one `direction`, the first unless named.
+        """
+        return self._first_member(direction).results(nearest=nearest, camera_pairs=camera_pairs)
 
-    def _first_member(self) -> EmbeddingMetric:
-        member = next(iter(self._modules.values()))
+    def nearest(
+        self, k: int = 10, queries: Tensor | _checks.Integers | None = None, *, direction: str | None = None
+    ) -> evaluation.RankLists:
+        """The first k candidates of every query, or of chosen ones; see `EmbeddingMetric.nearest` and `results`."""
+        return self._first_member(direction).nearest(k, queries)
+
+    def _first_member(self, direction: str | None) -> EmbeddingMetric:
+        if direction is not None:
+            _checks.one_of("direction", direction, self._directions)
+        names = (name for name in self._modules if direction is None or name.startswith(f"{direction}/"))
+        member = self._modules[next(names)]
         assert isinstance(member, EmbeddingMetric)  # noqa: S101 - for the type checker; see __init__
         return member
 
 
-def _member(name: str, **options: Any) -> EmbeddingMetric:
-    """The metric of a reported number."""
+def _checked_directions(directions: Sequence[str] | None, protocol: evaluation.Protocol) -> tuple[str, ...]:
+    """The names of two directions, or none."""
+    if directions is None:
+        return ()
+    is_pair = not isinstance(directions, str) and len({*directions}) == len(directions) == 2
+    if not is_pair or not all(isinstance(name, str) and name and not set(name) & set("./") for name in directions):
+        raise ValueError(f"`directions` must be two names without '.' and '/'; got {directions!r}.")
+    if protocol.leave_one_out:
+        raise ValueError(f"`directions` must come with queries and a gallery; got protocol {protocol.name!r}.")
+    return tuple(directions)
+
+
+def _member(name: str, *, exchanged: bool = False, **options: Any) -> EmbeddingMetric:
+    """The metric of a reported number, in a direction."""
     row, k = parse_report(name)
+    metric: EmbeddingMetric
     if row.is_cmc:
-        return ReIDCMC(k, **options)
-    metric = {"map": ReIDMeanAP, "minp": ReIDMINP}.get(row.name)
-    return ReIDMeasure(name, **options) if metric is None else metric(**options)
+        metric = ReIDCMC(k, **options)
+    else:
+        kind = {"map": ReIDMeanAP, "minp": ReIDMINP}.get(row.name)
+        metric = ReIDMeasure(name, **options) if kind is None else kind(**options)
+    metric._exchanged = exchanged  # noqa: SLF001 - an option of collections only
+    return metric

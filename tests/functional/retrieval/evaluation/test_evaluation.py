@@ -259,7 +259,8 @@ def test_every_protocol_evaluates_embeddings_or_lists(protocol):
     elif PROTOCOLS[protocol].leave_one_out:
         results = evaluate(GALLERY, query_identities=GALLERY_ID, protocol=protocol)
     else:
-        results = evaluate_scores(SCORES, *LABELS, **FURTHER, protocol=protocol)
+        groups = 10 * GALLERY_ID + GALLERY_CAM if PROTOCOLS[protocol].needs_groups else None
+        results = evaluate_scores(SCORES, *LABELS, **FURTHER, protocol=protocol, gallery_groups=groups)
     shares = {name: mean for name, mean in results.means.items() if not parse_report(name)[0].is_rank}
     assert all(0 <= mean <= 1 for mean in shares.values() if not math.isnan(mean))
     assert set(results.means) == set(PROTOCOLS[protocol].reports)

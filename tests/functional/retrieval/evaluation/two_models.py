@@ -68,4 +68,6 @@ def evaluated(seed: int, protocol: str = "market1501", **options: object) -> Ret
             data["gallery"], query_identities=data["gallery_identities"], query_cameras=data["gallery_cameras"],
             protocol=protocol, **options,
         )  # fmt: skip
+    if PROTOCOLS[protocol].needs_groups:
+        options["gallery_groups"] = 10 * data["gallery_identities"] + data["gallery_cameras"]
     return evaluate(**data, protocol=protocol, **options)

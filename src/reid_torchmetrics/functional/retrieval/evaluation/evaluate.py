@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from reid_torchmetrics import _checks
 from reid_torchmetrics._signatures import takes
-from reid_torchmetrics.functional.retrieval.relevance import SIDES, JunkPairs, SideLabels
+from reid_torchmetrics.functional.retrieval.relevance import SIDES, Integers, JunkPairs, SideLabels
 from reid_torchmetrics.functional.retrieval.reranking import Rerank
 from reid_torchmetrics.functional.retrieval.scores import DEFAULT_MAX_BYTES, CustomSimilarity, Rows, check_pair
 from reid_torchmetrics.functional.world import ALONE, warn_once
@@ -29,7 +29,9 @@ from .results import RetrievalResults, summarize
 
 
 class EvaluateOptions(SideLabels, ProtocolOptions, total=False):
-    """Further labels of both sides, and fields of the protocol to change."""
+    """Further labels of both sides, groups of the gallery, and fields of the protocol to change."""
+
+    gallery_groups: Integers | None
 
 
 @takes(EvaluateOptions)
@@ -81,7 +83,9 @@ def evaluate(
         max_rank: length of the CMC curve.
         max_bytes: bound on the scores that are held at a time.
         options: further labels of both sides, see `find_relevance`: `query_sequences`, `query_clothes`,
-            `query_positions` and those of the gallery; and fields of the protocol to change, such as
+            `query_positions` and those of the gallery; `gallery_groups`, int, the group of each gallery item, which
+            are ranked in the place of the items (tracks, places, captions of a video): the score of a group is that of
+            its best member, and members must agree in all other labels; and fields of the protocol to change, such as
             `rule="trapezoid"` or `same_camera="keep"`.
 
     Raises:
@@ -110,6 +114,7 @@ def evaluate(
     source = Embeddings(Rows([query]), Rows([gallery]), similarity, rerank, max_bytes)
     problem = RetrievalProblem(source, labels)
     _warn_of_queries_in_gallery(query, gallery, problem, protocol)
+    problem = problem.grouped(protocol)
     return _evaluate(problem, protocol, problem.setup(ties=ties, multi_query=multi_query), max_rank=max_rank)
 
 
@@ -140,7 +145,7 @@ def evaluate_scores(
     named = _named(query_identities, gallery_identities, query_cameras, gallery_cameras) | further
     others = {"junk_pairs": junk_pairs, "ground_truth": ground_truth}
     labels = Labels.of_sides(named, self_index, scores.device, **others)
-    problem = RetrievalProblem(Matrix(scores, max_bytes), labels)
+    problem = RetrievalProblem(Matrix(scores, max_bytes), labels).grouped(chosen)
     # A matrix does not tell which of its scores are of a query and itself.
     if chosen.leave_one_out:
         _check_own_places(chosen, labels.self_index, len(scores))
@@ -153,6 +158,7 @@ def _warn_of_queries_in_gallery(query: Tensor, gallery: Tensor, problem: Retriev
     labels = problem.labels
     if labels.self_index is not None or labels.ground_truth is not None:
         return
+    labels = replace(labels, gallery={name: each for name, each in labels.gallery.items() if name != "groups"})
     copies = find_copies(query, gallery)
     if len(copies[0]) and count_as_right(query, gallery, copies, labels.relevance(protocol, problem.source)):
         warn_once(ALONE, "queries in the gallery", IN_GALLERY)

@@ -14,7 +14,10 @@ from .results import RetrievalResults
 # Names, sources and what is reported may differ where the conventions are the same.
 _PROTOCOL_FIELDS = tuple(name for name in PROTOCOL_FIELDS if name not in ("name", "source", "reports"))
 # Similarity and re-ranking are part of a model.
-_SETUP_FIELDS = ("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query", "cut")
+_SETUP_FIELDS = (
+    *("ties", "cameras", "lists", "sequences", "junk_pairs", "multi_query", "cut"),
+    *("groups", "exchanged"),
+)
 _OF_QUERIES = ("query_identities", "query_cameras")
 _OF_RANKED_QUERIES = ("num_positives", "num_candidates", "weight")
 

@@ -10,24 +10,35 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _arrays, _checks
 from reid_torchmetrics.functional.retrieval.relevance import (
     DECIDING,
+    LABELS,
     SIDES,
     JunkPairs,
     LabelValues,
     Relevance,
+    at,
     find_listed_relevance,
     find_relevance,
 )
 from reid_torchmetrics.functional.retrieval.reranking import Rerank, check_rerank, rerank_embeddings
-from reid_torchmetrics.functional.retrieval.scores import CustomSimilarity, Rows, Scores, given_scores, score_rows
+from reid_torchmetrics.functional.retrieval.scores import (
+    CustomSimilarity,
+    GivenScores,
+    GroupScores,
+    Rows,
+    Scores,
+    given_scores,
+    score_rows,
+)
 from reid_torchmetrics.functional.world import ALONE, World
 
 from .ground_truth import GroundTruth, find_lists
+from .groups import Grouping
 from .protocol import Protocol
 from .ranking_options import RankingOptions, Setup
 
@@ -62,10 +73,14 @@ class Embeddings:
         _checks.length("gallery", self.gallery.size, relevance.num_gallery)
         # Only items that are kept are scored, but re-ranking looks for neighbors among all of them.
         if self.rerank is None:
-            gallery = self.gallery.select(relevance.kept)
-            return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=self.max_bytes)
+            return self.scores_of(relevance.kept, world)
         both = self.query.all(), self.gallery.all()
         return rerank_embeddings(*both, relevance, self.rerank, similarity=self.similarity, max_bytes=self.max_bytes)
+
+    def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
+        """Scores against gallery items at some positions, in any order; None for all."""
+        gallery = self.gallery.select(items)
+        return score_rows(world, self.query, gallery, similarity=self.similarity, max_bytes=self.max_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +106,11 @@ class Matrix:
     def scores(self, relevance: Relevance, world: World) -> Scores:
         """The scores of the gallery items that `relevance` keeps."""
         return given_scores(self.matrix, relevance, max_bytes=self.max_bytes)
+
+    def scores_of(self, items: Int[Tensor, " items"] | None, world: World) -> Scores:
+        """Scores against gallery items at some positions, in any order; None for all."""
+        _checks.positive_int("max_bytes", self.max_bytes)
+        return GivenScores(self.matrix, kept=items, max_bytes=self.max_bytes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +167,10 @@ class RetrievalProblem:
     if they are the whole gallery, or if nothing asks for places"""
     query_index: Int[Tensor, " queries"] | None = None
     """numbers of the queries in the data set, where they are known"""
+    groups: Grouping | None = None
+    """of the gallery items, where they are ranked in the place of these, and have the labels of the gallery"""
+    member_positions: Float[Tensor, "gallery axes"] | None = None
+    """of the gallery items, where relevance is by the position of a group's best member"""
 
     @property
     def numbers_of_queries(self) -> Int[Tensor, " queries"]:
@@ -155,11 +179,58 @@ class RetrievalProblem:
             return self.query_index
         return torch.arange(self.source.shape[0], device=self.source.device)
 
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Names of the labels that were given."""
+        return (*self.labels.query, *(["groups"] if self.groups is not None else []))
+
+    def grouped(self, protocol: Protocol, prefix: str = "gallery_") -> RetrievalProblem:
+        """The same problem with groups in the place of gallery items, if they have groups.
+
+        `prefix` is that of the user's arguments for labels of the gallery.
+
+        Raises:
+            TypeError: groups of the wrong dtype.
+            ValueError: groups that members with different labels have, or an option that has no meaning for groups.
+        """
+        labels, argument = dict(self.labels.gallery), f"{prefix}groups"
+        if "groups" not in labels:
+            if protocol.needs_groups:
+                raise ValueError(f"`{argument}` must be given under protocol {protocol.name!r}; got none.")
+            return self
+        of_items = {name: getattr(self.labels, name) for name in ("junk_pairs", "self_index", "ground_truth")}
+        of_items |= {"rerank": self.source.rerank, "draw": protocol.draw}
+        came = [f"`{name}`" for name, value in of_items.items() if value is not None]
+        if came:
+            names = ", ".join(f"`{name}`" for name in of_items)
+            raise ValueError(f"`{argument}` must come without {names}, which act on items; got {came[0]}.")
+        for name, values in labels.items():
+            labels[name] = LABELS[name].check(f"{prefix}{name}", values, self.source.shape[1], self.source.device)
+        given = labels.pop("groups").long()
+        groups = Grouping.of(given)
+        # Under a radius the best member's position decides, where members differ in it.
+        positions = None if protocol.radius is None else labels.get("positions")
+        groups.check(argument, given, {name: each for name, each in labels.items() if each is not positions})
+        positions = positions if positions is not None and len(groups.differing(positions)) else None
+        of_groups = replace(self.labels, gallery=at(labels, groups.first))
+        return replace(self, labels=of_groups, groups=groups, member_positions=positions)
+
     def prepare(self, protocol: Protocol, world: World = ALONE) -> tuple[Scores, Relevance]:
         """Scores and relevance under a protocol."""
         # Each process has relevance for its own part of the gallery, so it may fail on one alone.
         relevance = world.guarded(lambda: self._relevance(protocol))
-        return self.source.scores(relevance, world), relevance
+        if self.groups is None:
+            return self.source.scores(relevance, world), relevance
+        _checks.length(self.source.argument, self.source.shape[0], relevance.num_queries)
+        kept = self.groups.kept(relevance)
+        scores = GroupScores(self.source.scores_of(kept.members, world), kept.members, kept.sizes)
+        return scores, world.guarded(lambda: self._by_best_members(protocol, relevance, scores))
+
+    def _by_best_members(self, protocol: Protocol, relevance: Relevance, scores: GroupScores) -> Relevance:
+        if self.groups is None or self.member_positions is None or protocol.radius is None:
+            return relevance
+        positions = LABELS["positions"].check("query_positions", self.labels.query["positions"])
+        return self.groups.find_near(relevance, scores, positions, self.member_positions, protocol.radius)
 
     def _relevance(self, protocol: Protocol) -> Relevance:
         # Lists were moved to the scores; labels on another device are the user's mistake.
@@ -168,8 +239,9 @@ class RetrievalProblem:
         return relevance
 
     def kept_places(self, relevance: Relevance) -> Int[Tensor, " kept"] | None:
-        """Places of the gallery items that a relevance keeps."""
-        return self.places if self.places is None or relevance.kept is None else self.places[relevance.kept]
+        """Places of the gallery items that a relevance keeps, or of the first items of its groups."""
+        places = self.places if self.places is None or self.groups is None else self.places[self.groups.first]
+        return places if places is None or relevance.kept is None else places[relevance.kept]
 
     def ranking_options(self, protocol: Protocol, *, ties: str, of_cmc: bool, longest: int = 1) -> RankingOptions:
         """What decides the ranking under a protocol, for the CMC or for other measures."""
@@ -180,4 +252,4 @@ class RetrievalProblem:
         """What decides the numbers besides the protocol."""
         labels, source = self.labels, self.source
         others = {"lists": labels.ground_truth is not None, "junk_pairs": labels.junk_pairs is not None}
-        return Setup.of(ties, source.similarity, source.rerank, labels.query, multi_query=multi_query, **others)
+        return Setup.of(ties, source.similarity, source.rerank, self.given, multi_query=multi_query, **others)

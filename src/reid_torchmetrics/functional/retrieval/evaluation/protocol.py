@@ -92,6 +92,8 @@ class Protocol:
     """whether gallery items with the query's identity are dropped for the same clothes, or for other ones"""
     radius: float | None = None
     """the largest distance of a positive from the query's position; None where relevance is by identity"""
+    needs_groups: bool = False
+    """whether gallery items come in groups, such as tracks, and each group is ranked by its best member"""
     needs_lists: bool = False
     """whether the benchmark names positives and junk of each query; its relevance cannot be told from labels"""
     positive_lists: tuple[str, ...] = ("ok",)
@@ -138,7 +140,7 @@ class Protocol:
             _checks.one_of(name, getattr(self, name), table)
         for name in ("reports", "positive_lists", "junk_lists"):
             _check_names(name, getattr(self, name))
-        for name in ("needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
+        for name in ("needs_groups", "needs_lists", "leave_one_out", "draws_precision", "queries_in_draw"):
             _checks.boolean(name, getattr(self, name))
         if self.cmc_same_camera is not None:
             _checks.one_of("cmc_same_camera", self.cmc_same_camera, SAME_CAMERA_RULES)

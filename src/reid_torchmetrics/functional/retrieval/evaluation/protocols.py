@@ -85,6 +85,12 @@ _REID += [
         name="veri776_official",
         source="Liu et al., ECCV 2016, baseline_evaluation_FACT_776.m: image to image",
     ),
+    replace(
+        _OFFICIAL,
+        name="veri776_image_to_track",
+        source="Liu et al., ECCV 2016: a track is an identity in a camera, ranked by its best image",
+        needs_groups=True,
+    ),
 ]
 
 # Clothes that change: the split of a benchmark says of whom.

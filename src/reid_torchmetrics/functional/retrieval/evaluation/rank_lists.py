@@ -13,6 +13,7 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional.retrieval.measures import knn_accuracy
 from reid_torchmetrics.functional.retrieval.ranking import Nearest, nearest
+from reid_torchmetrics.functional.retrieval.scores import GroupScores
 from reid_torchmetrics.functional.world import ALONE, World, all_reduce_values
 
 from .problem import RetrievalProblem
@@ -36,7 +37,7 @@ class RankLists:
     query_cameras: Int[Tensor, " queries"] | None
     index: Int[Tensor, "queries k"]
     """the candidate's number in the data set, where the evaluation was given `index`, else its position in the gallery
-    of all processes, one after the other; -1 at padding"""
+    of all processes, one after the other; of a group its best member's; -1 at padding"""
     identities: Int[Tensor, "queries k"] | None
     cameras: Int[Tensor, "queries k"] | None
     scores: Float[Tensor, "queries k"]
@@ -134,6 +135,8 @@ def find_rank_lists(
     listed = nearest(scores, relevance, k, queries, ties=ties, world=world, places=places)
     numbers, labels = problem.numbers_of_queries, problem.labels
     query = torch.arange(len(numbers), device=numbers.device) if queries is None else queries.long()
+    if problem.groups is not None and isinstance(scores, GroupScores):
+        listed = problem.groups.with_best_members(listed, query, relevance, scores, problem.places, world)
     identities, _ = _labels_of_listed(world, labels.gallery.get("identities"), listed)
     cameras, first_cameras = _labels_of_listed(world, labels.gallery.get("cameras"), listed)
 

@@ -26,8 +26,8 @@ from reid_torchmetrics.functional.retrieval import sharding
 from reid_torchmetrics.functional.retrieval.draws import expect_draws
 from reid_torchmetrics.functional.retrieval.measures import DrawnResults, measure
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES, PositiveRanks, count_sharded_ranks
-from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, at, deciding
-from reid_torchmetrics.functional.retrieval.scores import Scores
+from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, Relevance, at, deciding, deciding_of
+from reid_torchmetrics.functional.retrieval.scores import Rows, Scores
 from reid_torchmetrics.functional.retrieval.sharding import Queries, Samples
 from reid_torchmetrics.functional.world import ALONE, SentRows, World, exchange_rows
 
@@ -65,10 +65,12 @@ def rank_problem(problem: RetrievalProblem, options: RankingOptions, world: Worl
     """
     # The stages above, one by one; places break ties by position across the parts of the gallery.
     scores, relevance = problem.prepare(options.protocol, world)
-    places, given = problem.kept_places(relevance), tuple(problem.labels.query)
+    places = problem.kept_places(relevance)
     labels = relevance.query_identities, relevance.query_cameras
     ranks, counts = count_sharded_ranks(world, scores, relevance, ties=options.ties, places=places)
-    return Ranking(ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options), given)
+    return Ranking(
+        ranks, counts, problem.numbers_of_queries, *labels, _expected(scores, relevance, options), problem.given
+    )
 
 
 def _expected(scores: Scores, relevance: Relevance, options: RankingOptions) -> DrawnResults | None:
@@ -156,12 +158,13 @@ class _Shared(NamedTuple):
 
 def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes: int, in_order: bool) -> _Shared:
     """Send the queries of all processes to all; `in_order` says whether places in the gallery are asked for."""
+    samples = samples.exchanged() if options.exchanged else samples
     # What all hold together: one dimension and dtype, the same labels.
     shard = sharding.examine_samples(world, samples, leave_one_out=options.protocol.leave_one_out)
     if world.size > 1 and options.needs_all_samples and not shard.non_finite.num_bad:
         # Every process gets all samples, and goes on by itself.
         together = sharding.gather_samples(world, shard)
-        return _share(together, options, ALONE, max_bytes=max_bytes, in_order=in_order)
+        return _share(together, replace(options, exchanged=False), ALONE, max_bytes=max_bytes, in_order=in_order)
     # All queries against this process's part of the gallery.
     samples = shard.samples
     gallery = samples.in_order(shard.gallery) if in_order else shard.gallery
@@ -176,25 +179,28 @@ def _share(samples: Samples, options: RankingOptions, world: World, *, max_bytes
         numbers = queries.labels.get("index", none), samples.labels.get("index", none)[gallery]
         lists = options.lists.at(*numbers, world)
 
-    def build() -> RetrievalProblem:
+    def find_items() -> tuple[Rows, dict[str, Tensor]]:
         # Places of gallery items in the whole gallery: their `index`, else their positions, process by process.
-        first, places = sum(shard.num_gallery[: world.process]), None
+        labels, first = at(deciding(samples.labels), gallery), sum(shard.num_gallery[: world.process])
         if in_order:
             positions = torch.arange(first, first + len(gallery), device=gallery.device)
-            places = positions if samples.index is None else samples.index[gallery]
-        return RetrievalProblem(
-            Embeddings(queries.embeddings, samples.rows(gallery), options.similarity, options.rerank, max_bytes),
-            Labels(
-                deciding(queries.labels),
-                deciding(at(samples.labels, gallery)),
-                self_index=queries.self_index,
-                ground_truth=lists,
-            ),
+            labels["places"] = positions if samples.index is None else samples.index[gallery]
+        return samples.rows(gallery), labels
+
+    def build(items: Rows, labels: dict[str, Tensor]) -> RetrievalProblem:
+        places, of_queries = labels.pop("places", None), deciding_of(queries.labels, "query")
+        problem = RetrievalProblem(
+            Embeddings(queries.embeddings, items, options.similarity, options.rerank, max_bytes),
+            Labels(of_queries, labels, self_index=queries.self_index, ground_truth=lists),
             places,
             queries.labels.get("index"),
         )
+        return problem.grouped(options.protocol, prefix="")
 
-    return _Shared(queries, num_gallery, world, world.guarded(build))
+    if "groups" not in samples.labels:  # on all processes or on none
+        return _Shared(queries, num_gallery, world, world.guarded(lambda: build(*find_items())))
+    items = sharding.gather_groups(world, *world.guarded(find_items), shard.dtype)
+    return _Shared(queries, num_gallery, world, world.guarded(lambda: build(*items)))
 
 
 def _defined(shared: _Shared) -> RetrievalProblem:

@@ -40,11 +40,15 @@ class Setup:
     multi_query: bool = False
     cut: bool = False
     """whether a list may lack positives, as lists were given or a detector made them"""
+    groups: bool = False
+    """whether groups of gallery items were ranked"""
+    exchanged: bool = False
+    """whether gallery items were the queries, and queries the gallery"""
 
     @classmethod
     def of(cls, ties: str, similarity: Any, rerank: Any, labels: Collection[str], **others: bool) -> Setup:
         """Say what was chosen, given the names of labels."""
-        given = {name: name in labels for name in ("cameras", "sequences")}
+        given = {name: name in labels for name in ("cameras", "sequences", "groups")}
         return cls(ties, similarity_name(similarity), None if rerank is None else repr(rerank), **given, **others)
 
     def __str__(self) -> str:
@@ -53,6 +57,8 @@ class Setup:
         words += [f"re-ranked by {self.rerank}"] if self.rerank else []
         words += ["queries pooled by identity and camera"] if self.multi_query else []
         words += ["items of the query's sequence dropped"] if self.sequences else []
+        words += ["groups ranked by their best member"] if self.groups else []
+        words += ["queries and gallery exchanged"] if self.exchanged else []
         return "; ".join([*words, "pairs dropped by a function"] if self.junk_pairs else words)
 
 
@@ -77,6 +83,8 @@ class RankingOptions:
     """the positives and junk of each query, where relevance is by lists"""
     max_rank: int = 0
     """length of the CMC over drawn galleries"""
+    exchanged: bool = False
+    """whether gallery items are the queries, and queries the gallery"""
 
     @classmethod
     def of(cls, protocol: Protocol, *, of_cmc: bool, longest: int, **chosen: Any) -> RankingOptions:
@@ -94,7 +102,8 @@ class RankingOptions:
 
     def setup(self, labels: Collection[str]) -> Setup:
         """What decides the numbers besides the protocol, given the names of labels."""
-        return Setup.of(self.ties, self.similarity, self.rerank, labels, lists=self.lists is not None)
+        others = {"lists": self.lists is not None, "exchanged": self.exchanged}
+        return Setup.of(self.ties, self.similarity, self.rerank, labels, **others)
 
     def describe(self) -> dict[str, str]:
         """Texts that are the same in every process."""

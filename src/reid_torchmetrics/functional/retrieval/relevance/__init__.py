@@ -1,19 +1,22 @@
 """Relevance: the positives, negatives and junk of each query."""
 
-from .from_labels import SAME_CAMERA_RULES, check_camera_map, find_relevance
+from .from_labels import SAME_CAMERA_RULES, check_camera_map, find_near, find_relevance
 from .from_lists import check_listed_once, find_listed_relevance
 from .labels import (
     CLOTHES_RULES,
     DECIDING,
     LABEL_RULES,
     LABELS,
+    NO_GROUP,
     SIDES,
     BatchLabels,
+    Integers,
     LabelValues,
     SideLabels,
     at,
     check_needed,
     deciding,
+    deciding_of,
     length_of,
     packed,
     unpacked,

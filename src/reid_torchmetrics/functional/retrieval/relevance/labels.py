@@ -6,7 +6,7 @@ it. Identities and cameras, which have places of their own in signatures, are ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypedDict
 
@@ -18,6 +18,7 @@ from reid_torchmetrics import _arrays, _checks
 
 Integers: TypeAlias = Tensor | _arrays.Integers
 Numbers: TypeAlias = Tensor | _arrays.Numbers
+SIDES = ("query", "gallery")
 LabelValues: TypeAlias = Mapping[str, Tensor]
 """the labels of some samples that are given, by their names in `LABELS`"""
 
@@ -28,6 +29,7 @@ class BatchLabels(TypedDict, total=False):
     sequences: Integers | None
     clothes: Integers | None
     positions: Numbers | None
+    groups: Integers | None
 
 
 class SideLabels(TypedDict, total=False):
@@ -63,6 +65,8 @@ class Label:
     """where an option of its name drops gallery items of the query's identity: its values, in words; "keep" is first"""
     decides: bool = True
     """whether relevance depends on it, so that samples with one `index` must agree in it"""
+    sides: tuple[str, ...] = SIDES
+    """the sides that have it: batches of others may lack it"""
 
     def check(self, argument: str, value: object, length: int | None = None, device: Any = None) -> Tensor:
         """Raise unless `value` is such a label, of `length` samples and on `device` where they are given."""
@@ -75,10 +79,14 @@ class Label:
         rule = getattr(options, self.name) if self.rules else "keep"
         return self.needed(options) if rule == "keep" else f"for `{self.name}` {rule!r}"
 
-    def empty(self, width: int = 1, *, device: torch.device) -> Tensor:
-        """Of no samples."""
-        shape = (0, width) if self.dtype.is_floating_point else (0,)
-        return torch.empty(shape, dtype=self.dtype, device=device)
+    def empty(self, width: int = 1, *, length: int = 0, device: torch.device) -> Tensor:
+        """Of samples that lack it: none, or some without a group."""
+        shape = (length, width) if self.dtype.is_floating_point else (length,)
+        return torch.full(shape, NO_GROUP, dtype=self.dtype, device=device)
+
+
+def _for_groups(by: Any) -> str | None:
+    return "under a protocol that ranks groups" if getattr(by, "needs_groups", False) else None
 
 
 _UNLESS = "unless relevance is by `radius` or by lists"
@@ -90,13 +98,15 @@ _ROWS = (
     Label(
         "positions", "position", torch.float64, lambda by: None if by.radius is None else f"for `radius` {by.radius}"
     ),
+    Label("groups", "group", needed=_for_groups, sides=("gallery",)),
     Label("index", "index", decides=False),
 )
 LABELS = {label.name: label for label in _ROWS}
 """the labels by name; `index`, the sample's number in its data set, is one of samples only"""
 DECIDING = tuple(label.name for label in _ROWS if label.decides)
 LABEL_RULES = {label.name: label.rules for label in _ROWS if label.rules}
-SIDES = ("query", "gallery")
+NO_GROUP = torch.iinfo(torch.int64).min
+"""the group of samples that were given none"""
 
 
 def why_needed(options: Any) -> dict[str, str]:
@@ -105,15 +115,19 @@ def why_needed(options: Any) -> dict[str, str]:
     return {name: reason for name, reason in reasons.items() if reason}
 
 
-def check_needed(reasons: Mapping[str, str], given: Mapping[str, object], *prefixes: str) -> None:
+def check_needed(
+    reasons: Mapping[str, str], given: Mapping[str, object], *prefixes: str, sides: Sequence[str] = SIDES
+) -> None:
     """Raise unless all labels of `why_needed` are given; names of `given` begin with `prefixes`.
+
+    Labels of other `sides` are not needed.
 
     Raises:
         ValueError: one is missing.
     """
     for label, reason in reasons.items():
         names = [f"{prefix}{label}" for prefix in prefixes or ("",)]
-        if any(given.get(name) is None for name in names):
+        if set(LABELS[label].sides) & set(sides) and any(given.get(name) is None for name in names):
             listed = [f"`{name}`" for name in names if given.get(name) is not None]
             came = f"only {listed[0]}" if listed else "none"
             raise ValueError(f"{' and '.join(f'`{name}`' for name in names)} must be given {reason}; got {came}.")
@@ -145,6 +159,11 @@ def at(labels: LabelValues, positions: Tensor | slice) -> dict[str, Tensor]:
 def deciding(labels: LabelValues) -> dict[str, Tensor]:
     """The labels that decide relevance."""
     return {name: labels[name] for name in DECIDING if name in labels}
+
+
+def deciding_of(labels: LabelValues, side: str) -> dict[str, Tensor]:
+    """The labels of a side that decide relevance."""
+    return {name: values for name, values in deciding(labels).items() if side in LABELS[name].sides}
 
 
 def length_of(labels: LabelValues) -> int:

@@ -1,6 +1,16 @@
 """Similarities of embeddings, and tiles of scores on demand."""
 
+from .group_scores import GroupScores
 from .rows import WALK_BYTES, Rows, check_pair, non_finite_rows, promoted
-from .scores import DEFAULT_MAX_BYTES, EmbeddingScores, Scores, check_fit, given_scores, score_embeddings, score_rows
+from .scores import (
+    DEFAULT_MAX_BYTES,
+    EmbeddingScores,
+    GivenScores,
+    Scores,
+    check_fit,
+    given_scores,
+    score_embeddings,
+    score_rows,
+)
 from .similarity import SIMILARITIES, CustomSimilarity, check_similarity, gallery_statistics, score_dtype
 from .walk import FEWEST_ROWS, Panel, SharedWalk, Walk, bytes_of_sort, cut_in_panels, rows_with_gallery

@@ -45,6 +45,13 @@ class Rows:
             return self
         return Rows(self._blocks, kept if self._kept is None else self._kept[kept])
 
+    def beside(self, others: Float[Tensor, "others dim"]) -> Rows:
+        """The rows, and others behind them; nothing is copied."""
+        total, kept = self._starts[-1], self._kept
+        kept = torch.arange(total, device=self.device) if kept is None else kept
+        last = torch.arange(total, total + len(others), device=self.device)
+        return Rows([*self._blocks, others], torch.cat([kept, last]))
+
     def all(self) -> Float[Tensor, "rows dim"]:
         """All rows as one tensor."""
         return self.read(slice(0, self.size), self.dtype)

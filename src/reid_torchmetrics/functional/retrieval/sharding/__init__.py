@@ -1,4 +1,5 @@
 """Samples that are sharded over processes: the samples that count, and the queries of all processes."""
 
-from .samples import GALLERY, QUERY, Samples
+from .groups import gather_groups
+from .samples import GALLERY, GROUPED, QUERY, Samples
 from .shared_samples import Queries, examine_samples, gather_samples, share_queries

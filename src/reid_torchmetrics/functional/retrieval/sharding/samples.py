@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from reid_torchmetrics.functional.retrieval.relevance import DECIDING, LABELS, L
 from reid_torchmetrics.functional.retrieval.scores import Rows, non_finite_rows
 
 QUERY, GALLERY = 1, 2  # roles of a sample; leave-one-out samples have both
+GROUPED = 4  # added to the roles of samples that were given groups: others have none
 _NUM_NAMED = 5  # samples that a message names
 NUM_NUMBERS = 4 + _NUM_NAMED
 """numbers of `NonFinite.numbers`"""
@@ -45,11 +46,23 @@ class Samples:
             _checks.same_dimension("embeddings", block.shape[1], "merged embeddings", embeddings[0].shape[1])
         total = sum(map(len, embeddings))
         given = [name for name in LABELS if any(map(len, states[name]))]
-        labels = {name: _joined(name, states[name], total, device) for name in given}
         if not total:  # no sample lacks a label
             nothing = {name: LABELS[name].empty(device=device) for name in DECIDING}
             return cls(embeddings, torch.empty(0, dtype=torch.int8, device=device), nothing)
-        return cls(embeddings, _joined("roles", states["roles"], total, device), labels)
+        roles = _joined("roles", states["roles"], total, device)
+        is_grouped = roles & GROUPED > 0 if "groups" in given else None
+        labels = {}
+        for name in given:
+            some = is_grouped if name == "groups" else None
+            values = _joined(name, states[name], total if some is None else int(some.sum()), device)
+            labels[name] = values
+            if some is not None:
+                labels[name] = LABELS[name].empty(length=total, device=device).masked_scatter_(some, values)
+        return cls(embeddings, roles if is_grouped is None else roles & (QUERY | GALLERY), labels)
+
+    def exchanged(self) -> Samples:
+        """The same samples with the gallery as queries, and the queries as gallery."""
+        return replace(self, roles=(self.roles & QUERY) * GALLERY + (self.roles & GALLERY) // GALLERY)
 
     @property
     def index(self) -> Tensor | None:

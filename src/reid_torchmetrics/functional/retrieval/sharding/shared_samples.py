@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from reid_torchmetrics.functional.retrieval.relevance import LABELS, LabelValues, at, packed, unpacked, width_of
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES, LabelValues, at, packed, unpacked, width_of
 from reid_torchmetrics.functional.retrieval.scores import Rows, promoted
 from reid_torchmetrics.functional.world import DTYPES, SentRows, World, differing, exchange_rows, warn_once
 
@@ -27,7 +27,8 @@ from .repetitions import Numbered, changed, check_dropped, lowest_of_each
 from .same_samples import NUM_SIGNS, SameSamples
 from .samples import GALLERY, NUM_NUMBERS, QUERY, NonFinite, Samples
 
-_NUM_STATUS = 3 + len(LABELS)  # numbers of a `_ShardStatus`
+_NUM_STATUS = 4  # numbers of a `_ShardStatus`
+_BITS = 4  # of the number of columns of a label: those of all labels are one number, as messages are short
 _NUM_SIZES = 5  # numbers of `count_samples` in front of `NonFinite.numbers`
 _CHANGED = (
     "{} samples came again on their process with another embedding, and do not count: of samples with the same `index`"
@@ -56,11 +57,12 @@ class _ShardStatus(NamedTuple):
 
     @classmethod
     def read(cls, row: Sequence[int]) -> _ShardStatus:
-        return cls(row[0], row[1], row[2], tuple(row[3:_NUM_STATUS]))
+        widths = (row[3] >> _BITS * place & (1 << _BITS) - 1 for place in range(len(LABELS)))
+        return cls(row[0], row[1], row[2], tuple(widths))
 
     @property
     def numbers(self) -> list[int]:
-        return [*self[:3], *self.widths]
+        return [*self[:3], sum(width << _BITS * place for place, width in enumerate(self.widths))]
 
     def use(self, label: int) -> str:
         """Whether a label is given, in words."""
@@ -140,21 +142,29 @@ def _agree(samples: Samples, states: Sequence[_ShardStatus]) -> tuple[Samples, t
         raise differing("embedding dimension", [status.dimension or "no samples" for status in states])
     filled = [status for status in states if status.num_samples] or states
     for place, name in enumerate(LABELS):
-        if len({status.widths[place] for status in filled}) > 1:
+        # Groups are given with samples that are, on some process, in the gallery.
+        if LABELS[name].sides == SIDES and len({status.widths[place] for status in filled}) > 1:
             raise differing(f"use of `{name}`", [status.use(place) for status in states])
     dtype = promoted([DTYPES[status.dtype] for status in shaped])
-    if len(samples):
-        return samples, dtype
-    return _without_samples(samples, shaped[0].dimension or 1, dtype, filled[0]), dtype
+    widths = map(max, zip(*(status.widths for status in filled), strict=True))
+    return _completed(samples, shaped[0].dimension or 1, dtype, [*widths]), dtype
 
 
-def _without_samples(samples: Samples, dimension: int, dtype: torch.dtype, like: _ShardStatus) -> Samples:
-    """No samples, with all that the samples of the other processes have."""
+def _completed(samples: Samples, dimension: int, dtype: torch.dtype, widths: Sequence[int]) -> Samples:
+    """The samples with all that the samples of other processes have: no samples lack everything, some only groups."""
+    given = {label: width for label, width in zip(LABELS.values(), widths, strict=True) if width}
+    kept = samples.labels if len(samples) else {}
+    if len(samples) and len(kept) == len(given):
+        return samples
     # Empty labels stand for "given": all processes then take the same way.
-    nothing = torch.empty((0, dimension), dtype=dtype, device=samples.device)
-    widths = zip(LABELS.values(), like.widths, strict=True)
-    labels = {label.name: label.empty(width, device=samples.device) for label, width in widths if width}
-    return replace(samples, embeddings=samples.embeddings or [nothing], labels=labels)
+    embeddings = samples.embeddings or [torch.empty((0, dimension), dtype=dtype, device=samples.device)]
+    labels = {
+        label.name: kept[label.name]
+        if label.name in kept
+        else label.empty(width, length=len(samples), device=samples.device)
+        for label, width in given.items()
+    }
+    return replace(samples, embeddings=embeddings, labels=labels)
 
 
 @dataclass(frozen=True)
