@@ -50,7 +50,7 @@ CLOTHES_RULES = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Label:
     """What samples may be given besides embeddings."""
 
