@@ -1,25 +1,16 @@
 """Histology: the majority vote and the average precision of the first five, of each diagnosis."""
 
-import numpy as np
 import pytest
-import torch
 
-from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_scores, mean_by
+from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_lists, mean_by
 from tests.fields.comparisons import assert_equal
 from tests.golden.field_cases import FieldCase, load_field
 
 
 def evaluated(case: FieldCase) -> RetrievalResults:
-    """The lists as scores: what a list does not hold is dropped for its query."""
-    labels, gallery_labels, lists = case.inputs["labels"], case.inputs["gallery_labels"], case.lists("retrieved")
-    scores = np.full((len(labels), len(gallery_labels)), -1.0)
-    for row, retrieved in zip(scores, lists, strict=True):
-        row[retrieved] = np.arange(len(retrieved), 0, -1)
-    is_listed = torch.from_numpy(scores >= 0)
+    labels = {"query_identities": case.inputs["labels"], "gallery_identities": case.inputs["gallery_labels"]}
     options = {"k": case.options["k"], "normalizer": "k", "junk_identities": (), "reports": ("map",)}
-    return evaluate_scores(
-        scores, labels, gallery_labels, junk_pairs=lambda rows, columns: ~is_listed[rows][:, columns], **options
-    )
+    return evaluate_lists(case.lists("retrieved"), **labels, **options)
 
 
 @pytest.mark.parametrize("case", load_field("histology"), ids=lambda case: case.name)

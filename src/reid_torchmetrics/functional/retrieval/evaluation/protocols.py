@@ -310,7 +310,8 @@ _PLACES = [
     replace(
         _PITTSBURGH,
         name="tokyo247",
-        source="Torii et al., CVPR 2015: as Pitts30k, of the best image of each place, which `groups` name",
+        source="Torii et al., CVPR 2015, as OpenIBL: as Pitts30k, of places, groups of images, each by its best one",
+        needs_groups=True,
     ),
     replace(
         _PITTSBURGH,
