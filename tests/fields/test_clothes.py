@@ -8,7 +8,7 @@ import torch
 
 from reid_torchmetrics import ReIDCMCCurve, ReIDMeanAP
 from reid_torchmetrics.functional.retrieval import GalleryDraw, RetrievalResults, evaluate_scores
-from tests.fields.comparisons import assert_equal, check_left_out
+from tests.fields.comparisons import assert_equal
 from tests.golden.field_cases import FieldCase, load_field
 
 LEFT_OUT = {
@@ -76,7 +76,3 @@ def test_the_metrics_have_the_same_numbers(protocol):
             one.update(np.eye(len(distances)), **given(case, "query"), is_query=True)
             one.update(-distances.T, **given(case, "gallery"), is_query=False)
             np.testing.assert_allclose(one.compute().numpy(), value, rtol=0, atol=1e-12)
-
-
-def test_what_is_left_out_exists():
-    check_left_out("clothes", LEFT_OUT)

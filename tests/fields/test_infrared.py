@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from reid_torchmetrics.functional.retrieval import GalleryDraw, RetrievalResults, evaluate_scores
-from tests.fields.comparisons import assert_equal, check_left_out
+from tests.fields.comparisons import assert_equal
 from tests.golden.field_cases import FieldCase, load_field
 
 LEFT_OUT = {
@@ -59,7 +59,3 @@ def test_the_mean_of_llcms_draws_is_near_the_expectation(case):
     results = evaluated(case, protocol="llcm", max_rank=len(theirs["mean"]) - 2)
     ours = np.array([*results.cmc.tolist(), results["map"], results["minp"]])
     assert (np.abs(ours - theirs["mean"]) <= STANDARD_ERRORS * theirs["standard_error"] + 1e-9).all()
-
-
-def test_what_is_left_out_exists():
-    check_left_out("infrared", LEFT_OUT)

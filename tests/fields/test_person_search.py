@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from reid_torchmetrics.functional.retrieval import person_search
-from tests.fields.comparison import check, names_of, num_arrays, problems
+from tests.fields.comparisons import assert_equal, compared
+from tests.golden.field_cases import load_field
 
 LEFT_OUT = {
     ("detection", "*"): "numbers of a detector, not of a search",
@@ -53,11 +54,8 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize("problem", problems("person_search", LEFT_OUT), ids=names_of)
-def test_a_recorded_number_of_person_search_is_ours(problem):
-    case, evaluator = problem
-    check(case, evaluator, CALLS[evaluator], LEFT_OUT)
-
-
-def test_no_recorded_array_is_missing():
-    assert num_arrays("person_search", LEFT_OUT) == (96, 42)
+@pytest.mark.parametrize("case", load_field("person_search"), ids=lambda case: case.name)
+def test_a_recorded_problem_has_the_numbers_of_its_evaluators(case):
+    evaluators = {evaluator for evaluator, _ in compared(case, LEFT_OUT)}
+    found = {(evaluator, name): value for evaluator in evaluators for name, value in CALLS[evaluator](case).items()}
+    assert_equal(case, found, LEFT_OUT)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from reid_torchmetrics.functional.retrieval import RetrievalResults, evaluate_scores
-from tests.fields.comparisons import assert_equal, check_left_out
+from tests.fields.comparisons import assert_equal
 from tests.golden.field_cases import FieldCase, load_field
 
 LEFT_OUT = {
@@ -51,10 +51,6 @@ def aicity(case: FieldCase) -> dict[tuple[str, str], Any]:
 def test_a_recorded_problem_has_the_numbers_of_its_evaluators(case):
     found = aicity(case) if "aicity" in case.name else official(case)
     assert_equal(case, found, LEFT_OUT)
-
-
-def test_what_is_left_out_exists():
-    check_left_out("tracks", LEFT_OUT)
 
 
 def test_mars_of_the_code_bases_is_another_number():
