@@ -44,9 +44,10 @@ AMONG_OTHERS = [name for name in FROM_LABELS if PROTOCOLS[name].leave_one_out]
 @pytest.mark.parametrize("protocol", [name for name in FROM_LABELS if name not in AMONG_OTHERS])
 def test_metrics_of_a_protocol_compute_what_it_reports(protocol):
     given = labeled(GIVEN, scale=20.0)
-    # A track is an identity in a camera.
-    tracks = [batch | {"groups": 10 * batch["identities"] + batch["cameras"]} for batch in given]
-    given = tracks if PROTOCOLS[protocol].needs_groups else given
+    if PROTOCOLS[protocol].needs_groups:  # a track is an identity in a camera; of a place, positions differ
+        given = given if PROTOCOLS[protocol].radius else GIVEN
+        given = [batch | {"groups": 10 * batch["identities"] + batch["cameras"]} for batch in given]
+        given = [batch | ({"clothes": batch["cameras"]} if "clothes" in batch else {}) for batch in given]
     metrics = fed(ReIDMetrics(protocol=protocol), given)
     values, expected = metrics.compute(), evaluated(given, protocol=protocol)
     assert list(values) == list(PROTOCOLS[protocol].reports)

@@ -63,7 +63,7 @@ def compared(*results: DetectionResults, draws: int = 20, **options: object) -> 
 
 
 def numbers_of(comparison: Comparison) -> list[list[float]]:
-    return [list(asdict(each).values())[:-2] for each in comparison.differences.values()]
+    return [list(asdict(each).values())[:-3] for each in comparison.differences.values()]
 
 
 TIMES = [[1] * NUM, [2, 0, 1, 3, 0, 1, 0], [0, 0, 0, 0, 0, 0, 7]]
