@@ -146,7 +146,10 @@ def test_printed_results_say_that_groups_were_ranked():
 
 CALLED = {"scores": torch.rand(2, 3), "query_identities": [1, 2], "gallery_identities": [1, 1, 2]}
 GROUPS = {"gallery_groups": [4, 4, 5]}
-ON_ITEMS = "`gallery_groups` must come without `junk_pairs`, `self_index`, `ground_truth`, `rerank`, `draw`, which act on items; got "
+ON_ITEMS = (
+    "`gallery_groups` must come without `junk_pairs`, `self_index`, `ground_truth`, `rerank`, `draw`, which act on"
+    " items; got "
+)
 REFUSED = [
     (
         {"gallery_groups": [4, 5, 5]},
