@@ -30,6 +30,15 @@ def test_as_many_outputs_are_compared_as_the_row_says(field, problems, equal, re
     assert num_compared > 0
 
 
+def test_the_front_page_has_the_sum():
+    total = sum(int(equal) for _, _, equal, _ in ROWS)
+    numbers = (README.parents[2] / "docs" / "numbers.md").read_text(encoding="utf-8")
+    assert f"{total:,} arrays" in numbers
+    others = int(re.search(r"([\d,]+) arrays and \d+ errors", numbers)[1].replace(",", ""))
+    front = (README.parents[2] / "README.md").read_text(encoding="utf-8")
+    assert f"{total + others:,} recorded outputs" in front
+
+
 @pytest.mark.parametrize("field", index())
 def test_each_reason_leaves_something_out(field):
     outputs = [(case.name, *key) for case in load_field(field) for key in compared(case, {})]
