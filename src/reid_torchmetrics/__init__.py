@@ -1,29 +1,79 @@
 """Evaluation of re-identification, image retrieval and detection next to TorchMetrics and Lightning."""
 
-from ._progress import progress
-from ._version import __version__ as __version__
-from .data import UnpaddedDistributedSampler
-from .functional.retrieval.draws import GalleryDraw
-from .functional.retrieval.evaluation import Protocol, compare, evaluate, evaluate_scores
-from .functional.retrieval.reranking import KReciprocal, QueryExpansion
-from .functional.world import DistributedMetricError
-from .metrics.detection import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
-from .metrics.reid import (
-    EmbeddingMetric,
-    PairVerification,
-    ReIDCMC,
-    ReIDCMCCurve,
-    ReIDMeanAP,
-    ReIDMeasure,
-    ReIDMetrics,
-    ReIDMINP,
-    ReIDOpenSet,
-)
-from .report import write_report
+from __future__ import annotations
 
-CMC = ReIDCMC
-MeanAP = ReIDMeanAP
-MINP = ReIDMINP
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from ._progress import progress
+    from .data import UnpaddedDistributedSampler
+    from .functional.retrieval.draws import GalleryDraw
+    from .functional.retrieval.evaluation import Protocol, compare, evaluate, evaluate_scores
+    from .functional.retrieval.reranking import KReciprocal, QueryExpansion
+    from .functional.world import DistributedMetricError
+    from .metrics.detection import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
+    from .metrics.reid import (
+        EmbeddingMetric,
+        PairVerification,
+        ReIDCMC,
+        ReIDCMCCurve,
+        ReIDMeanAP,
+        ReIDMeasure,
+        ReIDMetrics,
+        ReIDMINP,
+        ReIDOpenSet,
+    )
+    from .report import write_report
+
+    CMC = ReIDCMC
+    MeanAP = ReIDMeanAP
+    MINP = ReIDMINP
+
+_SHORT = {"CMC": "ReIDCMC", "MINP": "ReIDMINP", "MeanAP": "ReIDMeanAP"}
+# Torch is imported with the first name that is asked for, so that the command says what it can do without.
+_MODULES = {
+    "_progress": ("progress",),
+    "data": ("UnpaddedDistributedSampler",),
+    "functional.retrieval.draws": ("GalleryDraw",),
+    "functional.retrieval.evaluation": ("Protocol", "compare", "evaluate", "evaluate_scores"),
+    "functional.retrieval.reranking": ("KReciprocal", "QueryExpansion"),
+    "functional.world": ("DistributedMetricError",),
+    "metrics.detection": ("DetectionMAP", "DetectionMetrics", "VocMAP", "YoloMAP"),
+    "metrics.reid": (
+        "EmbeddingMetric",
+        "PairVerification",
+        "ReIDCMC",
+        "ReIDCMCCurve",
+        "ReIDMeanAP",
+        "ReIDMeasure",
+        "ReIDMetrics",
+        "ReIDMINP",
+        "ReIDOpenSet",
+    ),
+    "report": ("write_report",),
+}
+_PLACES = {name: f".{module}" for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    name = _SHORT.get(name, name)
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name], __name__), name)
+    if not name.startswith("_"):  # a module
+        try:
+            return import_module(f".{name}", __name__)
+        except ModuleNotFoundError as error:
+            if error.name != f"{__name__}.{name}":
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "CMC",

@@ -6,12 +6,10 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from html import escape
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from reid_torchmetrics import _checks
-
-DRAWN: dict[type, Mapping[str, Any]] = {}
-"""The figures of results by their type and by name; the package `plot`, unknown to results, fills the table."""
 
 
 class NamedNumbers(ABC):
@@ -95,7 +93,8 @@ class NamedNumbers(ABC):
             ModuleNotFoundError: Matplotlib is not installed.
             ValueError: an unknown figure, or results without what it shows.
         """
-        rows = DRAWN[type(self)]
+        # The package `plot` knows results, which cannot know it before a picture is asked for.
+        rows = import_module("reid_torchmetrics.plot").FIGURES[type(self)]
         figure = next(iter(rows)) if figure is None else figure
         _checks.one_of("figure", figure, rows)
         if why_not := rows[figure].why_not(self):

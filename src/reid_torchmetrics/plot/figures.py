@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from reid_torchmetrics.functional.detection.errors import LEAST_OVERLAP
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
-from reid_torchmetrics.functional.named_numbers import DRAWN
 from reid_torchmetrics.functional.retrieval.evaluation import RetrievalResults
 from reid_torchmetrics.functional.retrieval.ranking import TIE_POLICIES
 
@@ -111,5 +110,3 @@ FIGURES: dict[type, dict[str, ResultFigure]] = {
     },
 }
 """by the type of results and the name of the figure; the first is that of `results.plot()`"""
-
-DRAWN.update(FIGURES)  # `results.plot` finds them there
