@@ -16,6 +16,7 @@ from reid_torchmetrics.functional.detection.inputs import RunLengths, checked_ma
 
 _LEAST_AREA = torch.finfo(torch.float32).tiny
 """stands for the area 0 of a file in dicts, where 0 means none: the ranges and overlaps are the same"""
+_MOST_SHOWN = 60  # characters of a value in a message
 
 
 def write(numbered: NumberedImages, name: str) -> None:
@@ -68,9 +69,10 @@ def read(
         ValueError: a result in an image that the data set does not have, a row without a box where boxes are read, an
             id that is neither an int nor, of an image, a str, a negative area, or polygons in an image without size.
     """
-    results = json.loads(Path(results_path).read_text(encoding="utf-8"))
-    data_set = json.loads(Path(data_set_path).read_text(encoding="utf-8"))
+    results, data_set = _parsed(results_path), _parsed(data_set_path)
+    _check_files(results, results_path, data_set, data_set_path)
     ids = [image["id"] for image in data_set["images"]]
+    categories = {each["id"] for each in data_set.get("categories", [])}
     detected: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
     true: dict[int | str, list[Mapping[str, Any]]] = {image: [] for image in ids}
     _checks.one_of("iou_type", iou_type[0], ("bbox", *SHAPE_READERS))
@@ -83,6 +85,9 @@ def read(
             if image not in images:
                 came = f"one of image {image!r}"
                 raise ValueError(f"`{path}` must have boxes of images of the data set only; got {came}.")
+            if categories and row.get("category_id", 0) not in categories:
+                came = f"{row.get('category_id')!r} in image {image!r}"
+                raise ValueError(f"`{path}` must have a `category_id` of the data set's `categories`; got {came}.")
             images[image].append(row)
     if has_boxes[0]:
         _add_boxes(results, {image["id"]: image for image in data_set["images"]})
@@ -101,11 +106,45 @@ def read(
     return preds, target
 
 
+def _parsed(path: str) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:  # of the text, or of its encoding
+        raise ValueError(f"`{path}` must be a file of JSON; got {error}.") from error
+
+
+def _check_files(results: Any, results_path: str, data_set: Any, data_set_path: str) -> None:
+    """Raise unless there are a list of results, and a data set that COCO's rules are for."""
+    if not isinstance(results, list) or not all(isinstance(row, dict) for row in results):
+        raise ValueError(f"`{results_path}` must hold a list of objects; got {_shortened(results)}.")
+    for name in ("images", "annotations"):
+        rows = data_set.get(name) if isinstance(data_set, dict) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            raise ValueError(f"`{data_set_path}` must hold `{name}`, a list of objects; got {_shortened(data_set)}.")
+    for image in data_set["images"]:
+        if "id" not in image:
+            raise ValueError(f"`{data_set_path}` must have an `id` of every image; got {_shortened(image)}.")
+        federated = [name for name in ("neg_category_ids", "not_exhaustive_category_ids") if image.get(name)]
+        if federated:
+            came = f"`{federated[0]}` of image {image['id']!r}"
+            raise ValueError(f"`{data_set_path}` must be annotated in full, as COCO is and LVIS is not; got {came}.")
+
+
+def _shortened(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
+
+
 def _check_row(row: Mapping[str, Any], path: str, *, has_box: bool) -> None:
     """Raise unless a row has a box, if boxes are read, and ids that are ints; the image's may be a str."""
     if has_box and not row.get("bbox"):
         came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
         raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row.get('image_id')!r}.")
+    box = row.get("bbox") or [0] * 4
+    if not isinstance(box, list) or len(box) != 4 or not all(isinstance(each, (int, float)) for each in box):  # noqa: PLR2004
+        raise ValueError(f"`{path}` must have four numbers as `bbox`; got {box!r} for image {row.get('image_id')!r}.")
+    if not isinstance(row.get("score", 0), (int, float)):
+        raise ValueError(f"`{path}` must have numbers as `score`; got {row['score']!r}.")
     image, label = row.get("image_id"), row.get("category_id", 0)
     if not isinstance(image, str) and not _is_whole(image):
         raise ValueError(f"`{path}` must have whole numbers or names as `image_id`; got {image!r}.")

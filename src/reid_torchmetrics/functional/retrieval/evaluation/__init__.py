@@ -13,5 +13,5 @@ from .queries import PooledQueries, pool_queries
 from .query_statistics import Breakdown, Interval, bootstrap_interval, mean_by
 from .rank_lists import RankLists
 from .ranking import NO_SAMPLE, CameraPairs, Ranking, find_camera_pairs, list_samples, rank_samples
-from .ranking_options import RankingOptions
+from .ranking_options import RankingOptions, Setup, describe
 from .results import RetrievalResults, summarize

@@ -1,0 +1,73 @@
+"""The command: from files to numbers, a results file, a report and pictures.
+
+A subcommand is a module with `run(arguments)` and a row of `COMMANDS`. Nothing here imports torch, so that help is
+there at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+
+from reid_torchmetrics._version import __version__
+
+PROGRAM = "reid-torchmetrics"
+COMMANDS = {
+    "evaluate": "embeddings of queries and of a gallery, in files of any size",
+    "lists": "ranked lists: of a vector index, a TREC run, names in text files",
+    "detect": "detections in COCO's files: boxes, masks, keypoints",
+    "compare": "two or more results files, with intervals and p-values",
+    "protocols": "the protocols of benchmarks by name, in words",
+}
+"""the subcommands, each with what it takes"""
+
+
+def usage() -> str:
+    """What `--help` says."""
+    rows = "\n".join(f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
+    return (
+        f"usage: {PROGRAM} COMMAND ...\n\nEvaluate re-identification, image retrieval and object detection from files."
+        f"\n\ncommands:\n{rows}\n\n`{PROGRAM} COMMAND --help` lists the options of a command."
+        " `--debug` shows where an error comes from, `--version` the version."
+        "\nExit status: 0; 1 for an error in the input, or a number below `--fail-under`; 2 for wrong usage."
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit status."""
+    given = [*(sys.argv[1:] if arguments is None else arguments)]
+    debug = "--debug" in given
+    name, *rest = [each for each in given if each != "--debug"] or ["--help"]
+    if name in {"-h", "--help", "--version"}:
+        print(__version__ if name == "--version" else usage())  # noqa: T201
+        return 0
+    if name not in COMMANDS:
+        return _said(f"there is no command {name!r}; there are {', '.join(COMMANDS)}", status=2)
+    missing = [module for module in ("jsonargparse", "docstring_parser") if find_spec(module) is None]
+    if missing:
+        return _said(f"{missing[0]} is not installed; pip install '{PROGRAM}[command]' installs it")
+    warnings.showwarning = _show_warning
+    try:
+        return import_module(f"{__name__}.{name}").run(rest)
+    except Exception as error:  # noqa: BLE001 - a line in the place of a traceback, for whatever a file may lead to
+        if debug:
+            raise
+        kind = "" if isinstance(error, (OSError, ValueError)) else f"{type(error).__name__}: "
+        return _said(kind + " ".join(str(error).split()))
+    except KeyboardInterrupt:
+        return _said("interrupted; nothing was written")
+
+
+def _said(message: str, *, status: int = 1) -> int:
+    """Print one line, on one process."""
+    if os.environ.get("RANK", "0") == "0":
+        print(f"{PROGRAM}: {message}", file=sys.stderr)  # noqa: T201
+    return status
+
+
+def _show_warning(message: Warning | str, *_: object) -> None:
+    _said(f"warning: {' '.join(str(message).split())}")

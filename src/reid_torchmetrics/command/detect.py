@@ -1,0 +1,49 @@
+"""`detect`: detections and ground truths in COCO's files, by `DetectionMAP`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from reid_torchmetrics import DetectionMAP
+from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+
+from .options import add_options, chosen, new_parser
+from .outputs import Outputs, add_outputs
+from .processes import joined
+
+_NOT_OF_FILES = ("box_format", "class_metrics", "extended_summary", "backend", "metric", "confidence")
+"""the format is that of the files; the others shape what `compute` returns, and not the results"""
+
+
+def run(words: Sequence[str]) -> int:
+    """Evaluate what the words of the command line say; return the exit status."""
+    parser = new_parser("detect")
+    parser.add_argument("ground_truths", help="a data set in COCO's form, such as instances_val2017.json")
+    parser.add_argument("detections", help="a list of results in COCO's form")
+    add_options(parser, DetectionMAP, words=(DetectionMAP,), without=_NOT_OF_FILES)
+    add_outputs(parser)
+    arguments = parser.parse_args(words)
+    outputs, options = Outputs(arguments), chosen(parser, arguments, DetectionMAP)
+    kinds = tuple(options.pop("iou_type", ("bbox",)))
+    # All processes read the files, so that all know of an error, and each evaluates some images.
+    detections, ground_truths = DetectionMAP.coco_to_tm(arguments.detections, arguments.ground_truths, kinds)
+    options.setdefault("class_names", _class_names(arguments.ground_truths))
+    with joined() as share:
+        images = share.of(len(ground_truths))
+        metric = DetectionMAP("xywh", kinds, **options)
+        metric.update(*(side[images.start : images.stop] for side in (detections, ground_truths)))
+        in_full = outputs.report is not None or outputs.pictures is not None
+
+        def of(kind: str) -> DetectionResults:
+            return metric.results(kind, across_classes=in_full, boxes=outputs.report is not None)
+
+        results = {"": of(kinds[0])} if len(kinds) == 1 else {f"{kind}_": of(kind) for kind in kinds}
+        return outputs.write(results) if share.process == 0 else 0
+
+
+def _class_names(path: str) -> dict[int, str] | None:
+    """The names of the categories of a data set, by their ids."""
+    categories = json.loads(Path(path).read_text(encoding="utf-8")).get("categories", [])
+    return {int(each["id"]): each["name"] for each in categories if "name" in each} or None

@@ -1,0 +1,184 @@
+"""`evaluate`: embeddings in files, mapped and never copied, by the metrics."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import torch
+from jsonargparse import Namespace
+from numpy.typing import NDArray
+
+from reid_torchmetrics import EmbeddingMetric, Protocol, ReIDMetrics, _arrays, evaluate
+from reid_torchmetrics.data import (
+    SampleFile,
+    labels_from_names,
+    number_identities,
+    read_ground_truth,
+    read_labels,
+    read_samples,
+)
+from reid_torchmetrics.functional.retrieval import RetrievalResults, find_relevance, non_finite_rows
+
+from .options import add_options, chosen, named_values, new_parser
+from .outputs import Outputs, add_outputs
+from .processes import Share, joined
+
+_BY_ONE_CALL = ("max_rank", "multi_query")
+"""options of `evaluate` that metrics do not have"""
+_FROM_FILES = ("ground_truth", "self_index")
+
+
+def run(words: Sequence[str]) -> int:
+    """Evaluate what the words of the command line say; return the exit status."""
+    parser = new_parser("evaluate")
+    parser.add_argument("query", help="embeddings of the queries: a file, a folder or a pattern in quotes; or of both")
+    parser.add_argument("gallery", nargs="*", help="those of the gallery; without it each item is searched among all")
+    parser.add_argument("--labels", nargs="+", default=[], metavar="FILE", help="table of labels, or one of each side")
+    parser.add_argument("--names", nargs="+", default=[], metavar="NAME=ARRAY", help="where names are not guessed")
+    parser.add_argument("--file-names", default="market1501", metavar="PATTERN", help="how file names hold labels")
+    parser.add_argument("--ground-truth", metavar="FILE", help="lists of positives and junk, by the numbers of items")
+    add_options(parser, evaluate, words=(Protocol, EmbeddingMetric, find_relevance, evaluate), without=_FROM_FILES)
+    add_outputs(parser)
+    arguments = parser.parse_args(words)
+    outputs, options = Outputs(arguments), chosen(parser, arguments, evaluate)
+    options.pop("ground_truth", None)
+    sides = _read_sides(arguments)
+    with joined() as share:
+        try:
+            results = _evaluated(sides, options, arguments, share, in_full=outputs.report is not None)
+        except ValueError:
+            _name_bad_rows(sides)
+            raise
+        return outputs.write({"": results}) if share.process == 0 else 0
+
+
+def _read_sides(arguments: Namespace) -> dict[str, list[SampleFile]]:
+    """The files of each side, with their labels; only the queries' where there is no gallery."""
+    names = named_values("--names", arguments.names)
+    if arguments.gallery:
+        given = {"query": arguments.query, "gallery": arguments.gallery}
+        sides = {role: read_samples(paths, role=role, names=names) for role, paths in given.items()}
+    else:
+        sides = _both_in_one(arguments.query, names)
+    for guess in dict.fromkeys(guess for files in sides.values() for file in files for guess in file.guesses):
+        _tell(guess)
+    if arguments.labels:
+        _add_labels(sides, arguments, names)
+    # Names of identities become numbers, the same on both sides.
+    files = [file for side in sides.values() for file in side if "identities" in file.labels]
+    for file, numbers in zip(files, number_identities(*(file.labels["identities"] for file in files)), strict=True):
+        file.labels["identities"] = numbers
+    return sides
+
+
+def _both_in_one(path: str, names: Mapping[str, str]) -> dict[str, list[SampleFile]]:
+    """The sides of a file that has both; else all samples as queries, each of which is searched among the others."""
+    sides = {}
+    for role in ("query", "gallery"):
+        try:
+            sides[role] = read_samples(path, role=role, names=names)
+        except ValueError:
+            if role == "query":
+                raise
+    if len(sides) == 2 and any(
+        np.shares_memory(*pair) for pair in zip(*([_array(f) for f in side] for side in sides.values()), strict=False)
+    ):
+        del sides["gallery"]
+    if len(sides) == 1:
+        _tell("no gallery: each item is searched among all others")
+    return sides
+
+
+def _add_labels(sides: dict[str, list[SampleFile]], arguments: Namespace, names: Mapping[str, str]) -> None:
+    """Give the files the labels of tables: one for each side, or one of all rows, the queries' first unless it says."""
+    tables = [read_labels(path, names=names) for path in arguments.labels]
+    rows = {role: sum(len(file.embeddings) for file in files) for role, files in sides.items()}
+    said = " and ".join(arguments.labels)
+    for table in tables:
+        named = table.pop("names", None)
+        if named is not None and "identities" not in table:
+            table |= labels_from_names(named, arguments.file_names)
+    if len(tables) == 1 and len(sides) == 2:
+        (table,) = tables
+        is_query = table.pop("roles", None)
+        if is_query is None:
+            is_query = np.arange(len(next(iter(table.values())))) < rows["query"]
+            _tell(f"{said}: the first {rows['query']} rows as those of the queries")
+        tables = [{name: each[side] for name, each in table.items()} for side in (is_query, ~is_query)]
+    if len(tables) != len(sides):
+        raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
+    for (role, files), table in zip(sides.items(), tables, strict=True):
+        ends = [*accumulate(len(file.embeddings) for file in files)]
+        for name, values in table.items():
+            if len(values) != rows[role]:
+                raise ValueError(
+                    f"{said}: `{name}` must have a row for each of {rows[role]} {role} embeddings; got {len(values)}."
+                )
+            for file, end in zip(files, ends, strict=True):
+                if name in file.labels:
+                    raise ValueError(f"{said}: `{name}` must come once; got it from {file.path}, too.")
+                file.labels[name] = values[end - len(file.embeddings) : end]
+
+
+def _evaluated(
+    sides: dict[str, list[SampleFile]], options: dict[str, Any], arguments: Namespace, share: Share, *, in_full: bool
+) -> RetrievalResults:
+    """All processes get the same results; `in_full` asks for what a report shows."""
+    truth = None if arguments.ground_truth is None else read_ground_truth(arguments.ground_truth)
+    if set(_BY_ONE_CALL) & options.keys():
+        return _by_one_call(sides, options, truth, share)
+    metric = ReIDMetrics(ground_truth=truth, **options)
+    for role, files in sides.items():
+        total = sum(len(file.embeddings) for file in files)
+        numbers = {"index": np.arange(total)} if truth is not None else {}
+        # Queries are sent to all processes, so that one of them may have all.
+        is_alone = role == "query" and len(sides) == 2
+        part = share.of(total) if not is_alone else range(total if share.process == 0 else 0)
+        for embeddings, labels, rows in _batches(files, part):
+            labels |= {name: values[rows.start : rows.stop] for name, values in numbers.items()}
+            metric.update(embeddings, is_query=role == "query" if len(sides) == 2 else None, **labels)
+    return metric.results(nearest=10 if in_full else 0, camera_pairs=in_full)
+
+
+def _batches(files: Sequence[SampleFile], part: range) -> Iterator[tuple[torch.Tensor, dict[str, NDArray[Any]], range]]:
+    """What each file has of some rows of all; nothing is copied."""
+    start = 0
+    for file in files:
+        length = len(file.embeddings)
+        rows = range(max(part.start, start) - start, min(part.stop, start + length) - start)
+        if rows.start < rows.stop or (not part and start == 0):
+            here = slice(rows.start, rows.stop)
+            labels = {name: values[here] for name, values in file.labels.items() if name not in _LEFT_OUT}
+            yield file.embeddings[here], labels, range(rows.start + start, rows.stop + start)
+        start += length
+
+
+def _by_one_call(
+    sides: dict[str, list[SampleFile]], options: dict[str, Any], truth: Any, share: Share
+) -> RetrievalResults:
+    """By `evaluate`, for what metrics do not have."""
+    if share.size > 1 or any(len(files) > 1 for files in sides.values()):
+        given = next(name for name in _BY_ONE_CALL if name in options)
+        raise ValueError(f"`--{given.replace('_', '-')}` must come with one file of each side, in one process.")
+    arrays = {role: files[0].embeddings for role, files in sides.items()}
+    labels = {f"{role}_{name}": each for role, files in sides.items() for name, each in files[0].labels.items()}
+    return evaluate(**arrays, **labels, ground_truth=truth, **options)
+
+
+def _name_bad_rows(sides: Mapping[str, Sequence[SampleFile]]) -> None:
+    """Raise if some embeddings are not finite: their file and rows."""
+    for file in (file for files in sides.values() for file in files):
+        (embeddings,) = _arrays.as_tensors(file.embeddings)
+        bad = non_finite_rows(embeddings).tolist()
+        if bad:
+            raise ValueError(
+                f"{file.path}: embeddings must be finite; got {len(bad)} rows that are not, first {bad[0]}."
+            )
+
+
+def _tell(text: str) -> None:
+    print(text, file=sys.stderr)  # noqa: T201

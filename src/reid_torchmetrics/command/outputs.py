@@ -1,0 +1,127 @@
+"""What a subcommand prints and writes: text or JSON, a results file, a report, pictures; and a status of failure.
+
+All paths are checked before anything is computed. Files are written beside their places and renamed, when all
+numbers are there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from jsonargparse import ArgumentParser, Namespace
+
+from reid_torchmetrics._files import write_whole
+from reid_torchmetrics.plot import FIGURES, plot_comparison
+from reid_torchmetrics.report import write_report
+
+from . import _said
+from .options import named_values
+
+_STANDARD = "-"
+
+
+def add_outputs(parser: ArgumentParser) -> None:
+    """Add the options that say what is written."""
+    parser.add_argument("--json", metavar="FILE", help="write the numbers as JSON; - prints them in place of the text")
+    parser.add_argument("--save", metavar="FILE", help="write a results file (.npz), for `compare`")
+    parser.add_argument("--report", metavar="FILE", help="write a page of HTML")
+    parser.add_argument("--pictures", metavar="FOLDER", help="write the figures as PNG files")
+    parser.add_argument(
+        "--fail-under",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="exit with 1 if a number is below a value, such as map=0.85",
+    )
+
+
+class Outputs:
+    """Where results go."""
+
+    def __init__(self, arguments: Namespace) -> None:
+        """Read the options, and check the paths.
+
+        Raises:
+            OSError: a path that cannot be written to.
+            ValueError: `--fail-under` of another form.
+        """
+        self.json, self.save, self.report, self.pictures = (
+            getattr(arguments, name) for name in ("json", "save", "report", "pictures")
+        )
+        self.least = named_values("--fail-under", arguments.fail_under, float)
+        for path in (self.json, self.save, self.report):
+            if path not in {None, _STANDARD}:
+                _check_writable(Path(path), is_folder=False)
+        if self.pictures is not None:
+            _check_writable(Path(self.pictures), is_folder=True)
+
+    def write(self, results: Mapping[str, Any], *, shown: Any = None, **of_report: Any) -> int:
+        """Write results by a prefix of their names, which is empty if there is one kind; return the exit status.
+
+        The report is about `shown` if given, as a page is about one model.
+
+        Raises:
+            OSError: a file that cannot be written.
+            ValueError: `--fail-under` names a number that the results do not have.
+        """
+        numbers = {f"{kind}{name}": value for kind, each in results.items() for name, value in _means(each).items()}
+        for name in self.least:
+            if name not in numbers:
+                raise ValueError(f"`--fail-under` must name one of {', '.join(numbers)}; got {name!r}.")
+        for kind, each in results.items():
+            if self.report is not None:
+                write_report(each if shown is None else shown, _named(self.report, kind), **of_report)
+            if self.save is not None:
+                each.save(_named(self.save, kind))
+            if self.pictures is not None:
+                _draw(each, Path(self.pictures), kind)
+        self._say(results)
+        low = [name for name, least in self.least.items() if not numbers[name] >= least]
+        for name in low:
+            _said(f"{name} is {numbers[name]:.6g}, below {self.least[name]:.6g}")
+        return 1 if low else 0
+
+    def _say(self, results: Mapping[str, Any]) -> None:
+        parts = {kind.rstrip("_"): each.to_dict() for kind, each in results.items()}
+        text = json.dumps(parts.get("", parts), indent=1, allow_nan=False)
+        if self.json not in {None, _STANDARD}:
+            write_whole(Path(self.json), f"{text}\n".encode())
+        print(text if self.json == _STANDARD else "\n\n".join(map(str, results.values())))  # noqa: T201
+
+
+def _means(results: Any) -> dict[str, float]:
+    """Numbers by name; a comparison has those of its second model."""
+    if hasattr(results, "means"):
+        return dict(results.means)
+    return {name: each.mean_b for name, each in results.differences.items()}
+
+
+def _draw(results: Any, folder: Path, kind: str) -> None:
+    figures = {
+        name: lambda row=row: row.plot(results)
+        for name, row in FIGURES.get(type(results), {}).items()
+        if not row.why_not(results)
+    }
+    for name, draw in (figures or {"comparison": lambda: plot_comparison(results)}).items():
+        contents, figure = BytesIO(), draw()[0]
+        figure.savefig(contents, format="png", dpi=150)
+        write_whole(folder / f"{kind}{name}.png", contents.getvalue())
+
+
+def _named(path: str, kind: str) -> Path:
+    """The path of one of several kinds of results: report.html, report_segm.html."""
+    whole = Path(path)
+    return whole.with_stem(f"{whole.stem}_{kind.rstrip('_')}") if kind else whole
+
+
+def _check_writable(path: Path, *, is_folder: bool) -> None:
+    if path.exists() and path.is_dir() != is_folder:
+        raise OSError(f"{path}: must be a {'folder' if is_folder else 'file'} to write to; got another.")
+    above = path if path.exists() else next(each for each in path.absolute().parents if each.exists())
+    if (above != path and not above.is_dir()) or not os.access(above, os.W_OK):
+        raise OSError(f"{path}: must be a path to write to; got one in {above}, which is not writable.")

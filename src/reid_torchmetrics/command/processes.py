@@ -1,0 +1,35 @@
+"""The processes that torchrun starts: each takes its share of the rows, and all make one result."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from torch import distributed
+
+
+class Share(NamedTuple):
+    """The place of a process among all."""
+
+    process: int
+    size: int
+
+    def of(self, total: int) -> range:
+        """This process's part of some rows, one after the other."""
+        return range(total * self.process // self.size, total * (self.process + 1) // self.size)
+
+
+@contextmanager
+def joined() -> Iterator[Share]:
+    """Join the processes of torchrun, if there are several."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        yield Share(0, 1)
+        return
+    distributed.init_process_group("gloo")
+    try:
+        yield Share(distributed.get_rank(), size)
+    finally:
+        distributed.destroy_process_group()

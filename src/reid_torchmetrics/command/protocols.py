@@ -1,0 +1,31 @@
+"""`protocols`: what the name of a protocol means, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reid_torchmetrics.functional.named_numbers import split_conventions
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, Protocol, find_protocol
+from reid_torchmetrics.functional.retrieval.evaluation import Setup, describe
+
+from .options import new_parser
+
+
+def run(words: Sequence[str]) -> int:
+    """Print all names with their sources, or the conventions of some; return the exit status."""
+    parser = new_parser("protocols")
+    parser.add_argument("names", nargs="*", help="of protocols; all of them, in short, if there is none")
+    names = parser.parse_args(words).names
+    width = max(map(len, PROTOCOLS))
+    texts = [in_words(find_protocol(name)) for name in names]
+    short = [f"{name:<{width}}  {each.source}" for name, each in PROTOCOLS.items()]
+    print("\n\n".join(texts) if names else "\n".join(short))  # noqa: T201
+    return 0
+
+
+def in_words(protocol: Protocol) -> str:
+    """The source of a protocol, and the convention of each number that it reports."""
+    setup = Setup("pessimistic", "cosine", cameras=True, lists=protocol.needs_lists, groups=protocol.needs_groups)
+    own, shared = split_conventions({name: describe(name, protocol, setup) for name in protocol.reports})
+    rows = [f"  {name:<12} {words}" for name, words in own.items()]
+    return "\n".join([protocol.name, f"  {protocol.source}", *rows, *([f"  {shared}"] if shared else [])])
