@@ -10,9 +10,15 @@ from ._version import __version__ as __version__
 if TYPE_CHECKING:
     from ._progress import progress
     from .data import UnpaddedDistributedSampler
-    from .functional.retrieval.draws import GalleryDraw
-    from .functional.retrieval.evaluation import Protocol, compare, evaluate, evaluate_scores
-    from .functional.retrieval.reranking import KReciprocal, QueryExpansion
+    from .functional.retrieval import (
+        GalleryDraw,
+        KReciprocal,
+        Protocol,
+        QueryExpansion,
+        compare,
+        evaluate,
+        evaluate_scores,
+    )
     from .functional.world import DistributedMetricError
     from .metrics.detection import DetectionMAP, DetectionMetrics, VocMAP, YoloMAP
     from .metrics.reid import (
@@ -37,9 +43,15 @@ _SHORT = {"CMC": "ReIDCMC", "MINP": "ReIDMINP", "MeanAP": "ReIDMeanAP"}
 _MODULES = {
     "_progress": ("progress",),
     "data": ("UnpaddedDistributedSampler",),
-    "functional.retrieval.draws": ("GalleryDraw",),
-    "functional.retrieval.evaluation": ("Protocol", "compare", "evaluate", "evaluate_scores"),
-    "functional.retrieval.reranking": ("KReciprocal", "QueryExpansion"),
+    "functional.retrieval": (
+        "GalleryDraw",
+        "KReciprocal",
+        "Protocol",
+        "QueryExpansion",
+        "compare",
+        "evaluate",
+        "evaluate_scores",
+    ),
     "functional.world": ("DistributedMetricError",),
     "metrics.detection": ("DetectionMAP", "DetectionMetrics", "VocMAP", "YoloMAP"),
     "metrics.reid": (
@@ -57,22 +69,22 @@ _MODULES = {
 }
 _PLACES = {name: f".{module}" for module, names in _MODULES.items() for name in names}
 
+if not TYPE_CHECKING:  # to type checkers no other name exists
 
-def __getattr__(name: str) -> Any:
-    name = _SHORT.get(name, name)
-    if name in _PLACES:
-        return getattr(import_module(_PLACES[name], __name__), name)
-    if not name.startswith("_"):  # a module
-        try:
-            return import_module(f".{name}", __name__)
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        name = _SHORT.get(name, name)
+        if name in _PLACES:
+            return getattr(import_module(_PLACES[name], __name__), name)
+        if not name.startswith("_"):  # a module
+            try:
+                return import_module(f".{name}", __name__)
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
 
 
 __all__ = [

@@ -52,8 +52,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _said(f"{missing[0]} is not installed; pip install '{PROGRAM}[command]' installs it")
     warnings.showwarning = _show_warning
     try:
-        return import_module(f"{__name__}.{name}").run(rest)
-    except Exception as error:  # noqa: BLE001 - a line in the place of a traceback, for whatever a file may lead to
+        return int(import_module(f"{__name__}.{name}").run(rest))
+    except Exception as error:  # a line in the place of a traceback, for whatever a file may lead to
         if debug:
             raise
         kind = "" if isinstance(error, (OSError, ValueError)) else f"{type(error).__name__}: "
@@ -69,5 +69,5 @@ def _said(message: str, *, status: int = 1) -> int:
     return status
 
 
-def _show_warning(message: Warning | str, *_: object) -> None:
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
     _said(f"warning: {' '.join(str(message).split())}")

@@ -19,10 +19,10 @@ def run(words: Sequence[str]) -> int:
     parser = new_parser("compare")
     parser.add_argument("files", nargs="+", help="results files of `--save`; the others are compared with the first")
     parser.add_argument("--seed", type=int, help="of the resampling; drawn, and printed, if it is not given")
-    add_options(parser, compare, words=(compare,))
+    added = add_options(parser, compare, words=(compare,), without=("a", "b"))
     add_outputs(parser)
     arguments = parser.parse_args(words)
-    outputs, options = Outputs(arguments), chosen(parser, arguments, compare)
+    outputs, options = Outputs(arguments), chosen(parser, arguments, added)
     if arguments.seed is not None:
         options["generator"] = torch.Generator().manual_seed(arguments.seed)
     if not len({*arguments.files}) == len(arguments.files) > 1:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from reid_torchmetrics import DetectionMAP
 from reid_torchmetrics.functional.detection.evaluation import DetectionResults
+from reid_torchmetrics.metrics.detection import DetectionMAP
 
 from .options import add_options, chosen, new_parser
 from .outputs import Outputs, add_outputs
@@ -15,6 +15,7 @@ from .processes import joined
 
 _NOT_OF_FILES = ("box_format", "class_metrics", "extended_summary", "backend", "metric", "confidence")
 """the format is that of the files; the others shape what `compute` returns, and not the results"""
+_OF_PROCESSES = ("compute_on_cpu", "dist_sync_on_step", "sync_on_compute", "compute_with_cache")
 
 
 def run(words: Sequence[str]) -> int:
@@ -22,10 +23,10 @@ def run(words: Sequence[str]) -> int:
     parser = new_parser("detect")
     parser.add_argument("ground_truths", help="a data set in COCO's form, such as instances_val2017.json")
     parser.add_argument("detections", help="a list of results in COCO's form")
-    add_options(parser, DetectionMAP, words=(DetectionMAP,), without=_NOT_OF_FILES)
+    added = add_options(parser, DetectionMAP, words=(DetectionMAP,), without=(*_NOT_OF_FILES, *_OF_PROCESSES))
     add_outputs(parser)
     arguments = parser.parse_args(words)
-    outputs, options = Outputs(arguments), chosen(parser, arguments, DetectionMAP)
+    outputs, options = Outputs(arguments), chosen(parser, arguments, added)
     kinds = tuple(options.pop("iou_type", ("bbox",)))
     # All processes read the files, so that all know of an error, and each evaluates some images.
     detections, ground_truths = DetectionMAP.coco_to_tm(arguments.detections, arguments.ground_truths, kinds)

@@ -8,11 +8,10 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import torch
 from jsonargparse import Namespace
 from numpy.typing import NDArray
 
-from reid_torchmetrics import EmbeddingMetric, Protocol, ReIDMetrics, _arrays, evaluate
+from reid_torchmetrics import _arrays
 from reid_torchmetrics.data import (
     SampleFile,
     labels_from_names,
@@ -21,7 +20,10 @@ from reid_torchmetrics.data import (
     read_labels,
     read_samples,
 )
-from reid_torchmetrics.functional.retrieval import RetrievalResults, find_relevance, non_finite_rows
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, find_relevance
+from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
+from reid_torchmetrics.functional.retrieval.scores import non_finite_rows
+from reid_torchmetrics.metrics.reid import EmbeddingMetric, ReIDMetrics
 
 from .options import add_options, chosen, named_values, new_parser
 from .outputs import Outputs, add_outputs
@@ -29,7 +31,10 @@ from .processes import Share, joined
 
 _BY_ONE_CALL = ("max_rank", "multi_query")
 """options of `evaluate` that metrics do not have"""
-_FROM_FILES = ("ground_truth", "self_index")
+_FROM_FILES = (
+    *("query", "gallery", "ground_truth", "self_index", "gallery_groups"),
+    *(f"{side}_{name}" for side in SIDES for name in LABELS),
+)
 
 
 def run(words: Sequence[str]) -> int:
@@ -41,11 +46,12 @@ def run(words: Sequence[str]) -> int:
     parser.add_argument("--names", nargs="+", default=[], metavar="NAME=ARRAY", help="where names are not guessed")
     parser.add_argument("--file-names", default="market1501", metavar="PATTERN", help="how file names hold labels")
     parser.add_argument("--ground-truth", metavar="FILE", help="lists of positives and junk, by the numbers of items")
-    add_options(parser, evaluate, words=(Protocol, EmbeddingMetric, find_relevance, evaluate), without=_FROM_FILES)
+    added = add_options(
+        parser, evaluate, words=(Protocol, EmbeddingMetric, find_relevance, evaluate), without=_FROM_FILES
+    )
     add_outputs(parser)
     arguments = parser.parse_args(words)
-    outputs, options = Outputs(arguments), chosen(parser, arguments, evaluate)
-    options.pop("ground_truth", None)
+    outputs, options = Outputs(arguments), chosen(parser, arguments, added)
     sides = _read_sides(arguments)
     with joined() as share:
         try:
@@ -77,51 +83,46 @@ def _read_sides(arguments: Namespace) -> dict[str, list[SampleFile]]:
 
 def _both_in_one(path: str, names: Mapping[str, str]) -> dict[str, list[SampleFile]]:
     """The sides of a file that has both; else all samples as queries, each of which is searched among the others."""
-    sides = {}
-    for role in ("query", "gallery"):
-        try:
-            sides[role] = read_samples(path, role=role, names=names)
-        except ValueError:
-            if role == "query":
-                raise
-    if len(sides) == 2 and any(
-        np.shares_memory(*pair) for pair in zip(*([_array(f) for f in side] for side in sides.values()), strict=False)
-    ):
+    sides = {role: read_samples(path, role=role, names=names) for role in ("query", "gallery")}
+    # Without arrays for each side, both have found the same ones.
+    query, gallery = ([file.guesses for file in files] for files in sides.values())
+    if query == gallery:
         del sides["gallery"]
-    if len(sides) == 1:
         _tell("no gallery: each item is searched among all others")
     return sides
 
 
 def _add_labels(sides: dict[str, list[SampleFile]], arguments: Namespace, names: Mapping[str, str]) -> None:
-    """Give the files the labels of tables: one for each side, or one of all rows, the queries' first unless it says."""
-    tables = [read_labels(path, names=names) for path in arguments.labels]
-    rows = {role: sum(len(file.embeddings) for file in files) for role, files in sides.items()}
-    said = " and ".join(arguments.labels)
+    """Give the files the labels of tables."""
+    said, tables = " and ".join(arguments.labels), [read_labels(path, names=names) for path in arguments.labels]
     for table in tables:
-        named = table.pop("names", None)
-        if named is not None and "identities" not in table:
-            table |= labels_from_names(named, arguments.file_names)
+        paths = table.pop("names", None)
+        if paths is not None and "identities" not in table:
+            table.update(labels_from_names(paths, arguments.file_names))
     if len(tables) == 1 and len(sides) == 2:
-        (table,) = tables
-        is_query = table.pop("roles", None)
-        if is_query is None:
-            is_query = np.arange(len(next(iter(table.values())))) < rows["query"]
-            _tell(f"{said}: the first {rows['query']} rows as those of the queries")
-        tables = [{name: each[side] for name, each in table.items()} for side in (is_query, ~is_query)]
+        tables = _by_side(tables[0], said, sum(len(file.embeddings) for file in sides["query"]))
     if len(tables) != len(sides):
         raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
     for (role, files), table in zip(sides.items(), tables, strict=True):
         ends = [*accumulate(len(file.embeddings) for file in files)]
         for name, values in table.items():
-            if len(values) != rows[role]:
+            if len(values) != ends[-1]:
                 raise ValueError(
-                    f"{said}: `{name}` must have a row for each of {rows[role]} {role} embeddings; got {len(values)}."
+                    f"{said}: `{name}` must have a row for each of {ends[-1]} {role} embeddings; got {len(values)}."
                 )
             for file, end in zip(files, ends, strict=True):
                 if name in file.labels:
                     raise ValueError(f"{said}: `{name}` must come once; got it from {file.path}, too.")
                 file.labels[name] = values[end - len(file.embeddings) : end]
+
+
+def _by_side(table: dict[str, NDArray[Any]], said: str, num_queries: int) -> list[dict[str, NDArray[Any]]]:
+    """The rows of the queries and those of the gallery: the queries' come first, unless a column says it."""
+    is_query = table.pop("roles", None)
+    if is_query is None:
+        is_query = np.arange(len(next(iter(table.values())))) < num_queries
+        _tell(f"{said}: the first {num_queries} rows as those of the queries")
+    return [{name: each[side] for name, each in table.items()} for side in (is_query, ~is_query)]
 
 
 def _evaluated(
@@ -144,7 +145,7 @@ def _evaluated(
     return metric.results(nearest=10 if in_full else 0, camera_pairs=in_full)
 
 
-def _batches(files: Sequence[SampleFile], part: range) -> Iterator[tuple[torch.Tensor, dict[str, NDArray[Any]], range]]:
+def _batches(files: Sequence[SampleFile], part: range) -> Iterator[tuple[Any, dict[str, NDArray[Any]], range]]:
     """What each file has of some rows of all; nothing is copied."""
     start = 0
     for file in files:
@@ -152,7 +153,7 @@ def _batches(files: Sequence[SampleFile], part: range) -> Iterator[tuple[torch.T
         rows = range(max(part.start, start) - start, min(part.stop, start + length) - start)
         if rows.start < rows.stop or (not part and start == 0):
             here = slice(rows.start, rows.stop)
-            labels = {name: values[here] for name, values in file.labels.items() if name not in _LEFT_OUT}
+            labels = {name: values[here] for name, values in file.labels.items()}
             yield file.embeddings[here], labels, range(rows.start + start, rows.stop + start)
         start += length
 
@@ -161,12 +162,16 @@ def _by_one_call(
     sides: dict[str, list[SampleFile]], options: dict[str, Any], truth: Any, share: Share
 ) -> RetrievalResults:
     """By `evaluate`, for what metrics do not have."""
-    if share.size > 1 or any(len(files) > 1 for files in sides.values()):
+    if share.size > 1 or any(len(files) > 1 or "index" in files[0].labels for files in sides.values()):
         given = next(name for name in _BY_ONE_CALL if name in options)
-        raise ValueError(f"`--{given.replace('_', '-')}` must come with one file of each side, in one process.")
-    arrays = {role: files[0].embeddings for role, files in sides.items()}
-    labels = {f"{role}_{name}": each for role, files in sides.items() for name, each in files[0].labels.items()}
-    return evaluate(**arrays, **labels, ground_truth=truth, **options)
+        raise ValueError(
+            f"`--{given.replace('_', '-')}` must come with one file of each side, without `index`, in one process."
+        )
+    arrays: dict[str, Any] = {role: files[0].embeddings for role, files in sides.items()}
+    for role, files in sides.items():
+        own = {name: each for name, each in files[0].labels.items() if role in LABELS[name].sides}
+        arrays |= {f"{role}_{name}": each for name, each in own.items()}
+    return evaluate(**arrays, ground_truth=truth, **options)
 
 
 def _name_bad_rows(sides: Mapping[str, Sequence[SampleFile]]) -> None:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from reid_torchmetrics.data import read_ground_truth, read_retrieved
-from reid_torchmetrics.functional.retrieval import Protocol, evaluate_lists
+from reid_torchmetrics.functional.retrieval import Protocol, evaluate_lists, find_relevance
 
 from .options import add_options, chosen, new_parser
 from .outputs import Outputs, add_outputs
+
+_FROM_FILES = (
+    *("retrieved", "positives", "gains", "num_positives"),
+    *("query_identities", "gallery_identities", "self_index"),
+)
 
 
 def run(words: Sequence[str]) -> int:
@@ -18,9 +24,17 @@ def run(words: Sequence[str]) -> int:
         "retrieved", help="a TREC run, ints of a vector index (.npy), ranked names, or a folder of them"
     )
     parser.add_argument("positives", help="qrels, a folder of Oxford's lists (*_good.txt, ...), JSON, or gnd_*.pkl")
-    add_options(parser, evaluate_lists, words=(Protocol, evaluate_lists))
+    added = add_options(parser, evaluate_lists, words=(Protocol, find_relevance, evaluate_lists), without=_FROM_FILES)
     add_outputs(parser)
     arguments = parser.parse_args(words)
     outputs = Outputs(arguments)
     retrieved, positives = read_retrieved(arguments.retrieved), read_ground_truth(arguments.positives)
-    return outputs.write({"": evaluate_lists(retrieved, positives, **chosen(parser, arguments, evaluate_lists))})
+    if Path(arguments.retrieved).suffix == ".txt" and isinstance(retrieved, list):
+        # The names that one query has retrieved, in a file of its name.
+        query = Path(arguments.retrieved).stem
+        if query not in positives:
+            raise ValueError(
+                f"{arguments.retrieved}: must be named like a query of {arguments.positives}; got {query!r}."
+            )
+        retrieved, positives = {query: retrieved}, {query: positives[query]}
+    return outputs.write({"": evaluate_lists(retrieved, positives, **chosen(parser, arguments, added))})

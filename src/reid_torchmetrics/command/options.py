@@ -3,8 +3,8 @@
     evaluate(..., *, rule: Literal["rectangle", ...] | None, k: int | None, draw: GalleryDraw | None)
     --rule {rectangle,...}, --k K, --draw.shots N
 
-A parameter that takes nothing that can be typed, such as a tensor or a function, has no option; nor has one without
-words. Only options that were given are passed on, so that None keeps its meaning: `--k null`.
+A parameter that takes nothing that can be typed, such as a tensor or a function, has no option. Only options that
+were given are passed on, so that None keeps its meaning: `--k null`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from argparse import SUPPRESS
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import is_dataclass
 from types import NoneType, UnionType
-from typing import Any, Literal, Optional, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import docstring_parser
 from jsonargparse import ActionYesNo, ArgumentParser, Namespace
@@ -36,24 +36,27 @@ def new_parser(command: str) -> ArgumentParser:
 
 def add_options(
     parser: ArgumentParser, function: Callable[..., Any], *, words: Sequence[Any], without: Collection[str] = ()
-) -> None:
-    """Add an option for each parameter of a function that `words`, classes and functions, describe."""
+) -> list[str]:
+    """Add an option for each parameter that can be typed, and return their names; `words` describe them."""
     texts: dict[str, str] = {}
+    added = []
     for each in words:
         found = docstring_parser.parse_from_object(each)
         texts |= {name: one.description or "" for one in found.params for name in one.arg_name.split(", ")}
     hints = {} if inspect.isclass(function) else get_type_hints(function)  # those of a class are known
     for name, parameter in inspect.signature(function).parameters.items():
         form = _form(parameter.annotation if not isinstance(parameter.annotation, str) else hints[name])
-        if form is not None and name in texts and name not in without:
-            text = " ".join(texts[name].replace("%", "%%").split())
+        if form is not None and name not in without:
+            text = " ".join(texts.get(name, "").replace("%", "%%").split())
             parser.add_argument(f"--{name.replace('_', '-')}", default=SUPPRESS, help=text, **form)
+            added.append(name)
+    return added
 
 
-def chosen(parser: ArgumentParser, arguments: Namespace, function: Callable[..., Any]) -> dict[str, Any]:
-    """The options of a function that were given, by its parameters."""
+def chosen(parser: ArgumentParser, arguments: Namespace, added: Sequence[str]) -> dict[str, Any]:
+    """Those of the added options that were given."""
     values = vars(parser.instantiate(arguments))
-    return {name: values[name] for name in inspect.signature(function).parameters if name in values}
+    return {name: values[name] for name in added if name in values}
 
 
 def _form(annotation: Any) -> dict[str, Any] | None:
@@ -70,11 +73,11 @@ def _form(annotation: Any) -> dict[str, Any] | None:
         if get_origin(one) is Literal:
             return {"choices": get_args(one)}
         if one in _PLAIN:
-            return {"type": Optional[one] if NoneType in every and one is not str else one}
+            return {"type": Union[one, None] if NoneType in every and one is not str else one}  # noqa: UP007
         if get_origin(one) is Mapping:
             return {"type": dict[get_args(one)]}  # type: ignore[misc]
     classes = tuple(one for one in members if is_dataclass(one) and one is not Protocol)
-    return {"type": Optional[Union[classes]]} if classes else None
+    return {"type": Union[(*classes, None)]} if classes else None
 
 
 def named_values(option: str, given: Sequence[str], kind: Callable[[str], Any] = str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jsonargparse import ArgumentParser, Namespace
 
@@ -21,6 +21,9 @@ from reid_torchmetrics.report import write_report
 
 from . import _said
 from .options import named_values
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _STANDARD = "-"
 
@@ -102,13 +105,10 @@ def _means(results: Any) -> dict[str, float]:
 
 
 def _draw(results: Any, folder: Path, kind: str) -> None:
-    figures = {
-        name: lambda row=row: row.plot(results)
-        for name, row in FIGURES.get(type(results), {}).items()
-        if not row.why_not(results)
-    }
-    for name, draw in (figures or {"comparison": lambda: plot_comparison(results)}).items():
-        contents, figure = BytesIO(), draw()[0]
+    rows = {name: row for name, row in FIGURES.get(type(results), {}).items() if not row.why_not(results)}
+    drawn = {name: row.plot(results) for name, row in rows.items()} or {"comparison": plot_comparison(results)}
+    for name, plotted in drawn.items():
+        contents, figure = BytesIO(), cast("Figure", plotted[0])
         figure.savefig(contents, format="png", dpi=150)
         write_whole(folder / f"{kind}{name}.png", contents.getvalue())
 

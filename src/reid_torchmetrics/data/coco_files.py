@@ -141,10 +141,10 @@ def _check_row(row: Mapping[str, Any], path: str, *, has_box: bool) -> None:
         came = "a mask alone" if "segmentation" in row else "the keys " + ", ".join(row)
         raise ValueError(f"`{path}` must have a `bbox` in every row; got {came} for image {row.get('image_id')!r}.")
     box = row.get("bbox") or [0] * 4
-    if not isinstance(box, list) or len(box) != 4 or not all(isinstance(each, (int, float)) for each in box):  # noqa: PLR2004
+    if not isinstance(box, list) or len(box) != 4 or not all(isinstance(each, (int, float)) for each in box):
         raise ValueError(f"`{path}` must have four numbers as `bbox`; got {box!r} for image {row.get('image_id')!r}.")
     if not isinstance(row.get("score", 0), (int, float)):
-        raise ValueError(f"`{path}` must have numbers as `score`; got {row['score']!r}.")
+        raise ValueError(f"`{path}` must have numbers as `score`; got {row['score']!r}.")  # noqa: TRY004 - of a file
     image, label = row.get("image_id"), row.get("category_id", 0)
     if not isinstance(image, str) and not _is_whole(image):
         raise ValueError(f"`{path}` must have whole numbers or names as `image_id`; got {image!r}.")

@@ -15,14 +15,16 @@ from typing import Any
 import torch
 from jaxtyping import Bool, Float, Int, Integer
 from torch import Tensor
+from typing_extensions import Unpack
 
 from reid_torchmetrics import _arrays, _checks
+from reid_torchmetrics._signatures import takes
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.ranking import Judgments, PositiveRanks, ranks_of_hits
 from reid_torchmetrics.functional.retrieval.relevance import QueryCounts, find_relevance
 
 from .list_forms import MISSING_QUERIES, ItemReader, Joined, Lists, Truth, join_keys, read_retrieved, read_truth
-from .protocol import Protocol
+from .protocol import Protocol, ProtocolOptions
 from .protocols import find_protocol
 from .rank_lists import RankLists
 from .ranking import Ranking
@@ -32,6 +34,7 @@ from .results import RetrievalResults, summarize
 _ENTRIES_AT_A_TIME = 1 << 18  # of lists, looked up in one go: what that needs stays in the cache
 
 
+@takes(ProtocolOptions)
 @torch.no_grad()
 def evaluate_lists(
     retrieved: Lists,
@@ -45,7 +48,7 @@ def evaluate_lists(
     protocol: str | Protocol = "trec",
     missing_queries: str = "neg",
     max_rank: int = 50,
-    **options: Any,
+    **options: Unpack[ProtocolOptions],
 ) -> RetrievalResults:
     """Evaluate ranked lists that come from elsewhere, best first; they may be cut off.
 
