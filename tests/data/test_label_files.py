@@ -74,7 +74,12 @@ def test_parquet_is_a_table(tmp_path):
 @pytest.mark.parametrize(
     ("pattern", "names", "identities", "cameras"),
     [
-        ("market1501", ["0002_c1s1_000451_03.jpg", "-1_c6s3_000001_00.jpg", "a/b/0000_c2s1_1_1.jpg"], [2, -1, 0], [1, 6, 2]),
+        (
+            "market1501",
+            ["0002_c1s1_000451_03.jpg", "-1_c6s3_000001_00.jpg", "a/b/0000_c2s1_1_1.jpg"],
+            [2, -1, 0],
+            [1, 6, 2],
+        ),
         ("dukemtmc", ["0001_c2_f0046182.jpg"], [1], [2]),
         ("veri776", ["0001_c001_00016450_0.jpg", "0776_c020_00043425_0.jpg"], [1, 776], [1, 20]),
         ("msmt17", ["0000_000_01_0303morning_0015_0.jpg", "3059_012_14_0113noon_1_2_ex.jpg"], [0, 3059], [1, 14]),
@@ -94,7 +99,10 @@ def test_folders_may_be_identities():
     [
         ((["0002.jpg"],), "`paths` must have the pattern 'market1501' in each name; got '0002.jpg'."),
         (([],), "`paths` must not be empty; got none."),
-        ((["a"], "market1502"), "`pattern` must be one of market1501, dukemtmc, veri776, msmt17, or a regular expression"),
+        (
+            (["a"], "market1502"),
+            "`pattern` must be one of market1501, dukemtmc, veri776, msmt17, or a regular expression",
+        ),
         ((["a"], "(?P<identity>"), "`pattern` must be one of market1501,"),
     ],
 )
@@ -109,7 +117,9 @@ def test_names_are_numbered_over_both_sides():
     assert [side.tolist() for side in number_identities(query, gallery)] == [[1, -1, 0], [2, 1]]
     numbers = np.array([4, 2])
     assert number_identities(numbers, numbers)[0] is numbers
-    with pytest.raises(TypeError, match=r"^`sides` must hold strings on all sides, or integers on all; got <U2 and int64."):
+    with pytest.raises(
+        TypeError, match=r"^`sides` must hold strings on all sides, or integers on all; got <U2 and int64."
+    ):
         number_identities(query, numbers)
 
 

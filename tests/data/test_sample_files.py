@@ -34,7 +34,8 @@ WRITERS = {
     "small.npz": lambda path: np.savez_compressed(path, feat=X, pids=IDS.astype(np.int32), camids=CAMERAS),
     "fortran.npz": lambda path: np.savez(path, qf=np.asfortranarray(X), q_pids=IDS, q_camids=CAMERAS.astype(np.uint8)),
     "reid.pt": lambda path: torch.save(
-        {"features": torch.tensor(X, requires_grad=True), "pids": torch.tensor(IDS), "camids": [*CAMERAS.tolist()]}, path
+        {"features": torch.tensor(X, requires_grad=True), "pids": torch.tensor(IDS), "camids": [*CAMERAS.tolist()]},
+        path,
     ),
     "before_1_6.pth": lambda path: torch.save(
         {"feats": torch.tensor(X), "labels": torch.tensor(IDS).float(), "cams": torch.tensor(CAMERAS), "epoch": 60},
@@ -55,7 +56,9 @@ def test_what_is_written_is_what_is_read(name, tmp_path):
     assert file.path == str(tmp_path / name)
     assert isinstance(file.embeddings, np.ndarray)
     assert (file.embeddings.dtype, file.embeddings.tolist()) == (np.float32, X.tolist())
-    assert {key: values.dtype for key, values in file.labels.items()} == dict.fromkeys(("identities", "cameras"), np.int64)
+    assert {key: values.dtype for key, values in file.labels.items()} == dict.fromkeys(
+        ("identities", "cameras"), np.int64
+    )
     assert (file.labels["identities"].tolist(), file.labels["cameras"].tolist()) == (IDS.tolist(), CAMERAS.tolist())
 
 
