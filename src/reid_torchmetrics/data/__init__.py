@@ -1,7 +1,23 @@
-"""Inputs of an evaluation: samplers, and files of detections."""
+"""Inputs of an evaluation: samplers, files of embeddings, labels and ranked lists, and files of detections."""
 
+from .label_files import NAME_PATTERNS, labels_from_names, number_identities, read_labels
+from .list_files import read_ground_truth, read_retrieved
+from .sample_files import SampleFile, read_samples
 from .samplers import UnpaddedDistributedSampler
 from .voc_files import VOC_CLASSES, read_voc
 from .yolo_files import read_yolo
 
-__all__ = ["VOC_CLASSES", "UnpaddedDistributedSampler", "read_voc", "read_yolo"]
+__all__ = [
+    "NAME_PATTERNS",
+    "VOC_CLASSES",
+    "SampleFile",
+    "UnpaddedDistributedSampler",
+    "labels_from_names",
+    "number_identities",
+    "read_ground_truth",
+    "read_labels",
+    "read_retrieved",
+    "read_samples",
+    "read_voc",
+    "read_yolo",
+]

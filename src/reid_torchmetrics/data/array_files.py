@@ -1,0 +1,157 @@
+"""Files of arrays by name: opened, mapped where the format can be, and refused in one line where they are damaged.
+
+.npy                header, numbers                               mapped
+.npz                a zip archive of .npy files                   mapped, but for compressed ones
+.pt, .pth           torch.save: a tensor, or a dict of tensors    mapped, but for files of torch before 1.6
+.safetensors        header, numbers                               mapped
+.mat                MATLAB up to 7.2                              read
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import re
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import IO, Any, TypeAlias
+from zipfile import ZIP_STORED, ZipFile, is_zipfile
+
+import numpy as np
+import torch
+from numpy.lib import format as npy
+from torch import Tensor
+
+UNNAMED = ""
+"""the name of an array that is alone in its file"""
+
+Format: TypeAlias = tuple[Callable[[Path], dict[str, Any]], str]
+"""what reads a file, and what it must be"""
+
+_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
+_LENGTHS, _AFTER_LENGTHS = 26, 30  # places in the header of a member of a zip archive
+
+
+def refused(where: object, rule: str, came: object) -> ValueError:
+    """An error of one line about a file."""
+    return ValueError(" ".join(f"{where}: {rule}; got {came}.".splitlines()))
+
+
+@contextmanager
+def reading(path: Path, what: str) -> Iterator[None]:
+    """Let a reader that fails, in any way, say that the file must be `what`."""
+    try:
+        yield
+    except (FileNotFoundError, ModuleNotFoundError):
+        raise
+    except Exception as error:  # damaged files make libraries raise anything
+        kind = "" if type(error) is ValueError else f"{type(error).__name__}: "
+        lines = [line.strip(" .") for line in str(error).splitlines() if line.strip(" .")]
+        raise refused(path, f"the file must be {what}", f"{kind}{lines[0] if lines else 'no more'}") from error
+
+
+def optional(module: str, package: str) -> Any:
+    """Import a module of a package that need not be installed.
+
+    Raises:
+        ModuleNotFoundError: it is not; the message says what to install.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(f"This file needs {package}: pip install {package}.", name=error.name) from error
+
+
+def read_arrays(path: Path, formats: Mapping[str, Format] | None = None) -> dict[str, Any]:
+    """The arrays, tensors or lists of a file by name; None stands for `FORMATS`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        ModuleNotFoundError: the package that reads it is not installed.
+        ValueError: an unknown suffix, or a file that cannot be read without pickle.
+    """
+    formats, suffix = formats or FORMATS, path.suffix.lower()
+    if suffix not in formats:
+        raise refused(path, f"the suffix must be one of {', '.join(formats)}", repr(path.suffix))
+    read, what = formats[suffix]
+    with reading(path, what):
+        return read(path)
+
+
+def _read_npy(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        layout = _layout("the array", file, path.stat().st_size)
+    return {UNNAMED: np.memmap(path, mode="r", **layout)}
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    arrays = dict[str, Any]()
+    with ZipFile(path) as archive, path.open("rb") as file:
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name == member.filename:
+                continue
+            if member.compress_type == ZIP_STORED:
+                file.seek(member.header_offset + _LENGTHS)
+                lengths = struct.unpack("<HH", file.read(4))
+                file.seek(member.header_offset + _AFTER_LENGTHS + sum(lengths))
+                arrays[name] = np.memmap(path, mode="r", **_layout(f"`{name}`", file, member.file_size))
+            else:
+                contents = archive.read(member)
+                layout = _layout(f"`{name}`", BytesIO(contents), len(contents))
+                arrays[name] = np.ndarray(buffer=contents, **layout)
+    return arrays
+
+
+def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
+    """How the numbers lie in a file, of which `size` bytes from here on are an npy file."""
+    start = file.tell()
+    version = npy.read_magic(file)
+    if version not in _HEADERS:
+        raise ValueError(f"{name} in version {version[0]}.{version[1]} of the format")
+    shape, is_fortran, dtype = _HEADERS[version](file)
+    if dtype.hasobject:
+        raise ValueError(f"{name} with Python objects, which only pickle reads")
+    offset = file.tell()
+    if offset - start + math.prod(shape) * dtype.itemsize != size:
+        raise ValueError(f"{name} of shape {[*shape]} and dtype {dtype} in {size} bytes")
+    return {"shape": shape, "dtype": dtype, "offset": offset, "order": "F" if is_fortran else "C"}
+
+
+def _read_torch(path: Path) -> dict[str, Any]:
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
+    except UnpicklingError as error:  # with advice to trust the file
+        found = re.search(r"GLOBAL (\S+)", str(error))
+        raise ValueError(f"the class {found[1]}" if found else "a damaged pickle") from error
+    if isinstance(saved, Tensor):
+        return {UNNAMED: saved}
+    if not isinstance(saved, dict):
+        raise ValueError(f"a {type(saved).__name__}")  # noqa: TRY004 - of a file, not of an argument
+    return {str(name): value for name, value in saved.items()}
+
+
+def _read_safetensors(path: Path) -> dict[str, Any]:
+    with optional("safetensors", "safetensors").safe_open(path, framework="pt") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it cannot be iterated
+
+
+def _read_mat(path: Path) -> dict[str, Any]:
+    arrays = optional("scipy.io", "scipy").loadmat(path, appendmat=False)
+    return {name: values for name, values in arrays.items() if not name.startswith("__")}
+
+
+FORMATS: dict[str, Format] = {
+    ".npy": (_read_npy, "a whole array of numpy.save without pickle"),
+    ".npz": (_read_npz, "a whole archive of numpy.savez without pickle"),
+    **dict.fromkeys(
+        (".pt", ".pth"), (_read_torch, "a tensor or a dict of tensors of torch.save, without other classes")
+    ),
+    ".safetensors": (_read_safetensors, "whole tensors of safetensors"),
+    ".mat": (_read_mat, "a whole MATLAB file, up to version 7.2"),
+}
+"""by suffix"""

@@ -1,0 +1,119 @@
+"""What the arrays of a file are, by the names that the field gives them, and the labels that they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics._arrays import Array
+
+from .array_files import refused
+
+FIELD_NAMES = {
+    "embeddings": "embeddings embedding embs emb features feature feats feat f x arr_0",
+    "identities": "identities identity ids id pids pid person_ids person_id labels label targets target y",
+    "cameras": "cameras camera cams cam camids camid cam_ids cam_id camera_ids camera_id",
+    "sequences": "sequences sequence seqs seq tracks track track_ids track_id tracklets tracklet",
+    "clothes": "clothes clothids clothid clothes_ids clothes_id",
+    "positions": "positions position utms utm coords xy easting/northing utm_east/utm_north x/y",
+    "groups": "groups group places place",
+    "index": "index indices idxs idx",
+    "roles": "roles role split subset set is_query",
+    "names": "names name paths path filenames filename file_names file_name image_path img_path",
+}
+"""what an array may be called, by what it is here; positions may also be two columns"""
+
+_PREFIXES = {"query": ("query_", "q_", "q", "probe_"), "gallery": ("gallery_", "g_", "g", "database_")}
+
+
+def check_asked(names: Mapping[str, str] | None, role: str | None = None) -> Mapping[str, str]:
+    """The names that a user gives to arrays, none for None.
+
+    Raises:
+        ValueError: an unknown role, or a key that is no key of `FIELD_NAMES`.
+    """
+    for key in names or {}:
+        _checks.one_of("names", key, FIELD_NAMES)
+    if role is not None:
+        _checks.one_of("role", role, _PREFIXES)
+    return names or {}
+
+
+def find_names(
+    path: Path, keys: Collection[str], available: Collection[str], names: Mapping[str, str], role: str | None = None
+) -> dict[str, str]:
+    """The array that is each of the `keys`, where there is one: as `names` say, ours, or the only one that may be.
+
+    Raises:
+        ValueError: a file without the array in `names`, or with several that may be the same.
+    """
+    sides = [role] if role else [*_PREFIXES]
+    prefixes = ["", *(prefix for side in sides for prefix in _PREFIXES[side])]
+    chosen = {}
+    for key in keys:
+        fitting = {prefix + name for prefix in prefixes for name in FIELD_NAMES[key].split()}
+        found = [name for name in available if name.lower().replace("-", "_") in fitting]
+        if key in names:
+            found = [name for name in available if name == names[key]]
+            if not found:
+                raise refused(path, f"`{names[key]}`, named as {key}, must be in the file", _listed(available))
+        elif key in found:
+            found = [key]
+        if len(found) > 1:
+            rule = f"one array must be the {key}, or be said to be by `names`"
+            raise refused(path, rule if role else f"{rule} or `role`", _listed(found))
+        if found:
+            chosen[key] = found[0]
+    return chosen
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+@contextmanager
+def of_file(path: Path) -> Iterator[None]:
+    """Let errors about an array name its file."""
+    try:
+        yield
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(" ".join(f"{path}: {error}".splitlines())) from error
+
+
+def as_label(key: str, name: str, given: Any, length: int | None = None) -> Array:
+    """The labels in an array: int64 or strings [N], or positions, float64 [N, 1 to 3].
+
+    A row or a column is flattened; floats that are whole numbers are integers.
+
+    Raises:
+        TypeError: values of another kind.
+        ValueError: another shape or length, numbers that are not whole or no int64, or an empty string.
+    """
+    values: Array = given.detach().numpy() if isinstance(given, Tensor) else np.asarray(given)
+    wanted = {"positions": "numbers", "index": "whole numbers"}.get(key, "whole numbers or strings")
+    if values.dtype.kind not in ("iufUS" if wanted.endswith("strings") else "iuf"):
+        raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")
+    if key == "positions":
+        return _checks.positions(name, values, length).numpy()
+    if values.ndim == 2 and 1 in values.shape:  # a row of MATLAB
+        values = values.ravel()
+    if values.ndim != 1 or length not in (None, len(values)):
+        raise ValueError(f"`{name}` must have shape [{'N' if length is None else length}]; got {[*values.shape]}.")
+    if values.dtype.kind in "US":
+        values, is_kept = values.astype(str), np.char.str_len(values) > 0
+    else:
+        with np.errstate(invalid="ignore"):
+            numbers = values.astype(np.int64, copy=False)
+        is_kept = numbers == values
+        if values.dtype.kind == "f":  # beyond these, a float stands for several numbers
+            is_kept &= np.abs(values) <= 2 / np.finfo(values.dtype).eps
+    if not is_kept.all():
+        worst = int(is_kept.argmin())
+        raise ValueError(f"`{name}` must hold {wanted}; got {values[worst].item()!r} for sample {worst}.")
+    return values if values.dtype.kind == "U" else numbers

@@ -1,0 +1,223 @@
+"""Ranked lists and their truth: TREC's runs and judgements, faiss' neighbors, Oxford's and Paris' files, JSON.
+
+trec run      query Q0 item rank score name     {query: {item: score}}
+qrels         query 0 item grade                {query: {item: grade}}
+names         item                              [item, ...], best first
+Oxford        all_souls_1_good.txt, _ok, _junk  {query: {"good": [item, ...], ...}}
+revisited     gnd_roxford5k.pkl                 {query: {"easy": [item, ...], ...}}
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .array_files import UNNAMED, read_arrays, reading, refused
+
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_RUN = ("query Q0 item rank score name", re.compile(rf"(\S+)\s+\S+\s+(\S+)\s+\S+\s+({_NUMBER})\s+\S+"), float)
+_QRELS = ("query 0 item grade", re.compile(r"(\S+)\s+\S+\s+(\S+)\s+([-+]?\d+)"), int)
+_OXFORD_LISTS = ("good", "ok", "junk")
+
+
+def read_retrieved(path: str | PathLike[str]) -> Any:
+    """Read ranked lists, for `evaluate_lists`.
+
+    Args:
+        path: of a run in TREC's form, lines of six columns: query, Q0, item, rank, score and name; a .npy of integers,
+            as `search` of faiss returns them; a .json; a text file of items, one in a line, best first; or a folder of
+            such text files, .txt, named like the queries.
+
+    Returns:
+        For a run `{query: {item: score}}`, strings and floats; for a .npy an array [queries, items], mapped; for a
+        .json what stands in it: queries to lists, or to items with their scores; for a text file a list of items; and
+        for a folder `{query: [item, ...]}`.
+
+    Raises:
+        FileNotFoundError: no such file, or a folder without a .txt.
+        ValueError: a damaged file, a line of another form, a score that is no number, or an item that a run repeats
+            for a query; the message is one line that names the file, and the line in it.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return {each.stem: _read_items(each) for each in _texts(path, "*.txt")}
+    if path.suffix.lower() == ".npy":
+        neighbors = read_arrays(path)[UNNAMED]
+        if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
+            came = f"{[*neighbors.shape]} of {neighbors.dtype}"
+            raise refused(path, "the array must hold integers of shape [queries, items]", came)
+        return neighbors
+    if path.suffix.lower() == ".json":
+        return _read_json(path)
+    _, first = next(_lines(path), ("", ""))
+    return _read_table(path, *_RUN) if len(first.split()) > 1 else _read_items(path)
+
+
+def read_ground_truth(path: str | PathLike[str]) -> Any:
+    """Read the truth of ranked lists, for `evaluate_lists`.
+
+    Args:
+        path: of judgements in TREC's form (qrels), lines of four columns: query, 0, item and grade; a folder of Oxford
+            or Paris, with `<query>_good.txt`, `_ok.txt` and `_junk.txt` for each query; a .json; or a
+            `gnd_roxford5k.pkl` of the revisited ones, of which containers, strings, numbers and arrays of numbers are
+            read and nothing else, so that it cannot run code. Sources: trec_eval; Philbin et al., CVPR 2007;
+            Radenović et al., CVPR 2018.
+
+    Returns:
+        For judgements `{query: {item: grade}}`, strings and ints; for a folder `{query: {"good": [item, ...], "ok":
+        ..., "junk": ...}}`; for a .pkl the same with its lists, such as "easy", "hard" and "junk"; for a .json what
+        stands in it.
+
+    Raises:
+        FileNotFoundError: no such file, or a folder without a `_good.txt`, `_ok.txt` or `_junk.txt`.
+        ValueError: a damaged file, a line of another form, an item that a query repeats in judgements, a query without
+            one of its three lists, or a .pkl with other classes or items that it does not list; the message is one line
+            that names the file, and the line in it.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _read_folder(path)
+    if path.suffix.lower() == ".json":
+        return _read_json(path)
+    if path.suffix.lower() == ".pkl":
+        with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
+            return _read_revisited(_SafeUnpickler(BytesIO(path.read_bytes())).load())
+    return _read_table(path, *_QRELS)
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """The lines that are not blank, and where they stand."""
+    with reading(path, "text in UTF-8"):
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    for place, line in enumerate(map(str.strip, lines), start=1):
+        if line:
+            yield f"{path}:{place}", line
+
+
+def _read_items(path: Path) -> list[str]:
+    lines = [*_lines(path)]
+    for where, line in lines:
+        if len(line.split()) > 1:
+            raise refused(where, "a line must be one item", repr(line[:80]))
+    return [line for _, line in lines]
+
+
+def _read_table(
+    path: Path, form: str, pattern: re.Pattern[str], number: Callable[[str], float]
+) -> dict[str, dict[str, float]]:
+    """The numbers in lines by query and item."""
+    table: dict[str, dict[str, float]] = {}
+    for where, line in _lines(path):
+        found = pattern.fullmatch(line)
+        if found is None:
+            raise refused(where, f"a line must be {form}", repr(line[:80]))
+        query, item, value = found.groups()
+        items = table.setdefault(query, {})
+        if item in items:
+            raise refused(where, "a query must have an item once", f"{item!r} again for {query!r}")
+        items[item] = number(value)
+    if not table:
+        raise refused(path, f"the file must have lines of {form}", "none")
+    return table
+
+
+def _read_json(path: Path) -> Any:
+    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError(f"a name that stands twice among {[name for name, _ in pairs][:5]}")
+        return dict(pairs)
+
+    with reading(path, "JSON of queries with their lists"):
+        lists = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=distinct)
+        rows = lists.values() if isinstance(lists, dict) else lists
+        if not isinstance(lists, (dict, list)) or not all(isinstance(row, (dict, list)) for row in rows):
+            raise ValueError(f"{str(lists)[:40]}")
+    return lists
+
+
+def _texts(folder: Path, pattern: str) -> list[Path]:
+    paths = sorted(folder.glob(pattern))
+    if not paths:
+        raise FileNotFoundError(f"There is no {pattern} in {str(folder)!r}.")
+    return paths
+
+
+def _read_folder(folder: Path) -> dict[str, dict[str, list[str]]]:
+    found = [path.stem.rpartition("_") for path in _texts(folder, "*_*.txt")]
+    queries = dict.fromkeys(query for query, _, name in found if name in _OXFORD_LISTS)
+    if not queries:
+        _texts(folder, "*_good.txt")
+    for query in queries:
+        for name in _OXFORD_LISTS:
+            if not (folder / f"{query}_{name}.txt").is_file():
+                raise refused(folder, f"a query must have {query}_good.txt, _ok.txt and _junk.txt", f"no _{name}.txt")
+    return {query: {name: _read_items(folder / f"{query}_{name}.txt") for name in _OXFORD_LISTS} for query in queries}
+
+
+class _PickledDtype:
+    """A dtype of NumPy as it is pickled: of integers and floats alone."""
+
+    def __init__(self, code: str, *_: object) -> None:
+        if not re.fullmatch("[iuf][1248]", code):
+            raise ValueError(f"an array of dtype {code!r}")
+        self.code, self.order = code, "<"
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.order = ">" if state[1] == ">" else "<"
+
+    def read(self, contents: bytes) -> list[Any]:
+        return [*np.frombuffer(contents, self.order + self.code).tolist()]
+
+
+class _PickledArray(list[Any]):
+    """An array of NumPy as it is pickled, flat."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        *_, dtype, _, contents = state
+        self[:] = dtype.read(contents)
+
+
+class _SafeUnpickler(pickle._Unpickler):  # noqa: SLF001 - the one in C reserves memory as a damaged file says
+    """Reads containers, strings, numbers, and arrays of numbers as lists; no class or function of the file's choice."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        known = {
+            "numpy.dtype": _PickledDtype,
+            "numpy.ndarray": _PickledArray,
+            "numpy.core.multiarray._reconstruct": _PickledArray,
+            "numpy.core.multiarray.scalar": lambda dtype, contents: dtype.read(contents)[0],
+            "numpy.core.numeric._frombuffer": lambda contents, dtype, *_: dtype.read(contents),
+            "_codecs.encode": lambda text, _: text.encode("latin1"),
+            "builtins.set": set,
+        }
+        found = known.get(f"{module}.{name}".replace("numpy._core.", "numpy.core."))
+        if found is None:
+            raise ValueError(f"the class {module}.{name}")
+        return found
+
+
+def _read_revisited(saved: Any) -> dict[str, dict[str, list[str]]]:
+    items, queries, truth = (saved[name] for name in ("imlist", "qimlist", "gnd"))
+    if not len({*queries}) == len(queries) == len(truth):
+        raise ValueError(f"{len(truth)} lists for {len({*queries})} queries")
+    return {
+        query: {name: [_item(items, place) for place in lists[name]] for name in lists if name != "bbx"}
+        for query, lists in zip(queries, truth, strict=True)
+    }
+
+
+def _item(items: list[str], place: int) -> str:
+    if not 0 <= place < len(items):
+        raise ValueError(f"the item {place} of {len(items)}")
+    return str(items[place])

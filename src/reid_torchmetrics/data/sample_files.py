@@ -1,0 +1,123 @@
+"""Files of embeddings with their labels: mapped, not copied, in one file or in shards."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from reid_torchmetrics import _checks
+from reid_torchmetrics._arrays import Array
+
+from .array_files import FORMATS, UNNAMED, read_arrays, refused
+from .array_names import FIELD_NAMES, as_label, check_asked, find_names, of_file
+
+_PARTS = re.compile(r"(\d+)")
+_LABELS = [key for key in FIELD_NAMES if key not in ("embeddings", "roles", "names")]
+
+
+@dataclass(frozen=True, eq=False)
+class SampleFile:
+    """Embeddings and labels of a file."""
+
+    path: str
+    """as opened"""
+    embeddings: Array | Tensor
+    """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be"""
+    labels: dict[str, Array]
+    """those that the file has, of its N samples, by the names that `evaluate` and the metrics know: int64, or strings
+    for `number_identities`; `positions` float64 [N, 1 to 3]"""
+    guesses: tuple[str, ...]
+    """a line for each array that was found by a name of the field: "query.npz: `feat` as embeddings" """
+
+
+def read_samples(
+    source: str | PathLike[str] | Sequence[str | PathLike[str]],
+    *,
+    role: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> list[SampleFile]:
+    """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors (safetensors) or .mat (SciPy).
+
+    Arrays are found by the names that the field uses, such as `feat`, `pids` and `camids`, or `gallery_f`,
+    `gallery_label` and `gallery_cam`, as layumi's `pytorch_result.mat` has them. Embeddings stay on disk: .npy,
+    .safetensors, .pt and what `numpy.savez` writes are mapped; `numpy.savez_compressed` and .mat are read. No file can
+    run code: what needs pickle is refused. Whether embeddings are finite is left to the evaluation.
+
+    Args:
+        source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
+            pattern are shards, in natural order, 2 before 10.
+        role: "query" or "gallery", of a file that has arrays of both.
+        names: what an array is called, by what it is: `{"embeddings": "my_array", "identities": "y"}`; without these
+            exactly one array may be it. An array alone in a .npy or .pt has no name, and is embeddings.
+
+    Returns:
+        The files, with labels of N samples for embeddings [N, D].
+
+    Raises:
+        FileNotFoundError: no such file, a pattern without a match, or a folder without files of these formats.
+        ModuleNotFoundError: the package of the format is not installed.
+        ValueError: `role` or `names` unknown; a file that is damaged or needs pickle, without embeddings, or with
+            several arrays that may be the same; arrays of another shape, dtype or length; a file given twice, shards
+            that differ in width, dtype or labels. The message is one line that names the file and the array.
+    """
+    names = check_asked(names, role)
+    paths = _paths(source)
+    if not paths or len({path.resolve() for path in paths}) < len(paths):
+        raise ValueError(f"`source` must name files, none of them twice; got {[*map(str, paths)]}.")
+    files = [_open(path, names, role) for path in paths]
+    for each in files:
+        if _form(each) != _form(files[0]):
+            raise refused(each.path, f"a shard must have the form of {files[0].path}, {_form(files[0])}", _form(each))
+    return files
+
+
+def _paths(source: str | PathLike[str] | Sequence[str | PathLike[str]]) -> list[Path]:
+    if not isinstance(source, (str, PathLike)):
+        return [path for each in source for path in _paths(each)]
+    is_folder, name = Path(source).is_dir(), os.fspath(source)
+    if Path(source).is_file():
+        return [Path(source)]
+    found = glob.glob(f"{glob.escape(name)}/*" if is_folder else name, recursive=True)  # noqa: PTH207 - of any folder
+    paths = [path for path in map(Path, found) if not is_folder or path.suffix.lower() in FORMATS]
+    if not paths:
+        raise FileNotFoundError(
+            f"There is no {'file of ' + ', '.join(FORMATS) + ' in' if is_folder else 'file'} {name!r}."
+        )
+    # Every other part is a number.
+    return sorted(paths, key=lambda path: [int(part) if part.isdecimal() else part for part in _PARTS.split(str(path))])
+
+
+def _open(path: Path, names: Mapping[str, str], role: str | None) -> SampleFile:
+    arrays = read_arrays(path)
+    if UNNAMED in arrays:
+        chosen, arrays = {"embeddings": "embeddings"}, {"embeddings": arrays[UNNAMED]}
+    else:
+        chosen = find_names(path, ("embeddings", *_LABELS), arrays, names, role)
+    if "embeddings" not in chosen:
+        came = ", ".join(f"`{name}`" for name in arrays) or "none"
+        raise refused(path, "an array must be the embeddings by its name, or be said to be by `names`", came)
+    with of_file(path):
+        name = chosen.pop("embeddings")
+        checked, embeddings = _checks.embeddings(name, arrays[name]), arrays[name]
+        if not isinstance(embeddings, np.ndarray):
+            embeddings = checked if checked.dtype == torch.bfloat16 else checked.detach().numpy()
+        labels = {key: as_label(key, label, arrays[label], len(checked)) for key, label in chosen.items()}
+    guessed = {"embeddings": name, **chosen}.items()
+    guesses = [f"{path}: `{name}` as {key}" for key, name in guessed if name not in (key, names.get(key))]
+    return SampleFile(str(path), embeddings, labels, tuple(guesses))
+
+
+def _form(file: SampleFile) -> str:
+    """What all shards share."""
+    dtype = str(file.embeddings.dtype).removeprefix("torch.")
+    labels = [f"{key} {[*each.shape[1:]] or each.dtype.kind}" for key, each in file.labels.items()]
+    return f"[N, {file.embeddings.shape[1]}] of {dtype} with {', '.join(labels) or 'no labels'}"

@@ -1,0 +1,128 @@
+"""Labels from tables and from names of files."""
+
+import numpy as np
+import pytest
+
+from reid_torchmetrics.data import labels_from_names, number_identities, read_labels, read_samples
+
+TABLE = {"image_path": ["b/1_x.jpg", "a/2.jpg"], "pid": ["0007", " 8"], "split": ["query", "test"], "note": ["", "1.5"]}
+
+
+def csv_of(path, columns, lines="\n"):
+    rows = [columns.keys(), *zip(*columns.values(), strict=True)]
+    path.write_text(lines.join(",".join(row) for row in rows), encoding="utf-8", newline="")
+    return path
+
+
+def in_lists(labels):
+    return {key: values.tolist() for key, values in labels.items()}
+
+
+def test_a_table_is_read_by_its_columns(tmp_path):
+    path = csv_of(tmp_path / "labels.csv", TABLE, "\r\n\r\n")
+    labels = read_labels(path)
+    assert in_lists(labels) == {"identities": [7, 8], "roles": [True, False], "names": ["b/1_x.jpg", "a/2.jpg"]}
+    assert (labels["identities"].dtype, labels["roles"].dtype) == (np.int64, bool)
+    assert in_lists(read_labels(path, names={"identities": "image_path"}))["identities"] == TABLE["image_path"]
+
+
+def test_a_comma_in_quotes_and_a_byte_order_mark_are_no_columns(tmp_path):
+    (tmp_path / "labels.csv").write_text('\ufeffname,id\n"a, b",1\n', encoding="utf-8")
+    assert in_lists(read_labels(tmp_path / "labels.csv")) == {"names": ["a, b"], "identities": [1]}
+
+
+@pytest.mark.parametrize("pair", [("easting", "northing"), ("UTM_East", "UTM_North"), ("x", "y")])
+def test_two_columns_are_positions(pair, tmp_path):
+    path = csv_of(tmp_path / "places.csv", {pair[0]: ["1", "2"], "group": ["4", "4"], pair[1]: ["3.5", "-1e3"]})
+    assert in_lists(read_labels(path)) == {"positions": [[1, 3.5], [2, -1000]], "groups": [4, 4]}
+
+
+def test_y_is_an_identity_without_x(tmp_path):
+    assert in_lists(read_labels(csv_of(tmp_path / "a.csv", {"y": ["4"]}))) == {"identities": [4]}
+    path = csv_of(tmp_path / "b.csv", {"x": ["1"], "y": ["4"]})
+    assert in_lists(read_labels(path, names={"identities": "y"})) == {"identities": [4]}
+
+
+@pytest.mark.parametrize("values", [["1", "0"], ["True", "False"], ["true", "false"]])
+def test_flags_are_roles(values, tmp_path):
+    assert in_lists(read_labels(csv_of(tmp_path / "a.csv", {"is_query": values}))) == {"roles": [True, False]}
+
+
+def test_underscores_do_not_make_one_number_of_two_names(tmp_path):
+    path = csv_of(tmp_path / "a.csv", {"pid": ["1_2", "12", "1_2"]})
+    assert in_lists(read_labels(path)) == {"identities": ["1_2", "12", "1_2"]}
+
+
+def test_arrays_are_tables_too(tmp_path):
+    np.savez(tmp_path / "labels.npz", pid=[3.0, 4.0], is_query=np.array([True, False]), utm=np.eye(2))
+    np.save(tmp_path / "ids.npy", np.array([5, 6], np.int16))
+    of_both = in_lists(read_labels(tmp_path / "labels.npz"))
+    assert of_both == {"identities": [3, 4], "roles": [True, False], "positions": [[1, 0], [0, 1]]}
+    assert in_lists(read_labels(tmp_path / "ids.npy")) == {"identities": [5, 6]}
+
+
+def test_parquet_is_a_table(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    names = pyarrow.array(["b", "a", "b"]).dictionary_encode()
+    columns = {"label": names, "feature": [[1.0, 2.0]] * 3, "cam": [1, 2, 3], "role": ["q", "gallery", "gallery"]}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "labels.parquet")
+    labels = in_lists(read_labels(tmp_path / "labels.parquet"))
+    assert labels == {"identities": ["b", "a", "b"], "cameras": [1, 2, 3], "roles": [True, False, False]}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names", "identities", "cameras"),
+    [
+        (
+            "market1501",
+            ["0002_c1s1_000451_03.jpg", "-1_c6s3_000001_00.jpg", "a/b/0000_c2s1_1_1.jpg"],
+            [2, -1, 0],
+            [1, 6, 2],
+        ),
+        ("dukemtmc", ["0001_c2_f0046182.jpg"], [1], [2]),
+        ("veri776", ["0001_c001_00016450_0.jpg", "0776_c020_00043425_0.jpg"], [1, 776], [1, 20]),
+        ("msmt17", ["0000_000_01_0303morning_0015_0.jpg", "3059_012_14_0113noon_1_2_ex.jpg"], [0, 3059], [1, 14]),
+        (r"(?P<identity>\w+)@(?P<camera>\d)", ["bo@1.png", "b/al@2.png"], ["bo", "al"], [1, 2]),
+    ],
+)
+def test_names_have_labels(pattern, names, identities, cameras):
+    assert in_lists(labels_from_names(names, pattern)) == {"identities": identities, "cameras": cameras}
+
+
+def test_folders_may_be_identities():
+    assert in_lists(labels_from_names(["x/al/1.png"], r"(?P<identity>[^/]+)/[^/]+$")) == {"identities": ["al"]}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((["0002.jpg"],), "`paths` must have the pattern 'market1501' in each name; got '0002.jpg'."),
+        (([],), "`paths` must not be empty; got none."),
+        (
+            (["a"], "market1502"),
+            "`pattern` must be one of market1501, dukemtmc, veri776, msmt17, or a regular expression",
+        ),
+        ((["a"], "(?P<identity>"), "`pattern` must be one of market1501,"),
+    ],
+)
+def test_names_without_labels_are_refused(arguments, message):
+    with pytest.raises(ValueError) as raised:
+        labels_from_names(*arguments)
+    assert str(raised.value).startswith(message)
+
+
+def test_names_are_numbered_over_both_sides():
+    query, gallery = np.array(["bo", "-1", "al"]), np.array(["cy", "bo"])
+    assert [side.tolist() for side in number_identities(query, gallery)] == [[1, -1, 0], [2, 1]]
+    numbers = np.array([4, 2])
+    assert number_identities(numbers, numbers)[0] is numbers
+    with pytest.raises(
+        TypeError, match=r"^`sides` must hold strings on all sides, or integers on all; got <U2 and int64."
+    ):
+        number_identities(query, numbers)
+
+
+def test_strings_of_samples_stay_strings(tmp_path):
+    np.savez(tmp_path / "a.npz", f=np.eye(2), pid=np.array([b"bo", b"al"]))
+    assert read_samples(tmp_path / "a.npz")[0].labels["identities"].tolist() == ["bo", "al"]

@@ -1,0 +1,175 @@
+"""Files of embeddings: what libraries write is what is read, mapped where it can be, under the names of the field."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.io
+import torch
+
+from reid_torchmetrics.data import read_samples
+from reid_torchmetrics.data.array_names import FIELD_NAMES
+from reid_torchmetrics.functional.retrieval import evaluate
+from reid_torchmetrics.functional.retrieval.relevance import LABELS
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(7, 4)).astype(np.float32)
+IDS, CAMERAS = np.array([3, -1, 0, 3, 5, 5, 0]), np.array([1, 2, 3, 1, 2, 3, 1])
+WIDE = RNG.normal(size=(4096, 256)).astype(np.float32)  # 4 MiB
+
+
+def safetensors_file(path, tensors):
+    pytest.importorskip("safetensors.torch").save_file(tensors, path)
+
+
+def layumi_file(path):
+    """As layumi's test.py writes it: labels are lists, which MATLAB's files hold as rows."""
+    result = {"query_f": X[:3], "query_label": [*IDS[:3]], "query_cam": [*CAMERAS[:3]]}
+    result |= {"gallery_f": X[3:], "gallery_label": [*IDS[3:]], "gallery_cam": [*CAMERAS[3:]]}
+    scipy.io.savemat(path, result)
+
+
+WRITERS = {
+    "own.npz": lambda path: np.savez(path, embeddings=X, identities=IDS, cameras=CAMERAS),
+    "small.npz": lambda path: np.savez_compressed(path, feat=X, pids=IDS.astype(np.int32), camids=CAMERAS),
+    "fortran.npz": lambda path: np.savez(path, qf=np.asfortranarray(X), q_pids=IDS, q_camids=CAMERAS.astype(np.uint8)),
+    "reid.pt": lambda path: torch.save(
+        {"features": torch.tensor(X, requires_grad=True), "pids": torch.tensor(IDS), "camids": [*CAMERAS.tolist()]},
+        path,
+    ),
+    "before_1_6.pth": lambda path: torch.save(
+        {"feats": torch.tensor(X), "labels": torch.tensor(IDS).float(), "cams": torch.tensor(CAMERAS), "epoch": 60},
+        path,
+        _use_new_zipfile_serialization=False,
+    ),
+    "reid.safetensors": lambda path: safetensors_file(
+        path, {"emb": torch.tensor(X), "id": torch.tensor(IDS), "camera_id": torch.tensor(CAMERAS)}
+    ),
+    "result.mat": lambda path: scipy.io.savemat(path, {"x": X, "label": IDS, "cam": CAMERAS}),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_what_is_written_is_what_is_read(name, tmp_path):
+    WRITERS[name](tmp_path / name)
+    (file,) = read_samples(tmp_path / name)
+    assert file.path == str(tmp_path / name)
+    assert isinstance(file.embeddings, np.ndarray)
+    assert (file.embeddings.dtype, file.embeddings.tolist()) == (np.float32, X.tolist())
+    assert {key: values.dtype for key, values in file.labels.items()} == dict.fromkeys(
+        ("identities", "cameras"), np.int64
+    )
+    assert (file.labels["identities"].tolist(), file.labels["cameras"].tolist()) == (IDS.tolist(), CAMERAS.tolist())
+
+
+def test_a_guess_is_said(tmp_path):
+    np.savez(tmp_path / "guessed.npz", feat=X, identities=IDS, Camera_ID=CAMERAS)
+    np.save(tmp_path / "alone.npy", X)
+    path = tmp_path / "guessed.npz"
+    assert read_samples(path)[0].guesses == (f"{path}: `feat` as embeddings", f"{path}: `Camera_ID` as cameras")
+    assert read_samples(path, names={"embeddings": "feat", "cameras": "Camera_ID"})[0].guesses == ()
+    assert read_samples(tmp_path / "alone.npy")[0].guesses == ()
+
+
+def test_every_label_has_names_and_no_name_has_two_meanings():
+    assert FIELD_NAMES.keys() == {"embeddings", *LABELS, "roles", "names"}
+    assert all(key in names.split() for key, names in FIELD_NAMES.items())
+    every = [prefix + name for names in FIELD_NAMES.values() for name in names.split() for prefix in ("", "q", "g")]
+    assert len({*every}) == len(every)
+
+
+def test_a_file_of_both_sides_has_roles(tmp_path):
+    path = tmp_path / "pytorch_result.mat"
+    layumi_file(path)
+    query, gallery = (read_samples(path, role=role)[0] for role in ("query", "gallery"))
+    assert query.labels["identities"].tolist() == IDS[:3].tolist()
+    assert gallery.guesses[1] == f"{path}: `gallery_label` as identities"
+    results = evaluate(query.embeddings, gallery.embeddings, query.labels["identities"], gallery.labels["identities"])
+    assert results.means == evaluate(X[:3], X[3:], IDS[:3], IDS[3:]).means
+
+
+def test_names_say_what_cannot_be_guessed(tmp_path):
+    np.savez(tmp_path / "mine.npz", a=X, b=X * 2, who=IDS, label=CAMERAS)
+    (file,) = read_samples(tmp_path / "mine.npz", names={"embeddings": "b", "identities": "who"})
+    assert file.embeddings.tolist() == (X * 2).tolist()
+    assert {key: values.tolist() for key, values in file.labels.items()} == {"identities": IDS.tolist()}
+
+
+def test_all_labels_are_read(tmp_path):
+    places = RNG.normal(size=(7, 2)).astype(np.float32)
+    labels = {"tracks": IDS, "clothid": CAMERAS, "utm": places, "place": IDS, "idx": np.arange(7)}
+    np.savez(tmp_path / "all.npz", feats=X, pid=np.array([*"abcabc-"]), **labels)
+    read = read_samples(tmp_path / "all.npz")[0].labels
+    assert read.keys() == LABELS.keys() - {"cameras"}
+    assert read["identities"].tolist() == [*"abcabc-"]
+    assert (read["positions"].dtype, read["positions"].tolist()) == (np.float64, places.tolist())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_a_dtype_stays(dtype, tmp_path):
+    torch.save(torch.tensor(X).to(dtype), tmp_path / "x.pt")
+    safetensors_file(tmp_path / "x.safetensors", {"f": torch.tensor(X).to(dtype)})
+    for name in ("x.pt", "x.safetensors"):
+        values = torch.as_tensor(read_samples(tmp_path / name)[0].embeddings)
+        assert (values.dtype, values.tolist()) == (dtype, torch.tensor(X).to(dtype).tolist())
+
+
+MAPPED = {
+    "wide.npy": lambda path: np.save(path, WIDE),
+    "half.npz": lambda path: np.savez(path, pid=np.zeros(len(WIDE), np.int64), feature=np.tile(WIDE.astype("f2"), 2)),
+    "wide.pt": lambda path: torch.save({"f": torch.tensor(WIDE)}, path),
+    "wide.safetensors": lambda path: safetensors_file(path, {"f": torch.tensor(WIDE)}),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+def test_embeddings_are_mapped_and_not_copied(name, tmp_path):
+    MAPPED[name](tmp_path / name)
+    before = allocated()
+    tracemalloc.start()
+    (file,) = read_samples(tmp_path / name)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert file.embeddings.nbytes == WIDE.nbytes
+    assert peak < WIDE.nbytes / 8
+    assert allocated() - before < WIDE.nbytes / 2
+    assert any(line.endswith(name) for line in mapped_files())
+
+
+def allocated():
+    """Bytes of anonymous memory, of any library."""
+    with open("/proc/self/status", encoding="utf-8") as file:
+        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
+
+
+def mapped_files():
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def test_a_map_gives_the_bits_of_the_array(tmp_path):
+    """An array in an archive begins at any byte, here at an odd one."""
+    np.savez(tmp_path / "odd.npz", **{"f": WIDE})
+    mapped = read_samples(tmp_path / "odd.npz")[0].embeddings
+    labels = np.arange(len(WIDE)) % 50
+    assert isinstance(mapped, np.memmap)
+    assert not mapped.flags.aligned
+    theirs, ours = (evaluate(x[:200], x[200:], labels[:200], labels[200:]) for x in (WIDE, mapped))
+    assert torch.equal(theirs.values["map"], ours.values["map"])
+    assert theirs.means == ours.means
+
+
+def test_shards_are_in_natural_order(tmp_path):
+    folder = tmp_path / "ein Ordner: [1] ü"
+    folder.mkdir()
+    for number in (10, 2, 1):
+        np.savez(folder / f"gallery-{number}.npz", f=X * number, pid=IDS)
+    np.save(folder / "query.npy", X)
+    (folder / "labels.csv").write_text("pid\n1\n", encoding="utf-8")
+    shards = read_samples(tmp_path / "*" / "gallery-*.npz")
+    assert [file.embeddings[0, 0] / X[0, 0] for file in shards] == [1, 2, 10]
+    assert [file.path for file in shards] == [str(folder / f"gallery-{number}.npz") for number in (1, 2, 10)]
+    (folder / "query.npy").unlink()
+    assert [file.path for file in read_samples(folder)] == [file.path for file in shards]
+    in_my_order = [shards[2].path, shards[0].path]
+    assert [file.path for file in read_samples(in_my_order)] == in_my_order
