@@ -20,7 +20,8 @@ from reid_torchmetrics.data import (
     read_labels,
     read_samples,
 )
-from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, find_relevance
+from reid_torchmetrics.functional.retrieval import Protocol, RetrievalResults, evaluate, find_protocol, find_relevance
+from reid_torchmetrics.functional.retrieval.evaluation import PROTOCOL_FIELDS
 from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 from reid_torchmetrics.functional.retrieval.scores import non_finite_rows
 from reid_torchmetrics.metrics.reid import EmbeddingMetric, ReIDMetrics
@@ -52,6 +53,11 @@ def run(words: Sequence[str]) -> int:
     add_outputs(parser)
     arguments = parser.parse_args(words)
     outputs, options = Outputs(arguments), chosen(parser, arguments, added)
+    # A protocol with its changes means the same to functions and metrics, to which None is the protocol's own value.
+    fields = {name: options.pop(name) for name in PROTOCOL_FIELDS if name in options}
+    protocol = find_protocol(options.get("protocol", "market1501"))
+    protocol.check_relevance(fields, lists=arguments.ground_truth is not None)
+    options["protocol"] = protocol.changed(fields)
     sides = _read_sides(arguments)
     with joined() as share:
         try:
@@ -59,6 +65,8 @@ def run(words: Sequence[str]) -> int:
         except ValueError:
             _name_bad_rows(sides)
             raise
+        if results.counts.not_ranked:
+            _name_bad_rows(sides)
         return outputs.write({"": results}) if share.process == 0 else 0
 
 
@@ -74,6 +82,11 @@ def _read_sides(arguments: Namespace) -> dict[str, list[SampleFile]]:
         _tell(guess)
     if arguments.labels:
         _add_labels(sides, arguments, names)
+    first, *others = (files[0] for files in sides.values())
+    for other in others:
+        if other.embeddings.shape[1] != first.embeddings.shape[1]:
+            widths = f"{other.embeddings.shape[1]} and {first.embeddings.shape[1]}"
+            raise ValueError(f"{other.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
     # Names of identities become numbers, the same on both sides.
     files = [file for side in sides.values() for file in side if "identities" in file.labels]
     for file, numbers in zip(files, number_identities(*(file.labels["identities"] for file in files)), strict=True):
@@ -82,7 +95,7 @@ def _read_sides(arguments: Namespace) -> dict[str, list[SampleFile]]:
 
 
 def _both_in_one(path: str, names: Mapping[str, str]) -> dict[str, list[SampleFile]]:
-    """The sides of a file that has both; else all samples as queries, each of which is searched among the others."""
+    """The sides of a file with arrays of both; without these all samples are queries, searched among the others."""
     sides = {role: read_samples(path, role=role, names=names) for role in ("query", "gallery")}
     # Without arrays for each side, both have found the same ones.
     query, gallery = ([file.guesses for file in files] for files in sides.values())
@@ -117,7 +130,7 @@ def _add_labels(sides: dict[str, list[SampleFile]], arguments: Namespace, names:
 
 
 def _by_side(table: dict[str, NDArray[Any]], said: str, num_queries: int) -> list[dict[str, NDArray[Any]]]:
-    """The rows of the queries and those of the gallery: the queries' come first, unless a column says it."""
+    """The rows of queries and of the gallery: queries come first, unless a column says it."""
     is_query = table.pop("roles", None)
     if is_query is None:
         is_query = np.arange(len(next(iter(table.values())))) < num_queries
@@ -129,7 +142,7 @@ def _evaluated(
     sides: dict[str, list[SampleFile]], options: dict[str, Any], arguments: Namespace, share: Share, *, in_full: bool
 ) -> RetrievalResults:
     """All processes get the same results; `in_full` asks for what a report shows."""
-    truth = None if arguments.ground_truth is None else read_ground_truth(arguments.ground_truth)
+    truth = None if arguments.ground_truth is None else read_ground_truth(arguments.ground_truth, by_name=False)
     if set(_BY_ONE_CALL) & options.keys():
         return _by_one_call(sides, options, truth, share)
     metric = ReIDMetrics(ground_truth=truth, **options)
@@ -142,7 +155,8 @@ def _evaluated(
         for embeddings, labels, rows in _batches(files, part):
             labels |= {name: values[rows.start : rows.stop] for name, values in numbers.items()}
             metric.update(embeddings, is_query=role == "query" if len(sides) == 2 else None, **labels)
-    return metric.results(nearest=10 if in_full else 0, camera_pairs=in_full)
+    has_cameras = all("cameras" in file.labels for files in sides.values() for file in files)
+    return metric.results(nearest=10 if in_full else 0, camera_pairs=in_full and has_cameras)
 
 
 def _batches(files: Sequence[SampleFile], part: range) -> Iterator[tuple[Any, dict[str, NDArray[Any]], range]]:

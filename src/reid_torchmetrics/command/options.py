@@ -29,7 +29,9 @@ _PLAIN = (str, int, float)
 
 def new_parser(command: str) -> ArgumentParser:
     """The parser of a subcommand, with what all of them have."""
-    parser = ArgumentParser(prog=f"{PROGRAM} {command}", description=f"Evaluate {COMMANDS[command]}.")
+    parser = ArgumentParser(
+        prog=f"{PROGRAM} {command}", description=f"Evaluate {COMMANDS[command]}.", allow_abbrev=False
+    )
     parser.add_argument("--config", action="config", help="YAML file of options")
     return parser
 
@@ -54,7 +56,7 @@ def add_options(
 
 
 def chosen(parser: ArgumentParser, arguments: Namespace, added: Sequence[str]) -> dict[str, Any]:
-    """Those of the added options that were given."""
+    """The added options with a given value."""
     values = vars(parser.instantiate(arguments))
     return {name: values[name] for name in added if name in values}
 

@@ -64,7 +64,7 @@ class Outputs:
             _check_writable(Path(self.pictures), is_folder=True)
 
     def write(self, results: Mapping[str, Any], *, shown: Any = None, **of_report: Any) -> int:
-        """Write results by a prefix of their names, which is empty if there is one kind; return the exit status.
+        """Write results, each kind by the prefix of its names, and return the exit status.
 
         The report is about `shown` if given, as a page is about one model.
 
@@ -98,7 +98,7 @@ class Outputs:
 
 
 def _means(results: Any) -> dict[str, float]:
-    """Numbers by name; a comparison has those of its second model."""
+    """Numbers by name, of a comparison the second model's."""
     if hasattr(results, "means"):
         return dict(results.means)
     return {name: each.mean_b for name, each in results.differences.items()}

@@ -61,7 +61,7 @@ def read_retrieved(path: str | PathLike[str]) -> Any:
     return _read_table(path, *_RUN) if len(first.split()) > 1 else _read_items(path)
 
 
-def read_ground_truth(path: str | PathLike[str]) -> Any:
+def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any:
     """Read the truth of ranked lists, for `evaluate_lists`.
 
     Args:
@@ -70,6 +70,9 @@ def read_ground_truth(path: str | PathLike[str]) -> Any:
             `gnd_roxford5k.pkl` of the revisited ones, of which containers, strings, numbers and arrays of numbers are
             read and nothing else, so that it cannot run code. Sources: trec_eval; Philbin et al., CVPR 2007;
             Radenović et al., CVPR 2018.
+
+        by_name: whether queries and items of a .pkl are its names; else they are numbers, for `ground_truth=` of the
+            metrics.
 
     Returns:
         For judgements `{query: {item: grade}}`, strings and ints; for a folder `{query: {"good": [item, ...], "ok":
@@ -89,7 +92,7 @@ def read_ground_truth(path: str | PathLike[str]) -> Any:
         return _read_json(path)
     if path.suffix.lower() == ".pkl":
         with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
-            return _read_revisited(_SafeUnpickler(BytesIO(path.read_bytes())).load())
+            return _read_revisited(_SafeUnpickler(BytesIO(path.read_bytes())).load(), by_name=by_name)
     return _read_table(path, *_QRELS)
 
 
@@ -207,14 +210,16 @@ class _SafeUnpickler(pickle._Unpickler):  # noqa: SLF001 - the one in C reserves
         return found
 
 
-def _read_revisited(saved: Any) -> dict[str, dict[str, list[str]]]:
+def _read_revisited(saved: Any, *, by_name: bool) -> dict[Any, dict[str, list[Any]]]:
     items, queries, truth = (saved[name] for name in ("imlist", "qimlist", "gnd"))
     if not len({*queries}) == len(queries) == len(truth):
         raise ValueError(f"{len(truth)} lists for {len({*queries})} queries")
-    return {
-        query: {name: [_item(items, place) for place in lists[name]] for name in lists if name != "bbx"}
-        for query, lists in zip(queries, truth, strict=True)
-    }
+    named = [
+        {name: [_item(items, place) for place in lists[name]] for name in lists if name != "bbx"} for lists in truth
+    ]
+    if by_name:
+        return dict(zip(queries, named, strict=True))
+    return {number: {name: [*lists[name]] for name in named[number]} for number, lists in enumerate(truth)}
 
 
 def _item(items: list[str], place: int) -> str:

@@ -1,0 +1,199 @@
+"""A broken input is one line that names it, exit status 1, and nothing written."""
+
+import json
+import pickle
+import random
+
+import numpy as np
+import pytest
+import torch
+
+OUT = [
+    "--json",
+    "out/numbers.json",
+    "--save",
+    "out/results.npz",
+    "--report",
+    "out/report.html",
+    "--pictures",
+    "out/png",
+]
+ROWS, LABELS = np.eye(6, 4, dtype=np.float32), np.arange(6)
+
+
+def nan_rows():
+    rows = ROWS.copy()
+    rows[3, 1] = np.nan
+    return rows
+
+
+DATA_SET = {
+    "images": [{"id": 1, "height": 9, "width": 9}, {"id": 2}],
+    "categories": [{"id": 5, "name": "cat"}],
+    "annotations": [{"id": 1, "image_id": 1, "category_id": 5, "bbox": [0, 0, 4, 4], "area": 16, "iscrowd": 0}],
+}
+RESULT = {"image_id": 1, "category_id": 5, "bbox": [0, 0, 4, 4], "score": 0.5}
+LVIS = DATA_SET | {"images": [{"id": 1, "neg_category_ids": [5]}]}
+
+
+@pytest.fixture
+def broken(tmp_path):
+    """Files of which something is wrong, each by its name; and whole ones."""
+    arrays = {
+        "g": {"feat": ROWS, "pids": LABELS},
+        "five_labels": {"feat": ROWS, "pids": LABELS[:5]},
+        "nan_rows": {"feat": nan_rows(), "pids": LABELS},
+        "wide": {"feat": np.eye(6, 5, dtype=np.float32), "pids": LABELS},
+        "no_labels": {"feat": ROWS},
+        "two_names": {"feat": ROWS, "features": ROWS, "pids": LABELS},
+        "no_embeddings": {"pids": LABELS},
+        "rank_3": {"feat": ROWS[:, :, None], "pids": LABELS},
+        "ints": {"feat": LABELS[:, None], "pids": LABELS},
+        "half_labels": {"feat": ROWS, "pids": LABELS + 0.5},
+        "empty": {"feat": ROWS[:0], "pids": LABELS[:0]},
+    }
+    for name, each in arrays.items():
+        np.savez(tmp_path / f"{name}.npz", **each)
+    (tmp_path / "truncated.npz").write_bytes((tmp_path / "g.npz").read_bytes()[:300])
+    np.save(tmp_path / "objects.npy", np.array([{}, {}], dtype=object))
+    np.save(tmp_path / "rows.npy", ROWS)
+    np.save(tmp_path / "lists.npy", np.array([[0, 1]]))
+    torch.save([torch.eye(2)] * 2, tmp_path / "listed.pt")
+    (tmp_path / "labels.pkl").write_bytes(pickle.dumps({"gnd": print}))
+    texts = {
+        "features.txt": "1 2 3",
+        "uneven.csv": "pid,camid\n1,2\n3\n",
+        "short.csv": "pid\n1\n2\n",
+        "nothing.csv": "",
+        "bad.run": "q1 Q0 d1 1 0.9 x\nq1 d2 0.5\n",
+        "twice.run": "q1 Q0 d1 1 0.9 x\nq1 Q0 d1 2 0.5 x\n",
+        "good.run": "q1 Q0 d1 1 0.9 x\n",
+        "good.qrels": "q2 0 d1 1\n",
+        "tower_9.txt": "a\nb\n",
+        "bad.json": "[{",
+        "data_set.json": json.dumps(DATA_SET),
+        "lvis.json": json.dumps(LVIS),
+        "results.json": json.dumps([RESULT]),
+        "unknown_image.json": json.dumps([RESULT | {"image_id": 3}]),
+        "unknown_category.json": json.dumps([RESULT | {"category_id": 6}]),
+        "bad_box.json": json.dumps([RESULT | {"bbox": [0, 0, 4]}]),
+        "bad_score.json": json.dumps([RESULT | {"score": "high"}]),
+        "options.yaml": "rule: [",
+        "a_file": "",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "no_shards").mkdir()
+
+
+BROKEN = [
+    # words, beginning of the line, status
+    ("evaluate nope.npz g.npz", "There is no file 'nope.npz'"),
+    ("evaluate g.npz gallery-*.npy", "There is no file 'gallery-*.npy'"),
+    ("evaluate g.npz no_shards", "There is no file of"),
+    ("evaluate features.txt g.npz", "features.txt: the suffix must be one of"),
+    ("evaluate g.npz truncated.npz", "truncated.npz: "),
+    ("evaluate g.npz objects.npy", "objects.npy: "),
+    ("evaluate g.npz listed.pt", "listed.pt: "),
+    ("evaluate g.npz rank_3.npz", "rank_3.npz: "),
+    ("evaluate g.npz ints.npz", "ints.npz: "),
+    ("evaluate g.npz five_labels.npz", "five_labels.npz: "),
+    ("evaluate g.npz half_labels.npz", "half_labels.npz: "),
+    ("evaluate g.npz two_names.npz", "two_names.npz: "),
+    ("evaluate g.npz no_embeddings.npz", "no_embeddings.npz: "),
+    ("evaluate g.npz g.npz wide.npz", "wide.npz: a shard must have the form of g.npz"),
+    ("evaluate g.npz g.npz g.npz", "`source` must name files, none of them twice"),
+    ("evaluate g.npz wide.npz", "wide.npz: embeddings must be as wide as those of g.npz; got 5 and 4."),
+    ("evaluate g.npz nan_rows.npz", "nan_rows.npz: embeddings must be finite; got 1 rows that are not, first 3."),
+    ("evaluate nan_rows.npz g.npz --max-rank 3", "nan_rows.npz: embeddings must be finite"),
+    ("evaluate no_labels.npz no_labels.npz", "`identities` must be given unless relevance is by"),
+    ("evaluate g.npz no_labels.npz", "`identities` must"),
+    ("evaluate g.npz g.npz --protocol pitts30k", "`positions` must be given for `radius` 25.0"),
+    ("evaluate g.npz g.npz --protocol market", "`protocol` must be one of"),
+    ("evaluate g.npz g.npz --reports mpa", "`reports` must"),
+    ("evaluate g.npz g.npz --k 0", "`k` must be"),
+    ("evaluate g.npz g.npz --protocol roxford5k_hard", "`protocol` 'roxford5k_hard' needs `ground_truth`"),
+    ("evaluate g.npz g.npz --labels uneven.csv", "uneven.csv: the file must be comma-separated values"),
+    ("evaluate rows.npy rows.npy --labels short.csv", "short.csv: `identities` must have a row for each of"),
+    ("evaluate rows.npy rows.npy --labels nothing.csv", "nothing.csv: "),
+    ("evaluate g.npz g.npz --labels short.csv short.csv", "short.csv and short.csv: `identities` must have a row"),
+    ("evaluate g.npz g.npz --names embeddings", "`--names` must be words such as NAME=VALUE"),
+    ("evaluate g.npz g.npz --names embeddings=x", "g.npz: "),
+    ("evaluate g.npz g.npz --fail-under mpa=1", "`--fail-under` must name one of map, minp"),
+    ("evaluate g.npz g.npz --fail-under map=high", "`--fail-under` must be words such as NAME=VALUE"),
+    ("evaluate g.npz g.npz --report a_file/report.html", "a_file/report.html: must be a path to write to"),
+    ("evaluate g.npz g.npz --save no_shards", "no_shards: must be a file to write to"),
+    ("evaluate g.npz g.npz g.npz --max-rank 5", "`source` must name files"),
+    ("lists bad.run good.qrels", "bad.run:2: "),
+    ("lists twice.run good.qrels", "twice.run:2: a query must have an item once"),
+    ("lists good.run good.qrels", "`retrieved` must have no query that `positives` lacks; got 'q1'."),
+    ("lists tower_9.txt good.qrels", "tower_9.txt: must be named like a query of good.qrels; got 'tower_9'."),
+    ("lists lists.npy labels.pkl", "labels.pkl: "),
+    ("lists lists.npy no_shards", "There is no *_*.txt in 'no_shards'."),
+    ("detect data_set.json nope.json", "[Errno 2] No such file or directory: 'nope.json'"),
+    ("detect data_set.json bad.json", "`bad.json` must be a file of JSON"),
+    ("detect results.json results.json", "`results.json` must hold `images`, a list of objects"),
+    ("detect data_set.json data_set.json", "`data_set.json` must hold a list of objects"),
+    ("detect data_set.json unknown_image.json", "`unknown_image.json` must have boxes of images of the data set only"),
+    ("detect data_set.json unknown_category.json", "`unknown_category.json` must have a `category_id` of"),
+    ("detect data_set.json bad_box.json", "`bad_box.json` must have four numbers as `bbox`"),
+    ("detect data_set.json bad_score.json", "`bad_score.json` must have numbers as `score`"),
+    ("detect lvis.json results.json", "`lvis.json` must be annotated in full"),
+    ("detect data_set.json results.json --iou-type rotated", "`iou_type` must be one of 'bbox', 'segm', 'keypoints'"),
+    ("compare g.npz results.json", "`path` must be that of a file of `RetrievalResults.save`; got 'g.npz'"),
+    ("compare g.npz g.npz", "`files` must be two results files or more, each once"),
+    ("protocols market", "`protocol` must be one of 'market1501'"),
+]
+
+
+@pytest.mark.filterwarnings("ignore:1 of 12 embeddings are NaN")
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize(("words", "line"), BROKEN, ids=[words for words, _ in BROKEN])
+def test_a_broken_input_is_one_line_that_names_it(command, tmp_path, words, line):
+    name, *rest = words.split()
+    outputs = [] if name == "protocols" else [each for each in OUT if rest[-2:-1] != [each]]
+    said = command(name, *(outputs if not {"--report", "--save"} & {*rest} else []), *rest)
+    last = said.err.splitlines()[-1]
+    assert last.startswith(f"reid-torchmetrics: {line}"), said.err
+    assert said.status == 1
+    assert not said.out
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("words", ["evaluates g.npz", "evaluate g.npz g.npz --rul x", "lists good.run", "evaluate"])
+def test_wrong_usage_exits_with_2(command, words):
+    said = command(*words.split())
+    assert said.status == 2
+    assert not said.out
+
+
+@pytest.mark.usefixtures("broken")
+def test_debug_shows_where_an_error_comes_from(command):
+    with pytest.raises(FileNotFoundError):
+        command("evaluate", "nope.npz", "--debug")
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize(
+    ("damaged", "words"),
+    [
+        ("g.npz", "evaluate g.npz rows.npy"),
+        ("rows.npy", "evaluate g.npz rows.npy --labels short.csv"),
+        ("good.qrels", "lists lists.npy good.qrels"),
+        ("results.json", "detect data_set.json results.json"),
+        ("data_set.json", "detect data_set.json results.json"),
+    ],
+)
+def test_damaged_files_give_one_line_or_numbers(command, tmp_path, damaged, words):
+    whole, dice = (tmp_path / damaged).read_bytes(), random.Random(0)  # noqa: S311
+    for _ in range(25):
+        contents = bytearray(whole[: dice.randrange(len(whole))] if dice.random() < 0.5 else whole)
+        for _ in range(dice.randrange(4) if contents else 0):
+            contents[dice.randrange(len(contents))] ^= 1 << dice.randrange(8)
+        (tmp_path / damaged).write_bytes(contents)
+        said = command(*words.split())
+        lines = said.err.splitlines()
+        assert said.status in {0, 1}
+        assert said.status == 0 or lines[-1].startswith("reid-torchmetrics: ")
+        assert "Traceback" not in said.err

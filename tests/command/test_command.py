@@ -1,0 +1,192 @@
+"""The command gives the numbers of the functions behind it, in text, JSON, results files, reports and pictures."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.io
+import torch
+
+from reid_torchmetrics.command import COMMANDS
+from reid_torchmetrics.functional.retrieval import PROTOCOLS, RetrievalResults, compare, evaluate, evaluate_lists
+
+
+def numbers(said):
+    """The numbers of JSON on standard output."""
+    assert said.status == 0, said.err
+    return {name: each["value"] for name, each in json.loads(said.out)["measures"].items()}
+
+
+def test_help_needs_no_torch_and_lists_the_commands():
+    code = (
+        "import sys\nfrom reid_torchmetrics.command import main\nstatus = main(['--help'])\n"
+        "sys.exit(status or bool({'torch', 'numpy', 'jsonargparse'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
+
+
+def test_embeddings_in_two_files(command, files, problem, tmp_path):
+    outputs = ["--report", "report.html", "--save", "out/ours.npz", "--json", "ours.json", "--pictures", "pictures"]
+    said = command("evaluate", *files, "--protocol", "market1501", *outputs)
+    expected = evaluate(*problem)
+    assert said.status == 0
+    assert said.out.strip() == str(expected)
+    assert "query.npz: `feat` as embeddings" in said.err
+    assert json.loads((tmp_path / "ours.json").read_text())["measures"] == expected.to_dict()["measures"]
+    assert RetrievalResults.load(tmp_path / "out" / "ours.npz").means == expected.means
+    assert b"mAP" in (tmp_path / "report.html").read_bytes()
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
+        "cmc.png",
+        "first_ranks.png",
+        "precision_recall.png",
+    ]
+
+
+def test_options_are_those_of_the_function(command, files, problem):
+    words = [
+        "--rule",
+        "trapezoid",
+        "--same-camera",
+        "keep",
+        "--k",
+        "5",
+        "--reports",
+        "map",
+        "rank_3",
+        "--ties",
+        "stable",
+    ]
+    expected = evaluate(*problem, rule="trapezoid", same_camera="keep", k=5, reports=("map", "rank_3"), ties="stable")
+    assert numbers(command("evaluate", *files, *words, "--json", "-")) == expected.means
+    words = ["--multi-query", "--max-rank", "7", "--rerank.k1", "4", "--camera-map", '{"1": 2}']
+    assert command("evaluate", *files, *words).status == 0
+    said = command("evaluate", *files, "--protocol", "gldv2", "--k", "null", "--json", "-")
+    assert json.loads(said.out)["protocol"]["k"] is None
+    assert command("evaluate", *files, "--rule", "rect").status == 2
+    assert command("evaluate", *files, "--topk", "3").status == 2
+
+
+def test_options_in_a_file(command, files, problem, tmp_path):
+    (tmp_path / "options.yaml").write_text("protocol: market1501_official\nreports: [map]\nfail_under: [map=2]\n")
+    said = command("evaluate", *files, "--config", "options.yaml")
+    expected = evaluate(*problem, protocol="market1501_official", reports=("map",))
+    assert said.out.strip() == str(expected)
+    assert said.status == 1
+    assert f"map is {expected['map']:.6g}, below 2" in said.err
+
+
+def test_shards_with_a_table_of_labels(command, problem, tmp_path):
+    np.save(tmp_path / "q.npy", problem.query)
+    for shard, rows in enumerate(np.array_split(np.arange(50), 12)):
+        np.save(tmp_path / f"gallery-{shard}.npy", problem.gallery[rows])
+    rows = np.concatenate([problem.query_identities, problem.gallery_identities]), np.concatenate(problem[4:])
+    lines = [f"person {identity},{camera}" for identity, camera in zip(*rows, strict=True)]
+    (tmp_path / "labels.csv").write_text("\n".join(["pid,camid", *lines]))
+    expected = evaluate(*problem, junk_identities=()).means
+    words = ["--labels", "labels.csv", "--junk-identities", "-7", "--json", "-"]
+    assert numbers(command("evaluate", "q.npy", "gallery-*.npy", *words)) == expected
+    assert numbers(command("evaluate", "q.npy", *(f"gallery-{shard}.npy" for shard in range(12)), *words)) == expected
+
+
+def test_both_sides_in_a_file_of_layumi(command, problem, tmp_path):
+    parts = ("f", "label", "cam")
+    arrays = {f"{side}_{part}": each for side in ("query", "gallery") for part, each in zip(parts, problem.side(side).values(), strict=True)}  # fmt: skip # noqa: E501
+    scipy.io.savemat(tmp_path / "pytorch_result.mat", arrays)
+    said = command("evaluate", "pytorch_result.mat", "--protocol", "market1501_official", "--json", "-")
+    assert numbers(said) == evaluate(*problem, protocol="market1501_official").means
+
+
+def test_one_file_without_sides_is_searched_among_itself(command, files, problem):
+    said = command("evaluate", files[1], "--protocol", "cub200", "--json", "-")
+    expected = evaluate(problem.gallery, query_identities=problem.gallery_identities, protocol="cub200")
+    assert numbers(said) == pytest.approx(expected.means, abs=1e-12)
+    assert "each item is searched among all others" in said.err
+
+
+def test_lists_by_the_numbers_of_items(command, problem, tmp_path):
+    np.save(tmp_path / "q.npy", problem.query)
+    torch.save(torch.from_numpy(problem.gallery), tmp_path / "g.pt")
+    lists = [{"easy": [query], "hard": [query + 1, 40], "junk": [45]} for query in range(12)]
+    (tmp_path / "gnd.json").write_text(json.dumps(lists))
+    words = ["--ground-truth", "gnd.json", "--protocol", "roxford5k_medium", "--similarity", "dot", "--json", "-"]
+    expected = evaluate(
+        problem.query, problem.gallery, ground_truth=lists, protocol="roxford5k_medium", similarity="dot"
+    )
+    assert numbers(command("evaluate", "q.npy", "g.pt", *words)) == expected.means
+
+
+OXFORD = {"good": ["a", "b"], "ok": ["c", "z"], "junk": ["j"]}
+
+
+def trapezoid(ranked, positives, junk):
+    """Oxford's program: each distinct positive at its first place adds its recall times the mean of two precisions."""
+    average, recall, precision, num_seen, num_hits, seen = 0.0, 0.0, 1.0, 0, 0, set()
+    for name in ranked:
+        if name in junk:
+            continue
+        num_seen += 1
+        num_hits += name in positives and name not in seen
+        seen.add(name)
+        average += (num_hits / len(positives) - recall) * (precision + num_hits / num_seen) / 2
+        recall, precision = num_hits / len(positives), num_hits / num_seen
+    return average
+
+
+@pytest.mark.parametrize("ranked", ["a b c z", "j c x a a b y", "x j", "c j c b q"])
+def test_the_program_of_oxford(command, tmp_path, ranked):
+    (tmp_path / "truth").mkdir()
+    for name, items in OXFORD.items():
+        (tmp_path / "truth" / f"tower_1_{name}.txt").write_text("\n".join(items))
+        (tmp_path / "truth" / f"tower_2_{name}.txt").write_text("\n".join(items))
+    (tmp_path / "tower_1.txt").write_text("\n".join(ranked.split()))
+    said = command("lists", "tower_1.txt", "truth", "--protocol", "oxford5k", "--json", "-")
+    expected = trapezoid(ranked.split(), {*OXFORD["good"], *OXFORD["ok"]}, {*OXFORD["junk"]})
+    assert numbers(said)["map"] == pytest.approx(expected, abs=1e-12)
+
+
+def test_lists_of_trec_and_of_an_index(command, tmp_path):
+    (tmp_path / "bm25.run").write_text("q1 Q0 d2 1 0.9 x\nq1 Q0 d1 2 0.5 x\n")
+    (tmp_path / "robust.qrels").write_text("q1 0 d1 2\nq1 0 d3 0\nq2 0 d2 1\n")
+    run, qrels = {"q1": {"d2": 0.9, "d1": 0.5}}, {"q1": {"d1": 2, "d3": 0}, "q2": {"d2": 1}}
+    for words, options in (
+        (["--reports", "map", "ndcg_10", "bpref"], {"reports": ("map", "ndcg_10", "bpref")}),
+        (["--missing-queries", "skip"], {"missing_queries": "skip"}),
+    ):
+        said = command("lists", "bm25.run", "robust.qrels", *words, "--json", "-")
+        assert numbers(said) == evaluate_lists(run, qrels, **options).means
+    np.save(tmp_path / "I.npy", np.array([[4, 2, -1], [0, 1, 2]]))
+    (tmp_path / "truth.json").write_text("[[2], [0]]")
+    assert numbers(command("lists", "I.npy", "truth.json", "--reports", "map", "--json", "-")) == {"map": 0.75}
+
+
+def test_results_files_are_compared(command, files, problem, tmp_path):
+    command("evaluate", *files, "--save", "a.npz")
+    command("evaluate", *files, "--similarity", "euclidean", "--save", "b.npz")
+    words = ["--seed", "3", "--repeats", "50", "--json", "c.json", "--report", "c.html", "--save", "c.npz"]
+    said = command("compare", "a.npz", "b.npz", *words, "--pictures", "pictures")
+    a, b = evaluate(*problem), evaluate(*problem, similarity="euclidean")
+    expected = compare({"a": a, "b": b}, repeats=50, generator=torch.Generator().manual_seed(3))
+    assert said.status == 0
+    assert said.out.strip() == str(expected)
+    assert json.loads((tmp_path / "c.json").read_text())["measures"] == expected.to_dict()["measures"]
+    assert (tmp_path / "pictures" / "comparison.png").stat().st_size
+    assert (tmp_path / "c.html").stat().st_size
+
+
+def test_protocols_in_words(command):
+    said = command("protocols")
+    assert [line.split()[0] for line in said.out.splitlines()] == [*PROTOCOLS]
+    said = command("protocols", "market1501", "roxford5k_hard")
+    assert "average precision, rule rectangle, over all ranks" in said.out
+    assert "positives: hard; junk: junk and easy" in said.out
+
+
+def test_several_processes_give_the_bits_of_one(files, problem, tmp_path):
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    words = ["-m", "reid_torchmetrics", "evaluate", *files, "--json", "-"]
+    done = subprocess.run([*launch, *words], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120)
+    values = {name: each["value"] for name, each in json.loads(done.stdout)["measures"].items()}
+    assert values == evaluate(*problem).means
