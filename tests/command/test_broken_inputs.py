@@ -82,7 +82,7 @@ def broken(tmp_path):
         "a_file": "",
     }
     for name, text in texts.items():
-        (tmp_path / name).write_text(text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "no_shards").mkdir()
 
 

@@ -35,7 +35,9 @@ def test_embeddings_in_two_files(command, files, problem, tmp_path):
     assert said.status == 0
     assert said.out.strip() == str(expected)
     assert "query.npz: `feat` as embeddings" in said.err
-    assert json.loads((tmp_path / "ours.json").read_text())["measures"] == expected.to_dict()["measures"]
+    assert (
+        json.loads((tmp_path / "ours.json").read_text(encoding="utf-8"))["measures"] == expected.to_dict()["measures"]
+    )
     assert RetrievalResults.load(tmp_path / "out" / "ours.npz").means == expected.means
     assert b"mAP" in (tmp_path / "report.html").read_bytes()
     assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
@@ -70,7 +72,9 @@ def test_options_are_those_of_the_function(command, files, problem):
 
 
 def test_options_in_a_file(command, files, problem, tmp_path):
-    (tmp_path / "options.yaml").write_text("protocol: market1501_official\nreports: [map]\nfail_under: [map=2]\n")
+    (tmp_path / "options.yaml").write_text(
+        "protocol: market1501_official\nreports: [map]\nfail_under: [map=2]\n", encoding="utf-8"
+    )
     said = command("evaluate", *files, "--config", "options.yaml")
     expected = evaluate(*problem, protocol="market1501_official", reports=("map",))
     assert said.out.strip() == str(expected)
@@ -84,7 +88,7 @@ def test_shards_with_a_table_of_labels(command, problem, tmp_path):
         np.save(tmp_path / f"gallery-{shard}.npy", problem.gallery[rows])
     rows = np.concatenate([problem.query_identities, problem.gallery_identities]), np.concatenate(problem[4:])
     lines = [f"person {identity},{camera}" for identity, camera in zip(*rows, strict=True)]
-    (tmp_path / "labels.csv").write_text("\n".join(["pid,camid", *lines]))
+    (tmp_path / "labels.csv").write_text("\n".join(["pid,camid", *lines]), encoding="utf-8")
     expected = evaluate(*problem, junk_identities=()).means
     words = ["--labels", "labels.csv", "--junk-identities", "-7", "--json", "-"]
     assert numbers(command("evaluate", "q.npy", "gallery-*.npy", *words)) == expected
@@ -110,7 +114,7 @@ def test_lists_by_the_numbers_of_items(command, problem, tmp_path):
     np.save(tmp_path / "q.npy", problem.query)
     torch.save(torch.from_numpy(problem.gallery), tmp_path / "g.pt")
     lists = [{"easy": [query], "hard": [query + 1, 40], "junk": [45]} for query in range(12)]
-    (tmp_path / "gnd.json").write_text(json.dumps(lists))
+    (tmp_path / "gnd.json").write_text(json.dumps(lists), encoding="utf-8")
     words = ["--ground-truth", "gnd.json", "--protocol", "roxford5k_medium", "--similarity", "dot", "--json", "-"]
     expected = evaluate(
         problem.query, problem.gallery, ground_truth=lists, protocol="roxford5k_medium", similarity="dot"
@@ -139,17 +143,17 @@ def trapezoid(ranked, positives, junk):
 def test_the_program_of_oxford(command, tmp_path, ranked):
     (tmp_path / "truth").mkdir()
     for name, items in OXFORD.items():
-        (tmp_path / "truth" / f"tower_1_{name}.txt").write_text("\n".join(items))
-        (tmp_path / "truth" / f"tower_2_{name}.txt").write_text("\n".join(items))
-    (tmp_path / "tower_1.txt").write_text("\n".join(ranked.split()))
+        (tmp_path / "truth" / f"tower_1_{name}.txt").write_text("\n".join(items), encoding="utf-8")
+        (tmp_path / "truth" / f"tower_2_{name}.txt").write_text("\n".join(items), encoding="utf-8")
+    (tmp_path / "tower_1.txt").write_text("\n".join(ranked.split()), encoding="utf-8")
     said = command("lists", "tower_1.txt", "truth", "--protocol", "oxford5k", "--json", "-")
     expected = trapezoid(ranked.split(), {*OXFORD["good"], *OXFORD["ok"]}, {*OXFORD["junk"]})
     assert numbers(said)["map"] == pytest.approx(expected, abs=1e-12)
 
 
 def test_lists_of_trec_and_of_an_index(command, tmp_path):
-    (tmp_path / "bm25.run").write_text("q1 Q0 d2 1 0.9 x\nq1 Q0 d1 2 0.5 x\n")
-    (tmp_path / "robust.qrels").write_text("q1 0 d1 2\nq1 0 d3 0\nq2 0 d2 1\n")
+    (tmp_path / "bm25.run").write_text("q1 Q0 d2 1 0.9 x\nq1 Q0 d1 2 0.5 x\n", encoding="utf-8")
+    (tmp_path / "robust.qrels").write_text("q1 0 d1 2\nq1 0 d3 0\nq2 0 d2 1\n", encoding="utf-8")
     run, qrels = {"q1": {"d2": 0.9, "d1": 0.5}}, {"q1": {"d1": 2, "d3": 0}, "q2": {"d2": 1}}
     for words, options in (
         (["--reports", "map", "ndcg_10", "bpref"], {"reports": ("map", "ndcg_10", "bpref")}),
@@ -158,7 +162,7 @@ def test_lists_of_trec_and_of_an_index(command, tmp_path):
         said = command("lists", "bm25.run", "robust.qrels", *words, "--json", "-")
         assert numbers(said) == evaluate_lists(run, qrels, **options).means
     np.save(tmp_path / "I.npy", np.array([[4, 2, -1], [0, 1, 2]]))
-    (tmp_path / "truth.json").write_text("[[2], [0]]")
+    (tmp_path / "truth.json").write_text("[[2], [0]]", encoding="utf-8")
     assert numbers(command("lists", "I.npy", "truth.json", "--reports", "map", "--json", "-")) == {"map": 0.75}
 
 
@@ -171,7 +175,7 @@ def test_results_files_are_compared(command, files, problem, tmp_path):
     expected = compare({"a": a, "b": b}, repeats=50, generator=torch.Generator().manual_seed(3))
     assert said.status == 0
     assert said.out.strip() == str(expected)
-    assert json.loads((tmp_path / "c.json").read_text())["measures"] == expected.to_dict()["measures"]
+    assert json.loads((tmp_path / "c.json").read_text(encoding="utf-8"))["measures"] == expected.to_dict()["measures"]
     assert (tmp_path / "pictures" / "comparison.png").stat().st_size
     assert (tmp_path / "c.html").stat().st_size
 
