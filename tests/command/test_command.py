@@ -1,6 +1,7 @@
 """The command gives the numbers of the functions behind it, in text, JSON, results files, reports and pictures."""
 
 import json
+import pickle
 import subprocess
 import sys
 
@@ -110,12 +111,16 @@ def test_one_file_without_sides_is_searched_among_itself(command, files, problem
     assert "each item is searched among all others" in said.err
 
 
-def test_lists_by_the_numbers_of_items(command, problem, tmp_path):
+@pytest.mark.parametrize("name", ["gnd.json", "gnd_roxford5k.pkl"])
+def test_lists_by_the_numbers_of_items(command, problem, tmp_path, name):
     np.save(tmp_path / "q.npy", problem.query)
     torch.save(torch.from_numpy(problem.gallery), tmp_path / "g.pt")
     lists = [{"easy": [query], "hard": [query + 1, 40], "junk": [45]} for query in range(12)]
-    (tmp_path / "gnd.json").write_text(json.dumps(lists), encoding="utf-8")
-    words = ["--ground-truth", "gnd.json", "--protocol", "roxford5k_medium", "--similarity", "dot", "--json", "-"]
+    named = {"imlist": [f"i{item}" for item in range(50)], "qimlist": [f"q{query}" for query in range(12)]}
+    arrays = [{key: np.array(each) for key, each in of.items()} | {"bbx": [0.5, 1, 2, 3]} for of in lists]
+    contents = pickle.dumps(named | {"gnd": arrays}) if "pkl" in name else json.dumps(lists).encode()
+    (tmp_path / name).write_bytes(contents)
+    words = ["--ground-truth", name, "--protocol", "roxford5k_medium", "--similarity", "dot", "--json", "-"]
     expected = evaluate(
         problem.query, problem.gallery, ground_truth=lists, protocol="roxford5k_medium", similarity="dot"
     )

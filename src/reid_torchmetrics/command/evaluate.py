@@ -87,10 +87,11 @@ def _read_sides(arguments: Namespace) -> dict[str, list[SampleFile]]:
         if other.embeddings.shape[1] != first.embeddings.shape[1]:
             widths = f"{other.embeddings.shape[1]} and {first.embeddings.shape[1]}"
             raise ValueError(f"{other.path}: embeddings must be as wide as those of {first.path}; got {widths}.")
-    # Names of identities become numbers, the same on both sides.
-    files = [file for side in sides.values() for file in side if "identities" in file.labels]
-    for file, numbers in zip(files, number_identities(*(file.labels["identities"] for file in files)), strict=True):
-        file.labels["identities"] = numbers
+    # Names become numbers, the same on both sides.
+    for name in ("identities", "cameras"):
+        files = [file for side in sides.values() for file in side if name in file.labels]
+        for file, numbers in zip(files, number_identities(*(file.labels[name] for file in files)), strict=True):
+            file.labels[name] = numbers
     return sides
 
 
@@ -112,6 +113,7 @@ def _add_labels(sides: dict[str, list[SampleFile]], arguments: Namespace, names:
         paths = table.pop("names", None)
         if paths is not None and "identities" not in table:
             table.update(labels_from_names(paths, arguments.file_names))
+            _tell(f"{said}: labels from file names as in {arguments.file_names}")
     if len(tables) == 1 and len(sides) == 2:
         tables = _by_side(tables[0], said, sum(len(file.embeddings) for file in sides["query"]))
     if len(tables) != len(sides):
