@@ -68,7 +68,7 @@ BROKEN = [
     (read_samples, "a.npz", npz(f=X[0]), "`f` must have shape [N, D]; got [3]."),
     (read_samples, "a.npz", npz(f=X[:, :0]), "`f` must have at least one dimension per sample; got [5, 0]."),
     (read_samples, "a.npz", npz(f=X.astype(int)), "`f` must have a floating point dtype of 16 to 64 bits; got torch.int64."),
-    (read_samples, "a.npz", npz(f=X + 1j), "`f` must have a floating point dtype of 16 to 64 bits; got torch.complex128."),
+    (read_samples, "a.npz", npz(f=X + np.complex128(1j)), "`f` must have a floating point dtype of 16 to 64 bits; got torch.complex128."),
     (read_samples, "a.npy", saved(np.save, X[None]), "`embeddings` must have shape [N, D]; got [1, 5, 3]."),
     (read_samples, "a.npy", saved(np.save, X)[:-1], f"{SAMPLES} a whole array of numpy.save without pickle; got the array of shape [5, 3] and dtype float32 in 187 bytes."),
     (read_samples, "a.npy", saved(np.save, X) + b"x", f"{SAMPLES} a whole array of numpy.save without pickle; got the array of shape [5, 3]"),
@@ -79,8 +79,8 @@ BROKEN = [
     (read_samples, "a.pt", saved(lambda file: torch.save({"f": torch.eye(3).to_sparse()}, file)), "`f` must be a dense tensor; got torch.sparse_coo."),
     (read_samples, "a.pt", saved(lambda file: torch.save({"f": torch.eye(3)}, file))[:600], f"{SAMPLES} {TENSORS} "),
     (read_samples, "a.safetensors", b"\x08\x00\x00\x00\x00\x00\x00\x00{}", f"{SAMPLES} whole tensors of safetensors; got SafetensorError: "),
-    (read_samples, "a.mat", saved(scipy.io.savemat, {"f": X})[:200], f"{SAMPLES} a whole MATLAB file, up to version 7.2; got "),
-    (read_samples, "a.mat", b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + b"\x00" * 384, f"{SAMPLES} a whole MATLAB file, up to version 7.2; got NotImplementedError: Please use HDF reader"),
+    (read_samples, "a.mat", saved(scipy.io.savemat, {"f": X})[:200], f"{SAMPLES} a whole MATLAB file of version 5 to 7.2; got "),
+    (read_samples, "a.mat", b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + b"\x00" * 384, f"{SAMPLES} a whole MATLAB file of version 5 to 7.2; got a header of b'MATLAB 7.3 MAT-file,'."),
     (read_samples, "a.json", b"{}", "the suffix must be one of .npy, .npz, .pt, .pth, .safetensors, .mat; got '.json'."),
     # Tables.
     (read_labels, "a.csv", b"", "the file must be comma-separated values in UTF-8, rows as long as the first, which names them; got 0 rows of nothing."),
@@ -139,8 +139,8 @@ def test_a_broken_file_is_named_in_one_line(read, name, contents, message, tmp_p
     [
         ({"a1.npy": X, "a2.npy": X[:, :2]}, "a*.npy", "a2.npy: a shard must have the form of {}/a1.npy, [N, 3] of float32 with no labels; got [N, 2] of"),
         ({"a1.npy": X, "a2.npy": X.astype("f2")}, "a*.npy", "a2.npy: a shard must have the form of {}/a1.npy, [N, 3] of float32 with no labels; got [N, 3] of float16"),
-        ({"1.npz": {"f": X, "id": IDS}, "2.npz": {"f": X, "cam": IDS}}, "", "2.npz: a shard must have the form of {}/1.npz, [N, 3] of float32 with identities int64; got [N, 3] of float32 with cameras"),
-        ({"1.npz": {"f": X, "id": IDS}, "2.npz": {"f": X, "id": [*"abcde"]}}, "", "2.npz: a shard must have the form of {}/1.npz, [N, 3] of float32 with identities int64; got [N, 3] of float32 with identities str"),
+        ({"1.npz": {"f": X, "id": IDS}, "2.npz": {"f": X, "cam": IDS}}, "", "2.npz: a shard must have the form of {}/1.npz, [N, 3] of float32 with identities; got [N, 3] of float32 with cameras"),
+        ({"1.npz": {"f": X, "id": IDS}, "2.npz": {"f": X, "id": [*"abcde"]}}, "", "2.npz: a shard must have the form of {}/1.npz, [N, 3] of float32 with identities; got [N, 3] of float32 with identities as strings"),
     ],
 )  # fmt: skip
 def test_shards_are_alike(files, arguments, message, tmp_path):
@@ -158,14 +158,12 @@ def test_what_is_not_there_is_named(tmp_path):
         read_samples(tmp_path / "q-*.npy")
     with pytest.raises(FileNotFoundError, match=r"^There is no file of .npy, .* in '.*'.$"):
         read_samples(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"^There is no \*.txt in '.*'.$"):
+    with pytest.raises(FileNotFoundError, match=r"^There is no .txt file in '.*'.$"):
         read_retrieved(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"^There is no \*_good.txt in '.*'.$"):
+    with pytest.raises(FileNotFoundError, match=r"^There is no file of \*_good.txt, \*_ok.txt, \*_junk.txt in '.*'.$"):
         read_ground_truth(tmp_path)
     (tmp_path / "tower_1_ok.txt").write_text("a\n", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r": a query must have tower_1_good.txt, _ok.txt and _junk.txt; got no _good.txt.$"
-    ):
+    with pytest.raises(ValueError, match=r": a query must have the lists good, ok, junk; got no tower_1_good.txt.$"):
         read_ground_truth(tmp_path)
 
 
@@ -183,12 +181,10 @@ def test_arguments_are_checked(tmp_path):
         read_samples(tmp_path / "a.npz", names={"cameras": "g"})
 
 
-@pytest.mark.parametrize(
-    ("name", "package"), [("a.safetensors", "safetensors"), ("a.mat", "scipy"), ("a.parquet", "pyarrow")]
-)
+@pytest.mark.parametrize(("name", "package"), [("a.safetensors", "safetensors"), ("a.parquet", "pyarrow")])
 def test_a_package_that_is_missing_is_named(name, package, tmp_path, monkeypatch):
     (tmp_path / name).write_bytes(b"")
-    for module in ("safetensors", "scipy.io", "pyarrow.parquet"):
+    for module in ("safetensors", "pyarrow.parquet"):
         monkeypatch.setitem(__import__("sys").modules, module, None)
     with pytest.raises(ModuleNotFoundError, match=f"^This file needs {package}: pip install {package}.$"):
         read_labels(tmp_path / name)
@@ -264,4 +260,4 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(name, tmp_path):
     assert refused > VARIANTS / 8
 
 
-VARIANTS = 40
+VARIANTS = 300

@@ -26,6 +26,8 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from .mat_files import read_mat
+
 UNNAMED = ""
 """the name of an array that is alone in its file"""
 
@@ -140,11 +142,6 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it cannot be iterated
 
 
-def _read_mat(path: Path) -> dict[str, Any]:
-    arrays = optional("scipy.io", "scipy").loadmat(path, appendmat=False)
-    return {name: values for name, values in arrays.items() if not name.startswith("__")}
-
-
 FORMATS: dict[str, Format] = {
     ".npy": (_read_npy, "a whole array of numpy.save without pickle"),
     ".npz": (_read_npz, "a whole archive of numpy.savez without pickle"),
@@ -152,6 +149,6 @@ FORMATS: dict[str, Format] = {
         (".pt", ".pth"), (_read_torch, "a tensor or a dict of tensors of torch.save, without other classes")
     ),
     ".safetensors": (_read_safetensors, "whole tensors of safetensors"),
-    ".mat": (_read_mat, "a whole MATLAB file, up to version 7.2"),
+    ".mat": (read_mat, "a whole MATLAB file of version 5 to 7.2"),
 }
 """by suffix"""

@@ -15,7 +15,7 @@ import numpy as np
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
-from .array_names import FIELD_NAMES, as_label, check_asked, find_names, of_file
+from .array_names import FIELD_NAMES, as_label, as_vector, check_asked, find_names, of_file
 
 _ROLES = {
     **dict.fromkeys(("query", "queries", "q", "probe"), True),
@@ -65,10 +65,11 @@ def read_labels(path: str | PathLike[str], *, names: Mapping[str, str] | None = 
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
     with of_file(path):
-        length = len(columns[next(iter(chosen.values()))])
+        length = max(np.shape(columns[next(iter(chosen.values()))]), default=0)
         labels = {key: as_label(key, name, columns[name], length) for key, name in chosen.items() if key != "roles"}
         if "roles" in chosen:
-            labels["roles"] = _roles(chosen["roles"], np.asarray(columns[chosen["roles"]]))
+            name = chosen["roles"]
+            labels["roles"] = _roles(name, as_vector(name, np.asarray(columns[name]), length))
     return labels
 
 
@@ -121,7 +122,7 @@ def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[s
 def _roles(name: str, values: Array) -> Array:
     """True for queries."""
     known = _FLAGS if name.lower() == "is_query" or values.dtype == bool else _ROLES
-    texts, place = np.unique(values.ravel().astype(str), return_inverse=True)
+    texts, place = np.unique(values.astype(str), return_inverse=True)
     for text in texts:
         if text.lower() not in known:
             raise ValueError(f"`{name}` must hold {', '.join(known)} only; got {str(text)!r}.")

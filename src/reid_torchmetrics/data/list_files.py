@@ -48,7 +48,9 @@ def read_retrieved(path: str | PathLike[str]) -> Any:
     """
     path = Path(path)
     if path.is_dir():
-        return {each.stem: _read_items(each) for each in _texts(path, "*.txt")}
+        if not (lists := sorted(path.glob("*.txt"))):
+            raise FileNotFoundError(f"There is no .txt file in {str(path)!r}.")
+        return {each.stem: _read_items(each) for each in lists}
     if path.suffix.lower() == ".npy":
         neighbors = read_arrays(path)[UNNAMED]
         if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
@@ -143,23 +145,18 @@ def _read_json(path: Path) -> Any:
     return lists
 
 
-def _texts(folder: Path, pattern: str) -> list[Path]:
-    paths = sorted(folder.glob(pattern))
-    if not paths:
-        raise FileNotFoundError(f"There is no {pattern} in {str(folder)!r}.")
-    return paths
-
-
 def _read_folder(folder: Path) -> dict[str, dict[str, list[str]]]:
-    found = [path.stem.rpartition("_") for path in _texts(folder, "*_*.txt")]
+    found = [path.stem.rpartition("_") for path in sorted(folder.glob("*_*.txt"))]
     queries = dict.fromkeys(query for query, _, name in found if name in _OXFORD_LISTS)
-    if not queries:
-        _texts(folder, "*_good.txt")
-    for query in queries:
-        for name in _OXFORD_LISTS:
-            if not (folder / f"{query}_{name}.txt").is_file():
-                raise refused(folder, f"a query must have {query}_good.txt, _ok.txt and _junk.txt", f"no _{name}.txt")
-    return {query: {name: _read_items(folder / f"{query}_{name}.txt") for name in _OXFORD_LISTS} for query in queries}
+    truth = {query: {name: folder / f"{query}_{name}.txt" for name in _OXFORD_LISTS} for query in queries}
+    if not truth:
+        raise FileNotFoundError(
+            f"There is no file of {', '.join(f'*_{name}.txt' for name in _OXFORD_LISTS)} in {str(folder)!r}."
+        )
+    for path in [path for lists in truth.values() for path in lists.values()]:
+        if not path.is_file():
+            raise refused(folder, f"a query must have the lists {', '.join(_OXFORD_LISTS)}", f"no {path.name}")
+    return {query: {name: _read_items(path) for name, path in lists.items()} for query, lists in truth.items()}
 
 
 class _PickledDtype:
@@ -200,8 +197,10 @@ class _SafeUnpickler(pickle._Unpickler):  # noqa: SLF001 - the one in C reserves
             "numpy.core.numeric._frombuffer": lambda contents, dtype, *_: dtype.read(contents),
             "_codecs.encode": lambda text, _: text.encode("latin1"),
             "builtins.set": set,
+            "builtins.bytes": lambda: b"",
         }
-        found = known.get(f"{module}.{name}".replace("numpy._core.", "numpy.core."))
+        full = f"{module}.{name}".replace("numpy._core.", "numpy.core.").replace("__builtin__.", "builtins.")
+        found = known.get(full)
         if found is None:
             raise ValueError(f"the class {module}.{name}")
         return found
