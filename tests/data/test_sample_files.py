@@ -80,7 +80,7 @@ def test_files_that_matlab_wrote_are_read_as_scipy_reads_them():
             ours = read_mat(path)
             assert ours.keys() == numbers.keys()
             assert all(np.array_equal(ours[name], values) for name, values in numbers.items())
-            assert all(ours[name].dtype == values.dtype for name, values in numbers.items())
+            assert all(values.dtype.kind == "f" for values in ours.values())  # SciPy reads whole ones as integers
             num_arrays += len(ours)
     assert num_arrays > 10
 
@@ -162,18 +162,17 @@ def test_embeddings_are_mapped_and_not_copied(name, tmp_path):
 
 def allocated():
     """Bytes of anonymous memory, of any library."""
-    with open("/proc/self/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
 
 
 def mapped_files():
-    with open("/proc/self/maps", encoding="utf-8") as file:
-        return file.read().splitlines()
+    return Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
 
 
 def test_a_map_gives_the_bits_of_the_array(tmp_path):
     """An array in an archive begins at any byte, here at an odd one."""
-    np.savez(tmp_path / "odd.npz", **{"f": WIDE})
+    np.savez(tmp_path / "odd.npz", f=WIDE)
     mapped = read_samples(tmp_path / "odd.npz")[0].embeddings
     labels = np.arange(len(WIDE)) % 50
     assert isinstance(mapped, np.memmap)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import pickletools
 import re
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -91,7 +92,7 @@ def read_ground_truth(path: str | PathLike[str]) -> Any:
         return _read_json(path)
     if path.suffix.lower() == ".pkl":
         with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
-            return _read_revisited(_SafeUnpickler(BytesIO(path.read_bytes())).load())
+            return _read_revisited(_unpickled(path.read_bytes()))
     return _read_table(path, *_QRELS)
 
 
@@ -185,7 +186,7 @@ class _PickledArray(list[Any]):
         self[:] = dtype.read(contents)
 
 
-class _SafeUnpickler(pickle._Unpickler):  # noqa: SLF001 - the one in C reserves memory as a damaged file says
+class _SafeUnpickler(pickle.Unpickler):
     """Reads containers, strings, numbers, and arrays of numbers as lists; no class or function of the file's choice."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -204,6 +205,13 @@ class _SafeUnpickler(pickle._Unpickler):  # noqa: SLF001 - the one in C reserves
         if found is None:
             raise ValueError(f"the class {module}.{name}")
         return found
+
+
+def _unpickled(contents: bytes) -> Any:
+    for opcode, argument, _ in pickletools.genops(contents):  # memory is reserved as they say
+        if opcode.name.endswith("PUT") and int(argument or 0) > len(contents):
+            raise ValueError(f"place {argument} in {len(contents)} bytes")
+    return _SafeUnpickler(BytesIO(contents)).load()
 
 
 def _read_revisited(saved: Any) -> dict[str, dict[str, list[str]]]:

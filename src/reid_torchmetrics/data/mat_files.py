@@ -37,11 +37,9 @@ def read_mat(path: Path) -> dict[str, Array]:
     if order is None:
         raise ValueError(f"a header of {contents[:20].tobytes()!r}")
     arrays = {}
-    for kind, element in _elements(contents[_HEADER:], order):
-        if kind == _COMPRESSED:
-            kind, element = next(_elements(np.frombuffer(zlib.decompress(element), np.uint8), order))
+    for kind, matrix in _elements(contents[_HEADER:], order):
         if kind == _MATRIX:
-            (_, flags), (_, shape), (_, name), *parts = _elements(element, order)
+            (_, flags), (_, shape), (_, name), *parts = _elements(matrix, order)
             flag = int(flags.view(f"{order}u4")[0])
             if flag & 0xFF in _CLASSES and not flag & _COMPLEX and len(name):
                 ((numbers, values),) = parts
@@ -51,16 +49,22 @@ def read_mat(path: Path) -> dict[str, Array]:
 
 
 def _elements(data: Array, order: str) -> Iterator[tuple[int, Array]]:
-    """The types and the bytes of elements one after the other; small ones have both in their tag."""
+    """The types and the bytes of elements one after the other; small ones have both in their tag.
+
+    A compressed element holds another one, and is the only one that ends anywhere.
+    """
     place = 0
     while place < len(data):
-        kind, size = struct.unpack(f"{order}II", data[place : place + _TAG])
+        kind, size = struct.unpack(f"{order}II", data[place : place + _TAG].tobytes())
         is_small = kind >> 16
         if is_small:
             kind, size = kind & 0xFFFF, kind >> 16
         start = place + (_TAG // 2 if is_small else _TAG)
         if start + size > len(data):
             raise ValueError(f"an element of {size} bytes where {len(data) - start} are left")
-        yield kind, data[start : start + size]
-        # All but compressed elements end at a multiple of the tag's size.
-        place = start + size if kind == _COMPRESSED else -(-(start + size) // _TAG) * _TAG
+        place = start + size
+        if kind == _COMPRESSED:
+            yield from _elements(np.frombuffer(zlib.decompress(data[start:place].tobytes()), np.uint8), order)
+        else:
+            yield kind, data[start:place]
+            place = -(-place // _TAG) * _TAG

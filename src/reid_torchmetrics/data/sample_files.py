@@ -49,8 +49,9 @@ def read_samples(
     """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
 
     Arrays are found by the names that the field uses, such as `feat`, `pids` and `camids`, or `gallery_f`,
-    `gallery_label` and `gallery_cam`, as layumi's `pytorch_result.mat` has them. Embeddings stay on disk, mapped, unless
-    they are compressed, as by `numpy.savez_compressed`. No file can run code: what needs pickle is refused. Whether embeddings are finite is left to the evaluation.
+    `gallery_label` and `gallery_cam`, as layumi's `pytorch_result.mat` has them. Embeddings stay on disk, mapped,
+    unless they are compressed, as by `numpy.savez_compressed`. No file can run code: what needs pickle is refused.
+    Whether embeddings are finite is left to the evaluation.
 
     Args:
         source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
