@@ -110,7 +110,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
 
 
 def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
-    """How the numbers lie in a file, of which `size` bytes from here on are an npy file."""
+    """How the numbers lie in a file with an npy file from here on, of `size` bytes."""
     start = file.tell()
     version = npy.read_magic(file)
     if version not in _HEADERS:

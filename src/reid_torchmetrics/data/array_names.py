@@ -87,7 +87,7 @@ def of_file(path: Path) -> Iterator[None]:
 
 
 def as_vector(name: str, values: Array, length: int | None = None) -> Array:
-    """The values [N], of `length`, of which MATLAB makes a row or a column."""
+    """The values [N], of `length`, also of a row or a column, as MATLAB has them."""
     vector = values.ravel() if values.ndim == 2 and 1 in values.shape else values
     if vector.ndim != 1 or length not in (None, len(vector)):
         raise ValueError(f"`{name}` must have shape [{'N' if length is None else length}]; got {[*values.shape]}.")

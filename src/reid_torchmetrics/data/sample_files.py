@@ -34,7 +34,7 @@ class SampleFile:
     embeddings: Array | Tensor
     """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be"""
     labels: dict[str, Array]
-    """those that the file has, of its N samples, by the names that `evaluate` and the metrics know: int64, or strings
+    """what the file has of its N samples, by the names that `evaluate` and the metrics know: int64, or strings
     for `number_identities`; `positions` float64 [N, 1 to 3]"""
     guesses: tuple[str, ...]
     """a line for each array that was found by a name of the field: "query.npz: `feat` as embeddings" """
