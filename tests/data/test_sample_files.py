@@ -146,6 +146,7 @@ MAPPED = {
 }
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
 @pytest.mark.parametrize("name", MAPPED)
 def test_embeddings_are_mapped_and_not_copied(name, tmp_path):
     MAPPED[name](tmp_path / name)

@@ -201,10 +201,9 @@ class _SafeUnpickler(pickle.Unpickler):
             "builtins.bytes": lambda: b"",
         }
         full = f"{module}.{name}".replace("numpy._core.", "numpy.core.").replace("__builtin__.", "builtins.")
-        found = known.get(full)
-        if found is None:
+        if full not in known:
             raise ValueError(f"the class {module}.{name}")
-        return found
+        return known[full]
 
 
 def _unpickled(contents: bytes) -> Any:
@@ -225,6 +224,6 @@ def _read_revisited(saved: Any) -> dict[str, dict[str, list[str]]]:
 
 
 def _item(items: list[str], place: int) -> str:
-    if not 0 <= place < len(items):
+    if not 0 <= place < len(items) or not isinstance(items[place], str):
         raise ValueError(f"the item {place} of {len(items)}")
-    return str(items[place])
+    return items[place]
