@@ -128,7 +128,7 @@ def _read_torch(path: Path) -> dict[str, Any]:
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
     except UnpicklingError as error:  # with advice to trust the file
-        found = re.search(r"GLOBAL (\S+)", str(error))
+        found = re.search(r"(?:GLOBAL|Unsupported class) (\S+)", str(error))
         raise ValueError(f"the class {found[1]}" if found else "a damaged pickle") from error
     if isinstance(saved, Tensor):
         return {UNNAMED: saved}
