@@ -147,17 +147,18 @@ def _read_json(path: Path) -> Any:
 
 
 def _read_folder(folder: Path) -> dict[str, dict[str, list[str]]]:
-    found = [path.stem.rpartition("_") for path in sorted(folder.glob("*_*.txt"))]
-    queries = dict.fromkeys(query for query, _, name in found if name in _OXFORD_LISTS)
-    truth = {query: {name: folder / f"{query}_{name}.txt" for name in _OXFORD_LISTS} for query in queries}
+    truth: dict[str, dict[str, list[str]]] = {}
+    for path in sorted(folder.glob("*_*.txt")):
+        query, _, name = path.stem.rpartition("_")
+        if name in _OXFORD_LISTS:
+            truth.setdefault(query, {})[name] = _read_items(path)
+    for query, lists in truth.items():
+        if len(lists) < len(_OXFORD_LISTS):
+            rule = f"a query must have the lists {', '.join(_OXFORD_LISTS)}"
+            raise refused(folder, rule, f"{', '.join(lists)} alone for {query!r}")
     if not truth:
-        raise FileNotFoundError(
-            f"There is no file of {', '.join(f'*_{name}.txt' for name in _OXFORD_LISTS)} in {str(folder)!r}."
-        )
-    for path in [path for lists in truth.values() for path in lists.values()]:
-        if not path.is_file():
-            raise refused(folder, f"a query must have the lists {', '.join(_OXFORD_LISTS)}", f"no {path.name}")
-    return {query: {name: _read_items(path) for name, path in lists.items()} for query, lists in truth.items()}
+        raise FileNotFoundError(f"There is no file *_good.txt in {str(folder)!r}.")
+    return truth
 
 
 class _PickledDtype:
