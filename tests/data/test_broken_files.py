@@ -6,7 +6,6 @@ import json
 import pickle
 import random
 import re
-import zipfile
 
 import numpy as np
 import pytest
@@ -58,7 +57,7 @@ BROKEN = [
     (read_samples, "a.npz", npz(f=X, pid=IDS[:4]), "`pid` must have shape [5]; got [4]."),
     (read_samples, "a.npz", npz(f=X, pid=IDS + 0.5), "`pid` must hold whole numbers or strings; got 0.5 for sample 0."),
     (read_samples, "a.npz", npz(f=X, pid=[1, 2, np.nan, 3, 4]), "`pid` must hold whole numbers or strings; got nan for sample 2."),
-    (read_samples, "a.npz", npz(f=X, pid=IDS.astype(np.float32) + 2**25), "`pid` must hold whole numbers or strings; got 33554432.0 for sample 0."),
+    (read_samples, "a.npz", npz(f=X, pid=np.full(5, 2**25, np.float32)), "`pid` must hold whole numbers or strings; got 33554432.0 for sample 0."),
     (read_samples, "a.npz", npz(f=X, pid=IDS.astype(np.uint64) + 2**63), "`pid` must hold whole numbers or strings; got 9223372036854775808 for"),
     (read_samples, "a.npz", npz(f=X, pid=IDS > 2), "`pid` must hold whole numbers or strings; got bool."),
     (read_samples, "a.npz", npz(f=X, pid=[*"abc", "", "d"]), "`pid` must hold whole numbers or strings; got '' for sample 3."),
@@ -68,7 +67,7 @@ BROKEN = [
     (read_samples, "a.npz", npz(f=X[0]), "`f` must have shape [N, D]; got [3]."),
     (read_samples, "a.npz", npz(f=X[:, :0]), "`f` must have at least one dimension per sample; got [5, 0]."),
     (read_samples, "a.npz", npz(f=X.astype(int)), "`f` must have a floating point dtype of 16 to 64 bits; got torch.int64."),
-    (read_samples, "a.npz", npz(f=X + 1j), "`f` must have a floating point dtype of 16 to 64 bits; got torch.complex128."),
+    (read_samples, "a.npz", npz(f=X.astype(np.complex128)), "`f` must have a floating point dtype of 16 to 64 bits; got torch.complex128."),
     (read_samples, "a.npy", saved(np.save, X[None]), "`embeddings` must have shape [N, D]; got [1, 5, 3]."),
     (read_samples, "a.npy", saved(np.save, X)[:-1], f"{SAMPLES} a whole array of numpy.save without pickle; got the array of shape [5, 3] and dtype float32 in 187 bytes."),
     (read_samples, "a.npy", saved(np.save, X) + b"x", f"{SAMPLES} a whole array of numpy.save without pickle; got the array of shape [5, 3]"),
@@ -79,8 +78,8 @@ BROKEN = [
     (read_samples, "a.pt", saved(lambda file: torch.save({"f": torch.eye(3).to_sparse()}, file)), "`f` must be a dense tensor; got torch.sparse_coo."),
     (read_samples, "a.pt", saved(lambda file: torch.save({"f": torch.eye(3)}, file))[:600], f"{SAMPLES} {TENSORS} "),
     (read_samples, "a.safetensors", b"\x08\x00\x00\x00\x00\x00\x00\x00{}", f"{SAMPLES} whole tensors of safetensors; got SafetensorError: "),
-    (read_samples, "a.mat", saved(scipy.io.savemat, {"f": X})[:200], f"{SAMPLES} a whole MATLAB file, up to version 7.2; got "),
-    (read_samples, "a.mat", b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + b"\x00" * 384, f"{SAMPLES} a whole MATLAB file, up to version 7.2; got NotImplementedError: Please use HDF reader"),
+    (read_samples, "a.mat", saved(scipy.io.savemat, {"f": X})[:200], f"{SAMPLES} a whole MATLAB file of version 5 to 7.2; got "),
+    (read_samples, "a.mat", b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(124) + b"\x00\x02IM" + b"\x00" * 384, f"{SAMPLES} a whole MATLAB file of version 5 to 7.2; got a header of b'MATLAB 7.3 MAT-file,'."),
     (read_samples, "a.json", b"{}", "the suffix must be one of .npy, .npz, .pt, .pth, .safetensors, .mat; got '.json'."),
     # Tables.
     (read_labels, "a.csv", b"", "the file must be comma-separated values in UTF-8, rows as long as the first, which names them; got 0 rows of nothing."),
@@ -116,7 +115,9 @@ BROKEN = [
     (read_ground_truth, "a.qrels", b"\n", "the file must have lines of query 0 item grade; got none."),
     (read_ground_truth, "a.pkl", pickle.dumps({"imlist": []}), "the file must be the ground truth of the revisited Oxford and Paris, without other classes; got KeyError: 'qimlist'."),
     (read_ground_truth, "a.pkl", pickle.dumps({"imlist": ["a"], "qimlist": ["q"], "gnd": [{"easy": [1]}]}), "the file must be the ground truth of the revisited Oxford and Paris, without other classes; got the item 1 of 1."),
-    (read_ground_truth, "a.pkl", b"", "the file must be the ground truth of the revisited Oxford and Paris, without other classes; got EOFError"),
+    (read_ground_truth, "a.pkl", b"", "the file must be the ground truth of the revisited Oxford and Paris, without other classes; got pickle exhausted before seeing STOP."),
+    (read_ground_truth, "a.pkl", b"\x80\x05\x96" + (2**34).to_bytes(8, "little") + b".", "the file must be the ground truth of the revisited Oxford and Paris, without other classes; got expected 17179869184 bytes in a bytearray8"),
+    (read_ground_truth, "a.pkl", b"\x80\x02]r\xff\xff\xff\x7f.", "the file must be the ground truth of the revisited Oxford and Paris, without other classes; got place 2147483647 in 9 bytes."),
 ]  # fmt: skip
 
 
@@ -127,7 +128,7 @@ def test_a_broken_file_is_named_in_one_line(read, name, contents, message, tmp_p
             pytest.importorskip(package)
     path = tmp_path / name
     path.write_bytes(contents)
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises(ValueError, match=re.escape(str(path))) as raised:
         read(path)
     said = str(raised.value)
     assert said.startswith((f"{path}: {message}", f"{path}:{message}"))
@@ -139,8 +140,8 @@ def test_a_broken_file_is_named_in_one_line(read, name, contents, message, tmp_p
     [
         ({"a1.npy": X, "a2.npy": X[:, :2]}, "a*.npy", "a2.npy: a shard must have the form of {}/a1.npy, [N, 3] of float32 with no labels; got [N, 2] of"),
         ({"a1.npy": X, "a2.npy": X.astype("f2")}, "a*.npy", "a2.npy: a shard must have the form of {}/a1.npy, [N, 3] of float32 with no labels; got [N, 3] of float16"),
-        ({"1.npz": {"f": X, "id": IDS}, "2.npz": {"f": X, "cam": IDS}}, "", "2.npz: a shard must have the form of {}/1.npz, [N, 3] of float32 with identities int64; got [N, 3] of float32 with cameras"),
-        ({"1.npz": {"f": X, "id": IDS}, "2.npz": {"f": X, "id": [*"abcde"]}}, "", "2.npz: a shard must have the form of {}/1.npz, [N, 3] of float32 with identities int64; got [N, 3] of float32 with identities str"),
+        ({"1.npz": {"f": X, "id": IDS}, "2.npz": {"f": X, "cam": IDS}}, "", "2.npz: a shard must have the form of {}/1.npz, [N, 3] of float32 with identities; got [N, 3] of float32 with cameras"),
+        ({"1.npz": {"f": X, "id": IDS}, "2.npz": {"f": X, "id": [*"abcde"]}}, "", "2.npz: a shard must have the form of {}/1.npz, [N, 3] of float32 with identities; got [N, 3] of float32 with identities as strings"),
     ],
 )  # fmt: skip
 def test_shards_are_alike(files, arguments, message, tmp_path):
@@ -158,14 +159,12 @@ def test_what_is_not_there_is_named(tmp_path):
         read_samples(tmp_path / "q-*.npy")
     with pytest.raises(FileNotFoundError, match=r"^There is no file of .npy, .* in '.*'.$"):
         read_samples(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"^There is no \*.txt in '.*'.$"):
+    with pytest.raises(FileNotFoundError, match=r"^There is no .txt file in '.*'.$"):
         read_retrieved(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"^There is no \*_good.txt in '.*'.$"):
+    with pytest.raises(FileNotFoundError, match=r"^There is no file \*_good.txt in '.*'.$"):
         read_ground_truth(tmp_path)
     (tmp_path / "tower_1_ok.txt").write_text("a\n", encoding="utf-8")
-    with pytest.raises(
-        ValueError, match=r": a query must have tower_1_good.txt, _ok.txt and _junk.txt; got no _good.txt.$"
-    ):
+    with pytest.raises(ValueError, match=r": a query must have the lists good, ok, junk; got ok alone for 'tower_1'.$"):
         read_ground_truth(tmp_path)
 
 
@@ -183,12 +182,10 @@ def test_arguments_are_checked(tmp_path):
         read_samples(tmp_path / "a.npz", names={"cameras": "g"})
 
 
-@pytest.mark.parametrize(
-    ("name", "package"), [("a.safetensors", "safetensors"), ("a.mat", "scipy"), ("a.parquet", "pyarrow")]
-)
+@pytest.mark.parametrize(("name", "package"), [("a.safetensors", "safetensors"), ("a.parquet", "pyarrow")])
 def test_a_package_that_is_missing_is_named(name, package, tmp_path, monkeypatch):
     (tmp_path / name).write_bytes(b"")
-    for module in ("safetensors", "scipy.io", "pyarrow.parquet"):
+    for module in ("safetensors", "pyarrow.parquet"):
         monkeypatch.setitem(__import__("sys").modules, module, None)
     with pytest.raises(ModuleNotFoundError, match=f"^This file needs {package}: pip install {package}.$"):
         read_labels(tmp_path / name)
@@ -214,6 +211,7 @@ def table(file):
     file.write(text.getvalue().encode())
 
 
+VARIANTS = 200
 GND = {"imlist": [*"abcde"] * 60, "qimlist": ["q"], "gnd": [{"bbx": [1.5], "easy": IDS, "hard": [np.int64(3)]}]}
 WHOLE = {
     "a.npy": (read_samples, lambda file: np.save(file, X)),
@@ -226,7 +224,7 @@ WHOLE = {
     "packed.mat": (read_samples, lambda file: scipy.io.savemat(file, {"f": X, "pid": IDS}, do_compression=True)),
     "a.parquet": (read_labels, parquet),
     "a.csv": (read_labels, table),
-    "a.run": (read_retrieved, lambda file: file.write(b"q1 Q0 d2 1 0.9 x\nq1 Q0 d1 2 -1e-3 x\n" * 1)),
+    "a.run": (read_retrieved, lambda file: file.write(b"q1 Q0 d2 1 0.9 x\nq1 Q0 d1 2 -1e-3 x\n")),
     "a.json": (read_retrieved, lambda file: file.write(json.dumps({"q": {"a": 0.5, "b": 1}, "r": {}}).encode())),
     "a.pkl": (read_ground_truth, lambda file: pickle.dump(GND, file, 2)),
     "b.pkl": (read_ground_truth, lambda file: pickle.dump(GND, file, 5)),
@@ -237,7 +235,7 @@ WHOLE = {
 @pytest.mark.filterwarnings("ignore")  # of what a library finds odd in a file
 def test_a_damaged_file_is_read_or_refused_in_one_line(name, tmp_path):
     read, write = WHOLE[name]
-    file, rng, refused = io.BytesIO(), random.Random(name), 0
+    file, rng, refused = io.BytesIO(), random.Random(name), 0  # noqa: S311 - no secret
     write(file)
     contents = file.getvalue()
     (tmp_path / name).write_bytes(contents)
@@ -251,17 +249,14 @@ def test_a_damaged_file_is_read_or_refused_in_one_line(name, tmp_path):
                 damaged[rng.randrange(len(damaged))] ^= 1 << rng.randrange(8)
         path = tmp_path / f"{variant}{name}"
         path.write_bytes(damaged)
+        said, found = "", []
         try:
             found = read(path)
-        except (ValueError, TypeError) as error:
-            assert "\n" not in str(error)
-            refused += 1
-        else:
-            if read is read_samples:
-                assert np.asarray(found[0].embeddings.shape).prod() >= 0
-                assert all(len(values) == len(found[0].embeddings) for values in found[0].labels.values())
+        except ValueError as error:
+            said = str(error)
+        assert "\n" not in said
+        refused += bool(said)
+        if read is read_samples:
+            assert all(len(values) == len(file.embeddings) for file in found for values in file.labels.values())
         path.unlink()
     assert refused > VARIANTS / 8
-
-
-VARIANTS = 40

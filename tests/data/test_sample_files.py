@@ -1,6 +1,7 @@
 """Files of embeddings: what libraries write is what is read, mapped where it can be, under the names of the field."""
 
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import torch
 
 from reid_torchmetrics.data import read_samples
 from reid_torchmetrics.data.array_names import FIELD_NAMES
+from reid_torchmetrics.data.mat_files import read_mat
 from reid_torchmetrics.functional.retrieval import evaluate
 from reid_torchmetrics.functional.retrieval.relevance import LABELS
 
@@ -45,7 +47,8 @@ WRITERS = {
     "reid.safetensors": lambda path: safetensors_file(
         path, {"emb": torch.tensor(X), "id": torch.tensor(IDS), "camera_id": torch.tensor(CAMERAS)}
     ),
-    "result.mat": lambda path: scipy.io.savemat(path, {"x": X, "label": IDS, "cam": CAMERAS}),
+    "result.mat": lambda path: scipy.io.savemat(path, {"x": X, "label": IDS, "cam": CAMERAS, "note": "text", "z": 1j}),
+    "packed.mat": lambda path: scipy.io.savemat(path, {"f": X, "id": IDS, "cam": CAMERAS}, do_compression=True),
 }
 
 
@@ -60,6 +63,26 @@ def test_what_is_written_is_what_is_read(name, tmp_path):
         ("identities", "cameras"), np.int64
     )
     assert (file.labels["identities"].tolist(), file.labels["cameras"].tolist()) == (IDS.tolist(), CAMERAS.tolist())
+
+
+MATLABS_OWN = sorted((Path(scipy.io.__file__).parent / "matlab/tests/data").glob("*_[567].*.mat"))
+NOT_REAL = ("sparse", "complex", "hdf5", "multi")
+
+
+@pytest.mark.skipif(not MATLABS_OWN, reason="SciPy is installed without its tests")
+@pytest.mark.filterwarnings("ignore")  # of SciPy
+def test_files_that_matlab_wrote_are_read_as_scipy_reads_them():
+    num_arrays = 0
+    for path in MATLABS_OWN:
+        if not any(each in path.name for each in NOT_REAL):
+            theirs = {name: values for name, values in scipy.io.loadmat(path).items() if not name.startswith("__")}
+            numbers = {name: values for name, values in theirs.items() if values.dtype.kind in "iuf"}
+            ours = read_mat(path)
+            assert ours.keys() == numbers.keys()
+            assert all(np.array_equal(ours[name], values) for name, values in numbers.items())
+            assert all(values.dtype.kind == "f" for values in ours.values())  # SciPy reads whole ones as integers
+            num_arrays += len(ours)
+    assert num_arrays > 10
 
 
 def test_a_guess_is_said(tmp_path):
@@ -117,11 +140,13 @@ def test_a_dtype_stays(dtype, tmp_path):
 MAPPED = {
     "wide.npy": lambda path: np.save(path, WIDE),
     "half.npz": lambda path: np.savez(path, pid=np.zeros(len(WIDE), np.int64), feature=np.tile(WIDE.astype("f2"), 2)),
+    "wide.mat": lambda path: scipy.io.savemat(path, {"f": WIDE}),
     "wide.pt": lambda path: torch.save({"f": torch.tensor(WIDE)}, path),
     "wide.safetensors": lambda path: safetensors_file(path, {"f": torch.tensor(WIDE)}),
 }
 
 
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs Linux")
 @pytest.mark.parametrize("name", MAPPED)
 def test_embeddings_are_mapped_and_not_copied(name, tmp_path):
     MAPPED[name](tmp_path / name)
@@ -138,18 +163,17 @@ def test_embeddings_are_mapped_and_not_copied(name, tmp_path):
 
 def allocated():
     """Bytes of anonymous memory, of any library."""
-    with open("/proc/self/status", encoding="utf-8") as file:
-        return next(int(line.split()[1]) * 1024 for line in file if line.startswith("RssAnon"))
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon"))
 
 
 def mapped_files():
-    with open("/proc/self/maps", encoding="utf-8") as file:
-        return file.read().splitlines()
+    return Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
 
 
 def test_a_map_gives_the_bits_of_the_array(tmp_path):
     """An array in an archive begins at any byte, here at an odd one."""
-    np.savez(tmp_path / "odd.npz", **{"f": WIDE})
+    np.savez(tmp_path / "odd.npz", f=WIDE)
     mapped = read_samples(tmp_path / "odd.npz")[0].embeddings
     labels = np.arange(len(WIDE)) % 50
     assert isinstance(mapped, np.memmap)

@@ -26,6 +26,8 @@ import torch
 from numpy.lib import format as npy
 from torch import Tensor
 
+from .mat_files import read_mat
+
 UNNAMED = ""
 """the name of an array that is alone in its file"""
 
@@ -108,7 +110,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
 
 
 def _layout(name: str, file: IO[bytes], size: int) -> dict[str, Any]:
-    """How the numbers lie in a file, of which `size` bytes from here on are an npy file."""
+    """How the numbers lie in a file with an npy file from here on, of `size` bytes."""
     start = file.tell()
     version = npy.read_magic(file)
     if version not in _HEADERS:
@@ -126,7 +128,7 @@ def _read_torch(path: Path) -> dict[str, Any]:
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True, mmap=is_zipfile(path))
     except UnpicklingError as error:  # with advice to trust the file
-        found = re.search(r"GLOBAL (\S+)", str(error))
+        found = re.search(r"(?:GLOBAL|Unsupported class) (\S+)", str(error))
         raise ValueError(f"the class {found[1]}" if found else "a damaged pickle") from error
     if isinstance(saved, Tensor):
         return {UNNAMED: saved}
@@ -140,11 +142,6 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
         return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it cannot be iterated
 
 
-def _read_mat(path: Path) -> dict[str, Any]:
-    arrays = optional("scipy.io", "scipy").loadmat(path, appendmat=False)
-    return {name: values for name, values in arrays.items() if not name.startswith("__")}
-
-
 FORMATS: dict[str, Format] = {
     ".npy": (_read_npy, "a whole array of numpy.save without pickle"),
     ".npz": (_read_npz, "a whole archive of numpy.savez without pickle"),
@@ -152,6 +149,6 @@ FORMATS: dict[str, Format] = {
         (".pt", ".pth"), (_read_torch, "a tensor or a dict of tensors of torch.save, without other classes")
     ),
     ".safetensors": (_read_safetensors, "whole tensors of safetensors"),
-    ".mat": (_read_mat, "a whole MATLAB file, up to version 7.2"),
+    ".mat": (read_mat, "a whole MATLAB file of version 5 to 7.2"),
 }
 """by suffix"""

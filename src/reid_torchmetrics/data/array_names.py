@@ -86,6 +86,14 @@ def of_file(path: Path) -> Iterator[None]:
         raise ValueError(" ".join(f"{path}: {error}".splitlines())) from error
 
 
+def as_vector(name: str, values: Array, length: int | None = None) -> Array:
+    """The values [N], of `length`, also of a row or a column, as MATLAB has them."""
+    vector = values.ravel() if values.ndim == 2 and 1 in values.shape else values
+    if vector.ndim != 1 or length not in (None, len(vector)):
+        raise ValueError(f"`{name}` must have shape [{'N' if length is None else length}]; got {[*values.shape]}.")
+    return vector
+
+
 def as_label(key: str, name: str, given: Any, length: int | None = None) -> Array:
     """The labels in an array: int64 or strings [N], or positions, float64 [N, 1 to 3].
 
@@ -101,10 +109,7 @@ def as_label(key: str, name: str, given: Any, length: int | None = None) -> Arra
         raise TypeError(f"`{name}` must hold {wanted}; got {values.dtype}.")
     if key == "positions":
         return _checks.positions(name, values, length).numpy()
-    if values.ndim == 2 and 1 in values.shape:  # a row of MATLAB
-        values = values.ravel()
-    if values.ndim != 1 or length not in (None, len(values)):
-        raise ValueError(f"`{name}` must have shape [{'N' if length is None else length}]; got {[*values.shape]}.")
+    values = as_vector(name, values, length)
     if values.dtype.kind in "US":
         values, is_kept = values.astype(str), np.char.str_len(values) > 0
     else:

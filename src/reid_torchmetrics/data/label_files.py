@@ -15,7 +15,7 @@ import numpy as np
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
-from .array_names import FIELD_NAMES, as_label, check_asked, find_names, of_file
+from .array_names import FIELD_NAMES, as_label, as_vector, check_asked, find_names, of_file
 
 _ROLES = {
     **dict.fromkeys(("query", "queries", "q", "probe"), True),
@@ -23,12 +23,12 @@ _ROLES = {
 }
 _FLAGS = {"true": True, "1": True, "false": False, "0": False}
 
-_NUMBERED = r"(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"
+_NUMBERED = r"(?:^|/)(?P<identity>-1|\d+)_c(?P<camera>\d+)[^/]*$"
 NAME_PATTERNS = {
     "market1501": _NUMBERED,
     "dukemtmc": _NUMBERED,
     "veri776": _NUMBERED,
-    "msmt17": r"(?P<identity>\d+)_\d+_(?P<camera>\d+)_[^/]*$",
+    "msmt17": r"(?:^|/)(?P<identity>\d+)_\d+_(?P<camera>\d+)_[^/]*$",
 }
 """for each benchmark how a file's name begins: the person or vehicle, and the camera"""
 
@@ -64,11 +64,13 @@ def read_labels(path: str | PathLike[str], *, names: Mapping[str, str] | None = 
     chosen = find_names(path, [key for key in FIELD_NAMES if key != "embeddings"], columns, names)
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
+    labels, length = dict[str, Array](), None
     with of_file(path):
-        length = len(columns[next(iter(chosen.values()))])
-        labels = {key: as_label(key, name, columns[name], length) for key, name in chosen.items() if key != "roles"}
-        if "roles" in chosen:
-            labels["roles"] = _roles(chosen["roles"], np.asarray(columns[chosen["roles"]]))
+        for key, name in chosen.items():
+            labels[key] = (
+                _as_roles(name, columns[name], length) if key == "roles" else as_label(key, name, columns[name], length)
+            )
+            length = len(labels[key])
     return labels
 
 
@@ -110,7 +112,7 @@ def _parsed(texts: Sequence[str]) -> Array:
 
 def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """The columns, with a pair that is positions as one."""
-    spelled = {name.lower(): name for name in columns if name not in names.values()}
+    spelled = {name.lower(): name for name in columns if name not in names.values() and np.ndim(columns[name]) == 1}
     for name in FIELD_NAMES["positions"].split():
         pair = [spelled.get(each, "") for each in name.split("/")]
         if len(pair) > 1 and all(pair):
@@ -118,10 +120,11 @@ def _with_positions(columns: dict[str, Any], names: Mapping[str, str]) -> dict[s
     return columns
 
 
-def _roles(name: str, values: Array) -> Array:
+def _as_roles(name: str, given: Any, length: int | None) -> Array:
     """True for queries."""
+    values = as_vector(name, np.asarray(given), length)
     known = _FLAGS if name.lower() == "is_query" or values.dtype == bool else _ROLES
-    texts, place = np.unique(values.ravel().astype(str), return_inverse=True)
+    texts, place = np.unique(values.astype(str), return_inverse=True)
     for text in texts:
         if text.lower() not in known:
             raise ValueError(f"`{name}` must hold {', '.join(known)} only; got {str(text)!r}.")

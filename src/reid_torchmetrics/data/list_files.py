@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import pickletools
 import re
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -48,7 +49,9 @@ def read_retrieved(path: str | PathLike[str]) -> Any:
     """
     path = Path(path)
     if path.is_dir():
-        return {each.stem: _read_items(each) for each in _texts(path, "*.txt")}
+        if not (lists := sorted(path.glob("*.txt"))):
+            raise FileNotFoundError(f"There is no .txt file in {str(path)!r}.")
+        return {each.stem: _read_items(each) for each in lists}
     if path.suffix.lower() == ".npy":
         neighbors = read_arrays(path)[UNNAMED]
         if neighbors.ndim != 2 or neighbors.dtype.kind not in "iu":
@@ -92,7 +95,7 @@ def read_ground_truth(path: str | PathLike[str], *, by_name: bool = True) -> Any
         return _read_json(path)
     if path.suffix.lower() == ".pkl":
         with reading(path, "the ground truth of the revisited Oxford and Paris, without other classes"):
-            return _read_revisited(_SafeUnpickler(BytesIO(path.read_bytes())).load(), by_name=by_name)
+            return _read_revisited(_unpickled(path.read_bytes()), by_name=by_name)
     return _read_table(path, *_QRELS)
 
 
@@ -146,23 +149,19 @@ def _read_json(path: Path) -> Any:
     return lists
 
 
-def _texts(folder: Path, pattern: str) -> list[Path]:
-    paths = sorted(folder.glob(pattern))
-    if not paths:
-        raise FileNotFoundError(f"There is no {pattern} in {str(folder)!r}.")
-    return paths
-
-
 def _read_folder(folder: Path) -> dict[str, dict[str, list[str]]]:
-    found = [path.stem.rpartition("_") for path in _texts(folder, "*_*.txt")]
-    queries = dict.fromkeys(query for query, _, name in found if name in _OXFORD_LISTS)
-    if not queries:
-        _texts(folder, "*_good.txt")
-    for query in queries:
-        for name in _OXFORD_LISTS:
-            if not (folder / f"{query}_{name}.txt").is_file():
-                raise refused(folder, f"a query must have {query}_good.txt, _ok.txt and _junk.txt", f"no _{name}.txt")
-    return {query: {name: _read_items(folder / f"{query}_{name}.txt") for name in _OXFORD_LISTS} for query in queries}
+    truth: dict[str, dict[str, list[str]]] = {}
+    for path in sorted(folder.glob("*_*.txt")):
+        query, _, name = path.stem.rpartition("_")
+        if name in _OXFORD_LISTS:
+            truth.setdefault(query, {})[name] = _read_items(path)
+    for query, lists in truth.items():
+        if len(lists) < len(_OXFORD_LISTS):
+            rule = f"a query must have the lists {', '.join(_OXFORD_LISTS)}"
+            raise refused(folder, rule, f"{', '.join(lists)} alone for {query!r}")
+    if not truth:
+        raise FileNotFoundError(f"There is no file *_good.txt in {str(folder)!r}.")
+    return truth
 
 
 class _PickledDtype:
@@ -191,7 +190,7 @@ class _PickledArray(list[Any]):
         self[:] = dtype.read(contents)
 
 
-class _SafeUnpickler(pickle._Unpickler):  # noqa: SLF001 - the one in C reserves memory as a damaged file says
+class _SafeUnpickler(pickle.Unpickler):
     """Reads containers, strings, numbers, and arrays of numbers as lists; no class or function of the file's choice."""
 
     def find_class(self, module: str, name: str) -> Any:
@@ -203,11 +202,19 @@ class _SafeUnpickler(pickle._Unpickler):  # noqa: SLF001 - the one in C reserves
             "numpy.core.numeric._frombuffer": lambda contents, dtype, *_: dtype.read(contents),
             "_codecs.encode": lambda text, _: text.encode("latin1"),
             "builtins.set": set,
+            "builtins.bytes": lambda: b"",
         }
-        found = known.get(f"{module}.{name}".replace("numpy._core.", "numpy.core."))
-        if found is None:
+        full = f"{module}.{name}".replace("numpy._core.", "numpy.core.").replace("__builtin__.", "builtins.")
+        if full not in known:
             raise ValueError(f"the class {module}.{name}")
-        return found
+        return known[full]
+
+
+def _unpickled(contents: bytes) -> Any:
+    for opcode, argument, _ in pickletools.genops(contents):  # memory is reserved as they say
+        if opcode.name.endswith("PUT") and int(argument or 0) > len(contents):
+            raise ValueError(f"place {argument} in {len(contents)} bytes")
+    return _SafeUnpickler(BytesIO(contents)).load()
 
 
 def _read_revisited(saved: Any, *, by_name: bool) -> dict[Any, dict[str, list[Any]]]:
@@ -223,6 +230,6 @@ def _read_revisited(saved: Any, *, by_name: bool) -> dict[Any, dict[str, list[An
 
 
 def _item(items: list[str], place: int) -> str:
-    if not 0 <= place < len(items):
+    if not 0 <= place < len(items) or not isinstance(items[place], str):
         raise ValueError(f"the item {place} of {len(items)}")
-    return str(items[place])
+    return items[place]

@@ -20,6 +20,7 @@ from reid_torchmetrics._arrays import Array
 from .array_files import FORMATS, UNNAMED, read_arrays, refused
 from .array_names import FIELD_NAMES, as_label, check_asked, find_names, of_file
 
+_KINDS = {"i": "", "f": "", "U": " as strings"}
 _PARTS = re.compile(r"(\d+)")
 _LABELS = [key for key in FIELD_NAMES if key not in ("embeddings", "roles", "names")]
 
@@ -33,7 +34,7 @@ class SampleFile:
     embeddings: Array | Tensor
     """[N, D], floats of 16 to 64 bits: an array, a tensor for bfloat16; mapped where the format can be"""
     labels: dict[str, Array]
-    """those that the file has, of its N samples, by the names that `evaluate` and the metrics know: int64, or strings
+    """what the file has of its N samples, by the names that `evaluate` and the metrics know: int64, or strings
     for `number_identities`; `positions` float64 [N, 1 to 3]"""
     guesses: tuple[str, ...]
     """a line for each array that was found by a name of the field: "query.npz: `feat` as embeddings" """
@@ -45,12 +46,12 @@ def read_samples(
     role: str | None = None,
     names: Mapping[str, str] | None = None,
 ) -> list[SampleFile]:
-    """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors (safetensors) or .mat (SciPy).
+    """Open files of embeddings and labels, of .npy, .npz, .pt, .pth, .safetensors or .mat.
 
     Arrays are found by the names that the field uses, such as `feat`, `pids` and `camids`, or `gallery_f`,
-    `gallery_label` and `gallery_cam`, as layumi's `pytorch_result.mat` has them. Embeddings stay on disk: .npy,
-    .safetensors, .pt and what `numpy.savez` writes are mapped; `numpy.savez_compressed` and .mat are read. No file can
-    run code: what needs pickle is refused. Whether embeddings are finite is left to the evaluation.
+    `gallery_label` and `gallery_cam`, as layumi's `pytorch_result.mat` has them. Embeddings stay on disk, mapped,
+    unless they are compressed, as by `numpy.savez_compressed`. No file can run code: what needs pickle is refused.
+    Whether embeddings are finite is left to the evaluation.
 
     Args:
         source: a file, a folder, a pattern such as `gallery-*.npy`, or a sequence of these. The files of a folder or
@@ -64,7 +65,7 @@ def read_samples(
 
     Raises:
         FileNotFoundError: no such file, a pattern without a match, or a folder without files of these formats.
-        ModuleNotFoundError: the package of the format is not installed.
+        ModuleNotFoundError: safetensors is not installed.
         ValueError: `role` or `names` unknown; a file that is damaged or needs pickle, without embeddings, or with
             several arrays that may be the same; arrays of another shape, dtype or length; a file given twice, shards
             that differ in width, dtype or labels. The message is one line that names the file and the array.
@@ -119,5 +120,5 @@ def _open(path: Path, names: Mapping[str, str], role: str | None) -> SampleFile:
 def _form(file: SampleFile) -> str:
     """What all shards share."""
     dtype = str(file.embeddings.dtype).removeprefix("torch.")
-    labels = [f"{key} {[*each.shape[1:]] or each.dtype.kind}" for key, each in file.labels.items()]
+    labels = [f"{key}{[*values.shape[1:]] or ''}{_KINDS[values.dtype.kind]}" for key, values in file.labels.items()]
     return f"[N, {file.embeddings.shape[1]}] of {dtype} with {', '.join(labels) or 'no labels'}"
