@@ -129,7 +129,7 @@ BROKEN = [
     ("lists good.run good.qrels", "`retrieved` must have no query that `positives` lacks; got 'q1'."),
     ("lists tower_9.txt good.qrels", "tower_9.txt: must be named like a query of good.qrels; got 'tower_9'."),
     ("lists lists.npy labels.pkl", "labels.pkl: "),
-    ("lists lists.npy no_shards", "There is no *_*.txt in 'no_shards'."),
+    ("lists lists.npy no_shards", "There is no file *_good.txt in 'no_shards'."),
     ("detect data_set.json nope.json", "[Errno 2] No such file or directory: 'nope.json'"),
     ("detect data_set.json bad.json", "`bad.json` must be a file of JSON"),
     ("detect results.json results.json", "`results.json` must hold `images`, a list of objects"),
