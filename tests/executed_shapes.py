@@ -17,10 +17,18 @@ def install() -> None:
 
     def outer_only(**options: Any) -> Callable[[Any], Any]:
         decorate = decorator_of(**options)
-        return lambda defined: defined if "<locals>" in defined.__qualname__ else decorate(defined)
+        return lambda defined: defined if "<locals>" in defined.__qualname__ else decorate(_without_options(defined))
 
     jaxtyping.jaxtyped = outer_only  # the name by which modules that the hook has changed call it
     jaxtyping.install_import_hook("reid_torchmetrics.functional", "beartype.beartype")
+
+
+def _without_options(defined: Any) -> Any:
+    """A function without the annotation of `**options`, which checkers cannot read on Python 3.10."""
+    annotations = getattr(defined, "__annotations__", {})
+    for name in [name for name, kind in annotations.items() if str(kind).startswith("Unpack[")]:
+        del annotations[name]
+    return defined
 
 
 @contextmanager

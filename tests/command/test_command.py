@@ -92,7 +92,9 @@ def test_shards_with_a_table_of_labels(command, problem, tmp_path):
     (tmp_path / "labels.csv").write_text("\n".join(["pid,camid", *lines]), encoding="utf-8")
     expected = evaluate(*problem, junk_identities=()).means
     words = ["--labels", "labels.csv", "--junk-identities", "-7", "--json", "-"]
-    assert numbers(command("evaluate", "q.npy", "gallery-*.npy", *words)) == expected
+    said = command("evaluate", "q.npy", "gallery-*.npy", *words)
+    assert numbers(said) == expected
+    assert "labels.csv: `pid` as identities\n" in said.err
     assert numbers(command("evaluate", "q.npy", *(f"gallery-{shard}.npy" for shard in range(12)), *words)) == expected
 
 

@@ -62,12 +62,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _said("interrupted; nothing was written")
 
 
-def _said(message: str, *, status: int = 1) -> int:
-    """Print one line, on one process."""
+def say(line: str) -> None:
+    """Print a line on standard error, on one process."""
     if os.environ.get("RANK", "0") == "0":
-        print(f"{PROGRAM}: {message}", file=sys.stderr)  # noqa: T201
+        print(line, file=sys.stderr)  # noqa: T201
+
+
+def _said(message: str, *, status: int = 1) -> int:
+    say(f"{PROGRAM}: {message}")
     return status
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    _said(f"warning: {' '.join(str(message).split())}")
+    say(f"{PROGRAM}: warning: {' '.join(str(message).split())}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
@@ -26,6 +25,7 @@ from reid_torchmetrics.functional.retrieval.relevance import LABELS, SIDES
 from reid_torchmetrics.functional.retrieval.scores import non_finite_rows
 from reid_torchmetrics.metrics.reid import EmbeddingMetric, ReIDMetrics
 
+from . import say
 from .options import add_options, chosen, named_values, new_parser
 from .outputs import Outputs, add_outputs
 from .processes import Share, joined
@@ -79,7 +79,7 @@ def _read_sides(arguments: Namespace) -> dict[str, list[SampleFile]]:
     else:
         sides = _both_in_one(arguments.query, names)
     for guess in dict.fromkeys(guess for files in sides.values() for file in files for guess in file.guesses):
-        _tell(guess)
+        say(guess)
     if arguments.labels:
         _add_labels(sides, arguments, names)
     first, *others = (files[0] for files in sides.values())
@@ -102,18 +102,22 @@ def _both_in_one(path: str, names: Mapping[str, str]) -> dict[str, list[SampleFi
     query, gallery = ([file.guesses for file in files] for files in sides.values())
     if query == gallery:
         del sides["gallery"]
-        _tell("no gallery: each item is searched among all others")
+        say("no gallery: each item is searched among all others")
     return sides
 
 
 def _add_labels(sides: dict[str, list[SampleFile]], arguments: Namespace, names: Mapping[str, str]) -> None:
     """Give the files the labels of tables."""
-    said, tables = " and ".join(arguments.labels), [read_labels(path, names=names) for path in arguments.labels]
+    guesses: list[str] = []
+    said = " and ".join(arguments.labels)
+    tables = [read_labels(path, names=names, guesses=guesses) for path in arguments.labels]
+    for guess in guesses:
+        say(guess)
     for table in tables:
         paths = table.pop("names", None)
         if paths is not None and "identities" not in table:
             table.update(labels_from_names(paths, arguments.file_names))
-            _tell(f"{said}: labels from file names as in {arguments.file_names}")
+            say(f"{said}: labels from file names as in {arguments.file_names}")
     if len(tables) == 1 and len(sides) == 2:
         tables = _by_side(tables[0], said, sum(len(file.embeddings) for file in sides["query"]))
     if len(tables) != len(sides):
@@ -136,7 +140,7 @@ def _by_side(table: dict[str, NDArray[Any]], said: str, num_queries: int) -> lis
     is_query = table.pop("roles", None)
     if is_query is None:
         is_query = np.arange(len(next(iter(table.values())))) < num_queries
-        _tell(f"{said}: the first {num_queries} rows as those of the queries")
+        say(f"{said}: the first {num_queries} rows as those of the queries")
     return [{name: each[side] for name, each in table.items()} for side in (is_query, ~is_query)]
 
 
@@ -199,7 +203,3 @@ def _name_bad_rows(sides: Mapping[str, Sequence[SampleFile]]) -> None:
             raise ValueError(
                 f"{file.path}: embeddings must be finite; got {len(bad)} rows that are not, first {bad[0]}."
             )
-
-
-def _tell(text: str) -> None:
-    print(text, file=sys.stderr)  # noqa: T201

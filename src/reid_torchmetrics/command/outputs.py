@@ -19,7 +19,7 @@ from reid_torchmetrics._files import write_whole
 from reid_torchmetrics.plot import FIGURES, plot_comparison
 from reid_torchmetrics.report import write_report
 
-from . import _said
+from . import PROGRAM, say
 from .options import named_values
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Outputs:
         self._say(results)
         low = [name for name, least in self.least.items() if not numbers[name] >= least]
         for name in low:
-            _said(f"{name} is {numbers[name]:.6g}, below {self.least[name]:.6g}")
+            say(f"{PROGRAM}: {name} is {numbers[name]:.6g}, below {self.least[name]:.6g}")
         return 1 if low else 0
 
     def _say(self, results: Mapping[str, Any]) -> None:

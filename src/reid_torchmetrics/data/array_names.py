@@ -77,6 +77,11 @@ def _listed(names: Collection[str]) -> str:
     return ", ".join(f"`{name}`" for name in names) or "none"
 
 
+def guessed(path: Path, chosen: Mapping[str, str], names: Mapping[str, str]) -> list[str]:
+    """A line for each array that was found by a name of the field."""
+    return [f"{path}: `{name}` as {key}" for key, name in chosen.items() if name not in (key, names.get(key))]
+
+
 @contextmanager
 def of_file(path: Path) -> Iterator[None]:
     """Let errors about an array name its file."""

@@ -15,7 +15,7 @@ import numpy as np
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, Format, optional, read_arrays, refused
-from .array_names import FIELD_NAMES, as_label, as_vector, check_asked, find_names, of_file
+from .array_names import FIELD_NAMES, as_label, as_vector, check_asked, find_names, guessed, of_file
 
 _ROLES = {
     **dict.fromkeys(("query", "queries", "q", "probe"), True),
@@ -33,7 +33,9 @@ NAME_PATTERNS = {
 """for each benchmark how a file's name begins: the person or vehicle, and the camera"""
 
 
-def read_labels(path: str | PathLike[str], *, names: Mapping[str, str] | None = None) -> dict[str, Array]:
+def read_labels(
+    path: str | PathLike[str], *, names: Mapping[str, str] | None = None, guesses: list[str] | None = None
+) -> dict[str, Array]:
     """Read the labels of samples from a table: .csv, .parquet (PyArrow), or a file of `read_samples`.
 
     Columns are found by the names that the field uses, such as `pid` and `camid`. Positions may be a pair of columns:
@@ -42,6 +44,7 @@ def read_labels(path: str | PathLike[str], *, names: Mapping[str, str] | None = 
     Args:
         path: of the file; a .csv begins with a row of names, and is in UTF-8. A .npy holds identities alone.
         names: what a column is called, by what it is: `{"identities": "y"}`; else exactly one column may be it.
+        guesses: gets a line for each column that was found by a name of the field, as `SampleFile.guesses`.
 
     Returns:
         What the table has of N samples, in its order: the labels of a `SampleFile`; "roles", bool, True for queries,
@@ -64,6 +67,8 @@ def read_labels(path: str | PathLike[str], *, names: Mapping[str, str] | None = 
     chosen = find_names(path, [key for key in FIELD_NAMES if key != "embeddings"], columns, names)
     if not chosen:
         raise refused(path, "a column must be a label by its name, or be said to be by `names`", ", ".join(columns))
+    if guesses is not None:
+        guesses += guessed(path, chosen, names)
     labels, length = dict[str, Array](), None
     with of_file(path):
         for key, name in chosen.items():

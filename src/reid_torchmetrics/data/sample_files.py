@@ -18,7 +18,7 @@ from reid_torchmetrics import _checks
 from reid_torchmetrics._arrays import Array
 
 from .array_files import FORMATS, UNNAMED, read_arrays, refused
-from .array_names import FIELD_NAMES, as_label, check_asked, find_names, of_file
+from .array_names import FIELD_NAMES, as_label, check_asked, find_names, guessed, of_file
 
 _KINDS = {"i": "", "f": "", "U": " as strings"}
 _PARTS = re.compile(r"(\d+)")
@@ -112,9 +112,7 @@ def _open(path: Path, names: Mapping[str, str], role: str | None) -> SampleFile:
         if not isinstance(embeddings, np.ndarray):
             embeddings = checked if checked.dtype == torch.bfloat16 else checked.detach().numpy()
         labels = {key: as_label(key, label, arrays[label], len(checked)) for key, label in chosen.items()}
-    guessed = {"embeddings": name, **chosen}.items()
-    guesses = [f"{path}: `{name}` as {key}" for key, name in guessed if name not in (key, names.get(key))]
-    return SampleFile(str(path), embeddings, labels, tuple(guesses))
+    return SampleFile(str(path), embeddings, labels, tuple(guessed(path, {"embeddings": name, **chosen}, names)))
 
 
 def _form(file: SampleFile) -> str:
