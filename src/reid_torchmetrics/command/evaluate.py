@@ -108,22 +108,14 @@ def _both_in_one(path: str, names: Mapping[str, str]) -> dict[str, list[SampleFi
 
 def _add_labels(sides: dict[str, list[SampleFile]], arguments: Namespace, names: Mapping[str, str]) -> None:
     """Give the files the labels of tables."""
-    guesses: list[str] = []
-    said = " and ".join(arguments.labels)
-    tables = [read_labels(path, names=names, guesses=guesses) for path in arguments.labels]
-    for guess in guesses:
-        say(guess)
-    for table in tables:
-        paths = table.pop("names", None)
-        if paths is not None and "identities" not in table:
-            table.update(labels_from_names(paths, arguments.file_names))
-            say(f"{said}: labels from file names as in {arguments.file_names}")
+    said, tables = " and ".join(arguments.labels), [_read_table(path, names, arguments) for path in arguments.labels]
     if len(tables) == 1 and len(sides) == 2:
         tables = _by_side(tables[0], said, sum(len(file.embeddings) for file in sides["query"]))
     if len(tables) != len(sides):
         raise ValueError(f"`--labels` must be one table, or one of each side; got {len(tables)}.")
     for (role, files), table in zip(sides.items(), tables, strict=True):
         ends = [*accumulate(len(file.embeddings) for file in files)]
+        table.pop("roles", None)  # of one side
         for name, values in table.items():
             if len(values) != ends[-1]:
                 raise ValueError(
@@ -133,6 +125,19 @@ def _add_labels(sides: dict[str, list[SampleFile]], arguments: Namespace, names:
                 if name in file.labels:
                     raise ValueError(f"{said}: `{name}` must come once; got it from {file.path}, too.")
                 file.labels[name] = values[end - len(file.embeddings) : end]
+
+
+def _read_table(path: str, names: Mapping[str, str], arguments: Namespace) -> dict[str, NDArray[Any]]:
+    """The labels of a table, or those in the names of files that it has."""
+    guesses: list[str] = []
+    table = read_labels(path, names=names, guesses=guesses)
+    paths = table.pop("names", None)
+    if paths is not None and "identities" not in table:
+        table |= labels_from_names(paths, arguments.file_names)
+        guesses.append(f"{path}: labels from file names as in {arguments.file_names}")
+    for guess in guesses:
+        say(guess)
+    return table
 
 
 def _by_side(table: dict[str, NDArray[Any]], said: str, num_queries: int) -> list[dict[str, NDArray[Any]]]:
