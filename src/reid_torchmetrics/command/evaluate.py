@@ -128,7 +128,7 @@ def _add_labels(sides: dict[str, list[SampleFile]], arguments: Namespace, names:
 
 
 def _read_table(path: str, names: Mapping[str, str], arguments: Namespace) -> dict[str, NDArray[Any]]:
-    """The labels of a table, or those in the names of files that it has."""
+    """The labels of a table, from its columns or from the names of files in it."""
     guesses: list[str] = []
     table = read_labels(path, names=names, guesses=guesses)
     paths = table.pop("names", None)
