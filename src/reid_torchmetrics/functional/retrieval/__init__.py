@@ -56,7 +56,7 @@ from .measures import (
     reciprocal_rank,
     retrieval_rank,
 )
-from .ranking import TIE_POLICIES, PositiveRanks, rank_positives, rank_positives_from_scores
+from .ranking import TIE_POLICIES, PositiveRanks, RankCounter, rank_positives, rank_positives_from_scores
 from .relevance import SAME_CAMERA_RULES, Relevance, find_listed_relevance, find_relevance
 from .reranking import EXPANSIONS, ORIGINAL_DISTANCES, KReciprocal, QueryExpansion, expand_queries, rerank_k_reciprocal
 from .scores import SIMILARITIES, given_scores, score_embeddings
@@ -99,6 +99,7 @@ __all__ = [
     "PositiveRanks",
     "Protocol",
     "QueryExpansion",
+    "RankCounter",
     "RankLists",
     "Relevance",
     "RetrievalResults",

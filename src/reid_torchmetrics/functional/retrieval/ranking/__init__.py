@@ -12,6 +12,7 @@ from .positive_ranks import (
     in_float,
     ranks_of_hits,
 )
+from .rank_counter import RankCounter
 from .ranks import count_ranks, rank_positives, rank_positives_from_scores
 from .sharded_counting import count_sharded_ranks
 from .tie_policies import TIE_POLICIES, TiePolicy, in_order, sort_with_places

@@ -16,12 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from reid_torchmetrics import _checks
+from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
 from reid_torchmetrics.functional.retrieval.scores import Panel, Scores, Walk, cut_in_panels, rows_with_gallery
 
@@ -63,6 +65,7 @@ class Tiles:
         self._scores, self._relevance, self._ties = part.scores, part.relevance, part.ties
         fitting, width = _cut(part, longest_run)
         self._walk = Walk(part.scores, num_rows or fitting, width)
+        self._filled: slice | None = None  # the queries with scores in the buffer, where one panel is the gallery
         self.rows = self._walk.rows
         """the queries of each tile"""
 
@@ -88,11 +91,12 @@ class Tiles:
         for panel, values in self._walk.panels_of(rows):
             inside, local = _locate(tile.columns, panel.columns)
             scores = torch.where(inside & tile.positive, values.gather(1, local), scores)
+        self._filled = rows if len(self._walk.panels) == 1 else None
         _checks.no_nan(self._scores.argument, scores)
         return scores
 
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:
-        """Count the negatives before each positive; right after `read` of the same queries.
+        """Count the negatives before each positive; right after `read` of the same queries no score is computed again.
 
         Under tie policies with `groups` negatives with the positive's score go first, and are a second count.
         """
@@ -103,7 +107,7 @@ class Tiles:
         return counts
 
     def negatives(self, rows: slice, tile: TileRelevance) -> Iterator[tuple[Panel, Negatives]]:
-        """The negatives of the queries `rows`, panel by panel; right after `read` of the same queries."""
+        """The negatives of the queries `rows`, panel by panel."""
         for panel in self._walk.panels:
             yield panel, self._negatives(rows, tile, panel)
 
@@ -120,8 +124,8 @@ class Tiles:
     def _negatives(self, rows: slice, tile: TileRelevance, panel: Panel) -> Negatives:
         """Take all but the negatives out of a panel, and the columns that the panel before has counted."""
         by_place, argument, columns = self._ties.by_place is not None, self._scores.argument, panel.columns
-        # With one panel `read` has left its scores in the buffer.
-        is_filled = len(self._walk.panels) == 1
+        # With one panel `read` has left its scores in the buffer; counting changes them.
+        is_filled, self._filled = self._filled == rows, None
         values = self._walk.view(rows, columns) if is_filled else self._walk.fill(rows, columns)
         if not (self._relevance.drops_others or panel.num_seen or by_place):
             own_run, num_removed = _own_run(tile, columns)
@@ -169,6 +173,34 @@ def positive_entries(
     # Padding ties with a positive that scores minus infinity.
     last = torch.minimum(torch.searchsorted(rising, rising, right=True), num_positives[:, None])
     return torch.stack([rank, better.view(-1)[cells], (last - better).view(-1)[cells], counts[1]])
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """The scores of all positives, query by query, the best first."""
+
+    scores: Float[Tensor, " positives"]
+    num_positives: Int[Tensor, " queries"]
+
+    @cached_property
+    def edges(self) -> list[int]:
+        """Where the positives of each query begin, and the end."""
+        return segments.edges(self.num_positives).tolist()
+
+    @property
+    def longest(self) -> int:
+        """The largest number of positives of a query."""
+        return int(self.num_positives.max()) if len(self.num_positives) else 0
+
+    def of(self, rows: slice) -> tuple[Positives, Int[Tensor, " positives"], slice]:
+        """The positives of some queries in padded rows, their cells, and their range among all."""
+        number, inside = self.num_positives[rows, None], slice(self.edges[rows.start], self.edges[rows.stop])
+        width = max(1, int(number.max()))
+        cells = cells_of_positives(number[:, 0], width)
+        padded = self.scores.new_full((len(number), width), -torch.inf)
+        padded.view(-1)[cells] = self.scores[inside]
+        lowest = padded.gather(1, (number - 1).clamp(min=0)).where(number > 0, torch.inf)[:, 0]
+        return Positives(padded, torch.zeros_like(padded, dtype=torch.int64), lowest), cells, inside
 
 
 def _cut(part: GalleryPart, longest_run: int | None) -> tuple[int, int]:

@@ -1,0 +1,394 @@
+"""Ranks in a gallery that comes as a stream: blocks are counted and dropped.
+
+The rank of a positive needs its own score, and the number of negatives before it. So all positives come first. Then a
+block adds to one number for each positive, in any order, and the numbers of several counters add up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from functools import cached_property, partial
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypedDict
+
+import torch
+from jaxtyping import Float, Int, Integer
+from torch import Tensor
+from typing_extensions import Unpack
+
+from reid_torchmetrics import _arrays, _checks, _progress
+from reid_torchmetrics._signatures import takes
+from reid_torchmetrics.functional import segments, workers
+from reid_torchmetrics.functional.retrieval.relevance import (
+    LABELS,
+    SIDES,
+    Integers,
+    Relevance,
+    check_needed,
+    find_relevance,
+    why_needed,
+)
+from reid_torchmetrics.functional.retrieval.scores import (
+    DEFAULT_MAX_BYTES,
+    CustomSimilarity,
+    EmbeddingScores,
+    Rows,
+    check_similarity,
+    gallery_statistics,
+    non_finite_rows,
+    promoted,
+    score_dtype,
+)
+
+from .positive_ranks import PositiveRanks
+from .ranks import RankTable
+from .tie_policies import TIE_POLICIES, best_first
+from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives, positive_entries
+
+_LABELS = tuple(name for name, label in LABELS.items() if label.decides and label.sides == SIDES)
+_FURTHER = tuple(name for name in _LABELS if name not in ("identities", "cameras"))
+_STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
+_QUERIES = 1024  # put together with their positives at a time
+
+
+class StreamLabels(TypedDict, total=False):
+    """Labels of a block besides identities and cameras."""
+
+    sequences: Integers | None
+    clothes: Integers | None
+    positions: Tensor | _arrays.Numbers | None
+
+
+class StreamOptions(TypedDict, total=False):
+    """Further labels of queries and positives, and the options of `find_relevance` that a stream can follow."""
+
+    query_sequences: Integers | None
+    positive_sequences: Integers | None
+    query_clothes: Integers | None
+    positive_clothes: Integers | None
+    query_positions: Tensor | _arrays.Numbers | None
+    positive_positions: Tensor | _arrays.Numbers | None
+    same_camera: str
+    camera_map: Mapping[int, int] | None
+    search_cameras: Collection[int] | None
+    junk_identities: Collection[int]
+    clothes: str
+    radius: float | None
+    self_index: Integers | None
+
+
+class _Counts(NamedTuple):
+    """What gallery items add up to."""
+
+    before: Int[Tensor, "counts positives"]
+    """negatives before each positive; under tie policies with `groups` also the negatives level with it"""
+    num_candidates: Int[Tensor, " queries"]
+
+    def plus(self, other: _Counts) -> _Counts:
+        """The sum of both."""
+        return _Counts(*(one + two.to(one.device) for one, two in zip(self, other, strict=True)))
+
+
+class _Block(NamedTuple):
+    """Gallery items, their labels, and who is relevant among the kept ones."""
+
+    embeddings: Float[Tensor, "items dim"]
+    labels: dict[str, Tensor]
+    relevance: Relevance
+
+    @property
+    def rows(self) -> Rows:
+        """The items that are kept."""
+        return Rows([self.embeddings], self.relevance.kept)
+
+
+class RankCounter:
+    """Rank positives in a gallery that is never held: count its items block by block.
+
+    `positives` are the gallery items of all identities of queries, and any others. The rest comes to `update`, in any
+    order. The ranks are those of `rank_positives` for the whole gallery, on the CPU to the bit. Counters with the same
+    queries and positives `merge`, so shards of a gallery may be counted anywhere; a counter can be pickled.
+
+    Under "euclidean" the last digits of scores depend on the mean of the gallery, and embeddings that float32 cannot
+    square change the dtype of all scores. Where that matters, `survey` each block before the first `update`.
+
+    Args:
+        query: embeddings of the queries [queries, D].
+        positives: embeddings of gallery items [positives, D]: all that have the identity of a query or, with a
+            `radius`, lie within it.
+        query_identities: identities of the queries.
+        positive_identities: identities of `positives`.
+        query_cameras: cameras of the queries; None together with `positive_cameras` means that no camera rule applies.
+        positive_cameras: cameras of `positives`.
+        similarity: as in `rank_positives`.
+        ties: as in `rank_positives`, but not "stable", as a stream has no order.
+        max_bytes: bound on the scores, and on the prepared rows of a block, that are held at a time.
+        options: `query_sequences` and `positive_sequences`, clothes and positions likewise, and the options of
+            `find_relevance` without `junk_pairs`; a protocol has them as its `relevance_options`. `self_index` holds
+            positions in `positives`.
+
+    Raises:
+        TypeError: an argument of the wrong type or dtype.
+        ValueError: shapes, devices or options that do not fit, embeddings that are not finite, scores that are NaN, or
+            a tie policy by places.
+
+    Example:
+        >>> from reid_torchmetrics.functional.retrieval import RankCounter
+        >>> query, positives = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+        >>> counter = RankCounter(query, positives, query_identities=[7], positive_identities=[7, 7])
+        >>> counter.update(torch.tensor([[1.0, 1.0], [0.0, 1.0]]), [8, 9])
+        >>> counter.update(torch.tensor([[1.0, 0.0]]), [8])
+        >>> counter.ranks().rank
+        tensor([2, 4])
+    """
+
+    _own: _Counts
+    _added: _Counts
+
+    @takes(StreamOptions)
+    def __init__(
+        self,
+        query: Float[Tensor, "queries dim"] | _checks.Array,
+        positives: Float[Tensor, "positives dim"] | _checks.Array,
+        query_identities: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+        positive_identities: Integer[Tensor, " positives"] | _checks.Integers | None = None,
+        query_cameras: Integer[Tensor, " queries"] | _checks.Integers | None = None,
+        positive_cameras: Integer[Tensor, " positives"] | _checks.Integers | None = None,
+        *,
+        similarity: str | CustomSimilarity = "cosine",
+        ties: str = "pessimistic",
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        **options: Unpack[StreamOptions],
+    ) -> None:
+        check_similarity(similarity)
+        _checks.one_of("ties", ties, _STREAMED)
+        _checks.positive_int("max_bytes", max_bytes)
+        _checks.known_arguments("RankCounter", options, list(StreamOptions.__annotations__))
+        own: dict[str, Any] = {"query_identities": query_identities, "positive_identities": positive_identities}
+        own |= {"query_cameras": query_cameras, "positive_cameras": positive_cameras, **options}
+        sides = {
+            f"{side}_{name}": own.pop(f"{side}_{name}", None) for side in ("query", "positive") for name in _LABELS
+        }
+        rules = {"radius": None, "clothes": "keep"} | own
+        check_needed(why_needed(SimpleNamespace(**rules)), sides, "query_", "positive_")
+        self._similarity, self._ties, self._max_bytes = similarity, ties, max_bytes
+        self_index, self._options = own.pop("self_index", None), own
+        self._query = _checked("query", query)
+        self._labels = _labels("query_", sides, self._query)
+        self._positives = self._taken("positives", positives, "positive_", sides, self_index=self_index)
+        self._thresholds: Thresholds | None = None
+        # What is known of the whole gallery, and what was counted: the positives first.
+        both = Rows([self._query]), self._positives.rows
+        self._dtype = workers.run(lambda: score_dtype(similarity, *both), self._query.device)
+        self._sums = self._sums_of(both[1])
+        self._surveyed = torch.zeros_like(self._sums)
+
+    @torch.no_grad()
+    def survey(
+        self,
+        embeddings: Float[Tensor, "items dim"] | _checks.Array,
+        identities: Integer[Tensor, " items"] | _checks.Integers | None = None,
+        cameras: Integer[Tensor, " items"] | _checks.Integers | None = None,
+        **labels: Unpack[StreamLabels],
+    ) -> None:
+        """Look at a block of gallery items before any is counted: for the dtype of scores, and the gallery's mean.
+
+        Every block is surveyed once, in one counter or in several: before they count, `merge` adds what they surveyed.
+
+        Raises:
+            TypeError: an argument of the wrong type or dtype.
+            ValueError: as for `update`, or items have been counted already.
+        """
+        if self._thresholds is not None:
+            raise ValueError("`survey` must see every block before the first `update`; got a block after it.")
+        rows = self._block(embeddings, identities, cameras, labels).rows
+        self._dtype = promoted([self._dtype, self._dtype_of(rows)])
+        self._surveyed += self._sums_of(rows)
+
+    @torch.no_grad()
+    def update(
+        self,
+        embeddings: Float[Tensor, "items dim"] | _checks.Array,
+        identities: Integer[Tensor, " items"] | _checks.Integers | None = None,
+        cameras: Integer[Tensor, " items"] | _checks.Integers | None = None,
+        **labels: Unpack[StreamLabels],
+    ) -> None:
+        """Count a block of gallery items that are not among `positives`; after an error nothing of it is counted.
+
+        Args:
+            embeddings: of the block [items, D].
+            identities: identities, none of them a query's; items of junk identities are dropped.
+            cameras: given if those of the queries are; likewise `labels`: `sequences`, `clothes`, `positions`.
+
+        Raises:
+            TypeError: an argument of the wrong type or dtype.
+            ValueError: shapes, devices or labels that do not fit, embeddings that are not finite or need another dtype
+                than scores have, scores that are NaN, or an item that belongs in `positives`.
+        """
+        thresholds = self._start()
+        block = self._block(embeddings, identities, cameras, labels)
+        needed = promoted([self._dtype, self._dtype_of(block.rows)])
+        if needed != self._dtype:
+            raise ValueError(
+                f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and blocks that were surveyed"
+                f" do; got some that need {needed}, so `survey` every block first."
+            )
+        self._added = self._added.plus(self._counts(block, thresholds))
+
+    @torch.no_grad()
+    def merge(self, other: RankCounter) -> None:
+        """Add what another counter with the same queries, positives and options has counted, or surveyed.
+
+        Raises:
+            TypeError: something else than a `RankCounter`.
+            ValueError: other queries, positives or options, or scores that a survey made different.
+        """
+        _checks.instance("other", other, (RankCounter,))
+        if self._digest != other._digest:
+            raise ValueError("`other` must count for the same queries, positives, labels and options; got others.")
+        if self._thresholds is other._thresholds is None:
+            self._dtype = promoted([self._dtype, other._dtype])
+            self._surveyed += other._surveyed.to(self._surveyed.device)
+            return
+        mine, theirs = self._start().scores, other._start().scores
+        if mine.dtype != theirs.dtype or not torch.equal(mine, theirs.to(mine.device)):
+            raise ValueError("`other` must have surveyed the same blocks before it counted; got other scores.")
+        self._added = self._added.plus(other._added)
+
+    @torch.no_grad()
+    def ranks(self) -> PositiveRanks:
+        """The ranks among `positives` and all items that were counted so far."""
+        thresholds = self._start()
+        before, num_candidates = self._own.plus(self._added)
+        table = RankTable(TIE_POLICIES[self._ties], thresholds.num_positives)
+        table.num_positives, table.num_candidates = thresholds.num_positives.clone(), num_candidates
+        for rows in segments.ranges(len(self._query), _QUERIES):
+            positives, cells, inside = thresholds.of(rows)
+            table.add(positive_entries(positives, before[:, inside], thresholds.num_positives[rows], cells))
+        return table.ranks()
+
+    def _start(self) -> Thresholds:
+        """The scores of the positives, read and counted among themselves before the first block."""
+        if self._thresholds is None:
+            inside = callable(self._similarity)
+            thresholds = workers.run(self._read, self._query.device, inside=inside)
+            self._own = self._counts(self._positives, thresholds)
+            self._added = _Counts(*map(torch.zeros_like, self._own))
+            self._thresholds = thresholds
+        return self._thresholds
+
+    def _read(self) -> Thresholds:
+        relevance, ties = self._positives.relevance, TIE_POLICIES[self._ties]
+        num_positives = torch.zeros_like(relevance.run_length)
+        scores = [torch.empty(0, dtype=self._dtype, device=self._query.device)]
+        if relevance.num_kept:
+            tiles = Tiles(self._part(self._positives))
+            for rows in _progress.steps(tiles.rows, "Ranking"):
+                tile = relevance.tile(rows)
+                num_positives[rows] = number = tile.positive.sum(1)
+                if bool(number.any()):
+                    best = best_first(tiles.read(rows, tile), tile.columns, tile.positive, ties=ties).scores
+                    scores.append(best.view(-1)[cells_of_positives(number, best.shape[1])])
+        return Thresholds(torch.cat(scores), num_positives)
+
+    def _counts(self, block: _Block, thresholds: Thresholds) -> _Counts:
+        """The negatives of a block before each positive, and its candidates."""
+        ties, relevance = TIE_POLICIES[self._ties], block.relevance
+        before = torch.zeros(
+            (ties.num_counts, len(thresholds.scores)), dtype=torch.int64, device=thresholds.scores.device
+        )
+        counts = _Counts(before, torch.zeros_like(thresholds.num_positives))
+
+        def count() -> None:
+            tiles = Tiles(self._part(block), longest_run=thresholds.longest)
+            for rows in _progress.steps(tiles.rows, "Ranking"):
+                tile = relevance.tile(rows)
+                counts.num_candidates[rows] = tile.num_candidates
+                positives, cells, inside = thresholds.of(rows)
+                if len(cells):
+                    before[:, inside] = tiles.count(rows, tile, positives).flatten(1)[:, cells]
+
+        if relevance.num_kept:
+            workers.run(count, self._query.device, inside=callable(self._similarity))
+        return counts
+
+    def _part(self, block: _Block) -> GalleryPart:
+        whole = {"dtype": self._dtype, "sums": self._sums + self._surveyed}
+        options: dict[str, Any] = {"similarity": self._similarity, "max_bytes": self._max_bytes, **whole}
+        scores = EmbeddingScores(Rows([self._query]), block.rows, **options)
+        return GalleryPart(scores, block.relevance, TIE_POLICIES[self._ties])
+
+    def _block(self, embeddings: object, identities: object, cameras: object, labels: Mapping[str, Any]) -> _Block:
+        """A block of the stream; raise if an item of it belongs in `positives`."""
+        _checks.known_arguments("update", labels, _FURTHER)
+        given = {"identities": identities, "cameras": cameras, **labels}
+        block = self._taken("embeddings", embeddings, "", given)
+        relevance = block.relevance
+        if len(relevance.order) and bool((listed := relevance.run_length > 0).any()):
+            query = int(listed.nonzero()[0, 0])
+            column = relevance.order[relevance.run_start[query]]
+            row = int(column if relevance.kept is None else relevance.kept[column])
+            near = self._options.get("radius") is not None
+            came = "within the `radius`" if near else f"with identity {int(block.labels['identities'][row])}"
+            raise ValueError(
+                "`embeddings` must be of items that are relevant to no query: those belong in `positives`; got row"
+                f" {row} {came} of query {query}."
+            )
+        return block
+
+    def _taken(
+        self, argument: str, value: object, prefix: str, given: Mapping[str, Any], *, self_index: Any = None
+    ) -> _Block:
+        """Gallery items, checked."""
+        embeddings = _checked(argument, value)
+        _checks.same_device("query", self._query, argument, embeddings)
+        _checks.same_dimension("query", self._query.shape[1], argument, embeddings.shape[1])
+        labels = _labels(prefix, given, embeddings)
+        for name in sorted(labels.keys() ^ self._labels.keys()):
+            has, lacks = (f"{prefix}{name}", f"query_{name}")[:: 1 if name in labels else -1]
+            raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
+        both: dict[str, Any] = {f"query_{name}": label for name, label in self._labels.items()}
+        both |= {f"gallery_{name}": label for name, label in labels.items()}
+        find = partial(find_relevance, **both, **self._options, self_index=self_index)
+        return _Block(embeddings, labels, workers.run(find, embeddings.device))
+
+    def _dtype_of(self, rows: Rows) -> torch.dtype:
+        return workers.run(lambda: score_dtype(self._similarity, rows), self._query.device)
+
+    def _sums_of(self, rows: Rows) -> Float[Tensor, " sums"]:
+        return workers.run(lambda: gallery_statistics(self._similarity, rows, self._dtype), self._query.device)
+
+    @cached_property
+    def _digest(self) -> str:
+        """A hash of all that was given."""
+        similarity = self._similarity if isinstance(self._similarity, str) else "a function"
+        digest = hashlib.sha256(repr((similarity, self._ties, sorted(self._options.items()))).encode())
+        given = {
+            "query": self._query,
+            **self._labels,
+            "positives": self._positives.embeddings,
+            **self._positives.labels,
+        }
+        own = self._positives.relevance.own_column
+        for name, values in (given | ({} if own is None else {"self_index": own})).items():
+            digest.update(repr((name, values.dtype, values.shape)).encode())
+            digest.update(values.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+
+def _checked(argument: str, value: object) -> Tensor:
+    """Finite embeddings."""
+    embeddings = _checks.embeddings(argument, value).detach()
+    _checks.finite(argument, workers.run(lambda: non_finite_rows(embeddings), embeddings.device))
+    return embeddings
+
+
+def _labels(prefix: str, given: Mapping[str, Any], embeddings: Tensor) -> dict[str, Tensor]:
+    """The labels that are given, in the dtypes of the table."""
+    named = {name: given.get(f"{prefix}{name}") for name in _LABELS}
+    shape = len(embeddings), embeddings.device
+    checked = {
+        name: LABELS[name].check(f"{prefix}{name}", value, *shape) for name, value in named.items() if value is not None
+    }
+    return {name: value.to(LABELS[name].dtype) for name, value in checked.items()}

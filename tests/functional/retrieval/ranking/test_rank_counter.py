@@ -1,0 +1,279 @@
+"""A gallery as a stream: ranks equal, bit for bit, to those of the whole gallery in memory."""
+
+import pickle
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reid_torchmetrics.functional.retrieval import (
+    PositiveRanks,
+    RankCounter,
+    evaluate,
+    find_protocol,
+    find_relevance,
+    rank_positives,
+    score_embeddings,
+)
+from reid_torchmetrics.functional.retrieval.ranking import count_ranks
+from tests.reference.retrieval import evaluate as slow_evaluate
+from tests.reference.retrieval import similarity as slow_similarity
+
+STREAMED = ("pessimistic", "optimistic", "grouped", "expected")
+QUERIES, POSITIVES = 7, 20
+
+
+def drawn(seed: int, num_items: int = 60, *, whole: bool = True, dtype: torch.dtype = torch.float32):
+    """Queries, positives and blocks of (embeddings, identities, cameras): few values, so that scores tie."""
+    random = torch.Generator().manual_seed(seed)
+
+    def side(size: int, first: int, last: int):
+        values = torch.randint(-2, 3, (size, 3), generator=random).to(dtype)
+        values = values if whole else values + torch.randn(size, 3, generator=random).to(dtype)
+        identities = torch.randint(first, last, (size,), generator=random)
+        return values, identities, torch.randint(0, 3, (size,), generator=random)
+
+    query, positives, items = side(QUERIES, -1, 4), side(POSITIVES, -1, 5), side(num_items, 4, 9)
+    items[1][:3] = -1
+    cuts = torch.randint(0, num_items + 1, (4,), generator=random).sort().values.tolist()  # some blocks may be empty
+    blocks = list(zip(*(values.tensor_split(cuts) for values in items), strict=True))
+    return query, positives, blocks
+
+
+def counter_of(query, positives, **options) -> RankCounter:
+    labels = {"query_identities": query[1], "positive_identities": positives[1]}
+    return RankCounter(
+        query[0], positives[0], **labels, query_cameras=query[2], positive_cameras=positives[2], **options
+    )
+
+
+def joined(positives, blocks):
+    return [torch.cat(parts) for parts in zip(positives, *blocks, strict=True)]
+
+
+def stored(query, positives, blocks, **options) -> PositiveRanks:
+    gallery = joined(positives, blocks)
+    return rank_positives(query[0], gallery[0], query[1], gallery[1], query[2], gallery[2], **options)
+
+
+def assert_equal(ranks: PositiveRanks, expected: PositiveRanks) -> None:
+    for name in ("rank", "num_positives", "num_candidates"):
+        torch.testing.assert_close(getattr(ranks, name), getattr(expected, name), rtol=0, atol=0)
+    assert (ranks.tied is None) == (expected.tied is None)
+    if ranks.tied is not None:
+        assert ranks.tied.policy == expected.tied.policy
+        for name in ("better", "num_positives", "num_negatives"):
+            torch.testing.assert_close(getattr(ranks.tied, name), getattr(expected.tied, name), rtol=0, atol=0)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.sampled_from(STREAMED), st.sampled_from(["same_identity", "all", "keep"]))
+def test_ranks_are_those_of_the_slow_reference(seed, ties, same_camera):
+    query, positives, blocks = drawn(seed)
+    counter = counter_of(query, positives, similarity="dot", ties=ties, same_camera=same_camera, max_bytes=2000)
+    for block in blocks:
+        counter.update(*block)
+    ranks = counter.ranks()
+    gallery = joined(positives, blocks)
+    scores = slow_similarity(query[0].numpy(), gallery[0].numpy(), "dot")
+    labels = (query[1], gallery[1], query[2], gallery[2])
+    expected = slow_evaluate(scores, *(each.tolist() for each in labels), ties=ties, same_camera=same_camera)
+    assert [group.tolist() for group in ranks.rank.split(ranks.num_positives.tolist())] == expected.ranks
+    assert ranks.num_candidates.tolist() == expected.num_candidates
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 10**6),
+    st.sampled_from(STREAMED),
+    st.sampled_from(["cosine", "euclidean", "dot", lambda q, g: -torch.cdist(q.double(), g.double()).float()]),
+    st.sampled_from([torch.float16, torch.float32, torch.float64]),
+    st.randoms(use_true_random=False),
+)
+def test_merged_from_three_counters_in_any_order_bits_are_those_of_the_gallery_in_memory(
+    seed, ties, similarity, dtype, random
+):
+    query, positives, blocks = drawn(seed, whole=False, dtype=dtype)
+    options = {"similarity": similarity, "ties": ties, "same_camera": random.choice(["all", "same_identity"])}
+    surveying = [counter_of(query, positives, **options) for _ in range(2)]
+    for block in blocks:
+        random.choice(surveying).survey(*block)
+    surveying[0].merge(surveying[1])
+    counters = [pickle.loads(pickle.dumps(surveying[0])) if isinstance(similarity, str) else surveying[0]]
+    counters += [pickle.loads(pickle.dumps(counters[0])) for _ in range(2)] if isinstance(similarity, str) else []
+    for block in random.sample(blocks, len(blocks)):
+        random.choice(counters).update(*block)
+    for other in counters[1:]:
+        counters[0].merge(other)
+    assert_equal(counters[0].ranks(), stored(query, positives, blocks, **options))
+
+
+def test_all_rules_that_read_labels_hold_for_a_stream():
+    query, positives, blocks = drawn(5)
+    gallery = joined(positives, blocks)
+    sizes = [len(query[0]), len(positives[0]), *(len(block[0]) for block in blocks)]
+    others = [{name: torch.randint(0, 4, (size,)) for name in ("sequences", "clothes")} for size in sizes]
+    together = {name: torch.cat([each[name] for each in others[1:]]) for name in others[0]}
+    options = {"search_cameras": (0, 1), "camera_map": {1: 0}, "clothes": "drop_same", "junk_identities": (-1, 5)}
+    relevance = find_relevance(
+        *(query[1], gallery[1], query[2], gallery[2]),
+        **{f"query_{name}": values for name, values in others[0].items()},
+        **{f"gallery_{name}": values for name, values in together.items()},
+        **options,
+    )
+    expected = count_ranks(score_embeddings(query[0], gallery[0], relevance), relevance, ties="pessimistic")
+    sides = [
+        {f"{side}_{name}": other[name] for name in other}
+        for side, other in zip(("query", "positive"), others[:2], strict=True)
+    ]
+    counter = counter_of(query, positives, **sides[0], **sides[1], **options)
+    for block, labels in zip(blocks, others[2:], strict=True):
+        counter.update(*block, **labels)
+    assert_equal(counter.ranks(), expected)
+
+
+def test_a_radius_and_the_options_of_a_protocol_hold_for_a_stream():
+    positions = torch.arange(6.0)
+    query, gallery = torch.randn(2, 4), torch.randn(6, 4)
+    options = {"radius": 1.5, "similarity": "dot"}
+    counter = RankCounter(
+        query, gallery[:3], query_positions=positions[:2], positive_positions=positions[:3], **options
+    )
+    counter.update(gallery[4:], positions=positions[4:])
+    counter.update(gallery[3:4], positions=positions[3:4])
+    whole = evaluate(query, gallery, query_positions=positions[:2], gallery_positions=positions, **options)
+    assert counter.ranks().rank.tolist() == whole.ranks.rank.tolist()
+    with pytest.raises(ValueError, match=r"relevant to no query.*row 1 within the `radius` of query 0"):
+        counter.update(gallery[:2], positions=[7.0, 1.0])
+    assert RankCounter(query, gallery, [1, 2], [1] * 6, **find_protocol("cuhk03_openreid").relevance_options)
+
+
+def test_an_item_of_a_query_belongs_in_positives():
+    query, positives, blocks = drawn(3)
+    counter = counter_of(query, positives)
+    counter.update(*blocks[0])
+    before = counter.ranks()
+    embeddings, identities, cameras = (values.clone() for values in joined(blocks[0], blocks[1:]))
+    identities[4] = 0
+    number = (query[1] == 0).nonzero()[0, 0]
+    with pytest.raises(ValueError, match=rf"got row 4 with identity 0 of query {number}"):
+        counter.update(embeddings, identities, cameras)
+    assert_equal(counter.ranks(), before)
+
+
+def test_a_block_with_nan_is_named_and_not_counted():
+    query, positives, blocks = drawn(3)
+    counter = counter_of(query, positives)
+    for block in blocks[:2]:
+        counter.update(*block)
+    embeddings, *labels = joined(blocks[2], blocks[3:])
+    broken = embeddings.clone()
+    broken[5, 1] = torch.nan
+    with pytest.raises(ValueError, match=r"`embeddings` must be finite; got 1 rows with NaN or infinity, first \[5\]"):
+        counter.update(broken, *labels)
+    counter.update(embeddings, *labels)
+    assert_equal(counter.ranks(), stored(query, positives, blocks))
+
+
+def test_a_function_that_fails_half_way_leaves_nothing_of_the_block():
+    query, positives, blocks = drawn(3, 4000)
+    calls = []
+
+    def similarity(q, g):
+        calls.append(len(calls))
+        scores = q @ g.T
+        return scores if len(calls) != wrong else scores * torch.nan
+
+    wrong = 0
+    counter = counter_of(query, positives, similarity=similarity, max_bytes=20_000)
+    counter.update(*blocks[0])
+    wrong = len(calls) + 3
+    rest = joined(blocks[1], blocks[2:])
+    with pytest.raises(ValueError, match="`similarity` must give scores that can be ordered; got NaN"):
+        counter.update(*rest)
+    assert len(calls) > wrong - 1
+    counter.update(*rest)
+    assert_equal(counter.ranks(), stored(query, positives, blocks, similarity="dot"))
+
+
+def test_a_block_that_asks_for_other_scores_is_refused_unless_it_was_surveyed():
+    query, positives, blocks = drawn(3, whole=False)
+    blocks = [(embeddings * (1e-20 if n == 2 else 1), *labels) for n, (embeddings, *labels) in enumerate(blocks)]
+    counter = counter_of(query, positives)
+    with pytest.raises(ValueError, match=r"`embeddings` must fit scores of torch.float32.*torch.float64, so `survey`"):
+        counter.update(*blocks[2])
+    with pytest.raises(ValueError, match="`survey` must see every block before the first `update`"):
+        counter.survey(*blocks[2])
+    surveyed = counter_of(query, positives)
+    for block in blocks:
+        surveyed.survey(*block)
+    for block in blocks:
+        surveyed.update(*block)
+    assert_equal(surveyed.ranks(), stored(query, positives, blocks))
+    with pytest.raises(ValueError, match="`other` must have surveyed the same blocks"):
+        surveyed.merge(counter)
+
+
+def test_only_counters_of_the_same_problem_merge():
+    query, positives, _ = drawn(3)
+    counter = counter_of(query, positives)
+    moved = (query[0] + 1, *query[1:])
+    for other in (counter_of(moved, positives), counter_of(query, positives, same_camera="all")):
+        with pytest.raises(ValueError, match="`other` must count for the same queries, positives, labels and options"):
+            counter.merge(other)
+    with pytest.raises(TypeError, match="`other` must be"):
+        counter.merge(counter.ranks())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"ties": "stable"}, "`ties` must be one of 'pessimistic', 'optimistic', 'grouped', 'expected'; got 'stable'"),
+        ({"junk_pairs": None}, "Unexpected keyword arguments: `junk_pairs`.*`RankCounter` takes"),
+        ({"query_clothes": [0] * QUERIES}, "`positive_clothes` must be given if `query_clothes` is"),
+        ({"clothes": "drop_same"}, "`query_clothes` and `positive_clothes` must be given for `clothes` 'drop_same'"),
+        ({"query_sequences": [0]}, r"`query_sequences` must have shape \[7\]"),
+        ({"max_bytes": 0}, "`max_bytes` must be"),
+    ],
+)
+def test_options_are_checked(options, message):
+    query, positives, _ = drawn(3)
+    with pytest.raises(ValueError, match=message):
+        counter_of(query, positives, **options)
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        (([[0.0, 1.0]], [9], [0]), "`query` and `embeddings` must have the same embedding dimension; got 3 and 2"),
+        (([[0.0, 1.0, 2.0]], [9]), "`cameras` must be given if `query_cameras` is"),
+        (([[0.0, 1.0, 2.0]], [9, 9], [0]), r"`identities` must have shape \[1\]"),
+    ],
+)
+def test_blocks_are_checked(block, message):
+    query, positives, _ = drawn(3)
+    embeddings, *labels = block
+    with pytest.raises(ValueError, match=message):
+        counter_of(query, positives).update(torch.tensor(embeddings), *labels)
+
+
+def test_nothing_counted_and_no_positives_give_ranks_too():
+    query, positives, blocks = drawn(3)
+    assert_equal(counter_of(query, positives).ranks(), stored(query, positives, []))
+    none = tuple(values[:0] for values in positives)
+    counter = counter_of(query, none)
+    counter.update(*blocks[0])
+    assert_equal(counter.ranks(), stored(query, none, blocks[:1]))
+    assert counter_of(tuple(values[:0] for values in query), positives).ranks().num_queries == 0
+
+
+def test_leave_one_out_has_the_places_of_queries_in_positives():
+    _, positives, blocks = drawn(3)
+    queries = tuple(values[:QUERIES] for values in positives)
+    own = torch.arange(QUERIES)
+    counter = counter_of(queries, positives, self_index=own, same_camera="keep")
+    blocks = [(embeddings, identities + 10, cameras) for embeddings, identities, cameras in blocks]
+    for block in blocks:
+        counter.update(*block)
+    assert_equal(counter.ranks(), stored(queries, positives, blocks, self_index=own, same_camera="keep"))
