@@ -6,6 +6,7 @@
 `RankCounter` counts blocks of 50,000 and drops them, with `max_bytes` of 128 MiB. For 200,000 distractors the ranks are
 those of `rank_positives` with the gallery in memory. The time goes beside that of the bare products of the same blocks,
 block by block. The peak is that of the whole process, with torch (VmHWM, so Linux only).
+"""
 
 from __future__ import annotations
 
