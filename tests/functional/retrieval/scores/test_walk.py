@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reid_torchmetrics.functional.retrieval.scores import Walk, cut_in_panels
+from reid_torchmetrics.functional.retrieval.scores import Walk, cut_in_panels, rows_with_gallery
 from reid_torchmetrics.functional.retrieval.scores.scores import GivenScores
 
 sizes = st.integers(0, 40)
@@ -46,5 +46,18 @@ def test_a_panel_fits_the_memory_that_it_may_take(num_queries, num_gallery, max_
 
 
 def test_panels_are_no_wider_than_their_number_asks():
-    scores = numbered(1, 100, max_bytes=90 * 8)
-    assert cut_in_panels(scores) == (1, 50)  # and not 90 with an overlap of 80
+    assert cut_in_panels(numbered(1, 20, max_bytes=18 * 8)) == (1, 10)  # and not 18 with an overlap of 16
+    assert cut_in_panels(numbered(1, 1000, max_bytes=900 * 8)) == (1, 528)
+
+
+def test_sides_of_a_tile_fill_the_kernels_of_a_product_where_they_can():
+    scores = GivenScores(torch.empty(500, 1).expand(-1, 20_000), kept=None, max_bytes=60 * 1365 * 4)
+    assert cut_in_panels(scores, most_rows=60) == (48, 1008)
+    assert cut_in_panels(scores, most_rows=200) == (192, 384)
+    assert rows_with_gallery(replace_max_bytes(scores, 100 * 20_000 * 4), 0) == 96
+    assert rows_with_gallery(replace_max_bytes(scores, 501 * 20_000 * 4), 0) == 501  # all of them, at once
+
+
+def replace_max_bytes(scores: GivenScores, max_bytes: int) -> GivenScores:
+    scores.max_bytes = max_bytes
+    return scores

@@ -25,7 +25,15 @@ from torch import Tensor
 from reid_torchmetrics import _checks
 from reid_torchmetrics.functional import segments
 from reid_torchmetrics.functional.retrieval.relevance import Relevance, TileRelevance
-from reid_torchmetrics.functional.retrieval.scores import Panel, Scores, Walk, cut_in_panels, rows_with_gallery
+from reid_torchmetrics.functional.retrieval.scores import (
+    FEWEST_ROWS,
+    LANES,
+    Panel,
+    Scores,
+    Walk,
+    cut_in_panels,
+    rows_with_gallery,
+)
 
 from .counting import Negatives, Positives, bytes_of_counting, count_true
 from .tie_policies import TiePolicy, best_first
@@ -86,13 +94,20 @@ class Tiles:
 
     def read(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
         """Scores at `tile.columns`, where they are positive; one panel is left filled for `count`."""
+        if self._scores.at is not None and len(self._walk.panels) > 1:
+            scores = self._scores.at(rows, tile.columns.where(tile.listed, tile.columns[:, :1]))
+        else:
+            scores = self._read_panels(rows, tile)
+        _checks.no_nan(self._scores.argument, scores.where(tile.positive, 0))
+        return scores
+
+    def _read_panels(self, rows: slice, tile: TileRelevance) -> Float[Tensor, "queries padded"]:
         scores = torch.full(tile.columns.shape, -torch.inf, dtype=self._scores.dtype, device=self._scores.device)
         # Every positive lies in one panel at least; where two panels overlap, both have the same score of it.
         for panel, values in self._walk.panels_of(rows):
             inside, local = _locate(tile.columns, panel.columns)
             scores = torch.where(inside & tile.positive, values.gather(1, local), scores)
         self._filled = rows if len(self._walk.panels) == 1 else None
-        _checks.no_nan(self._scores.argument, scores)
         return scores
 
     def count(self, rows: slice, tile: TileRelevance, positives: Positives) -> Int[Tensor, "counts queries padded"]:
@@ -207,8 +222,9 @@ def _cut(part: GalleryPart, longest_run: int | None) -> tuple[int, int]:
     """Queries per tile and gallery columns per panel; `longest_run` is the part's own unless given."""
     scores, beside = part.scores, bytes_of_counting(part.scores, by_place=part.ties.by_place is not None)
     per_row = _BYTES_PER_POSITIVE * (part.relevance.longest_run if longest_run is None else longest_run)
-    rows = rows_with_gallery(scores, beside, per_row)
-    return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, per_row)
+    fewest = FEWEST_ROWS if scores.at is None else LANES  # panels cost no second product
+    rows = rows_with_gallery(scores, beside, per_row, fewest=fewest)
+    return (rows, scores.num_gallery) if rows else cut_in_panels(scores, beside, per_row, num_tiles=scores.num_tiles)
 
 
 def _locate(listed: Tensor, columns: slice) -> tuple[Bool[Tensor, "queries padded"], Int[Tensor, "queries padded"]]:

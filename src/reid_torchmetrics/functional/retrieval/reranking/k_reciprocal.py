@@ -328,6 +328,8 @@ class RerankedScores:
 
     argument = "rerank"
 
+    at = None
+
     def __init__(
         self, original: NormalizedDistance, encoding: SparseRows, items: ItemSet, *, weight: float, max_bytes: int
     ) -> None:

@@ -1,6 +1,7 @@
 """Similarities of embeddings, and tiles of scores on demand."""
 
 from .group_scores import GroupScores
+from .products import LANES
 from .rows import WALK_BYTES, Rows, check_pair, non_finite_rows, promoted
 from .scores import (
     DEFAULT_MAX_BYTES,

@@ -13,10 +13,11 @@ from torch.nn import functional
 
 from reid_torchmetrics.functional import segments, workers
 
-_LANES = 48  # rows and columns of a product are a multiple of every kernel: 4, 6, 8, 12, 16, 24 and 48
-BLOCK = 21 * _LANES
+LANES = 48
+"""rows and columns of a product are a multiple of it, and so of every kernel: 4, 6, 8, 12, 16, 24 and 48"""
+BLOCK = 21 * LANES
 """gallery items, and queries, multiplied at a time"""
-_FEW_ROWS = 16  # rows of a product, if not a multiple of `_LANES`: with fewer, or 32, MKL adds up in another order
+_FEW_ROWS = 16  # rows of a product, if not a multiple of `LANES`: with fewer, or 32, MKL adds up in another order
 _PART = 1 << 25  # products of two numbers in a part of the work: a millisecond
 _BYTES_ADDED = 1536  # bytes of a row, added up in one product: MKL cuts longer sums by the size of the product
 _FINE = 1 + 2**-12  # a number that float32 holds, and neither TF32 nor bfloat16
@@ -52,7 +53,7 @@ def _product_in_blocks(query: Tensor, gallery: Tensor, out: Tensor, finish: Fini
 
     A library for matrix products chooses its kernels, and the places where it cuts a sum, by the shape of the product
     and the number of threads. So the columns of every product fill all kernels: blocks of `BLOCK`, the last overlapping
-    the one before; a short gallery is padded to a multiple of `_LANES`. So do its rows, or they are the fewest allowed.
+    the one before; a short gallery is padded to a multiple of `LANES`. So do its rows, or they are the fewest allowed.
     It has no more summands than any kernel adds up in one go; longer sums are added up here, piece by piece. Blocks
     that stay in the cache are about as fast as one product; small blocks are taken several at once.
     """
@@ -75,7 +76,7 @@ class _Blocks:
         self._dtype = torch.float64 if out.dtype == torch.float32 and is_float32_reduced() else out.dtype
         # Pad a short side, so that kernels are filled: at least `width` items.
         num_items = len(gallery)
-        self._width = min(BLOCK, num_items + -num_items % _LANES)
+        self._width = min(BLOCK, num_items + -num_items % LANES)
         if num_items < self._width:
             gallery = functional.pad(gallery, (0, 0, 0, self._width - num_items))
         self._gallery = gallery
@@ -113,14 +114,14 @@ class _Blocks:
 
 
 def _cut_in_rows(rows: Tensor) -> list[Tensor]:
-    """Blocks of at most `BLOCK` rows; all but the last are a multiple of `_LANES`, and need no filling."""
-    num_whole = len(rows) - len(rows) % _LANES
+    """Blocks of at most `BLOCK` rows; all but the last are a multiple of `LANES`, and need no filling."""
+    num_whole = len(rows) - len(rows) % LANES
     return [block for part in (rows[:num_whole], rows[num_whole:]) for block in part.split(BLOCK) if len(block)]
 
 
 def _filled_up(rows: Tensor) -> Tensor:
     """Rows, and rows of zeros to fill all kernels."""
-    missing = _FEW_ROWS - len(rows) if len(rows) <= _FEW_ROWS else -len(rows) % _LANES
+    missing = _FEW_ROWS - len(rows) if len(rows) <= _FEW_ROWS else -len(rows) % LANES
     return functional.pad(rows, (0, 0, 0, missing)) if missing else rows
 
 

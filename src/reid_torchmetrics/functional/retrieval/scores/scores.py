@@ -6,6 +6,7 @@ Scores of one process's part of a gallery are comparable with the scores of othe
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -17,7 +18,7 @@ from reid_torchmetrics.functional import segments, workers
 from reid_torchmetrics.functional.retrieval.relevance import Relevance
 from reid_torchmetrics.functional.world import ALONE, DTYPES, World, all_reduce_values, differing
 
-from .products import BLOCK, full_precision
+from .products import BLOCK, LANES, full_precision
 from .rows import WALK_BYTES, Rows, check_pair, promoted
 from .similarity import CustomSimilarity, gallery_statistics, prepare, score_dtype
 
@@ -25,6 +26,9 @@ DEFAULT_MAX_BYTES = 256 << 20
 _PROBED = 16  # queries and gallery items that a user's function is tried on
 _COMPARED = 4  # queries; the processes compare their scores with each other
 _SAME = 0.05  # difference allowed, as a share of a score: other blocks are rounded otherwise
+
+
+ScoresAt = Callable[[slice, Int[Tensor, "queries listed"]], Float[Tensor, "queries listed"]]
 
 
 @runtime_checkable
@@ -42,10 +46,14 @@ class Scores(Protocol):
     keeps_thread: bool
     """whether the calling thread must compute them, by a function of the user"""
     num_tiles: int
-    """tiles of `max_bytes` that may be held at a time"""
+    """tiles of `max_bytes` within the bound of the user"""
 
     def fill(self, out: Float[Tensor, "queries columns"], rows: slice, columns: slice) -> None:
         """Write the scores of the queries `rows` against the kept gallery items `columns` into `out`."""
+
+    @property
+    def at(self) -> ScoresAt | None:
+        """Scores of the queries `rows` at a few columns of each, with the bits of `fill`; None if only it has them."""
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """Turn scores of the queries `rows`, in place, into scores that can be compared between queries.
@@ -84,8 +92,10 @@ class EmbeddingScores:
         self._panel_rows = min(max(1, max_bytes // 4 // row_bytes), blocks)
         self._keeps_prepared = gallery.size * row_bytes <= max_bytes // 2
         # Rows prepared anew for every tile need large tiles; otherwise a quarter is as fast as more.
-        is_quarter = self._keeps_prepared or self._is_whole()
-        self.max_bytes, self.num_tiles = max_bytes // (4 if is_quarter else 2), 2 if is_quarter else 1
+        is_whole = self._is_whole()
+        self.max_bytes, self.num_tiles = max_bytes // 2, 1
+        if self._keeps_prepared or is_whole:
+            self.max_bytes, self.num_tiles = max_bytes // 4, 4 if is_whole else 2
         self._prepared: dict[tuple[int, int], Tensor] = {}
 
     def _prepare(self, similarity: str | CustomSimilarity, dtype: torch.dtype | None, sums: Tensor | None) -> None:
@@ -100,6 +110,25 @@ class EmbeddingScores:
             for panel in [columns] if self._is_whole() else segments.equal_ranges(columns, self._panel_rows):
                 part = out[:, panel.start - columns.start : panel.stop - columns.start]
                 self._similarity.score(query, self._panel(panel), panel, part)
+
+    @property
+    def at(self) -> ScoresAt | None:
+        """None by a function or on other devices: a score may depend on the shape of the block."""
+        return None if self.keeps_thread or self.device.type != "cpu" else self._at
+
+    def _at(self, rows: slice, columns: Int[Tensor, "queries listed"]) -> Float[Tensor, "queries listed"]:
+        """By products of some queries with all columns of theirs; neighbors by their first column share columns."""
+        out = torch.empty(columns.shape, dtype=self.dtype, device=self.device)
+        with full_precision(self.device, foreign=False):
+            query = self._similarity.query(self._query.read(rows, self.dtype))
+            for some in columns[:, :1].sum(1).argsort().split(LANES):
+                items, place = columns[some].unique(return_inverse=True)
+                scores = torch.empty((len(some), len(items)), dtype=self.dtype, device=self.device)
+                for part in segments.ranges(len(items), self._panel_rows):
+                    gallery = self._gallery.select(items[part]).read(slice(0, len(items[part])), self.dtype)
+                    self._similarity.score(query[some], self._similarity.gallery(gallery), items[part], scores[:, part])
+                out[some] = scores.gather(1, place)
+        return out
 
     def all(self) -> Float[Tensor, "queries gallery"]:
         """All scores at once, of few embeddings."""
@@ -150,6 +179,10 @@ class GivenScores:
             out.copy_(self._scores[rows, columns])
         else:
             out.copy_(self._scores[rows][:, self._kept[columns]])
+
+    def at(self, rows: slice, columns: Int[Tensor, "queries listed"]) -> Float[Tensor, "queries listed"]:
+        """Look them up."""
+        return self._scores[rows].gather(1, columns if self._kept is None else self._kept[columns]).to(self.dtype)
 
     def to_comparable(self, out: Float[Tensor, "queries listed"], rows: slice) -> None:
         """Do nothing: the user's scores are taken to be comparable."""

@@ -56,7 +56,7 @@ class Similarity(ABC):
         return block
 
     @abstractmethod
-    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+    def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write scores of prepared queries against the prepared gallery items `columns` into `out`."""
 
     def to_comparable(self, query: Tensor, out: Tensor) -> None:  # noqa: B027
@@ -73,7 +73,7 @@ class Dot(Similarity):
             return block
         return _over_power_of_two(block, _exponent(block) + block.shape[1].bit_length())
 
-    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+    def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g into `out`."""
         product(query, gallery, out)
 
@@ -108,7 +108,7 @@ class Cosine(Similarity):
         """Gallery items, divided by powers of two if some are extreme."""
         return _over_power_of_two(block, _exponent(block)) if self.copies_gallery else block
 
-    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+    def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write cosines into `out`."""
         inverse_norm = self._inverse_norm[columns]
         product(query, gallery, out, lambda scores, items: scores.mul_(inverse_norm[items]))
@@ -165,7 +165,7 @@ class Euclidean(Similarity):
         """Gallery items relative to the new origin."""
         return self.query(block)
 
-    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+    def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write q . g - |g|^2 / 2 into `out`."""
         half_squared_norm = self._half_squared_norm[columns]
         product(query, gallery, out, lambda scores, items: scores.sub_(half_squared_norm[items]))
@@ -186,7 +186,7 @@ class Custom(Similarity):
         """Remember the function."""
         self._function = function
 
-    def score(self, query: Tensor, gallery: Tensor, columns: slice, out: Tensor) -> None:
+    def score(self, query: Tensor, gallery: Tensor, columns: slice | Tensor, out: Tensor) -> None:
         """Write what the user's function returns into `out`."""
         try:
             scores = self._function(query, gallery)

@@ -21,7 +21,7 @@ from torch import Tensor
 from reid_torchmetrics import _progress
 from reid_torchmetrics.functional import segments, workers
 
-from .products import BLOCK
+from .products import BLOCK, LANES
 from .scores import Scores
 
 Result = TypeVar("Result")
@@ -30,6 +30,7 @@ FEWEST_ROWS = 8
 """with fewer queries a tile, a matrix product costs more per score than computing scores twice"""
 _MOST_ROWS = BLOCK  # of a tile with the whole gallery: with more, memory is only touched for the first time
 _PANEL_ROWS = 256  # of a tile with a panel: fewer queries make fewer, wider panels
+_MOST_TILES = 2  # at a time
 _BYTES_PER_SORTED = 16  # values, indices and workspace of torch's sort
 
 
@@ -83,6 +84,7 @@ class SharedWalk:
         """As for `Walk`; with `keeps_thread`, of the walk or of the scores, the calling thread does all work."""
         self._keeps_thread = keeps_thread or scores.keeps_thread
         self._new_walk = functools.partial(Walk, scores, num_rows, width, comparable=comparable)
+        self._most = min(scores.num_tiles, _MOST_TILES)
         walk = self._new_walk()
         self._scores, self._rows, self._free = scores, walk.rows, deque([walk])
 
@@ -91,14 +93,13 @@ class SharedWalk:
 
         `what` names the work where its progress is shown.
         """
-        at_a_time = max(1, 2 * self._scores.num_tiles)
+        at_a_time = max(1, 2 * self._most)
         for first in _progress.steps(range(0, len(self._rows), at_a_time), what):
             some = self._rows[first : first + at_a_time]
             yield from zip(some, self._shared(functools.partial(self._do, work), some), strict=True)
 
     def _shared(self, work: Callable[[slice], Result], some: list[slice]) -> list[Result]:
-        most = 1 if self._keeps_thread else self._scores.num_tiles
-        share = functools.partial(workers.share, work, some, most=most)
+        share = functools.partial(workers.share, work, some, most=1 if self._keeps_thread else self._most)
         return workers.run(share, self._scores.device, inside=self._keeps_thread)
 
     def _do(self, work: Callable[[Walk, slice], Result], rows: slice) -> Result:
@@ -119,22 +120,41 @@ def rows_with_gallery(scores: Scores, beside: int, per_row: int = 0, *, fewest: 
     than `fewest` fit, and not all queries do.
     """
     rows = scores.max_bytes // max(1, (scores.dtype.itemsize + beside) * scores.num_gallery + per_row)
-    return min(rows, _MOST_ROWS) if rows >= min(fewest, scores.num_queries) else 0
+    if rows < min(fewest, scores.num_queries):
+        return 0
+    return min(rows if rows >= scores.num_queries else _filling(rows), _MOST_ROWS)
 
 
 def cut_in_panels(
-    scores: Scores, beside: int = 0, per_row: int = 0, *, most_rows: int = _PANEL_ROWS, most_scores: int = sys.maxsize
+    scores: Scores,
+    beside: int = 0,
+    per_row: int = 0,
+    *,
+    most_rows: int = _PANEL_ROWS,
+    most_scores: int = sys.maxsize,
+    num_tiles: int = 1,
 ) -> tuple[int, int]:
     """Queries a tile and gallery items a panel that fit `scores.max_bytes`, half of it for the bytes per row, if any.
 
-    Bytes as for `rows_with_gallery`. Where little fits, a tile is as high as wide.
+    Bytes as for `rows_with_gallery`. Where little fits, a tile is about as high as wide. Work on one tile at a time may
+    take the memory of all `num_tiles`.
     """
-    share = scores.max_bytes // 2 if per_row else scores.max_bytes
+    share = num_tiles * scores.max_bytes // (2 if per_row else 1)
     num_scores = max(1, min(share // (scores.dtype.itemsize + beside), most_scores))
     rows = min(max(isqrt(num_scores), num_scores // max(1, scores.num_gallery)), share // max(1, per_row))
-    rows = max(1, min(rows, most_rows, scores.num_queries))
-    num_panels = max(1, -(-scores.num_gallery // (num_scores // rows)))
-    return rows, -(-scores.num_gallery // num_panels)  # no wider than needed: the last overlaps the one before
+    # Sides that a product needs not fill up: it would take as long.
+    rows = _filling(max(1, min(rows, most_rows, scores.num_queries)))
+    widest = num_scores // rows
+    num_panels = max(1, -(-scores.num_gallery // widest))
+    width = -(-scores.num_gallery // num_panels)  # no wider than needed: the last overlaps the one before
+    return rows, min(_filling(widest, width), scores.num_gallery)
+
+
+def _filling(most: int, least: int = 0) -> int:
+    """A side of a product that fills its kernels, up to `most` and, if there is one, from `least` on."""
+    unit = next((unit for unit in (BLOCK, LANES) if most >= unit), 1)
+    side = least + -least % unit
+    return side if 0 < side <= most else most - most % unit
 
 
 def bytes_of_sort(scores: Scores) -> int:
