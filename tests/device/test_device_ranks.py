@@ -11,6 +11,7 @@ from reid_torchmetrics.functional.retrieval import (
     TIE_POLICIES,
     GalleryDraw,
     PositiveRanks,
+    RankCounter,
     evaluate,
     evaluate_scores,
     expect_draws,
@@ -36,6 +37,27 @@ def test_ranks_are_those_of_the_cpu(device, similarity, ties, max_bytes):
 
     def ranks(where):
         return rank_positives(*moved(given, where), similarity=similarity, ties=ties, max_bytes=max_bytes)
+
+    assert_as_on_the_cpu(device, ranks)
+
+
+@pytest.mark.parametrize("ties", ["pessimistic", "grouped"])
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+def test_a_stream_has_the_ranks_of_the_cpu(device, similarity, ties):
+    query, gallery, *labels = problem(whole=similarity != "cosine")
+
+    def ranks(where):
+        queries, positives = (query, labels[0], labels[2]), (gallery[:40], labels[1][:40], labels[3][:40])
+        of_block = moved((gallery[40:], labels[1][40:] + 100, labels[3][40:]), where)
+        (q, *of_queries), (p, *of_positives) = moved(queries, where), moved(positives, where)
+        both = [side for pair in zip(of_queries, of_positives, strict=True) for side in pair]
+        counters = [RankCounter(q, p, *both, similarity=similarity, ties=ties) for _ in range(2)]
+        for counter in counters:
+            counter.survey(*(values[:10] for values in of_block))
+        for counter in counters:
+            counter.update(*of_block)
+        counters[0].merge(counters[1])
+        return counters[0].ranks()
 
     assert_as_on_the_cpu(device, ranks)
 

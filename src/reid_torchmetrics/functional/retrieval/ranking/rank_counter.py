@@ -7,10 +7,10 @@ block adds to one number for each positive, in any order, and the numbers of sev
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
-from functools import cached_property, partial
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property, partial, wraps
 from types import SimpleNamespace
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, NamedTuple, TypeAlias, TypedDict, TypeVar, cast
 
 import torch
 from jaxtyping import Float, Int, Integer
@@ -46,6 +46,8 @@ from .ranks import RankTable
 from .tie_policies import TIE_POLICIES, best_first
 from .tiles import GalleryPart, Thresholds, Tiles, cells_of_positives, positive_entries
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 _LABELS = tuple(name for name, label in LABELS.items() if label.decides and label.sides == SIDES)
 _FURTHER = tuple(name for name in _LABELS if name not in ("identities", "cameras"))
 _STREAMED = tuple(name for name, policy in TIE_POLICIES.items() if policy.by_place is None)
@@ -78,16 +80,8 @@ class StreamOptions(TypedDict, total=False):
     self_index: Integers | None
 
 
-class _Counts(NamedTuple):
-    """What gallery items add up to."""
-
-    before: Int[Tensor, "counts positives"]
-    """negatives before each positive; under tie policies with `groups` also the negatives level with it"""
-    num_candidates: Int[Tensor, " queries"]
-
-    def plus(self, other: _Counts) -> _Counts:
-        """The sum of both."""
-        return _Counts(*(one + two.to(one.device) for one, two in zip(self, other, strict=True)))
+_Counts: TypeAlias = tuple[Int[Tensor, "counts positives"], Int[Tensor, " queries"]]
+"""what gallery items add up to: the `num_counts` of the tie policy for each positive, and candidates"""
 
 
 class _Block(NamedTuple):
@@ -101,6 +95,17 @@ class _Block(NamedTuple):
     def rows(self) -> Rows:
         """The items that are kept."""
         return Rows([self.embeddings], self.relevance.kept)
+
+
+def _in_pool(method: Method) -> Method:
+    """Do the work of a method on the thread pool, without gradients."""
+
+    @wraps(method)
+    def run(self: RankCounter, *args: Any, **options: Any) -> Any:
+        work = partial(torch.no_grad()(method), self, *args, **options)
+        return workers.run(work, self._query.device, inside=callable(self._similarity))
+
+    return cast("Method", run)
 
 
 class RankCounter:
@@ -178,13 +183,16 @@ class RankCounter:
         self._labels = _labels("query_", sides, self._query)
         self._positives = self._taken("positives", positives, "positive_", sides, self_index=self_index)
         self._thresholds: Thresholds | None = None
-        # What is known of the whole gallery, and what was counted: the positives first.
-        both = Rows([self._query]), self._positives.rows
-        self._dtype = workers.run(lambda: score_dtype(similarity, *both), self._query.device)
-        self._sums = self._sums_of(both[1])
+        self._dtype, self._sums = self._facts(Rows([self._query]), self._positives.rows)
         self._surveyed = torch.zeros_like(self._sums)
 
-    @torch.no_grad()
+    @_in_pool
+    def _facts(self, *rows: Rows) -> tuple[torch.dtype, Float[Tensor, " sums"]]:
+        """What scores depend on besides their query and item: a dtype, and sums over the last rows."""
+        dtype = score_dtype(self._similarity, *rows)
+        return dtype, gallery_statistics(self._similarity, rows[-1], dtype)
+
+    @_in_pool
     def survey(
         self,
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
@@ -202,11 +210,10 @@ class RankCounter:
         """
         if self._thresholds is not None:
             raise ValueError("`survey` must see every block before the first `update`; got a block after it.")
-        rows = self._block(embeddings, identities, cameras, labels).rows
-        self._dtype = promoted([self._dtype, self._dtype_of(rows)])
-        self._surveyed += self._sums_of(rows)
+        dtype, sums = self._facts(self._block(embeddings, identities, cameras, labels).rows)
+        self._dtype, self._surveyed = promoted([self._dtype, dtype]), self._surveyed + sums
 
-    @torch.no_grad()
+    @_in_pool
     def update(
         self,
         embeddings: Float[Tensor, "items dim"] | _checks.Array,
@@ -228,15 +235,15 @@ class RankCounter:
         """
         thresholds = self._start()
         block = self._block(embeddings, identities, cameras, labels)
-        needed = promoted([self._dtype, self._dtype_of(block.rows)])
+        needed = promoted([self._dtype, score_dtype(self._similarity, block.rows)])
         if needed != self._dtype:
             raise ValueError(
                 f"`embeddings` must fit scores of {self._dtype}, as `query`, `positives` and blocks that were surveyed"
                 f" do; got some that need {needed}, so `survey` every block first."
             )
-        self._added = self._added.plus(self._counts(block, thresholds))
+        self._added = _sum(self._added, self._counts(block, thresholds))
 
-    @torch.no_grad()
+    @_in_pool
     def merge(self, other: RankCounter) -> None:
         """Add what another counter with the same queries, positives and options has counted, or surveyed.
 
@@ -245,22 +252,22 @@ class RankCounter:
             ValueError: other queries, positives or options, or scores that a survey made different.
         """
         _checks.instance("other", other, (RankCounter,))
+        _checks.same_device("query", self._query, "other", other._query)
         if self._digest != other._digest:
             raise ValueError("`other` must count for the same queries, positives, labels and options; got others.")
         if self._thresholds is other._thresholds is None:
-            self._dtype = promoted([self._dtype, other._dtype])
-            self._surveyed += other._surveyed.to(self._surveyed.device)
+            self._dtype, self._surveyed = promoted([self._dtype, other._dtype]), self._surveyed + other._surveyed
             return
         mine, theirs = self._start().scores, other._start().scores
-        if mine.dtype != theirs.dtype or not torch.equal(mine, theirs.to(mine.device)):
+        if mine.dtype != theirs.dtype or not torch.equal(mine, theirs):
             raise ValueError("`other` must have surveyed the same blocks before it counted; got other scores.")
-        self._added = self._added.plus(other._added)
+        self._added = _sum(self._added, other._added)
 
-    @torch.no_grad()
+    @_in_pool
     def ranks(self) -> PositiveRanks:
         """The ranks among `positives` and all items that were counted so far."""
         thresholds = self._start()
-        before, num_candidates = self._own.plus(self._added)
+        before, num_candidates = _sum(self._own, self._added)
         table = RankTable(TIE_POLICIES[self._ties], thresholds.num_positives)
         table.num_positives, table.num_candidates = thresholds.num_positives.clone(), num_candidates
         for rows in segments.ranges(len(self._query), _QUERIES):
@@ -271,10 +278,9 @@ class RankCounter:
     def _start(self) -> Thresholds:
         """The scores of the positives, read and counted among themselves before the first block."""
         if self._thresholds is None:
-            inside = callable(self._similarity)
-            thresholds = workers.run(self._read, self._query.device, inside=inside)
+            thresholds = self._read()
             self._own = self._counts(self._positives, thresholds)
-            self._added = _Counts(*map(torch.zeros_like, self._own))
+            self._added = torch.zeros_like(self._own[0]), torch.zeros_like(self._own[1])
             self._thresholds = thresholds
         return self._thresholds
 
@@ -294,24 +300,18 @@ class RankCounter:
 
     def _counts(self, block: _Block, thresholds: Thresholds) -> _Counts:
         """The negatives of a block before each positive, and its candidates."""
-        ties, relevance = TIE_POLICIES[self._ties], block.relevance
-        before = torch.zeros(
-            (ties.num_counts, len(thresholds.scores)), dtype=torch.int64, device=thresholds.scores.device
-        )
-        counts = _Counts(before, torch.zeros_like(thresholds.num_positives))
-
-        def count() -> None:
+        ties, relevance, device = TIE_POLICIES[self._ties], block.relevance, self._query.device
+        before = torch.zeros((ties.num_counts, len(thresholds.scores)), dtype=torch.int64, device=device)
+        num_candidates = torch.zeros_like(thresholds.num_positives)
+        if relevance.num_kept:
             tiles = Tiles(self._part(block), longest_run=thresholds.longest)
             for rows in _progress.steps(tiles.rows, "Ranking"):
                 tile = relevance.tile(rows)
-                counts.num_candidates[rows] = tile.num_candidates
+                num_candidates[rows] = tile.num_candidates
                 positives, cells, inside = thresholds.of(rows)
                 if len(cells):
                     before[:, inside] = tiles.count(rows, tile, positives).flatten(1)[:, cells]
-
-        if relevance.num_kept:
-            workers.run(count, self._query.device, inside=callable(self._similarity))
-        return counts
+        return before, num_candidates
 
     def _part(self, block: _Block) -> GalleryPart:
         whole = {"dtype": self._dtype, "sums": self._sums + self._surveyed}
@@ -350,37 +350,30 @@ class RankCounter:
             raise ValueError(f"`{prefix}{name}` must be given if `query_{name}` is; got `{has}` without `{lacks}`.")
         both: dict[str, Any] = {f"query_{name}": label for name, label in self._labels.items()}
         both |= {f"gallery_{name}": label for name, label in labels.items()}
-        find = partial(find_relevance, **both, **self._options, self_index=self_index)
-        return _Block(embeddings, labels, workers.run(find, embeddings.device))
-
-    def _dtype_of(self, rows: Rows) -> torch.dtype:
-        return workers.run(lambda: score_dtype(self._similarity, rows), self._query.device)
-
-    def _sums_of(self, rows: Rows) -> Float[Tensor, " sums"]:
-        return workers.run(lambda: gallery_statistics(self._similarity, rows, self._dtype), self._query.device)
+        return _Block(embeddings, labels, find_relevance(**both, **self._options, self_index=self_index))
 
     @cached_property
     def _digest(self) -> str:
         """A hash of all that was given."""
         similarity = self._similarity if isinstance(self._similarity, str) else "a function"
         digest = hashlib.sha256(repr((similarity, self._ties, sorted(self._options.items()))).encode())
-        given = {
-            "query": self._query,
-            **self._labels,
-            "positives": self._positives.embeddings,
-            **self._positives.labels,
-        }
-        own = self._positives.relevance.own_column
+        positives, own = self._positives, self._positives.relevance.own_column
+        given = {"query": self._query, **self._labels, "positives": positives.embeddings}
+        given |= {f"positive_{name}": label for name, label in positives.labels.items()}
         for name, values in (given | ({} if own is None else {"self_index": own})).items():
             digest.update(repr((name, values.dtype, values.shape)).encode())
             digest.update(values.cpu().contiguous().view(-1).view(torch.uint8).numpy().data)
         return digest.hexdigest()
 
 
+def _sum(one: _Counts, two: _Counts) -> _Counts:
+    return one[0] + two[0], one[1] + two[1]
+
+
 def _checked(argument: str, value: object) -> Tensor:
     """Finite embeddings."""
     embeddings = _checks.embeddings(argument, value).detach()
-    _checks.finite(argument, workers.run(lambda: non_finite_rows(embeddings), embeddings.device))
+    _checks.finite(argument, non_finite_rows(embeddings))
     return embeddings
 
 
