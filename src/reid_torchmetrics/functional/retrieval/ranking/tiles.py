@@ -1,7 +1,8 @@
 """Walk a retrieval problem in tiles of bounded memory, and rank the positives of each tile.
 
-A tile is a range of queries with their scores against the whole gallery. Where not even a few queries fit, the gallery
-is cut into panels and every score is computed twice: once to read the positives, once to count the negatives.
+A tile is a range of queries with their scores against the whole gallery. Where few queries fit, the gallery is cut into
+panels. Then small products give the scores of the positives first. Where only whole tiles of scores can, every score is
+computed twice: once to read the positives, once to count the negatives.
 
 One query with its items in the columns 1, 4 and 5 of the gallery, the last of them junk:
 
